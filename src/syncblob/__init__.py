@@ -1,0 +1,68 @@
+"""One array with a host and an accelerator copy, kept in step on demand and shared without copying.
+
+A `Blob` goes as it is into NumPy, CuPy and PyTorch; the contents move when they must, and
+`record_transfers` shows when and why. `open_model` and `read_blob` open Caffe's files as Blobs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from syncblob.array_api import asarray, from_dlpack
+from syncblob.blob import Blob
+from syncblob.caffe import Layer, ModelFile, open_model, read_blob
+from syncblob.devices import (
+    Device,
+    default_device,
+    devices,
+    set_default_device,
+    simulated,
+    use_device,
+)
+from syncblob.errors import (
+    DeviceMismatchError,
+    ModelFileError,
+    NoDeviceError,
+    StaleAliasWarning,
+    SyncblobError,
+    TransferGuardError,
+)
+from syncblob.memory import Head, SyncedMemory
+from syncblob.transfers import SourceLine, Transfer, TransferLog, record_transfers
+
+__all__ = [
+    "Blob",
+    "Device",
+    "DeviceMismatchError",
+    "Head",
+    "Layer",
+    "ModelFile",
+    "ModelFileError",
+    "NoDeviceError",
+    "SourceLine",
+    "StaleAliasWarning",
+    "SyncblobError",
+    "SyncedMemory",
+    "Transfer",
+    "TransferGuardError",
+    "TransferLog",
+    "asarray",
+    "default_device",
+    "devices",
+    "from_dlpack",
+    "open_model",
+    "read_blob",
+    "record_transfers",
+    "set_default_device",
+    "simulated",
+    "use_device",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Look the version up when it is asked for: importlib.metadata is slow to import."""
+    if name == "__version__":
+        from importlib.metadata import version  # noqa: PLC0415  # see above
+
+        return version("syncblob")
+    raise AttributeError(f"module 'syncblob' has no attribute {name!r}")

@@ -1,0 +1,79 @@
+"""The data types a Blob can have: those of the array API, float16, and bfloat16 with ml_dtypes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+__all__ = ["UINT8", "as_dtype", "is_bfloat16", "is_supported"]
+
+UINT8 = np.dtype(np.uint8)
+
+_NAMES = (
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float16",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+)
+_SUPPORTED = frozenset(np.dtype(name) for name in _NAMES)
+
+
+def is_bfloat16(dtype: np.dtype[np.generic]) -> bool:
+    """Tell ml_dtypes' bfloat16, which NumPy itself takes for a void type."""
+    return dtype.name == "bfloat16"
+
+
+def is_supported(dtype: np.dtype[np.generic]) -> bool:
+    """Tell whether a Blob can hold this dtype as it is, in native byte order."""
+    return dtype in _SUPPORTED or is_bfloat16(dtype)
+
+
+def as_dtype(dtype: DTypeLike) -> np.dtype[np.generic]:
+    """Return the NumPy dtype that a caller named.
+
+    Parameters
+    ----------
+    dtype
+        Anything NumPy accepts as a dtype, or ``"bfloat16"``.
+
+    Raises
+    ------
+    TypeError
+        If a Blob cannot hold the dtype, or if it needs ml_dtypes and that is not installed.
+    """
+    if isinstance(dtype, str) and dtype == "bfloat16":
+        return _bfloat16()
+    result: np.dtype[np.generic] = np.dtype(dtype)
+    if is_supported(result):
+        return result
+    advice = (
+        f"; convert to native byte order first, with .astype({result.name!r})"
+        if result.newbyteorder("=") in _SUPPORTED
+        else ""
+    )
+    raise TypeError(
+        f"a Blob holds {', '.join(_NAMES)} or bfloat16 (with ml_dtypes), got {result!r}{advice}"
+    )
+
+
+def _bfloat16() -> np.dtype[np.generic]:
+    try:
+        import ml_dtypes  # noqa: PLC0415  # an optional dependency
+    except ImportError as error:
+        raise TypeError("dtype 'bfloat16' needs ml_dtypes; pip install ml-dtypes") from error
+    result: np.dtype[np.generic] = np.dtype(ml_dtypes.bfloat16)
+    return result

@@ -1,0 +1,106 @@
+"""The two homes of a memory: their buffers, how one is made and filled, and copies between them.
+
+Which of the two holds the newest contents is not known here; see `memory`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from syncblob.devices import HOST, Side, current_accelerator, default_device, home_accelerator
+from syncblob.transfers import download, upload
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from syncblob.devices.base import Accelerator, Home
+
+    Source = Callable[[], NDArray[np.uint8]]
+
+__all__ = ["TwoHomes"]
+
+
+class TwoHomes:
+    """A capacity, at most one buffer on each side, and what fills the first of them."""
+
+    __slots__ = ("_accelerator", "_buffers", "_nbytes", "_source", "_source_nbytes", "_used")
+
+    def __init__(self, nbytes: int, accelerator: Accelerator | None, source: Source | None) -> None:
+        self._accelerator = accelerator
+        self._buffers: list[Any] = [None, None]
+        self._nbytes = nbytes
+        self._used = nbytes
+        self._source = source
+        # How much of what the source gives is still in use.
+        self._source_nbytes = 0 if source is None else nbytes
+
+    @property
+    def nbytes(self) -> int:
+        """The capacity, in bytes."""
+        return self._nbytes
+
+    @property
+    def used_nbytes(self) -> int:
+        """The bytes in use: what a transfer moves. At most the capacity."""
+        return self._used
+
+    @property
+    def accelerator(self) -> Accelerator | None:
+        """The backend this memory is bound to or was asked for; None before either."""
+        return self._accelerator
+
+    def _home(self, side: Side) -> Home:
+        """Return one side's backend; the accelerator that would be chosen where none is yet."""
+        if side is Side.HOST:
+            return HOST
+        return self._accelerator or current_accelerator()
+
+    def _buffer(self, side: Side, accelerator: Accelerator | None, *, zeroed: bool = False) -> Any:
+        """Return one side's buffer, a new one where there is none. Changes no state."""
+        buffer = self._buffers[side]
+        if buffer is not None:
+            return buffer
+        if side is Side.ACCELERATOR and accelerator is not None:
+            return accelerator.allocate(self._nbytes, zeroed=zeroed)
+        partner = accelerator or home_accelerator(default_device())
+        if partner is not None:
+            return partner.allocate_host(self._nbytes, zeroed=zeroed)
+        return HOST.allocate(self._nbytes, zeroed=zeroed)
+
+    def _initialised_buffer(self, side: Side, accelerator: Accelerator | None, reason: str) -> Any:
+        """Return a new buffer with the first contents: from the source, else zeros."""
+        if self._source is None:
+            return self._buffer(side, accelerator, zeroed=True)
+        contents = self._source()
+        if contents.shape != (self._nbytes,) or contents.dtype != np.uint8:
+            raise ValueError(
+                f"expected a source of {self._nbytes} bytes in a one-dimensional uint8 array, got "
+                f"{contents.dtype} of shape {contents.shape}"
+            )
+        buffer = self._buffer(side, accelerator)
+        known = self._source_nbytes
+        if side is Side.HOST or accelerator is None:
+            buffer[:known] = contents[:known]
+            HOST.zero(buffer[known:])
+        else:
+            if known:
+                upload(accelerator, contents[:known], buffer[:known], reason)
+            accelerator.zero(buffer[known:])
+        return buffer
+
+    def _transfer(
+        self, side: Side, buffer: Any, accelerator: Accelerator | None, reason: str
+    ) -> None:
+        """Copy the bytes in use from the other side into a buffer of this side."""
+        used = self._used
+        if not used or accelerator is None:
+            return
+        newest = self._buffers[side.other][:used]
+        if side is Side.HOST:
+            download(accelerator, newest, buffer[:used], reason)
+        else:
+            upload(accelerator, newest, buffer[:used], reason)

@@ -1,0 +1,222 @@
+"""Shapes and layouts: the arithmetic of axes, counts, strides and views, without any array."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import TYPE_CHECKING, Any, SupportsIndex
+
+import numpy as np
+
+from syncblob._dtypes import UINT8
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+__all__ = ["Layout", "as_shape", "canonical_axis", "count", "is_basic_index", "shape_string"]
+
+Shape = tuple[int, ...]
+
+_MAX_AXES = 64
+_MAX_BYTES = 2**63 - 1
+_PHANTOM_ADDRESS = 1 << 40
+
+
+def as_shape(shape: SupportsIndex | Iterable[SupportsIndex], itemsize: int = 1) -> Shape:
+    """Validate a whole shape before anything is built from it.
+
+    Parameters
+    ----------
+    shape
+        One non-negative integer or an iterable of them.
+    itemsize
+        Bytes of one element.
+
+    Raises
+    ------
+    TypeError
+        If an entry is not an integer.
+    ValueError
+        If an entry is negative, there are more than 64 axes, or the bytes cannot be addressed.
+    """
+    entries = shape if not hasattr(shape, "__index__") else (shape,)
+    try:
+        dims = tuple(operator.index(entry) for entry in entries)  # type: ignore[arg-type]  # a wrong kind raises the TypeError handled here
+    except TypeError:
+        raise TypeError(f"a shape is an integer or a tuple of integers, got {shape!r}") from None
+    if any(dim < 0 for dim in dims):
+        raise ValueError(f"the dimensions of a shape are non-negative, got {dims}")
+    if len(dims) > _MAX_AXES:
+        raise ValueError(f"a shape has at most {_MAX_AXES} axes, got {len(dims)}")
+    if math.prod(dim for dim in dims if dim) * itemsize > _MAX_BYTES:
+        raise ValueError(f"shape {dims} with {itemsize} bytes an element exceeds 2**63 - 1 bytes")
+    return dims
+
+
+def count(shape: Shape, start: int = 0, end: int | None = None) -> int:
+    """Multiply the dimensions from axis `start` up to, not including, axis `end`.
+
+    Raises
+    ------
+    IndexError
+        Unless ``0 <= start <= end <= len(shape)``. Negative axes are refused, as in Caffe.
+    """
+    end = len(shape) if end is None else operator.index(end)
+    start = operator.index(start)
+    if not 0 <= start <= end <= len(shape):
+        raise IndexError(
+            f"expected 0 <= start <= end <= {len(shape)} for a Blob of {len(shape)} axes, "
+            f"got start={start}, end={end}"
+        )
+    return math.prod(shape[start:end])
+
+
+def canonical_axis(axis: SupportsIndex, shape: Shape) -> int:
+    """Turn an axis in ``[-n, n)`` into one in ``[0, n)``.
+
+    Raises
+    ------
+    IndexError
+        If the axis is out of range.
+    """
+    axis = operator.index(axis)
+    if not -len(shape) <= axis < len(shape):
+        raise IndexError(
+            f"axis {axis} is out of range for a Blob of {len(shape)} axes, shape {shape}"
+        )
+    return axis % len(shape)
+
+
+def shape_string(shape: Shape) -> str:
+    """Spell a shape as Caffe does: every dimension, then the count: ``"2 3 4 (24)"``."""
+    return "".join(f"{dim} " for dim in shape) + f"({math.prod(shape)})"
+
+
+def contiguous_strides(shape: Shape, itemsize: int) -> Shape:
+    """Return the strides, in bytes, of a C-contiguous array."""
+    strides = []
+    step = itemsize
+    for dim in reversed(shape):
+        strides.append(step)
+        step *= max(dim, 1)
+    return tuple(reversed(strides))
+
+
+def is_basic_index(key: object) -> bool:
+    """Tell whether an index gives a view: integers, slices, None and Ellipsis only."""
+    entries = key if isinstance(key, tuple) else (key,)
+    return all(
+        entry is None
+        or entry is Ellipsis
+        or isinstance(entry, slice)
+        or (isinstance(entry, (int, np.integer)) and not isinstance(entry, (bool, np.bool)))
+        for entry in entries
+    )
+
+
+class Layout:
+    """How an array lies in a memory: shape, dtype, strides and offset, both in bytes.
+
+    Immutable. Says nothing about which memory, or on which side.
+    """
+
+    __slots__ = ("contiguous", "dtype", "offset", "shape", "size", "strides")
+
+    shape: Shape
+    dtype: np.dtype[np.generic]
+    strides: Shape
+    offset: int
+    size: int
+    contiguous: bool
+
+    def __init__(
+        self, shape: Shape, dtype: np.dtype[np.generic], strides: Shape, offset: int = 0
+    ) -> None:
+        self.shape = shape
+        self.dtype = dtype
+        self.strides = strides
+        self.offset = offset
+        self.size = math.prod(shape)
+        self.contiguous = self.size == 0 or all(
+            dim == 1 or stride == expected
+            for dim, stride, expected in zip(
+                shape, strides, contiguous_strides(shape, dtype.itemsize), strict=True
+            )
+        )
+
+    @classmethod
+    def c_order(cls, shape: Shape, dtype: np.dtype[np.generic], offset: int = 0) -> Layout:
+        """Lay an array out C-contiguously."""
+        return cls(shape, dtype, contiguous_strides(shape, dtype.itemsize), offset)
+
+    @classmethod
+    def raw(cls, nbytes: int) -> Layout:
+        """Lay out plain bytes."""
+        return cls((nbytes,), UINT8, (1,))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements, without any gaps between them."""
+        return self.size * self.dtype.itemsize
+
+    def covers(self, nbytes: int) -> bool:
+        """Tell whether writing every element writes every one of the first `nbytes` bytes."""
+        if self.nbytes != nbytes:
+            return False
+        return self.contiguous or all(
+            stride for dim, stride in zip(self.shape, self.strides, strict=True) if dim > 1
+        )
+
+    def derive(
+        self, view: Callable[[np.ndarray[Any, np.dtype[np.void]]], np.ndarray[Any, Any]]
+    ) -> Layout:
+        """Return the layout of a view that NumPy would make.
+
+        Parameters
+        ----------
+        view
+            A function that makes a view: indexing, ``reshape(copy=False)``, ``transpose`` …
+            It gets a phantom, an array of this layout at an address that holds nothing, and must
+            not read an element or return a scalar.
+        """
+        phantom = np.asarray(_Phantom(self))
+        result = view(phantom)
+        offset = result.__array_interface__["data"][0] - _PHANTOM_ADDRESS if result.size else 0
+        return Layout(result.shape, self.dtype, result.strides, self.offset + offset)
+
+    def __eq__(self, other: object) -> bool:
+        """Compare field by field."""
+        if not isinstance(other, Layout):
+            return NotImplemented
+        return (self.shape, self.dtype, self.strides, self.offset) == (
+            other.shape,
+            other.dtype,
+            other.strides,
+            other.offset,
+        )
+
+    def __hash__(self) -> int:
+        """Hash all fields."""
+        return hash((self.shape, self.dtype, self.strides, self.offset))
+
+    def __repr__(self) -> str:
+        """Show all fields."""
+        return (
+            f"Layout(shape={self.shape}, dtype={self.dtype.name}, "
+            f"strides={self.strides}, offset={self.offset})"
+        )
+
+
+class _Phantom:
+    """What NumPy needs to make an array at an address that is never read."""
+
+    __slots__ = ("__array_interface__",)
+
+    def __init__(self, layout: Layout) -> None:
+        self.__array_interface__ = {
+            "version": 3,
+            "shape": layout.shape,
+            "typestr": f"|V{layout.dtype.itemsize}",
+            "data": (_PHANTOM_ADDRESS, False),
+            "strides": layout.strides,
+        }

@@ -1,0 +1,232 @@
+"""Caffe's accessors: arrays over one side of data or diff, good until the other side is used."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from syncblob._shape import Layout
+from syncblob.blob._shape_methods import ShapeMethods
+from syncblob.devices import Side
+from syncblob.interop.adopt import set_side
+from syncblob.memory import Access, SyncedMemory
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from syncblob.blob._base import BlobBase
+
+__all__ = ["Accessors"]
+
+
+class Accessors(ShapeMethods):
+    """Caffe's accessors.
+
+    The arrays are borrows: good until the next access on the other side. A NumPy borrow that may
+    write becomes read-only at that moment; a slice taken from it before does not. On the host they
+    are NumPy arrays, on a CUDA device CuPy arrays, on a simulated device NumPy arrays over the
+    device's own memory.
+    """
+
+    __slots__ = ()
+
+    # --- data ------------------------------------------------------------------------------------
+
+    def cpu_data(self) -> NDArray[Any]:
+        """Return data on the host, read-only. Downloads if the newest contents are elsewhere."""
+        return self._lend_host(Access.CONST, "cpu_data")
+
+    def mutable_cpu_data(self) -> NDArray[Any]:
+        """Return data on the host, to read and write. Downloads as `cpu_data` does."""
+        return self._lend_host(Access.MUTABLE, "mutable_cpu_data")
+
+    def overwrite_cpu_data(self) -> NDArray[Any]:
+        """Return data on the host, to be written completely. Never transfers.
+
+        A view that does not cover its memory is brought up to date as by `mutable_cpu_data`.
+        """
+        return self._lend_host(Access.OVERWRITE, "overwrite_cpu_data")
+
+    def set_cpu_data(self, array: Any) -> None:
+        """Adopt an array as the host side of data, without a copy; its contents are the newest.
+
+        Newer contents of the accelerator are abandoned. Later downloads write into the array.
+        Diff, and Blobs that share data, keep what they have.
+
+        Parameters
+        ----------
+        array
+            A C-contiguous, aligned, writable array on the host, of this dtype and size: NumPy's,
+            or of any library with DLPack.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If it is not.
+        """
+        self._set(Side.HOST, array, "set_cpu_data", diff=False)
+
+    def gpu_data(self) -> Any:
+        """Return data on the accelerator, to read. Uploads if the newest contents are elsewhere.
+
+        Raises
+        ------
+        NoDeviceError
+            If there is no accelerator.
+        """
+        return self._lend(Side.ACCELERATOR, Access.CONST, "gpu_data")
+
+    def mutable_gpu_data(self) -> Any:
+        """Return data on the accelerator, to read and write. Uploads as `gpu_data` does."""
+        return self._lend(Side.ACCELERATOR, Access.MUTABLE, "mutable_gpu_data")
+
+    def overwrite_gpu_data(self) -> Any:
+        """Return data on the accelerator, to be written completely. Never transfers."""
+        return self._lend(Side.ACCELERATOR, Access.OVERWRITE, "overwrite_gpu_data")
+
+    def set_gpu_data(self, array: Any) -> None:
+        """Adopt an array as the accelerator side of data; otherwise as `set_cpu_data`.
+
+        Parameters
+        ----------
+        array
+            On a CUDA device: CuPy's, or any with ``__cuda_array_interface__`` or DLPack. On a
+            simulated device: a NumPy array, or any on the host with DLPack.
+        """
+        self._set(Side.ACCELERATOR, array, "set_gpu_data", diff=False)
+
+    def async_gpu_push(self, stream: Any = None) -> None:
+        """Start to upload data and return while the upload runs.
+
+        Every later access on the accelerator waits for it, and every later access that may write
+        on the host.
+
+        Parameters
+        ----------
+        stream
+            A stream of the accelerator, None for one of its own.
+
+        Raises
+        ------
+        RuntimeError
+            Unless the head is HEAD_AT_CPU.
+        """
+        self._memory.async_gpu_push(stream)
+
+    # --- diff ------------------------------------------------------------------------------------
+
+    def cpu_diff(self) -> NDArray[Any]:
+        """Return diff on the host, read-only; see `cpu_data`."""
+        return self._lend_host(Access.CONST, "cpu_diff", diff=True)
+
+    def mutable_cpu_diff(self) -> NDArray[Any]:
+        """Return diff on the host, to read and write; see `mutable_cpu_data`."""
+        return self._lend_host(Access.MUTABLE, "mutable_cpu_diff", diff=True)
+
+    def overwrite_cpu_diff(self) -> NDArray[Any]:
+        """Return diff on the host, to be written completely; see `overwrite_cpu_data`."""
+        return self._lend_host(Access.OVERWRITE, "overwrite_cpu_diff", diff=True)
+
+    def set_cpu_diff(self, array: Any) -> None:
+        """Adopt an array as the host side of diff; see `set_cpu_data`."""
+        self._set(Side.HOST, array, "set_cpu_diff", diff=True)
+
+    def gpu_diff(self) -> Any:
+        """Return diff on the accelerator, to read; see `gpu_data`."""
+        return self._lend(Side.ACCELERATOR, Access.CONST, "gpu_diff", diff=True)
+
+    def mutable_gpu_diff(self) -> Any:
+        """Return diff on the accelerator, to read and write; see `mutable_gpu_data`."""
+        return self._lend(Side.ACCELERATOR, Access.MUTABLE, "mutable_gpu_diff", diff=True)
+
+    def overwrite_gpu_diff(self) -> Any:
+        """Return diff on the accelerator, to be written completely; see `overwrite_gpu_data`."""
+        return self._lend(Side.ACCELERATOR, Access.OVERWRITE, "overwrite_gpu_diff", diff=True)
+
+    def set_gpu_diff(self, array: Any) -> None:
+        """Adopt an array as the accelerator side of diff; see `set_gpu_data`."""
+        self._set(Side.ACCELERATOR, array, "set_gpu_diff", diff=True)
+
+    # --- single elements, and the shape on the accelerator ---------------------------------------
+
+    def data_at(self, *indices: Any) -> Any:
+        """Return one element of data as a Python scalar. Reads on the host, as `cpu_data` does.
+
+        Parameters
+        ----------
+        *indices
+            As for `offset`: missing ones are 0.
+        """
+        return self.cpu_data()[self._place(indices)].item()
+
+    def diff_at(self, *indices: Any) -> Any:
+        """Return one element of diff as a Python scalar; see `data_at`."""
+        return self.cpu_diff()[self._place(indices)].item()
+
+    def gpu_shape(self) -> Any:
+        """Return the dimensions as an int32 array on the accelerator. Uploaded once a shape."""
+        if self._shape_blob is None:
+            dims = np.array(self.shape, dtype=np.int32)
+            memory = SyncedMemory.adopting(Side.HOST, dims.view(np.uint8), device="cpu")
+            self._shape_blob = self._of(memory, Layout.c_order((self.ndim,), dims.dtype))
+        shape_blob = self._shape_blob
+        if self._memory.accelerator is not None:
+            shape_blob._memory.bind(self._memory.accelerator)
+        return shape_blob._lend(Side.ACCELERATOR, Access.CONST, "gpu_shape")
+
+    # --- sharing ---------------------------------------------------------------------------------
+
+    def share_data(self, other: BlobBase) -> None:
+        """Use the memory of another Blob's data from now on, with its head and its buffers.
+
+        Copies nothing. The memory this Blob had is given up. A growing `resize` of either of the
+        two ends the sharing.
+
+        Parameters
+        ----------
+        other
+            A C-contiguous Blob of the same dtype and count; the shape may differ.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If it is not.
+        """
+        self._require_sharable(other, "share_data")
+        self._memory = other._memory
+
+    def share_diff(self, other: BlobBase) -> None:
+        """Use the memory of another Blob's diff from now on; see `share_data`."""
+        self._require_sharable(other, "share_diff")
+        self._diff = other._diff_memory()
+
+    def _lend_host(self, access: Access, reason: str, *, diff: bool = False) -> NDArray[Any]:
+        array: NDArray[Any] = self._lend(Side.HOST, access, reason, diff=diff)
+        return array
+
+    def _require_sharable(self, other: BlobBase, action: str) -> None:
+        self._require_own(action)
+        if other.dtype != self.dtype:
+            raise TypeError(f"{action} expects dtype {self.dtype}, got {other.dtype}")
+        if other.size != self.size:
+            raise ValueError(
+                f"{action} expects {self.size} elements, shape {self.shape}, got {other.size}, "
+                f"shape {other.shape}"
+            )
+        if not other._layout.contiguous or other._layout.offset or other._readonly:
+            raise ValueError(
+                f"{action} expects a writable C-contiguous Blob that starts where its memory "
+                "starts; copy it first"
+            )
+
+    def _set(self, side: Side, array: Any, action: str, *, diff: bool) -> None:
+        self._require_writable(action)
+        if not self._layout.contiguous or self._layout.offset:
+            raise ValueError(f"{action} is for a C-contiguous Blob, and this is a strided view")
+        set_side(self._diff_memory() if diff else self._memory, self._layout, side, array)
+
+    def _place(self, indices: tuple[Any, ...]) -> tuple[int, ...]:
+        """Turn the arguments of `offset` into a full, checked index."""
+        place = self.offset(*indices)
+        return tuple(int(index) for index in np.unravel_index(place, self.shape))

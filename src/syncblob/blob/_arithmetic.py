@@ -1,0 +1,199 @@
+"""Copies, sums and updates: what Caffe's Blob computes itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from syncblob._dtypes import is_bfloat16
+from syncblob.blob import _sums
+from syncblob.blob._base import BlobBase
+from syncblob.blob._views import Views
+from syncblob.devices import HOST, Side
+from syncblob.interop.adopt import native_array
+from syncblob.memory import Access, Head, SyncedMemory
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+__all__ = ["Arithmetic"]
+
+
+class Arithmetic(Views):
+    """Caffe's arithmetic. It runs where the head is, SYNCED meaning the accelerator."""
+
+    __slots__ = ()
+
+    def copy_from(self, source: Any, *, copy_diff: bool = False, resize: bool = False) -> None:
+        """Copy the contents of another Blob, on this Blob's device.
+
+        Where the source has newer contents on the other side, they are transferred first. What
+        this Blob held is not.
+
+        Parameters
+        ----------
+        source
+            A Blob of this shape, or any array (then there is no diff to copy). Another dtype is
+            converted if that is NumPy's ``same_kind``.
+        copy_diff
+            Copy diff to diff, and not data.
+        resize
+            Take the source's shape first where it differs.
+
+        Raises
+        ------
+        ValueError
+            If the shapes differ and `resize` is False; equal counts are not enough, as in Caffe.
+        TypeError
+            If the dtypes do not convert.
+        DeviceMismatchError
+            If the two are on different accelerators.
+        """
+        self._require_writable("copy_from")
+        if not isinstance(source, BlobBase):
+            if copy_diff:
+                raise TypeError(f"copy_diff needs a Blob, got {type(source).__name__}")
+            source = self._from_array(native_array(source))
+        _require_conversion(source.dtype, self.dtype)
+        if source.shape != self.shape and not resize:
+            raise ValueError(
+                f"copy_from expects shape {self.shape}, got {source.shape}; resize=True takes over "
+                "the shape of the source"
+            )
+        origin = source._diff_memory() if copy_diff else source._memory
+        if source.shape != self.shape:
+            self._check_partner(self._memory, origin, self._memory.side)
+            self.resize(source.shape)
+        target = self._diff_memory() if copy_diff else self._memory
+        side = self._memory.side
+        self._check_partner(self._memory, origin, side)
+        self._check_partner(self._memory, target, side)
+        contents = origin.lend(side, Access.CONST, source._layout, "copy_from")
+        if origin is target:
+            contents = contents.copy()
+        array = target.lend(side, Access.OVERWRITE, self._layout, "copy_from", borrow=False)
+        array[...] = contents
+
+    def update(self) -> None:
+        """Subtract diff from data: one step of gradient descent. In the Blob's dtype.
+
+        Runs where the head of data is; diff is transferred there if it must. UNINITIALIZED
+        contents count as zeros.
+
+        Raises
+        ------
+        TypeError
+            For bool.
+        """
+        self._require_writable("update")
+        if self.dtype.kind == "b":
+            raise TypeError("update subtracts, and bool has no subtraction; use an integer dtype")
+        side = self._head_side(self._memory)
+        diff = self._diff_memory()
+        self._check_partner(self._memory, diff, side)
+        gradient = diff.lend(side, Access.CONST, self._layout, "update")
+        data = self._memory.lend(side, Access.MUTABLE, self._layout, "update", borrow=False)
+        _sums.axpy(-1, gradient, data)
+
+    def asum_data(self) -> float | int:
+        """Return the sum of the absolute values of data; |re| + |im| of complex ones, as BLAS.
+
+        Never transfers. 0 for UNINITIALIZED memory, without allocating it. Floating-point numbers
+        are accumulated in float64, integers in 64 bits.
+        """
+        return self._reduce(self._memory, _sums.asum, "asum_data")
+
+    def asum_diff(self) -> float | int:
+        """Return the sum of the absolute values of diff; see `asum_data`."""
+        return self._reduce(self._existing_diff(), _sums.asum, "asum_diff")
+
+    def sumsq_data(self) -> float | int:
+        """Return the sum of the squares of data, of the squared moduli of complex ones.
+
+        Where and how as `asum_data`.
+        """
+        return self._reduce(self._memory, _sums.sumsq, "sumsq_data")
+
+    def sumsq_diff(self) -> float | int:
+        """Return the sum of the squares of diff; see `sumsq_data`."""
+        return self._reduce(self._existing_diff(), _sums.sumsq, "sumsq_diff")
+
+    def scale_data(self, factor: complex) -> None:
+        """Multiply data by a factor in place, in the Blob's dtype.
+
+        Never transfers. UNINITIALIZED memory stays as it is.
+
+        Raises
+        ------
+        TypeError
+            If the dtype cannot take the factor: a fraction for integers, a complex number for
+            real ones, any for bool.
+        """
+        self._scale(self._memory, factor, "scale_data")
+
+    def scale_diff(self, factor: complex) -> None:
+        """Multiply diff by a factor in place; see `scale_data`."""
+        self._scale(self._existing_diff(), factor, "scale_diff")
+
+    # --- how -------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _head_side(memory: SyncedMemory) -> Side:
+        """Choose the side Caffe computes on: the head's, the accelerator for SYNCED."""
+        if memory.head is Head.UNINITIALIZED:
+            return memory.side
+        return Side.HOST if memory.head is Head.HEAD_AT_CPU else Side.ACCELERATOR
+
+    @staticmethod
+    def _check_partner(memory: SyncedMemory, partner: SyncedMemory, side: Side) -> None:
+        """Put the second memory of an operation on the first one's accelerator."""
+        if side is Side.ACCELERATOR and memory.accelerator is not None:
+            partner.bind(memory.accelerator)
+
+    @staticmethod
+    def _namespace(memory: SyncedMemory, side: Side) -> ModuleType:
+        accelerator = memory.accelerator
+        home = HOST if side is Side.HOST or accelerator is None else accelerator
+        return home.namespace
+
+    def _reduce(self, memory: SyncedMemory | None, function: Any, reason: str) -> float | int:
+        if memory is None or memory.blank:
+            return 0 if self.dtype.kind in "iub" else 0.0
+        side = self._head_side(memory)
+        array = memory.lend(side, Access.CONST, self._layout, reason)
+        result: float | int = function(array, self._namespace(memory, side))
+        return result
+
+    def _scale(self, memory: SyncedMemory | None, factor: complex, reason: str) -> None:
+        self._require_writable(reason)
+        _require_factor(factor, self.dtype)
+        if memory is None or memory.blank:
+            return
+        side = self._head_side(memory)
+        array = memory.lend(side, Access.MUTABLE, self._layout, reason, borrow=False)
+        _sums.scal(factor, array)
+
+
+def _require_conversion(source: np.dtype[np.generic], target: np.dtype[np.generic]) -> None:
+    real = "fiub"
+    if is_bfloat16(target) and (source.kind in real or is_bfloat16(source)):
+        return
+    if is_bfloat16(source) and target.kind in "fc":
+        return
+    if not np.can_cast(source, target, casting="same_kind"):
+        raise TypeError(f"copy_from does not convert {source} to {target}; use .astype() first")
+
+
+def _require_factor(factor: complex, dtype: np.dtype[np.generic]) -> None:
+    kinds: tuple[type, ...] = (int, np.integer)
+    if dtype.kind in "fcV":
+        kinds = (*kinds, float, np.floating)
+    if dtype.kind == "c":
+        kinds = (*kinds, complex, np.complexfloating)
+    if dtype.kind == "b" or isinstance(factor, (bool, np.bool)) or not isinstance(factor, kinds):
+        raise TypeError(f"a Blob of dtype {dtype} cannot be scaled by {factor!r}")
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype.name)
+        if not limits.min <= factor <= limits.max:  # type: ignore[operator]  # an integer here
+            raise ValueError(f"{factor} does not fit in {dtype}")

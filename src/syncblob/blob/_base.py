@@ -1,0 +1,238 @@
+"""What a Blob is: two memories, a layout, and its attributes."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+from syncblob._dtypes import as_dtype
+from syncblob._shape import Layout, as_shape
+from syncblob.memory import Access, Head, SyncedMemory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Self, SupportsIndex
+
+    import numpy as np
+    from numpy.typing import DTypeLike
+
+    from syncblob.devices import Device, Side
+
+__all__ = ["BlobBase"]
+
+_diff_lock = threading.Lock()
+
+# References to a memory that only one Blob holds, as sys.getrefcount sees them: the Blob's and
+# that of the call.
+_SOLE = 2
+
+
+class BlobBase:
+    """The state of a Blob and its plain attributes. Nothing here moves data."""
+
+    __slots__ = (
+        "__weakref__",
+        "_base",
+        "_diff",
+        "_exposed",
+        "_layout",
+        "_memory",
+        "_readonly",
+        "_shape_blob",
+    )
+
+    _memory: SyncedMemory
+    # None until somebody asks for the gradient.
+    _diff: SyncedMemory | None
+    _layout: Layout
+    # The Blob that a view was taken from: its gradient is the view's gradient too.
+    _base: BlobBase | None
+    _readonly: bool
+    # Buffers whose address went out through __cuda_array_interface__: the consumer keeps the Blob.
+    _exposed: tuple[Any, ...]
+    _shape_blob: BlobBase | None
+
+    # As in the array API, equality is element by element, so a Blob cannot be a key.
+    __hash__ = None  # type: ignore[assignment]  # the documented way to say so
+
+    def __init__(
+        self,
+        shape: SupportsIndex | Iterable[SupportsIndex],
+        dtype: DTypeLike = "float32",
+        *,
+        device: Device | str | None = None,
+    ) -> None:
+        resolved = as_dtype(dtype)
+        layout = Layout.c_order(as_shape(shape, resolved.itemsize), resolved)
+        self._fill(SyncedMemory(layout.nbytes, device=device), layout)
+
+    def _fill(
+        self,
+        memory: SyncedMemory,
+        layout: Layout,
+        *,
+        diff: SyncedMemory | None = None,
+        base: BlobBase | None = None,
+        readonly: bool = False,
+    ) -> None:
+        self._memory = memory
+        self._layout = layout
+        self._diff = diff
+        self._base = base
+        self._readonly = readonly
+        self._exposed = ()
+        self._shape_blob = None
+
+    @classmethod
+    def _of(
+        cls,
+        memory: SyncedMemory,
+        layout: Layout,
+        *,
+        diff: SyncedMemory | None = None,
+        base: BlobBase | None = None,
+        readonly: bool = False,
+    ) -> Self:
+        """Make a Blob over an existing memory."""
+        blob = cls.__new__(cls)
+        blob._fill(memory, layout, diff=diff, base=base, readonly=readonly)
+        return blob
+
+    def _view(self, layout: Layout) -> Self:
+        """Make a view of this Blob."""
+        return self._of(self._memory, layout, base=self._base or self, readonly=self._readonly)
+
+    # --- attributes ------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The dimensions."""
+        return self._layout.shape
+
+    @property
+    def dtype(self) -> np.dtype[np.generic]:
+        """The data type of the elements, in data and in diff."""
+        return self._layout.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self._layout.shape)
+
+    @property
+    def num_axes(self) -> int:
+        """The number of axes. Caffe's name."""
+        return len(self._layout.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements; 1 for a Blob without axes."""
+        return self._layout.size
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return self._layout.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements of data, without gaps."""
+        return self._layout.nbytes
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Bytes from one element to the next along each axis."""
+        return self._layout.strides
+
+    @property
+    def device(self) -> Device:
+        """Where data was last written, and so where it is computed on. Reading never changes it.
+
+        Before the first write it is the device asked for.
+        """
+        return self._memory.device
+
+    @property
+    def head(self) -> Head:
+        """Where the newest contents of data are."""
+        return self._memory.head
+
+    @property
+    def diff_head(self) -> Head:
+        """Where the newest contents of diff are. Does not create diff."""
+        diff = self._existing_diff()
+        return Head.UNINITIALIZED if diff is None else diff.head
+
+    @property
+    def memory(self) -> SyncedMemory:
+        """The memory of data, which views and Blobs that share data have in common."""
+        return self._memory
+
+    def __len__(self) -> int:
+        """Return the first dimension.
+
+        Raises
+        ------
+        TypeError
+            If there is no axis.
+        """
+        if not self._layout.shape:
+            raise TypeError("a Blob without axes has no length")
+        return self._layout.shape[0]
+
+    def __repr__(self) -> str:
+        """Show shape, dtype, device and head. Never moves anything."""
+        const = ", const" if self._readonly else ""
+        return (
+            f"Blob(shape={self.shape}, dtype={self.dtype.name}, device={self.device}, "
+            f"head={self.head.name}{const})"
+        )
+
+    # --- the plumbing ----------------------------------------------------------------------------
+
+    def _lend(
+        self, side: Side, access: Access, reason: str, *, diff: bool = False, borrow: bool = True
+    ) -> Any:
+        """Return an array over data or diff; see `SyncedMemory.lend`."""
+        if access is not Access.CONST:
+            self._require_writable(reason)
+        memory = self._diff_memory() if diff else self._memory
+        return memory.lend(side, access, self._layout, reason, borrow=borrow)
+
+    def _require_writable(self, action: str) -> None:
+        if self._readonly:
+            raise ValueError(
+                f"{action} writes, and this Blob is a const view; use the Blob it was taken from"
+            )
+
+    def _existing_diff(self) -> SyncedMemory | None:
+        base = self._base
+        if base is not None and base._memory is self._memory:
+            return base._existing_diff()
+        return self._diff
+
+    def _diff_memory(self) -> SyncedMemory:
+        """Return the memory of diff; created here, with the capacity of data."""
+        base = self._base
+        if base is not None and base._memory is self._memory:
+            return base._diff_memory()
+        if self._diff is None:
+            with _diff_lock:
+                if self._diff is None:
+                    diff = self._memory.successor(self._memory.nbytes)
+                    diff.fit(self._memory.used_nbytes)
+                    self._diff = diff
+        return self._diff
+
+    def _owns_data_alone(self) -> bool:
+        """Tell whether no other Blob or view can see the memory of data.
+
+        CPython counts the references for us. A reference held elsewhere for a moment makes the
+        answer False, which is the careful one.
+        """
+        return sys.getrefcount(self._memory) <= _SOLE
+
+    def _owns_diff_alone(self) -> bool:
+        """Tell whether no other Blob or view can see the memory of diff."""
+        return sys.getrefcount(self._diff) <= _SOLE

@@ -1,0 +1,324 @@
+"""The Blob itself: how to make one, and how to turn it into something else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from syncblob._dtypes import as_dtype
+from syncblob._shape import Layout, as_shape
+from syncblob.blob._base import BlobBase
+from syncblob.blob._protocols import Protocols
+from syncblob.devices import CPU, Device, Side, accelerator
+from syncblob.interop.adopt import adopt, native_array
+from syncblob.interop.dlpack import import_array
+from syncblob.memory import Access, SyncedMemory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Self, SupportsIndex
+
+    from numpy.typing import DTypeLike
+
+    from syncblob._homes import Source
+    from syncblob.caffe._pb.caffe_pb2 import BlobProto
+
+__all__ = ["Blob"]
+
+
+class Blob(Protocols):
+    """One N-dimensional array with a copy on the host and a copy on an accelerator.
+
+    Each copy is allocated on first use, and brought up to date when somebody needs it there.
+    NumPy, CuPy and PyTorch take a Blob without a copy; the contents move when they must. A Blob
+    has two memories: data, and diff for the gradient, which does not exist before it is used.
+
+    Parameters
+    ----------
+    shape
+        One non-negative integer or a tuple of them; ``()`` holds one element.
+    dtype
+        A dtype of the array API, float16, or bfloat16 with ml_dtypes; of data and of diff.
+    device
+        ``"cpu"``, ``"cuda:N"`` or ``"simulated:N"``: where the contents will be computed on before
+        the first write. None means the default device.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If shape or dtype are impossible.
+    NoDeviceError
+        If the device cannot be used here.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from syncblob import Blob
+    >>> blob = Blob((2, 3), device="simulated")
+    >>> blob.mutable_cpu_data()[...] = 1
+    >>> blob.gpu_data().sum()
+    np.float32(6.0)
+    >>> blob
+    Blob(shape=(2, 3), dtype=float32, device=cpu, head=SYNCED)
+    >>> np.asarray(blob).flags.writeable
+    False
+    """
+
+    __slots__ = ()
+
+    # --- making Blobs ----------------------------------------------------------------------------
+
+    @classmethod
+    def asarray(
+        cls,
+        x: Any,
+        dtype: DTypeLike | None = None,
+        *,
+        device: Device | str | None = None,
+        copy: bool | None = None,
+    ) -> Self:
+        """Make a Blob of anything that is, or converts to, an array; without a copy if possible.
+
+        Parameters
+        ----------
+        x
+            A Blob, an array of NumPy, CuPy, torch or any library with DLPack or the CUDA array
+            interface, a buffer, a nested sequence, or a scalar.
+        dtype
+            The dtype wanted; None for that of `x`.
+        device
+            The device the contents will be used on; they move on first use. None keeps a Blob's
+            or an accelerator array's device, and means the default device otherwise.
+        copy
+            True always copies, False never, None where needed: for another dtype, and for memory
+            that is read-only, unaligned, has gaps, or belongs to a converted object.
+
+        Returns
+        -------
+        Blob
+            `x` itself, if it is a Blob and nothing is to be changed; else a Blob over the memory
+            of `x` or over a copy.
+
+        Raises
+        ------
+        ValueError
+            If `copy` is False and a copy or a transfer is needed.
+        TypeError
+            If a Blob cannot hold the dtype.
+        """
+        wanted = None if dtype is None else as_dtype(dtype)
+        if not isinstance(x, BlobBase):
+            array = native_array(x, copy=copy if copy is False else None)
+            if copy is False and not _has_memory(x):
+                raise ValueError(
+                    f"copy=False was asked for, but a {type(x).__name__} has no array memory"
+                )
+            memory, layout = adopt(array, dtype=wanted, device=device, copy=copy)
+            return cls._of(memory, layout)
+        same_dtype = wanted is None or wanted == x.dtype
+        same_device = device is None or Device(device) == x.device
+        if same_dtype and same_device and not copy and isinstance(x, cls):
+            return x
+        if copy is False:
+            change = "dtype" if not same_dtype else "device"
+            raise ValueError(f"copy=False was asked for, but the {change} differs")
+        blob = cls._of(x._memory, x._layout, base=x._base or x, readonly=x._readonly)
+        if not same_dtype or (copy and same_device):
+            blob = blob.astype(x.dtype if wanted is None else wanted)
+        return blob if device is None else blob.to_device(device)
+
+    @classmethod
+    def from_dlpack(
+        cls, x: Any, *, device: Device | str | None = None, copy: bool | None = None
+    ) -> Self:
+        """Make a Blob over the memory of an object with ``__dlpack__``.
+
+        Parameters
+        ----------
+        x
+            Any DLPack producer on the host or on a CUDA device.
+        device, copy
+            As for `asarray`.
+
+        Raises
+        ------
+        BufferError
+            If the producer refuses, or its memory is on a device of another kind.
+        AttributeError
+            If `x` is no DLPack producer.
+        """
+        if isinstance(x, BlobBase):
+            return cls.asarray(x, device=device, copy=copy)
+        array = import_array(x, copy=copy)
+        memory, layout = adopt(array, dtype=None, device=device, copy=copy)
+        return cls._of(memory, layout)
+
+    @classmethod
+    def from_source(
+        cls,
+        shape: SupportsIndex | Iterable[SupportsIndex],
+        dtype: DTypeLike,
+        source: Source,
+        *,
+        diff_source: Source | None = None,
+        device: Device | str | None = None,
+    ) -> Self:
+        """Make a Blob that is filled on first access instead of being zeroed.
+
+        Parameters
+        ----------
+        shape, dtype, device
+            As for the constructor.
+        source
+            A function that returns the contents as a one-dimensional uint8 array of `nbytes`
+            bytes, read-only or not. Called at most once, by the first access that reads; on the
+            accelerator its result is uploaded directly.
+        diff_source
+            The same for diff.
+        """
+        resolved = as_dtype(dtype)
+        layout = Layout.c_order(as_shape(shape, resolved.itemsize), resolved)
+        memory = SyncedMemory(layout.nbytes, device=device, source=source)
+        diff = None
+        if diff_source is not None:
+            diff = SyncedMemory(layout.nbytes, device=device, source=diff_source)
+        return cls._of(memory, layout, diff=diff)
+
+    # --- Caffe's BlobProto -----------------------------------------------------------------------
+
+    @classmethod
+    def from_proto(
+        cls,
+        proto: BlobProto | bytes,
+        dtype: DTypeLike | None = None,
+        *,
+        device: Device | str | None = None,
+    ) -> Self:
+        """Make a Blob of a BlobProto message, or of its bytes.
+
+        Caffe's rules: legacy dimensions beat ``shape``, double data beats float data.
+
+        Parameters
+        ----------
+        proto
+            The message or its serialised bytes.
+        dtype
+            The dtype wanted, converted as C does; None for float64 where the message has double
+            data, else float32.
+        device
+            As for the constructor.
+
+        Raises
+        ------
+        ModelFileError
+            If the bytes are no BlobProto, or the data does not fit the shape.
+        """
+        from syncblob.caffe import blobproto  # noqa: PLC0415  # file formats are built on Blobs
+
+        blob = blobproto.from_proto(proto, dtype=dtype, device=device)
+        return blob if type(blob) is cls else cls._of(blob._memory, blob._layout, diff=blob._diff)
+
+    def load_proto(self, proto: BlobProto | bytes, *, resize: bool = True) -> None:
+        """Take the contents of a BlobProto: Caffe's ``FromProto``. Writes on the host.
+
+        Without a diff in the message, diff stays as it is.
+
+        Parameters
+        ----------
+        proto
+            The message or its serialised bytes.
+        resize
+            Take over its shape; otherwise the shapes must be equal (see `shape_equals`).
+
+        Raises
+        ------
+        ModelFileError, ValueError
+            If the message does not fit. Nothing has changed then.
+        """
+        from syncblob.caffe import blobproto  # noqa: PLC0415  # file formats are built on Blobs
+
+        self._require_writable("load_proto")
+        blobproto.load_proto(self, proto, resize=resize)
+
+    def to_proto(self, *, write_diff: bool = False) -> BlobProto:
+        """Return a new BlobProto message with the contents. Reads on the host.
+
+        Parameters
+        ----------
+        write_diff
+            Write diff too.
+
+        Raises
+        ------
+        TypeError
+            If the format cannot hold the dtype: float64 is written as double, float32, float16
+            and bfloat16 as float.
+        ValueError
+            If the message would reach 2 GiB.
+        """
+        from syncblob.caffe import blobproto  # noqa: PLC0415  # file formats are built on Blobs
+
+        return blobproto.to_proto(self, write_diff=write_diff)
+
+    # --- other dtypes and devices ----------------------------------------------------------------
+
+    def astype(self, dtype: DTypeLike, *, copy: bool = True) -> Self:
+        """Return data in another dtype, converted on this Blob's device.
+
+        Parameters
+        ----------
+        dtype
+            The dtype wanted.
+        copy
+            False returns this Blob itself where nothing changes.
+        """
+        wanted = as_dtype(dtype)
+        if wanted == self.dtype and not copy:
+            return self
+        side = self._memory.side
+        array = self._lend(side, Access.CONST, "astype")
+        return self._result(array, side, dtype=wanted, copy=True)
+
+    def to_device(self, device: Device | str, /, *, stream: Any = None) -> Self:
+        """Return this Blob if `device` is its device, else a copy of data that lives there.
+
+        Goes through the host where both are accelerators.
+
+        Parameters
+        ----------
+        device
+            ``"cpu"``, ``"cuda:N"`` or ``"simulated:N"``.
+        stream
+            None; work is ordered on CuPy's current stream.
+
+        Raises
+        ------
+        NoDeviceError
+            If the device cannot be used here.
+        """
+        if stream is not None:
+            raise ValueError(f"expected stream=None, got {stream!r}; use CuPy's current stream")
+        device = Device(device)
+        if device == self.device:
+            return self
+        contents = np.array(self._lend(Side.HOST, Access.CONST, "to_device"), order="C")
+        flat = contents.reshape(-1).view(np.uint8)
+        layout = Layout.c_order(self.shape, self.dtype)
+        if device == CPU:
+            return self._of(SyncedMemory.adopting(Side.HOST, flat, device=CPU), layout)
+        accelerator(device)
+        memory = SyncedMemory(layout.nbytes, device=device, source=lambda: flat)
+        memory.lend(Side.ACCELERATOR, Access.MUTABLE, layout, "to_device", borrow=False)
+        return self._of(memory, layout)
+
+
+def _has_memory(x: Any) -> bool:
+    """Tell whether an object lends array memory, rather than being converted to an array."""
+    return (
+        hasattr(x, "__dlpack__")
+        or hasattr(x, "__cuda_array_interface__")
+        or hasattr(x, "__array__")
+        or hasattr(x, "__array_interface__")
+        or isinstance(x, (bytearray, memoryview))
+    )

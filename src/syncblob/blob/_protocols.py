@@ -1,0 +1,261 @@
+"""What other libraries and Python itself call: array protocols, buffers, conversions, pickling."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from syncblob._shape import Layout
+from syncblob.blob._arithmetic import Arithmetic
+from syncblob.devices import HOST, Side
+from syncblob.interop import cuda, dlpack
+from syncblob.interop import numpy as numpy_protocol
+from syncblob.memory import Access, SyncedMemory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Self
+
+    from numpy.typing import DTypeLike, NDArray
+
+__all__ = ["Protocols"]
+
+_OUT_OF_BAND = 5
+
+
+class Protocols(Arithmetic):
+    """The protocols. Reading ones take the const path, writing ones the mutable path."""
+
+    __slots__ = ()
+
+    # --- array libraries -------------------------------------------------------------------------
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        """Give NumPy data on the host, read-only and without a copy. Downloads if it must.
+
+        Parameters
+        ----------
+        dtype
+            Convert to another dtype; that is a private, writable copy.
+        copy
+            True makes a private, writable copy; False refuses conversions and downloads.
+
+        Raises
+        ------
+        ValueError
+            If `copy` is False and either is needed.
+        """
+        return numpy_protocol.to_ndarray(self._memory, self._layout, dtype, copy)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """Lend data through DLPack, to be written by the consumer; a const Blob lends to read.
+
+        Parameters
+        ----------
+        stream
+            The consumer's CUDA stream, as the standard numbers them; it is made to wait. None on
+            the host.
+        max_version
+            The newest version the consumer knows. A const Blob needs (1, 0).
+        dl_device
+            The side to lend, ``(1, 0)`` for the host; None for that of `device`.
+        copy
+            True lends a private copy, False refuses to transfer.
+
+        Returns
+        -------
+        PyCapsule
+            Over the Blob's own memory, unless `copy` is True. Transfers if it must.
+
+        Raises
+        ------
+        BufferError
+            If the request cannot be met.
+        """
+        return dlpack.export(
+            self._memory,
+            self._layout,
+            readonly=self._readonly,
+            stream=stream,
+            max_version=max_version,
+            dl_device=dl_device,
+            copy=copy,
+        )
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Return the DLPack device type and id of `device`; (1, N + 1) for simulated:N."""
+        return dlpack.device_of(self._memory)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """Data on the CUDA device, to be written by the consumer; version 3.
+
+        Uploads if it must. The consumer keeps the Blob, so the buffer lives as long as the Blob.
+
+        Raises
+        ------
+        AttributeError
+            Where there is no CUDA device, or the memory is on a device of another kind.
+        """
+        array, interface = cuda.interface(self._memory, self._layout, readonly=self._readonly)
+        if not any(array.data.mem is kept.data.mem for kept in self._exposed):
+            self._exposed = (*self._exposed, array)
+        return interface
+
+    if sys.version_info >= (3, 12):
+
+        def __buffer__(self, flags: int, /) -> memoryview:
+            """Give a memoryview of data on the host: const to read, mutable to write.
+
+            Raises
+            ------
+            BufferError
+                If a const Blob is to be written, or the dtype has no buffer format (bfloat16).
+            """
+            return numpy_protocol.to_buffer(
+                self._memory, self._layout, flags, readonly=self._readonly
+            )
+
+    # --- Python scalars, lists and bytes ---------------------------------------------------------
+
+    def item(self, *indices: Any) -> Any:
+        """Return one element as a Python scalar. Reads on the host, as `cpu_data` does.
+
+        Parameters
+        ----------
+        *indices
+            As for ``numpy.ndarray.item``; none for a Blob of one element.
+        """
+        return self._read("item").item(*indices)
+
+    def tolist(self) -> Any:
+        """Return the elements as nested lists of Python scalars. Reads on the host."""
+        return self._read("tolist").tolist()
+
+    def tobytes(self) -> bytes:
+        """Return a copy of the elements' bytes in C order. Reads on the host."""
+        return self._read("tobytes").tobytes()
+
+    def __bool__(self) -> bool:
+        """Convert a Blob without axes. Reads on the host."""
+        return bool(self._scalar("bool"))
+
+    def __int__(self) -> int:
+        """Convert a Blob without axes. Reads on the host."""
+        return int(self._scalar("int"))
+
+    def __float__(self) -> float:
+        """Convert a Blob without axes. Reads on the host."""
+        return float(self._scalar("float"))
+
+    def __complex__(self) -> complex:
+        """Convert a Blob without axes. Reads on the host."""
+        return complex(self._scalar("complex"))
+
+    def __index__(self) -> int:
+        """Convert an integer Blob without axes. Reads on the host."""
+        if self.dtype.kind not in "iu":
+            raise TypeError(f"only an integer Blob can be an index, this one has {self.dtype}")
+        return int(self._scalar("int"))
+
+    # --- copies and pickles ----------------------------------------------------------------------
+
+    def copy(self) -> Self:
+        """Return an independent, C-contiguous copy of data, and of diff if there is one.
+
+        Each is copied on a side that holds its newest contents; nothing is transferred.
+        """
+        memory = self._duplicate(self._memory)
+        existing = self._existing_diff()
+        diff = None if existing is None else self._duplicate(existing)
+        return self._of(memory, Layout.c_order(self.shape, self.dtype), diff=diff)
+
+    def __copy__(self) -> Self:
+        """Copy, as NumPy does; see `copy`."""
+        return self.copy()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Copy; see `copy`."""
+        del memo
+        return self.copy()
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        """Pickle shape, dtype and the bytes of data and diff, out-of-band with protocol 5.
+
+        Reads on the host. The Blob comes back with its contents on the host; UNINITIALIZED memory
+        is not written.
+        """
+        out_of_band = int(protocol) >= _OUT_OF_BAND
+        return (
+            _unpickle,
+            (
+                type(self),
+                self.shape,
+                self.dtype,
+                self._pickled(self._memory, out_of_band=out_of_band),
+                self._pickled(self._existing_diff(), out_of_band=out_of_band),
+            ),
+        )
+
+    # --- how -------------------------------------------------------------------------------------
+
+    def _read(self, reason: str) -> NDArray[Any]:
+        return self._lend_host(Access.CONST, reason)
+
+    def _scalar(self, kind: str) -> Any:
+        if self.shape:
+            raise TypeError(
+                f"only a Blob without axes converts to {kind}, this one has shape {self.shape}; "
+                "use .item()"
+            )
+        return self._read(f"__{kind}__").item()
+
+    def _duplicate(self, memory: SyncedMemory) -> SyncedMemory:
+        """Copy this Blob's elements out of a memory into a new one, on the head's side."""
+        if memory.blank:
+            return SyncedMemory(self.nbytes, device=memory.device)
+        side = memory.side if memory.holds_newest(memory.side) else memory.side.other
+        backend = None if side is Side.HOST else memory.accelerator
+        contents = memory.lend(side, Access.CONST, self._layout, "copy").copy()
+        return SyncedMemory.adopting(
+            side, (backend or HOST).wrap(contents), accelerator=backend, device=memory.device
+        )
+
+    def _pickled(self, memory: SyncedMemory | None, *, out_of_band: bool) -> Any:
+        if memory is None or memory.blank:
+            return None
+        array = memory.lend(Side.HOST, Access.CONST, self._layout, "pickle")
+        flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        return pickle.PickleBuffer(flat.data) if out_of_band else flat.tobytes()
+
+
+def _unpickle(
+    cls: type[Protocols],
+    shape: tuple[int, ...],
+    dtype: np.dtype[np.generic],
+    data: Any,
+    diff: Any,
+) -> Protocols:
+    layout = Layout.c_order(shape, dtype)
+    memory = _unpickled(data, layout.nbytes)
+    return cls._of(memory, layout, diff=None if diff is None else _unpickled(diff, layout.nbytes))
+
+
+def _unpickled(buffer: Any, nbytes: int) -> SyncedMemory:
+    if buffer is None:
+        return SyncedMemory(nbytes)
+    contents = np.frombuffer(buffer, dtype=np.uint8) if nbytes else np.empty(0, dtype=np.uint8)
+    if contents.flags.writeable and contents.ctypes.data % np.dtype(np.complex128).alignment == 0:
+        return SyncedMemory.adopting(Side.HOST, contents, device="cpu")
+    # Read-only: copied on first use.
+    return SyncedMemory(nbytes, device="cpu", source=lambda: contents)

@@ -1,0 +1,271 @@
+"""Views: Blobs that share the memories of another, and indexing."""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any, SupportsIndex
+
+import numpy as np
+
+from syncblob._shape import Layout, as_shape, is_basic_index
+from syncblob.blob._accessors import Accessors
+from syncblob.blob._base import BlobBase
+from syncblob.blob._shape_methods import shape_from
+from syncblob.devices import CPU, Side
+from syncblob.interop.adopt import adopt, native_array
+from syncblob.memory import Access
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Self
+
+__all__ = ["Views"]
+
+
+class Views(Accessors):
+    """Views and indexing.
+
+    A view shares memory, head and buffers with the Blob it was taken from, and its gradient too,
+    for as long as that Blob keeps its memory.
+    """
+
+    __slots__ = ()
+
+    @property
+    def data(self) -> Self:
+        """A Blob over the memory of data. ``blob.data[...] = x`` writes the contents."""
+        return self._view(self._layout)
+
+    @property
+    def diff(self) -> Self:
+        """A Blob over the memory of diff, the gradient; created on first use, with zeros."""
+        return self._of(
+            self._diff_memory(), self._layout, base=self._base or self, readonly=self._readonly
+        )
+
+    @property
+    def const(self) -> Self:
+        """A read-only view: whatever takes it gets the const path, and it refuses writes."""
+        return self._of(self._memory, self._layout, base=self._base or self, readonly=True)
+
+    # --- other shapes of the same elements -------------------------------------------------------
+
+    def reshape(
+        self, *shape: SupportsIndex | Iterable[SupportsIndex], copy: bool | None = None
+    ) -> Self:
+        """Return the elements in C order in another shape; a view wherever one is possible.
+
+        Parameters
+        ----------
+        *shape
+            The new dimensions, or one tuple of them; one may be -1.
+        copy
+            None copies only a view whose strides fit no other way, True always, False never.
+
+        Returns
+        -------
+        Blob
+            A view that shares memory; a copy on this Blob's device where `copy` says so.
+
+        Raises
+        ------
+        ValueError
+            If the count differs (`resize` changes the count), or if `copy` is False and a view is
+            impossible.
+        """
+        wanted = self._complete(shape_from(shape))
+        if copy:
+            return self._compact().reshape(wanted)
+        if self._layout.contiguous:
+            return self._view(Layout.c_order(wanted, self.dtype, self._layout.offset))
+        try:
+            return self._view(self._layout.derive(lambda a: a.reshape(wanted, copy=False)))
+        except ValueError:
+            if copy is False:
+                raise ValueError(
+                    f"copy=False was asked for, but strides {self.strides} allow no view of shape "
+                    f"{wanted}"
+                ) from None
+        return self._compact().reshape(wanted)
+
+    def transpose(self, *axes: SupportsIndex | Iterable[SupportsIndex]) -> Self:
+        """Return a view with the axes in another order, reversed if none is given."""
+        order: Any = None if not axes else shape_from(axes)
+        return self._view(self._layout.derive(lambda a: a.transpose(order)))
+
+    @property
+    def T(self) -> Self:  # noqa: N802  # the name in NumPy and the array API
+        """A view with the axes in reverse order."""
+        return self.transpose()
+
+    @property
+    def mT(self) -> Self:  # noqa: N802  # the name in NumPy and the array API
+        """A view with the last two axes exchanged.
+
+        Raises
+        ------
+        ValueError
+            If there are fewer than two axes.
+        """
+        if self.ndim < 2:  # noqa: PLR2004  # a matrix has two axes
+            raise ValueError(f"expected at least two axes, got shape {self.shape}")
+        return self._view(self._layout.derive(lambda a: a.swapaxes(-1, -2)))
+
+    # --- indexing --------------------------------------------------------------------------------
+
+    def __getitem__(self, key: Any) -> Self:
+        """Index as NumPy does.
+
+        Integers, slices, None and Ellipsis give a view; nothing moves. Arrays of integers or
+        booleans give a new Blob, computed on this Blob's device.
+        """
+        key = _plain(key)
+        if is_basic_index(key):
+            return self._view(self._derive(key))
+        side = self._memory.side
+        array = self._lend(side, Access.CONST, "__getitem__")
+        return self._result(array[self._keys_on(key, side)], side)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """Assign as NumPy does, on this Blob's device.
+
+        Values from elsewhere are brought to that device. An assignment to all elements moves
+        nothing else; one to a part is a mutable access. Where key or value do not fit, nothing has
+        changed.
+        """
+        self._require_writable("assignment")
+        side = self._memory.side
+        key = _plain(key)
+        if is_basic_index(key):
+            target = self._derive(key)
+            prepared = self._prepared(value, target.shape, side)
+            array = self._memory.lend(side, Access.OVERWRITE, target, "__setitem__", borrow=False)
+            array[...] = prepared
+            return
+        key = self._keys_on(key, side)
+        if side is Side.HOST:
+            shape = np.broadcast_to(np.uint8(0), self.shape)[key].shape
+            prepared = self._prepared(value, shape, side)
+        else:
+            prepared = self._prepared(value, None, side)
+        self._lend(side, Access.MUTABLE, "__setitem__", borrow=False)[key] = prepared
+
+    def __iter__(self) -> Iterator[Self]:
+        """Iterate over the first axis; the items are views.
+
+        Raises
+        ------
+        TypeError
+            If there is no axis.
+        """
+        if not self.shape:
+            raise TypeError("a Blob without axes cannot be iterated over")
+        return (self[index] for index in range(self.shape[0]))
+
+    # --- how -------------------------------------------------------------------------------------
+
+    def _derive(self, key: Any) -> Layout:
+        """Return the layout that a basic index selects."""
+        entries = key if isinstance(key, tuple) else (key,)
+        # The Ellipsis keeps a full index from reading an element.
+        full = entries if Ellipsis in entries else (*entries, Ellipsis)
+        return self._layout.derive(lambda a: a[full])
+
+    def _compact(self) -> Self:
+        """Copy to a new C-contiguous Blob, on this Blob's device."""
+        side = self._memory.side
+        return self._result(self._lend(side, Access.CONST, "reshape"), side, copy=True)
+
+    def _result(
+        self,
+        array: Any,
+        side: Side,
+        *,
+        dtype: np.dtype[np.generic] | None = None,
+        copy: bool | None = None,
+    ) -> Self:
+        """Make a Blob of an array that was computed on one side of this one."""
+        if isinstance(array, np.generic):
+            array = np.asarray(array)
+        backend = None if side is Side.HOST else self._memory.accelerator
+        device = CPU if backend is None else backend.device
+        memory, layout = adopt(array, dtype=dtype, device=device, copy=copy, backend=backend)
+        return self._of(memory, layout)
+
+    def _complete(self, shape: Any) -> tuple[int, ...]:
+        """Fill in a dimension of -1 and check the count."""
+        entries = (shape,) if hasattr(shape, "__index__") else tuple(shape)
+        dims = [operator.index(entry) for entry in entries]
+        if dims.count(-1) == 1:
+            place = dims.index(-1)
+            others = as_shape(dims[:place] + dims[place + 1 :])
+            known = Layout.c_order(others, self.dtype).size
+            if known and self.size % known == 0:
+                dims[place] = self.size // known
+        if -1 in dims or Layout.c_order(as_shape(dims), self.dtype).size != self.size:
+            raise ValueError(
+                f"cannot reshape {self.size} elements, shape {self.shape}, to {tuple(dims)}; "
+                "reshape keeps the count, resize changes it"
+            )
+        return tuple(dims)
+
+    def _keys_on(self, key: Any, side: Side) -> Any:
+        """Replace Blobs in an index by their arrays on one side."""
+        if isinstance(key, tuple):
+            return tuple(self._keys_on(entry, side) for entry in key)
+        if isinstance(key, BlobBase):
+            return self._operand(key, side, "__getitem__")
+        return key
+
+    def _operand(self, other: BlobBase, side: Side, reason: str) -> Any:
+        """Return another Blob's data on one side, for an operation with this Blob there."""
+        accelerator = self._memory.accelerator
+        if side is Side.ACCELERATOR and accelerator is not None:
+            other._memory.bind(accelerator)
+        return other._lend(side, Access.CONST, reason)
+
+    def _prepared(self, value: Any, shape: tuple[int, ...] | None, side: Side) -> Any:
+        """Bring a value to a side, and check that it fits before anything is touched."""
+        if isinstance(value, (bool, int, float, complex)):
+            return np.array(value, dtype=self.dtype)[()]
+        if isinstance(value, np.generic):
+            return value.astype(self.dtype)
+        if not isinstance(value, BlobBase):
+            value = self._from_array(native_array(value))
+        if value.dtype.kind == "c" and self.dtype.kind != "c":
+            raise TypeError(f"cannot assign {value.dtype} values to a Blob of dtype {self.dtype}")
+        _require_broadcast(value.shape, shape)
+        prepared = self._operand(value, side, "__setitem__")
+        if value._memory is self._memory:
+            # NumPy copes with overlap, but the source must be up to date before it is overwritten.
+            prepared = prepared.copy()
+        return prepared
+
+    def _from_array(self, array: Any) -> Self:
+        """Adopt any array for reading."""
+        memory, layout = adopt(array, dtype=None, device="cpu", copy=None)
+        return self._of(memory, layout)
+
+
+def _plain(key: Any) -> Any:
+    """Replace 0-d integer Blobs in an index by integers."""
+    if isinstance(key, tuple):
+        return tuple(_plain(entry) for entry in key)
+    if isinstance(key, BlobBase) and not key.shape and key.dtype.kind in "iu":
+        return operator.index(key)  # type: ignore[arg-type]  # every Blob has __index__
+    return key
+
+
+def _require_broadcast(shape: tuple[int, ...], target: tuple[int, ...] | None) -> None:
+    if target is None:
+        return
+    # NumPy's assignment drops leading axes of length 1.
+    trimmed = shape
+    while len(trimmed) > len(target) and trimmed[0] == 1:
+        trimmed = trimmed[1:]
+    try:
+        fits = np.broadcast_shapes(trimmed, target) == target
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ValueError(f"cannot assign values of shape {shape} to elements of shape {target}")

@@ -1,0 +1,36 @@
+"""Where bytes live: the host, CUDA devices and simulated devices."""
+
+from __future__ import annotations
+
+from syncblob.devices.base import CPU, Accelerator, Device, Side
+from syncblob.devices.host import HOST
+from syncblob.devices.selection import (
+    accelerator,
+    current_accelerator,
+    default_device,
+    devices,
+    home_accelerator,
+    set_default_device,
+    simulated,
+    use_device,
+)
+from syncblob.devices.simulated import POISON, SimulatedBackend, SimulatedStream
+
+__all__ = [
+    "CPU",
+    "HOST",
+    "POISON",
+    "Accelerator",
+    "Device",
+    "Side",
+    "SimulatedBackend",
+    "SimulatedStream",
+    "accelerator",
+    "current_accelerator",
+    "default_device",
+    "devices",
+    "home_accelerator",
+    "set_default_device",
+    "simulated",
+    "use_device",
+]

@@ -1,0 +1,172 @@
+"""What a device is: its name, the two homes of a memory, and what a backend does."""
+
+from __future__ import annotations
+
+import enum
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from syncblob._shape import Layout
+
+__all__ = ["CPU", "Accelerator", "Device", "Home", "Push", "Side"]
+
+_TYPES = ("cpu", "cuda", "simulated")
+
+
+class Side(enum.IntEnum):
+    """The two homes of a memory."""
+
+    HOST = 0
+    ACCELERATOR = 1
+
+    @property
+    def other(self) -> Side:
+        """The opposite side."""
+        return Side(1 - self)
+
+
+class Device:
+    """A place where a Blob can live: ``"cpu"``, ``"cuda:N"`` or ``"simulated:N"``.
+
+    A small value: equal to its string and hashed like it, so that code which compares or looks up
+    device names works with either.
+
+    Parameters
+    ----------
+    name
+        The name, or a Device. Without an index, ``"cuda"`` and ``"simulated"`` mean index 0.
+
+    Raises
+    ------
+    ValueError
+        If there is no such kind of device. Whether one is there is not looked at.
+    """
+
+    __slots__ = ("_name", "index", "type")
+
+    type: str
+    index: int
+
+    def __init__(self, name: str | Device) -> None:
+        text = str(name) if isinstance(name, (str, Device)) else repr(name)
+        kind, colon, index = text.partition(":")
+        if kind not in _TYPES or (colon and not (index.isascii() and index.isdigit())):
+            raise ValueError(f'a device is "cpu", "cuda:N" or "simulated:N", got {name!r}')
+        if kind == "cpu" and int(index or 0) != 0:
+            raise ValueError(f'there is one host, "cpu", got {name!r}')
+        self.type = kind
+        self.index = int(index or 0)
+        self._name = kind if kind == "cpu" else f"{kind}:{self.index}"
+
+    def __str__(self) -> str:
+        """Return the name."""
+        return self._name
+
+    def __repr__(self) -> str:
+        """Show the name."""
+        return f"Device({self._name!r})"
+
+    def __eq__(self, other: object) -> bool:
+        """Compare with a Device or a name."""
+        if isinstance(other, Device):
+            return self._name == other._name
+        if isinstance(other, str):
+            return self._name == other
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        """Hash like the name."""
+        return hash(self._name)
+
+    def __reduce__(self) -> tuple[Callable[[str], Device], tuple[str]]:
+        """Pickle by name."""
+        return (Device, (self._name,))
+
+
+CPU = Device("cpu")
+
+
+class Home(ABC):
+    """One side's memory: makes buffers and lays arrays over them.
+
+    A *buffer* is a one-dimensional uint8 array of the home's array library; slicing it gives a
+    buffer of a part.
+    """
+
+    device: Device
+
+    @abstractmethod
+    def allocate(self, nbytes: int, *, zeroed: bool = False) -> Any:
+        """Return a new buffer. Its bytes are arbitrary unless `zeroed`."""
+
+    @abstractmethod
+    def zero(self, buffer: Any) -> None:
+        """Set every byte of a buffer to zero."""
+
+    @abstractmethod
+    def view(self, buffer: Any, layout: Layout, *, writable: bool) -> Any:
+        """Lay an array over a buffer, without a copy."""
+
+    @abstractmethod
+    def wrap(self, array: Any) -> Any:
+        """Return the buffer under a dense C-contiguous array, without a copy."""
+
+    @abstractmethod
+    def capsule(self, array: Any, *, stream: Any, max_version: tuple[int, int] | None) -> Any:
+        """Return the DLPack capsule of an array that lies here, without a copy."""
+
+    @property
+    @abstractmethod
+    def dlpack_device(self) -> tuple[int, int]:
+        """The DLPack device type and id of arrays that lie here."""
+
+    @property
+    @abstractmethod
+    def namespace(self) -> ModuleType:
+        """The array API namespace that computes here (array-api-compat)."""
+
+
+class Push(ABC):
+    """An upload that is under way on another stream."""
+
+    @abstractmethod
+    def order(self) -> bool:
+        """Make work that follows on the accelerator wait; return whether the upload is over."""
+
+    @abstractmethod
+    def wait(self) -> None:
+        """Block until the upload is over. Raises what the upload raised."""
+
+
+class Accelerator(Home):
+    """A home that is not the host, and the copies between the two.
+
+    Copies move between buffers of equal length, and raise before any state has changed.
+    """
+
+    @abstractmethod
+    def allocate_host(self, nbytes: int, *, zeroed: bool = False) -> NDArray[np.uint8]:
+        """Return a host buffer of the kind this accelerator copies fastest from and to."""
+
+    @abstractmethod
+    def upload(self, host: NDArray[np.uint8], buffer: Any) -> None:
+        """Copy host to accelerator. Returns when `host` may be written again."""
+
+    @abstractmethod
+    def download(self, buffer: Any, host: NDArray[np.uint8]) -> None:
+        """Copy accelerator to host, after all work that may still write to `buffer`."""
+
+    @abstractmethod
+    def push(self, host: NDArray[np.uint8], buffer: Any, stream: Any) -> Push:
+        """Start an upload on `stream` and return at once."""
+
+    @abstractmethod
+    def synchronize(self) -> None:
+        """Block until all work given to this device is done."""

@@ -1,0 +1,76 @@
+"""The host: ordinary memory, seen through NumPy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from syncblob.devices.base import CPU, Home
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from numpy.typing import NDArray
+
+    from syncblob._shape import Layout
+
+__all__ = ["HOST", "NumpyHome"]
+
+# A cache line, and what DLPack consumers with vector code ask for.
+_ALIGNMENT = 64
+
+
+class NumpyHome(Home):
+    """A home whose buffers are NumPy arrays."""
+
+    def allocate(self, nbytes: int, *, zeroed: bool = False) -> NDArray[np.uint8]:
+        """Return a new buffer, aligned to 64 bytes."""
+        make = np.zeros if zeroed else np.empty
+        block = make(nbytes + _ALIGNMENT, dtype=np.uint8)
+        start = -block.__array_interface__["data"][0] % _ALIGNMENT
+        return block[start : start + nbytes]
+
+    def zero(self, buffer: NDArray[np.uint8]) -> None:
+        """Set every byte of a buffer to zero."""
+        buffer.fill(0)
+
+    def view(self, buffer: NDArray[np.uint8], layout: Layout, *, writable: bool) -> NDArray[Any]:
+        """Lay an array over a buffer, without a copy."""
+        array: NDArray[Any] = np.ndarray(
+            layout.shape, layout.dtype, buffer, layout.offset, layout.strides
+        )
+        if not writable:
+            array.flags.writeable = False
+        return array
+
+    def wrap(self, array: NDArray[Any]) -> NDArray[np.uint8]:
+        """Return the buffer under a C-contiguous array, without a copy."""
+        return array.reshape(-1).view(np.uint8)
+
+    def capsule(
+        self, array: NDArray[Any], *, stream: Any, max_version: tuple[int, int] | None
+    ) -> Any:
+        """Return NumPy's DLPack capsule of an array."""
+        if stream is not None:
+            raise BufferError(f"{self.device} has no streams: expected stream=None, got {stream!r}")
+        return array.__dlpack__(max_version=max_version)
+
+    @property
+    def namespace(self) -> ModuleType:
+        """NumPy, through array-api-compat."""
+        import array_api_compat.numpy as namespace  # noqa: PLC0415  # keeps `import syncblob` fast
+
+        return namespace
+
+
+class _Host(NumpyHome):
+    device = CPU
+
+    @property
+    def dlpack_device(self) -> tuple[int, int]:
+        """(kDLCPU, 0)."""
+        return (1, 0)
+
+
+HOST = _Host()

@@ -1,0 +1,156 @@
+"""Which device is meant: names to backends, the default device, and ``use_device``."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+from syncblob.devices import cuda
+from syncblob.devices.base import CPU, Accelerator, Device
+from syncblob.devices.simulated import SimulatedBackend
+from syncblob.errors import NoDeviceError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = [
+    "accelerator",
+    "current_accelerator",
+    "default_device",
+    "devices",
+    "home_accelerator",
+    "set_default_device",
+    "simulated",
+    "use_device",
+]
+
+_backends: dict[Device, Accelerator] = {}
+_backends_lock = threading.Lock()
+_process_default = CPU
+_context_default: ContextVar[Device | None] = ContextVar("syncblob_device", default=None)
+
+
+def accelerator(device: Device | str) -> Accelerator:
+    """Return the backend of an accelerator; the same object each time.
+
+    Raises
+    ------
+    NoDeviceError
+        If it cannot be used here.
+    ValueError
+        If `device` names none, or the host.
+    """
+    device = Device(device)
+    if device == CPU:
+        raise ValueError('expected an accelerator, "cuda:N" or "simulated:N", got "cpu"')
+    with _backends_lock:
+        if device not in _backends:
+            make = cuda.CudaBackend if device.type == "cuda" else SimulatedBackend
+            _backends[device] = make(device.index)
+        return _backends[device]
+
+
+def simulated(index: int = 0) -> SimulatedBackend:
+    """Return the controls of a simulated device: its counters, failures and delays.
+
+    Parameters
+    ----------
+    index
+        The N of ``"simulated:N"``. Simulated devices come to be when they are first named.
+    """
+    backend = accelerator(f"simulated:{index}")
+    if not isinstance(backend, SimulatedBackend):  # pragma: no cover  # the name decides the kind
+        raise TypeError(f"{backend.device} is not simulated")
+    return backend
+
+
+def home_accelerator(device: Device) -> Accelerator | None:
+    """Return the backend of an accelerator, or None for the host."""
+    return None if device == CPU else accelerator(device)
+
+
+def current_accelerator() -> Accelerator:
+    """Return the accelerator that a memory without one is given on first use.
+
+    That is the default device, or CuPy's current CUDA device where the default is the host.
+
+    Raises
+    ------
+    NoDeviceError
+        If there is none.
+    """
+    default = default_device()
+    if default != CPU:
+        return accelerator(default)
+    if cuda.device_count():
+        return accelerator(f"cuda:{cuda.current_index()}")
+    try:
+        return accelerator("cuda:0")
+    except NoDeviceError as error:
+        raise NoDeviceError(f"an accelerator was needed, and {error}") from None
+
+
+def default_device() -> Device:
+    """Return the device that new Blobs get: that of `use_device`, else the process's default."""
+    return _context_default.get() or _process_default
+
+
+def set_default_device(device: Device | str) -> None:
+    """Set the device of new Blobs for the whole process. Caffe's ``Caffe::set_mode``.
+
+    Parameters
+    ----------
+    device
+        ``"cpu"`` (as at start), ``"cuda:N"`` or ``"simulated:N"``.
+
+    Raises
+    ------
+    NoDeviceError
+        If it cannot be used here; nothing has changed then.
+    """
+    global _process_default  # noqa: PLW0603  # a process-wide setting is what this function is
+    device = Device(device)
+    home_accelerator(device)
+    _process_default = device
+
+
+@contextmanager
+def use_device(device: Device | str) -> Iterator[Device]:
+    """Make `device` the default inside a ``with`` block.
+
+    Context-local: other threads and asyncio tasks do not see it.
+
+    Parameters
+    ----------
+    device
+        ``"cpu"``, ``"cuda:N"`` or ``"simulated:N"``.
+
+    Raises
+    ------
+    NoDeviceError
+        If it cannot be used here.
+    """
+    device = Device(device)
+    home_accelerator(device)
+    token = _context_default.set(device)
+    try:
+        yield device
+    finally:
+        _context_default.reset(token)
+
+
+def devices() -> tuple[Device, ...]:
+    """List the host, every CUDA device that can be used, and the simulated devices.
+
+    ``simulated:0`` is always among them, others once they were named. Imports CuPy where there is
+    an NVIDIA driver.
+    """
+    with _backends_lock:
+        named = {device.index for device in _backends if device.type == "simulated"}
+    return (
+        CPU,
+        *(Device(f"cuda:{index}") for index in range(cuda.device_count())),
+        *(Device(f"simulated:{index}") for index in sorted(named | {0})),
+    )

@@ -1,0 +1,207 @@
+"""The simulated device: ordinary memory that behaves like a discrete accelerator.
+
+Its memory is separate from the host's and poisoned when it is allocated, so that a copy that was
+forgotten shows as NaN. Allocations and transfers are counted and can be made to fail.
+Asynchronous uploads really run on another thread, after a delay if one is set, so that a wait that
+was forgotten shows as poison too. NumPy computes on it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from syncblob.devices.base import Accelerator, Device, Push
+from syncblob.devices.host import NumpyHome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from concurrent.futures import Future
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["POISON", "SimulatedBackend", "SimulatedStream"]
+
+# All bits set: NaN in every floating-point type, -1 or the largest value in integers.
+POISON = 0xFF
+
+_COUNTERS = (
+    "allocations",
+    "host_allocations",
+    "uploads",
+    "downloads",
+    "uploaded_bytes",
+    "downloaded_bytes",
+)
+_FAILING = ("allocation", "host_allocation", "transfer")
+
+
+class SimulatedBackend(NumpyHome, Accelerator):
+    """One simulated accelerator.
+
+    Attributes
+    ----------
+    allocations, host_allocations
+        Buffers made on the device, and on the host for it.
+    uploads, downloads, uploaded_bytes, downloaded_bytes
+        Transfers made, asynchronous ones included when they have run.
+    delay
+        Seconds that an asynchronous upload waits before it copies.
+    """
+
+    allocations: int
+    host_allocations: int
+    uploads: int
+    downloads: int
+    uploaded_bytes: int
+    downloaded_bytes: int
+    delay: float
+
+    def __init__(self, index: int) -> None:
+        self.device = Device(f"simulated:{index}")
+        self.delay = 0.0
+        self._lock = threading.Lock()
+        self._countdowns: dict[str, int] = {}
+        self._default_stream: SimulatedStream | None = None
+        self.reset_counts()
+
+    def reset_counts(self) -> None:
+        """Set all counters to zero."""
+        for name in _COUNTERS:
+            setattr(self, name, 0)
+
+    @contextmanager
+    def failing(self, **kth: int) -> Iterator[None]:
+        """Make the k-th operation of a kind fail, once, inside a ``with`` block.
+
+        Parameters
+        ----------
+        **kth
+            ``allocation=k``, ``host_allocation=k``, ``transfer=k``; the first is 1. Allocations
+            fail with MemoryError, transfers with RuntimeError, both before anything happened.
+        """
+        unknown = set(kth) - set(_FAILING)
+        if unknown or any(k < 1 for k in kth.values()):
+            raise ValueError(f"expected {', '.join(_FAILING)} with k >= 1, got {kth}")
+        with self._lock:
+            self._countdowns = dict(kth)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._countdowns = {}
+
+    def stream(self, *, delay: float | None = None) -> SimulatedStream:
+        """Make a stream for asynchronous uploads, with its own thread."""
+        return SimulatedStream(self, delay)
+
+    # --- what every backend does -----------------------------------------------------------------
+
+    def allocate(self, nbytes: int, *, zeroed: bool = False) -> NDArray[np.uint8]:
+        """Return a new buffer on the device, full of poison unless `zeroed`."""
+        self._count("allocation", allocations=1)
+        buffer = super().allocate(nbytes, zeroed=zeroed)
+        if not zeroed:
+            buffer.fill(POISON)
+        return buffer
+
+    def allocate_host(self, nbytes: int, *, zeroed: bool = False) -> NDArray[np.uint8]:
+        """Return an ordinary host buffer."""
+        self._count("host_allocation", host_allocations=1)
+        return super().allocate(nbytes, zeroed=zeroed)
+
+    def upload(self, host: NDArray[np.uint8], buffer: NDArray[np.uint8]) -> None:
+        """Copy host to device."""
+        self._count("transfer", uploads=1, uploaded_bytes=host.nbytes)
+        buffer[:] = host
+
+    def download(self, buffer: NDArray[np.uint8], host: NDArray[np.uint8]) -> None:
+        """Copy device to host."""
+        self._count("transfer", downloads=1, downloaded_bytes=host.nbytes)
+        host[:] = buffer
+
+    def push(
+        self, host: NDArray[np.uint8], buffer: NDArray[np.uint8], stream: Any
+    ) -> _SimulatedPush:
+        """Start an upload on the thread of `stream`."""
+        if stream is None:
+            with self._lock:
+                self._default_stream = self._default_stream or self.stream()
+            stream = self._default_stream
+        if not isinstance(stream, SimulatedStream) or stream.backend is not self:
+            raise TypeError(f"expected a stream of {self.device} or None, got {stream!r}")
+        return _SimulatedPush(stream.submit(lambda: self.upload(host, buffer)))
+
+    def synchronize(self) -> None:
+        """Wait for the asynchronous uploads on the default stream."""
+        if self._default_stream is not None:
+            self._default_stream.synchronize()
+
+    @property
+    def dlpack_device(self) -> tuple[int, int]:
+        """(kDLCPU, index + 1): memory the host can read, told apart from the host's own id 0."""
+        return (1, self.device.index + 1)
+
+    def _count(self, kind: str, **counters: int) -> None:
+        with self._lock:
+            countdown = self._countdowns.pop(kind, 0)
+            if countdown > 1:
+                self._countdowns[kind] = countdown - 1
+            elif countdown == 1:
+                error = RuntimeError if kind == "transfer" else MemoryError
+                raise error(f"{self.device}: injected failure of a {kind.replace('_', ' ')}")
+            for name, amount in counters.items():
+                setattr(self, name, getattr(self, name) + amount)
+
+    def __repr__(self) -> str:
+        """Show the device and the counters."""
+        counts = ", ".join(f"{name}={getattr(self, name)}" for name in _COUNTERS)
+        return f"<SimulatedBackend {self.device}: {counts}>"
+
+
+class SimulatedStream:
+    """A thread that runs asynchronous uploads in the order they were given.
+
+    Parameters
+    ----------
+    backend
+        The device.
+    delay
+        Seconds to wait before each upload; None means the backend's `delay` at that time.
+    """
+
+    def __init__(self, backend: SimulatedBackend, delay: float | None = None) -> None:
+        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  # rarely needed
+
+        self.backend = backend
+        self.delay = delay
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix=str(backend.device))
+
+    def submit(self, upload: Callable[[], None]) -> Future[None]:
+        """Queue an upload."""
+        delay = self.backend.delay if self.delay is None else self.delay
+
+        def run() -> None:
+            time.sleep(delay)
+            upload()
+
+        return self._worker.submit(run)
+
+    def synchronize(self) -> None:
+        """Block until everything queued so far has run."""
+        self._worker.submit(lambda: None).result()
+
+
+class _SimulatedPush(Push):
+    def __init__(self, future: Future[None]) -> None:
+        self._future = future
+
+    def order(self) -> bool:
+        self.wait()
+        return True
+
+    def wait(self) -> None:
+        self._future.result()

@@ -1,0 +1,80 @@
+"""The exceptions and the warning that callers may want to tell apart."""
+
+from __future__ import annotations
+
+__all__ = [
+    "DeviceMismatchError",
+    "ModelFileError",
+    "NoDeviceError",
+    "StaleAliasWarning",
+    "SyncblobError",
+    "TransferGuardError",
+]
+
+
+class SyncblobError(Exception):
+    """Base class of the errors that only syncblob raises."""
+
+
+class NoDeviceError(SyncblobError, RuntimeError):
+    """An accelerator was needed and none can be used."""
+
+
+class DeviceMismatchError(SyncblobError, ValueError):
+    """Two accelerators would have to take part in one operation."""
+
+
+class TransferGuardError(SyncblobError, RuntimeError):
+    """A transfer was about to happen where it was forbidden."""
+
+
+class ModelFileError(SyncblobError, ValueError):
+    """A file does not hold what it should.
+
+    Parameters
+    ----------
+    message
+        What was expected, what was found and the likely cause.
+    path
+        The file, when the bytes came from one.
+    offset
+        Byte offset of the trouble, counted from the start of the file.
+    layer
+        Name of the layer being read, when known.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        path: str | None = None,
+        offset: int | None = None,
+        layer: str | None = None,
+    ) -> None:
+        self.message = message
+        self.path = path
+        self.offset = offset
+        self.layer = layer
+        super().__init__(message, path, offset, layer)
+
+    def __str__(self) -> str:
+        """Put the place in front of the message."""
+        place = [] if self.path is None else [self.path]
+        if self.layer is not None:
+            place.append(f"layer {self.layer!r}")
+        if self.offset is not None:
+            place.append(f"byte {self.offset}")
+        return f"{', '.join(place)}: {self.message}" if place else self.message
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle with the keyword-only fields."""
+        fields = {"path": self.path, "offset": self.offset, "layer": self.layer}
+        return (_rebuild_model_file_error, (self.message, fields))
+
+
+def _rebuild_model_file_error(message: str, fields: dict[str, object]) -> ModelFileError:
+    return ModelFileError(message, **fields)  # type: ignore[arg-type]  # as __reduce__ wrote them
+
+
+class StaleAliasWarning(UserWarning):
+    """An alias kept by another library is about to miss newer contents."""

@@ -1,0 +1,1 @@
+"""The protocols through which other array libraries take a Blob, and Blobs take their arrays."""

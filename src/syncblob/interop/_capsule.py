@@ -1,0 +1,119 @@
+"""Editing DLPack capsules: the fields that NumPy and CuPy cannot be asked to set.
+
+The structures are those of ``dlpack.h``, version 1.0.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = ["BFLOAT", "IS_COPIED", "READ_ONLY", "UINT", "edit", "is_versioned", "type_code"]
+
+# DLDataTypeCode
+UINT = 1
+BFLOAT = 4
+# DLPACK_FLAG_BITMASK_*
+READ_ONLY = 1
+IS_COPIED = 2
+
+_LEGACY = b"dltensor"
+_VERSIONED = b"dltensor_versioned"
+
+
+class _DLDevice(ctypes.Structure):
+    _fields_ = (("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32))
+
+
+class _DLDataType(ctypes.Structure):
+    _fields_ = (("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16))
+
+
+class _DLTensor(ctypes.Structure):
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device", _DLDevice),
+        ("ndim", ctypes.c_int32),
+        ("dtype", _DLDataType),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+class _DLManagedTensor(ctypes.Structure):
+    _fields_ = (
+        ("dl_tensor", _DLTensor),
+        ("manager_ctx", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+    )
+
+
+class _DLManagedTensorVersioned(ctypes.Structure):
+    _fields_ = (
+        ("version_major", ctypes.c_uint32),
+        ("version_minor", ctypes.c_uint32),
+        ("manager_ctx", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("dl_tensor", _DLTensor),
+    )
+
+
+_is_valid = ctypes.pythonapi.PyCapsule_IsValid
+_is_valid.argtypes = (ctypes.py_object, ctypes.c_char_p)
+_is_valid.restype = ctypes.c_int
+_get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_get_pointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
+_get_pointer.restype = ctypes.c_void_p
+
+
+def is_versioned(capsule: Any) -> bool:
+    """Tell whether a capsule is of DLPack 1.0 or later, and so has flags."""
+    return bool(_is_valid(capsule, _VERSIONED))
+
+
+def _managed(capsule: Any) -> _DLManagedTensor | _DLManagedTensorVersioned:
+    if is_versioned(capsule):
+        return _DLManagedTensorVersioned.from_address(_get_pointer(capsule, _VERSIONED))
+    if not _is_valid(capsule, _LEGACY):
+        raise BufferError(f"expected an unused DLPack capsule, got {capsule!r}")
+    return _DLManagedTensor.from_address(_get_pointer(capsule, _LEGACY))
+
+
+def type_code(capsule: Any) -> int:
+    """Return the DLPack type code of an unused capsule."""
+    code: int = _managed(capsule).dl_tensor.dtype.code
+    return code
+
+
+def edit(
+    capsule: Any, *, device_id: int | None = None, code: int | None = None, flags: int = 0
+) -> Any:
+    """Change fields of an unused capsule in place and return it.
+
+    Parameters
+    ----------
+    capsule
+        A ``dltensor`` or ``dltensor_versioned`` capsule that nobody has consumed.
+    device_id, code
+        The new device id and type code, where given.
+    flags
+        Bits to set, in a versioned capsule.
+
+    Raises
+    ------
+    BufferError
+        If `capsule` is something else, or was consumed.
+    """
+    managed = _managed(capsule)
+    if device_id is not None:
+        managed.dl_tensor.device.device_id = device_id
+    if code is not None:
+        managed.dl_tensor.dtype.code = code
+    if flags and isinstance(managed, _DLManagedTensorVersioned):
+        managed.flags |= flags
+    return capsule

@@ -1,0 +1,170 @@
+"""Arrays of other libraries, taken over as memories: without a copy where the memory allows it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from syncblob._dtypes import as_dtype, is_supported
+from syncblob._shape import Layout
+from syncblob.devices import HOST, Device, Side, current_accelerator
+from syncblob.devices.host import NumpyHome
+from syncblob.interop import cuda, dlpack
+from syncblob.memory import SyncedMemory
+
+if TYPE_CHECKING:
+    from syncblob.devices.base import Accelerator, Home
+
+__all__ = ["adopt", "native_array", "set_side"]
+
+
+def native_array(x: Any, *, copy: bool | None = None) -> Any:
+    """Return `x` as a NumPy or CuPy array, over its own memory wherever a protocol allows it.
+
+    Arrays are asked for the CUDA array interface, then for DLPack; everything else is NumPy's to
+    convert: ``__array__``, buffers, nested sequences and scalars.
+    """
+    if isinstance(x, np.ndarray):
+        return x
+    if hasattr(x, "__cuda_array_interface__"):
+        return cuda.from_interface(x)
+    if hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__"):
+        return dlpack.import_array(x, copy=copy)
+    return np.asarray(x)
+
+
+def adopt(
+    array: Any,
+    *,
+    dtype: np.dtype[np.generic] | None,
+    device: Device | str | None,
+    copy: bool | None,
+    backend: Accelerator | None = None,
+) -> tuple[SyncedMemory, Layout]:
+    """Make a memory of a NumPy or CuPy array.
+
+    Memory is taken over if it can be written, is aligned, and every byte from its first to its
+    last belongs to exactly one element: then a transfer cannot touch bytes that are not the
+    array's. Any order of the axes will do. Other arrays are copied.
+
+    Parameters
+    ----------
+    array
+        A NumPy or CuPy array.
+    dtype
+        The dtype wanted, None for that of the array.
+    device
+        Where the contents are to be used; they move there on first use.
+    copy
+        True always copies, False never.
+    backend
+        The accelerator that holds a NumPy array, where it is not on the host: results computed
+        on a simulated device.
+
+    Raises
+    ------
+    ValueError
+        If `copy` is False and a copy or a transfer is needed.
+    TypeError
+        If a Blob cannot hold the dtype.
+    """
+    if backend is None and not isinstance(array, np.ndarray):
+        backend = cuda.backend_of(array)
+    obstacle = _obstacle(array, dtype)
+    if copy is False and obstacle is None and device is not None:
+        elsewhere = Device(device) != (HOST if backend is None else backend).device
+        obstacle = f"the array is not on {device}" if elsewhere else None
+    if copy is False and obstacle is not None:
+        raise ValueError(f"copy=False was asked for, but {obstacle}")
+    if obstacle is not None or copy:
+        target = as_dtype(array.dtype.newbyteorder("=")) if dtype is None else dtype
+        array = array.astype(target, order="C", copy=True)
+    base, layout = _dense(array)
+    side = Side.HOST if backend is None else Side.ACCELERATOR
+    buffer = (backend or HOST).wrap(base)
+    memory = SyncedMemory.adopting(side, buffer, accelerator=backend, device=device)
+    return memory, layout
+
+
+def set_side(memory: SyncedMemory, layout: Layout, side: Side, array: Any) -> None:
+    """Make an array's memory one side of a memory, without a copy; its contents are the newest.
+
+    Raises
+    ------
+    TypeError
+        If the dtype is not that of the layout, or the array is of the other side's library.
+    ValueError
+        If the size differs, or the array is not C-contiguous, aligned and writable.
+    DeviceMismatchError
+        If the array is on another accelerator than the memory.
+    """
+    array = native_array(array, copy=False)
+    on_host = isinstance(array, np.ndarray)
+    home, backend = _home_for(memory, side, array)
+    if on_host != isinstance(home, NumpyHome):
+        raise TypeError(f"expected an array that {home.device} can use, got {type(array).__name__}")
+    if array.dtype != layout.dtype:
+        raise TypeError(f"expected dtype {layout.dtype}, got {array.dtype}; use .astype()")
+    if array.size != layout.size:
+        raise ValueError(
+            f"expected {layout.size} elements, shape {layout.shape}, got shape {array.shape}"
+        )
+    if not array.flags.c_contiguous:
+        raise ValueError("expected a C-contiguous array; use numpy.ascontiguousarray() first")
+    if on_host and not array.flags.aligned:
+        raise ValueError("expected an aligned array; use .copy() first")
+    if on_host and not array.flags.writeable:
+        raise ValueError(
+            "expected a writable array, because transfers write into it, got a read-only one; "
+            "use .copy() first"
+        )
+    memory.set_data(side, home.wrap(array), backend)
+
+
+def _home_for(memory: SyncedMemory, side: Side, array: Any) -> tuple[Home, Accelerator | None]:
+    if side is Side.HOST:
+        return HOST, None
+    backend = memory.accelerator
+    if backend is None:
+        on_cuda = not isinstance(array, np.ndarray)
+        backend = cuda.backend_of(array) if on_cuda else current_accelerator()
+    return backend, backend
+
+
+def _obstacle(array: Any, dtype: np.dtype[np.generic] | None) -> str | None:
+    """Say why the memory of an array cannot be taken over as it is; None where it can."""
+    if dtype is not None and array.dtype != dtype:
+        return f"a conversion from {array.dtype} to {dtype} is needed"
+    if not is_supported(array.dtype):
+        as_dtype(array.dtype.newbyteorder("="))
+        return f"a conversion from {array.dtype} to native byte order is needed"
+    if isinstance(array, np.ndarray):
+        if not array.flags.writeable:
+            return "the array is read-only, and a Blob's memory is written by transfers"
+        if not array.flags.aligned:
+            return "the array is not aligned"
+    if _dense_base(array) is None:
+        return "the array has gaps or repeats elements, and transfers move whole blocks"
+    return None
+
+
+def _dense_base(array: Any) -> Any:
+    """Return a C-contiguous view of exactly the bytes of an array, or None where there is none."""
+    if array.flags.c_contiguous:
+        return array
+    forward = array[tuple(slice(None, None, -1 if step < 0 else 1) for step in array.strides)]
+    order = sorted(range(array.ndim), key=lambda axis: -forward.strides[axis])
+    base = forward.transpose(order)
+    return base if base.flags.c_contiguous else None
+
+
+def _dense(array: Any) -> tuple[Any, Layout]:
+    """Return the dense base of an array and how the array lies in it."""
+    base = _dense_base(array)
+    if base is array:
+        return array, Layout.c_order(tuple(array.shape), array.dtype)
+    offset = sum(
+        (dim - 1) * -step for dim, step in zip(array.shape, array.strides, strict=True) if step < 0
+    )
+    return base, Layout(tuple(array.shape), array.dtype, tuple(array.strides), offset)

@@ -1,0 +1,188 @@
+"""DLPack, in both directions (https://dmlc.github.io/dlpack/latest/python_spec.html)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from syncblob._dtypes import as_dtype, is_bfloat16
+from syncblob.devices import HOST, Side
+from syncblob.interop import _capsule
+from syncblob.memory import Access
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from syncblob._shape import Layout
+    from syncblob.devices.base import Home
+    from syncblob.memory import SyncedMemory
+
+__all__ = ["device_of", "export", "import_array"]
+
+# DLDeviceType: kDLCPU, kDLCUDAHost, kDLROCMHost and kDLCUDAManaged can be read by the host.
+_HOST_TYPES = frozenset({1, 3, 11, 13})
+_CUDA_TYPE = 2
+
+
+def _home(memory: SyncedMemory, side: Side) -> Home:
+    if side is Side.HOST or memory.accelerator is None:
+        return HOST
+    return memory.accelerator
+
+
+def device_of(memory: SyncedMemory) -> tuple[int, int]:
+    """Answer ``__dlpack_device__``: where `export` lends when no device is named."""
+    return _home(memory, memory.side).dlpack_device
+
+
+def _named_side(memory: SyncedMemory, dl_device: tuple[int, int] | None) -> Side:
+    if dl_device is None:
+        return memory.side
+    wanted = (int(dl_device[0]), int(dl_device[1]))
+    if wanted == HOST.dlpack_device:
+        return Side.HOST
+    if memory.accelerator is not None and wanted == memory.accelerator.dlpack_device:
+        return Side.ACCELERATOR
+    homes = [HOST.dlpack_device]
+    if memory.accelerator is not None:
+        homes.append(memory.accelerator.dlpack_device)
+    raise BufferError(f"expected dl_device to be one of {homes}, got {dl_device}")
+
+
+def export(  # noqa: PLR0913  # the keywords of the protocol
+    memory: SyncedMemory,
+    layout: Layout,
+    *,
+    readonly: bool,
+    stream: Any,
+    max_version: tuple[int, int] | None,
+    dl_device: tuple[int, int] | None,
+    copy: bool | None,
+) -> Any:
+    """Answer ``__dlpack__``: a capsule over the memory, on its device or the one named.
+
+    The path is mutable, because a consumer may write; const for a const Blob, whose capsule has
+    the read-only flag, and for a copy.
+
+    Raises
+    ------
+    BufferError
+        If the device is none of this memory, if `copy` is False and a transfer is needed, or if a
+        const Blob is asked for a capsule that has no flags (`max_version` below 1.0).
+    """
+    side = _named_side(memory, dl_device)
+    versioned = max_version is not None and max_version[0] >= 1
+    if copy is False and not memory.holds_newest(side):
+        raise BufferError(
+            "copy=False was asked for, but the newest contents are not on "
+            f"{_home(memory, side).device}"
+        )
+    if readonly and not copy and not versioned:
+        raise BufferError(
+            "a const Blob can be exported to consumers of DLPack 1.0 or later only "
+            f"(max_version=(1, 0)), got max_version={max_version}; or use copy=True"
+        )
+    const = readonly or bool(copy)
+    access = Access.CONST if const else Access.MUTABLE
+    array = memory.lend(side, access, layout, "__dlpack__", borrow=False)
+    home = _home(memory, side)
+    if copy:
+        array = array.copy()
+    flags = _capsule.IS_COPIED if copy else _capsule.READ_ONLY if const else 0
+    bfloat16 = is_bfloat16(layout.dtype)
+    capsule = home.capsule(
+        array.view(np.uint16) if bfloat16 else array, stream=stream, max_version=max_version
+    )
+    device_id = home.dlpack_device[1]
+    if flags or bfloat16 or (home is not HOST and device_id):
+        _capsule.edit(
+            capsule,
+            device_id=device_id,
+            code=_capsule.BFLOAT if bfloat16 else None,
+            flags=flags,
+        )
+    return capsule
+
+
+def import_array(x: Any, *, copy: bool | None = None) -> Any:
+    """Take an array from any DLPack producer, as a NumPy or CuPy array over its memory.
+
+    Parameters
+    ----------
+    x
+        An object with ``__dlpack__`` and ``__dlpack_device__``.
+    copy
+        Passed to the producer when False.
+
+    Raises
+    ------
+    BufferError
+        If the memory is on a device of another kind, or the producer refuses.
+    """
+    kind = int(x.__dlpack_device__()[0])
+    if kind in _HOST_TYPES:
+        return _import_host(x, copy)
+    if kind == _CUDA_TYPE:
+        from syncblob.interop import cuda  # noqa: PLC0415  # the way to CuPy
+
+        return cuda.from_dlpack(x)
+    raise BufferError(
+        f"expected memory of the host or of a CUDA device, got DLPack device type {kind}"
+    )
+
+
+def _import_host(x: Any, copy: bool | None) -> NDArray[Any]:
+    capsule = _ask(x, copy)
+    writable_legacy = not _capsule.is_versioned(capsule)
+    bfloat16 = _capsule.type_code(capsule) == _capsule.BFLOAT
+    if bfloat16:
+        _capsule.edit(capsule, code=_capsule.UINT)
+    array = np.from_dlpack(_Holder(capsule))
+    if bfloat16:
+        array = array.view(as_dtype("bfloat16"))
+    if writable_legacy:
+        # Capsules before 1.0 cannot say "read-only", so NumPy assumes it; every other consumer
+        # takes them for writable, and so did their producer.
+        array = np.asarray(_Writable(array)).view(array.dtype)
+    return array
+
+
+def _ask(x: Any, copy: bool | None) -> Any:
+    """Get a capsule, also from producers that know only an older ``__dlpack__``."""
+    keywords: dict[str, Any] = {"max_version": (1, 0)}
+    if copy is False:
+        keywords["copy"] = False
+    try:
+        return x.__dlpack__(**keywords)
+    except TypeError:
+        if copy is False:
+            raise BufferError(
+                f"copy=False was asked for, and {type(x).__name__}.__dlpack__ cannot promise it"
+            ) from None
+        return x.__dlpack__()
+
+
+class _Holder:
+    """A producer with one capsule, for NumPy to consume."""
+
+    def __init__(self, capsule: Any) -> None:
+        self._capsule = capsule
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self._capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return HOST.dlpack_device
+
+
+class _Writable:
+    """The memory of a read-only array, declared writable. Keeps the array."""
+
+    def __init__(self, array: NDArray[Any]) -> None:
+        self._array = array
+        interface = dict(array.view(f"V{array.itemsize}").__array_interface__)
+        interface["data"] = (interface["data"][0], False)
+        interface["strides"] = array.strides
+        interface.pop("descr", None)
+        self.__array_interface__ = interface

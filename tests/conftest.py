@@ -1,0 +1,63 @@
+"""What all tests share: devices, and the rule for tests that need a GPU."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+import syncblob
+from syncblob.devices import cuda
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from syncblob.devices import SimulatedBackend
+
+settings.register_profile(
+    "default", deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+settings.load_profile("default")
+
+# Tests of what must hold on every accelerator take one of these by parameter.
+ACCELERATORS = ["simulated:0", pytest.param("cuda:0", marks=pytest.mark.gpu)]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--require-gpu", action="store_true", help="fail, not skip, where there is no CUDA device"
+    )
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("gpu") is None or cuda.device_count():
+        return
+    if item.config.getoption("--require-gpu"):
+        pytest.fail("--require-gpu was given and there is no CUDA device", pytrace=False)
+    pytest.skip("needs a CUDA device")
+
+
+@pytest.fixture(params=ACCELERATORS)
+def accelerator(request: pytest.FixtureRequest) -> str:
+    """Name an accelerator: the simulated one, and the real one where there is one."""
+    name: str = request.param
+    return name
+
+
+@pytest.fixture
+def simulated() -> Iterator[SimulatedBackend]:
+    """Give the controls of simulated:0, with counters at zero and no delay."""
+    backend = syncblob.simulated(0)
+    backend.reset_counts()
+    backend.delay = 0.0
+    yield backend
+    backend.delay = 0.0
+    backend.synchronize()
+
+
+@pytest.fixture(autouse=True)
+def _default_device() -> Iterator[None]:
+    """Leave the process's default device as it was at the start."""
+    yield
+    syncblob.set_default_device("cpu")

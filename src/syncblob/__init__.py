@@ -6,7 +6,7 @@ A `Blob` goes as it is into NumPy, CuPy and PyTorch; the contents move when they
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from syncblob.array_api import asarray, from_dlpack
 from syncblob.blob import Blob
@@ -29,6 +29,9 @@ from syncblob.errors import (
 )
 from syncblob.memory import Head, SyncedMemory
 from syncblob.transfers import SourceLine, Transfer, TransferLog, record_transfers
+
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = [
     "Blob",

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob.devices import HOST, Side, current_accelerator, default_device, home_accelerator
-from syncblob.transfers import download, upload
+from syncblob.transfers import download, push, upload
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from syncblob.devices.base import Accelerator, Home
+    from syncblob.devices.base import Accelerator, Home, Push
 
     Source = Callable[[], NDArray[np.uint8]]
 
@@ -104,3 +104,11 @@ class TwoHomes:
             download(accelerator, newest, buffer[:used], reason)
         else:
             upload(accelerator, newest, buffer[:used], reason)
+
+    def _start_upload(self, buffer: Any, accelerator: Accelerator, stream: Any) -> Push | None:
+        """Start to copy the bytes in use from the host; None where there are none."""
+        used = self._used
+        if not used:
+            return None
+        host = self._buffers[Side.HOST][:used]
+        return push(accelerator, host, buffer[:used], stream, "async_gpu_push")

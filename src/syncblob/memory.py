@@ -41,7 +41,6 @@ from syncblob.devices import (
     home_accelerator,
 )
 from syncblob.errors import DeviceMismatchError
-from syncblob.transfers import push
 
 if TYPE_CHECKING:
     import numpy as np
@@ -267,14 +266,10 @@ class SyncedMemory(TwoHomes):
                 )
             self._settle(Side.HOST, Access.MUTABLE)
             accelerator = self._accelerator or current_accelerator()
-            host = self._buffers[Side.HOST]
-            buffer = self._buffers[Side.ACCELERATOR]
-            if buffer is None:
-                buffer = accelerator.allocate(self._nbytes)
+            buffer = self._buffer(Side.ACCELERATOR, accelerator)
             suspended = self._borrows[Side.HOST].suspend()
-            used = self._used
             try:
-                pending = push(accelerator, host[:used], buffer[:used], stream, "async_gpu_push")
+                pending = self._start_upload(buffer, accelerator, stream)
             except BaseException:
                 self._borrows[Side.HOST].restore(suspended)
                 raise
@@ -354,8 +349,11 @@ class SyncedMemory(TwoHomes):
             self._source_nbytes = min(self._source_nbytes, nbytes)
 
     def successor(self, nbytes: int) -> SyncedMemory:
-        """Return an UNINITIALIZED memory of another capacity for the same device."""
-        return SyncedMemory(nbytes, device=self.device)
+        """Return an UNINITIALIZED memory of another capacity, for the same device."""
+        memory = SyncedMemory(nbytes, device=CPU)
+        memory._accelerator = self._accelerator
+        memory._written = self._written
+        return memory
 
     def end_borrows(self) -> None:
         """Take the write permission of all borrows: their memory has no Blob any more."""

@@ -151,8 +151,10 @@ class SimulatedBackend(NumpyHome, Accelerator):
             if countdown > 1:
                 self._countdowns[kind] = countdown - 1
             elif countdown == 1:
-                error = RuntimeError if kind == "transfer" else MemoryError
-                raise error(f"{self.device}: injected failure of a {kind.replace('_', ' ')}")
+                if kind == "transfer":
+                    raise RuntimeError(f"{self.device}: injected failure of a transfer")
+                where = "a host" if kind == "host_allocation" else "an"
+                raise MemoryError(f"{self.device}: injected failure of {where} allocation")
             for name, amount in counters.items():
                 setattr(self, name, getattr(self, name) + amount)
 

@@ -1,0 +1,225 @@
+"""Random programs of accesses, adoptions, resizes, shares and failures, against a model."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+import syncblob
+from syncblob import Blob, Head
+
+EXAMPLES = 2000
+ITEMSIZE = 4
+ACCESSES = [
+    f"{kind}{side}_data" for kind in ("", "mutable_", "overwrite_") for side in ("cpu", "gpu")
+]
+SIDES = ("cpu", "gpu")
+
+
+# --- the model: what Caffe's documentation says, in as few words as possible ---------------------
+
+
+@dataclass(eq=False)
+class Memory:
+    capacity: int
+    values: list[int] = field(default_factory=list)
+    valid: set[str] = field(default_factory=set)
+    buffers: set[str] = field(default_factory=set)
+
+    def work(self, access: str) -> dict[str, int]:
+        """Say what an access does on the way to its side."""
+        side = access[-8:-5]
+        fills = access.startswith("overwrite_")
+        allocates = side not in self.buffers
+        copies = bool(self.valid) and side not in self.valid and not fills and bool(self.values)
+        return {
+            "allocation": int(allocates and side == "gpu"),
+            "host_allocation": int(allocates and side == "cpu"),
+            "transfer": int(copies),
+        }
+
+    def access(self, access: str) -> None:
+        side = access[-8:-5]
+        read = not access.startswith(("mutable_", "overwrite_"))
+        self.buffers.add(side)
+        self.valid = self.valid | {side} if read and self.valid else {side}
+
+    def fit(self, count: int) -> None:
+        self.values = self.values[:count] + [0] * (count - len(self.values))
+
+
+HEADS = {
+    frozenset(): Head.UNINITIALIZED,
+    frozenset({"cpu"}): Head.HEAD_AT_CPU,
+    frozenset({"gpu"}): Head.HEAD_AT_GPU,
+    frozenset(SIDES): Head.SYNCED,
+}
+
+
+@dataclass(eq=False)
+class Model:
+    """A Blob: a memory and a count."""
+
+    memory: Memory
+    count: int
+
+
+# --- the programs --------------------------------------------------------------------------------
+
+which = st.integers(0, 2)
+counts = st.integers(0, 5)
+
+
+class Programs(RuleBasedStateMachine):
+    @initialize(sizes=st.tuples(counts, counts, counts))
+    def start(self, sizes: tuple[int, int, int]) -> None:
+        self.device = syncblob.simulated(0)
+        self.device.reset_counts()
+        self.expected = dict.fromkeys(("allocation", "host_allocation", "transfer"), 0)
+        self.moved = 0
+        self.blobs = [Blob((size,), "int32", device="simulated") for size in sizes]
+        self.models = [Model(Memory(size, [0] * size), size) for size in sizes]
+        self.borrows: list[tuple[Memory, str, Any]] = []
+        self.next_value = 1
+
+    def fresh(self, count: int) -> list[int]:
+        self.next_value += count
+        return list(range(self.next_value - count, self.next_value))
+
+    def sharers(self, memory: Memory) -> list[Model]:
+        return [model for model in self.models if model.memory is memory]
+
+    @rule(i=which, access=st.sampled_from(ACCESSES), write=st.booleans())
+    def access(self, i: int, access: str, write: bool) -> None:  # a drawn value
+        blob, model = self.blobs[i], self.models[i]
+        memory = model.memory
+        if access.startswith("overwrite_") and model.count < len(memory.values):
+            access_as = access.replace("overwrite_", "mutable_")
+        else:
+            access_as = access
+        self.account(memory.work(access_as), memory)
+        array = getattr(blob, access)()
+        memory.access(access_as)
+        if access_as.startswith("overwrite_"):
+            write = True
+        else:
+            assert array.tolist() == memory.values[: model.count]
+        if access == access.removeprefix("mutable_").removeprefix("overwrite_"):
+            assert not array.flags.writeable
+            return
+        self.borrows.append((memory, access[-8:-5], array))
+        if write:
+            values = self.fresh(model.count)
+            array[...] = values
+            memory.values[: model.count] = values
+
+    def account(self, work: dict[str, int], memory: Memory) -> None:
+        for kind, amount in work.items():
+            self.expected[kind] += amount
+        self.moved += work["transfer"] * len(memory.values) * ITEMSIZE
+
+    @rule(
+        i=which,
+        access=st.sampled_from(ACCESSES),
+        kind=st.sampled_from(("allocation", "host_allocation", "transfer")),
+    )
+    def failing_access(self, i: int, access: str, kind: str) -> None:
+        blob, model = self.blobs[i], self.models[i]
+        if access.startswith("overwrite_") and model.count < len(model.memory.values):
+            return
+        work = model.memory.work(access)
+        if not work[kind]:
+            return
+        # An allocation comes before the transfer, and is thrown away when that fails.
+        if kind == "transfer":
+            for earlier in ("allocation", "host_allocation"):
+                self.expected[earlier] += work[earlier]
+        with self.device.failing(**{kind: 1}), pytest.raises((MemoryError, RuntimeError)):
+            getattr(blob, access)()
+
+    @rule(i=which, side=st.sampled_from(SIDES))
+    def adopt(self, i: int, side: str) -> None:
+        blob, model = self.blobs[i], self.models[i]
+        memory = model.memory
+        values = self.fresh(model.count)
+        fits = model.count == len(memory.values)
+        with nullcontext() if fits else pytest.raises(ValueError, match="bytes"):
+            getattr(blob, f"set_{side}_data")(np.array(values, np.int32))
+        if fits:
+            memory.values = values
+            memory.valid = {side}
+            memory.buffers.add(side)
+            memory.capacity = model.count
+            self.borrows = [borrow for borrow in self.borrows if borrow[0] is not memory]
+
+    @rule(i=which, count=counts)
+    def resize(self, i: int, count: int) -> None:
+        model = self.models[i]
+        self.blobs[i].resize(count)
+        model.count = count
+        if count > model.memory.capacity:
+            old, model.memory = model.memory, Memory(count, [0] * count)
+            if not self.sharers(old):
+                self.borrows = [borrow for borrow in self.borrows if borrow[0] is not old]
+        elif count > len(model.memory.values) or len(self.sharers(model.memory)) == 1:
+            model.memory.fit(count)
+
+    @rule(i=which, j=which)
+    def share(self, i: int, j: int) -> None:
+        fits = self.models[i].count == self.models[j].count
+        with nullcontext() if fits else pytest.raises(ValueError, match="elements"):
+            self.blobs[i].share_data(self.blobs[j])
+        if fits:
+            self.models[i].memory = self.models[j].memory
+
+    @rule(i=which)
+    def push(self, i: int) -> None:
+        memory = self.models[i].memory
+        fits = memory.valid == {"cpu"}
+        with nullcontext() if fits else pytest.raises(RuntimeError, match="HEAD_AT_CPU"):
+            self.blobs[i].async_gpu_push()
+        if fits:
+            self.account({**memory.work("gpu_data")}, memory)
+            memory.access("gpu_data")
+
+    @invariant()
+    def heads_agree(self) -> None:
+        for blob, model in zip(self.blobs, self.models, strict=True):
+            assert blob.head is HEADS[frozenset(model.memory.valid)]
+            assert (blob.shape, blob.memory.nbytes) == (
+                (model.count,),
+                model.memory.capacity * ITEMSIZE,
+            )
+
+    @invariant()
+    def counts_agree(self) -> None:
+        device = self.device
+        device.synchronize()
+        assert device.allocations == self.expected["allocation"]
+        assert device.host_allocations == self.expected["host_allocation"]
+        assert device.uploads + device.downloads == self.expected["transfer"]
+        assert device.uploaded_bytes + device.downloaded_bytes == self.moved
+
+    @invariant()
+    def borrows_may_write_where_their_side_alone_is_newest(self) -> None:
+        for memory, side, array in self.borrows:
+            if not array.flags.writeable:
+                continue
+            # Blobs that left the memory for good took its borrows with them.
+            if self.sharers(memory):
+                assert memory.valid == {side}
+
+    def teardown(self) -> None:
+        for blob, model in zip(self.blobs, self.models, strict=True):
+            assert blob.tolist() == model.memory.values[: model.count]
+
+
+TestPrograms = Programs.TestCase
+TestPrograms.settings = settings(max_examples=EXAMPLES, stateful_step_count=25, deadline=None)

@@ -1,0 +1,389 @@
+"""What SyncedMemory promises beyond its table."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from syncblob import (
+    DeviceMismatchError,
+    Head,
+    NoDeviceError,
+    SyncedMemory,
+    record_transfers,
+    simulated,
+    use_device,
+)
+from syncblob.devices import POISON, Side, cuda
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from syncblob.devices import SimulatedBackend
+
+NBYTES = 64
+READS = ["cpu_data", "gpu_data"]
+ACCESSES = [*READS, *(f"{kind}_{name}" for kind in ("mutable", "overwrite") for name in READS)]
+
+
+def at_cpu(value: int = 7) -> SyncedMemory:
+    memory = SyncedMemory(NBYTES, device="simulated")
+    memory.mutable_cpu_data()[:] = value
+    return memory
+
+
+def at_gpu(value: int = 7) -> SyncedMemory:
+    memory = SyncedMemory(NBYTES, device="simulated")
+    memory.mutable_gpu_data()[:] = value
+    return memory
+
+
+# --- failure changes nothing ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("access", ACCESSES)
+@pytest.mark.parametrize("make", [at_cpu, at_gpu])
+@pytest.mark.parametrize("kind", ["allocation", "host_allocation", "transfer"])
+def test_a_failure_leaves_everything_as_it_was_and_the_next_call_succeeds(
+    make: object, access: str, kind: str, simulated: SimulatedBackend
+) -> None:
+    memory = make()  # type: ignore[operator]  # parametrised functions
+    head, device = memory.head, memory.device
+    buffers = list(memory._buffers)
+    side = Side.HOST if head is Head.HEAD_AT_CPU else Side.ACCELERATOR
+    borrow = memory.mutable_cpu_data() if side is Side.HOST else memory.mutable_gpu_data()
+    fails = side is not (Side.HOST if "cpu" in access else Side.ACCELERATOR) and kind in {
+        "allocation" if "gpu" in access else "host_allocation",
+        "transfer" if "overwrite" not in access else "",
+    }
+    if not fails:
+        with simulated.failing(**{kind: 1}):
+            getattr(memory, access)()
+        return
+    with simulated.failing(**{kind: 1}), pytest.raises((MemoryError, RuntimeError), match="inject"):
+        getattr(memory, access)()
+
+    assert (memory.head, memory.device) == (head, device)
+    assert all(now is before for now, before in zip(memory._buffers, buffers, strict=True))
+    assert borrow.flags.writeable
+    assert borrow.tolist() == [7] * NBYTES
+
+    array = getattr(memory, access)()
+    if "overwrite" not in access:
+        assert array.tolist() == [7] * NBYTES
+
+
+def test_a_failed_push_changes_nothing(simulated: SimulatedBackend) -> None:
+    memory = at_cpu()
+    with simulated.failing(allocation=1), pytest.raises(MemoryError):
+        memory.async_gpu_push()
+    assert memory.head is Head.HEAD_AT_CPU
+    with pytest.raises(TypeError, match="stream"):
+        memory.async_gpu_push(stream="none such")
+    assert memory.head is Head.HEAD_AT_CPU
+    assert memory.mutable_cpu_data().flags.writeable
+
+
+def test_a_push_that_fails_on_its_way_leaves_the_host_newest(simulated: SimulatedBackend) -> None:
+    memory = at_cpu()
+    with simulated.failing(transfer=1):
+        memory.async_gpu_push()
+        with pytest.raises(RuntimeError, match="injected"):
+            memory.gpu_data()
+    assert memory.head is Head.HEAD_AT_CPU
+    assert memory.gpu_data().tolist() == [7] * NBYTES
+
+
+def test_a_failing_source_changes_nothing_and_is_asked_again() -> None:
+    calls = []
+
+    def source() -> NDArray[np.uint8]:
+        calls.append(1)
+        if len(calls) == 1:
+            raise OSError("gone")
+        return np.full(NBYTES, 5, np.uint8)
+
+    memory = SyncedMemory(NBYTES, device="simulated", source=source)
+    with pytest.raises(OSError, match="gone"):
+        memory.cpu_data()
+    assert memory.head is Head.UNINITIALIZED
+    assert memory.cpu_data().tolist() == [5] * NBYTES
+    assert len(calls) == 2
+
+
+# --- sources -------------------------------------------------------------------------------------
+
+
+def five() -> NDArray[np.uint8]:
+    contents = np.full(NBYTES, 5, np.uint8)
+    contents.flags.writeable = False
+    return contents
+
+
+def test_the_first_access_on_the_accelerator_uploads_straight_from_the_source(
+    simulated: SimulatedBackend,
+) -> None:
+    memory = SyncedMemory(NBYTES, device="simulated", source=five)
+    with record_transfers() as log:
+        assert memory.gpu_data().tolist() == [5] * NBYTES
+    assert memory.head is Head.HEAD_AT_GPU
+    assert (log.uploads, log.uploaded_bytes) == (1, NBYTES)
+    assert simulated.host_allocations == 0
+
+
+def test_an_overwrite_drops_the_source() -> None:
+    def source() -> NDArray[np.uint8]:
+        raise AssertionError("an overwrite reads nothing")
+
+    memory = SyncedMemory(NBYTES, source=source)
+    memory.overwrite_cpu_data()[:] = 1
+    assert memory.cpu_data().tolist() == [1] * NBYTES
+
+
+@pytest.mark.parametrize("read", READS)
+def test_bytes_that_went_out_of_use_do_not_come_back_from_the_source(read: str) -> None:
+    memory = SyncedMemory(NBYTES, device="simulated", source=five)
+    memory.fit(8)
+    memory.fit(NBYTES)
+    assert getattr(memory, read)().tolist() == [5] * 8 + [0] * (NBYTES - 8)
+
+
+def test_a_source_of_another_size_is_refused() -> None:
+    memory = SyncedMemory(NBYTES + 1, source=five)
+    with pytest.raises(ValueError, match="65 bytes"):
+        memory.cpu_data()
+    assert memory.head is Head.UNINITIALIZED
+
+
+# --- borrows -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("access", ["gpu_data", "mutable_gpu_data", "overwrite_gpu_data"])
+def test_a_host_borrow_cannot_write_once_the_accelerator_is_newest(access: str) -> None:
+    memory = at_cpu()
+    borrow = memory.mutable_cpu_data()
+    getattr(memory, access)()
+    with pytest.raises(ValueError, match="read-only"):
+        borrow[0] = 1
+
+
+@pytest.mark.parametrize("access", ["cpu_data", "mutable_cpu_data", "overwrite_cpu_data"])
+def test_a_simulated_borrow_cannot_write_once_the_host_is_newest(access: str) -> None:
+    memory = at_gpu()
+    borrow = memory.mutable_gpu_data()
+    getattr(memory, access)()
+    with pytest.raises(ValueError, match="read-only"):
+        borrow[0] = 1
+
+
+def test_a_push_ends_host_borrows() -> None:
+    memory = at_cpu()
+    borrow = memory.mutable_cpu_data()
+    memory.async_gpu_push()
+    assert not borrow.flags.writeable
+
+
+def test_adoption_ends_the_borrows_of_the_buffer_that_is_replaced() -> None:
+    memory = at_cpu()
+    borrow = memory.mutable_cpu_data()
+    memory.set_data(Side.HOST, np.zeros(NBYTES, np.uint8))
+    assert not borrow.flags.writeable
+
+
+def test_a_slice_taken_before_keeps_its_permission() -> None:
+    """The one hole, documented: NumPy does not tell of slices."""
+    memory = at_cpu()
+    part = memory.mutable_cpu_data()[:3]
+    memory.gpu_data()
+    assert part.flags.writeable
+
+
+def test_many_borrows_are_all_ended_and_dead_ones_forgotten() -> None:
+    memory = at_cpu()
+    for _ in range(1000):
+        memory.mutable_cpu_data()
+    assert len(memory._borrows[Side.HOST]._live) < 50
+    kept = [memory.mutable_cpu_data() for _ in range(100)]
+    memory.gpu_data()
+    assert not any(borrow.flags.writeable for borrow in kept)
+
+
+# --- threads -------------------------------------------------------------------------------------
+
+
+def test_sixteen_threads_that_read_at_once_cause_one_download(
+    simulated: SimulatedBackend,
+) -> None:
+    with ThreadPoolExecutor(16) as pool:
+        for round_number in range(1000):
+            memory = at_gpu(round_number % 251)
+            simulated.reset_counts()
+            barrier = threading.Barrier(16)
+
+            def read(memory: SyncedMemory = memory, barrier: threading.Barrier = barrier) -> int:
+                barrier.wait()
+                return int(memory.cpu_data()[-1])
+
+            values = [future.result() for future in [pool.submit(read) for _ in range(16)]]
+            assert values == [round_number % 251] * 16
+            assert simulated.downloads == 1
+
+
+def test_threads_on_both_sides_never_see_an_old_value() -> None:
+    memory = SyncedMemory(NBYTES, device="simulated")
+    lock = threading.Lock()
+    stop = threading.Event()
+    errors: list[str] = []
+    written = 0
+
+    def write(access: str) -> None:
+        nonlocal written
+        while not stop.is_set():
+            with lock:
+                written = (written + 1) % 251
+                getattr(memory, access)()[:] = written
+
+    def read(access: str) -> None:
+        while not stop.is_set():
+            with lock:
+                seen = getattr(memory, access)().tolist()
+                if seen != [written] * NBYTES:
+                    errors.append(f"{access}: {seen[:3]}, expected {written}")
+
+    threads = [
+        threading.Thread(target=work, args=(name,))
+        for work, names in (
+            (write, ["mutable_cpu_data", "overwrite_gpu_data"]),
+            (read, READS),
+        )
+        for name in names
+    ]
+    for thread in threads:
+        thread.start()
+    stop.wait(0.5)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+
+
+# --- asynchronous uploads ------------------------------------------------------------------------
+
+
+def test_the_upload_really_runs_later_and_every_access_waits(simulated: SimulatedBackend) -> None:
+    simulated.delay = 0.05
+    memory = at_cpu()
+    memory.async_gpu_push()
+    raw = memory._buffers[Side.ACCELERATOR]
+    assert raw.tolist() == [POISON] * NBYTES
+    assert memory.cpu_data().tolist() == [7] * NBYTES
+    assert raw[0] == POISON
+    assert memory.gpu_data().tolist() == [7] * NBYTES
+    assert simulated.uploads == 1
+
+
+@pytest.mark.parametrize("access", ["mutable_cpu_data", "overwrite_cpu_data"])
+def test_a_later_write_on_the_host_does_not_reach_the_upload(
+    access: str, simulated: SimulatedBackend
+) -> None:
+    simulated.delay = 0.05
+    memory = at_cpu()
+    memory.async_gpu_push()
+    getattr(memory, access)()[:] = 9
+    assert memory._buffers[Side.ACCELERATOR].tolist() == [7] * NBYTES
+    assert memory.gpu_data().tolist() == [9] * NBYTES
+
+
+def test_adoption_and_regrowth_wait_for_the_upload(simulated: SimulatedBackend) -> None:
+    simulated.delay = 0.05
+    memory = at_cpu()
+    memory.fit(8)
+    memory.async_gpu_push()
+    memory.fit(NBYTES)
+    assert memory.gpu_data().tolist() == [7] * 8 + [0] * (NBYTES - 8)
+    memory = at_cpu()
+    memory.async_gpu_push()
+    memory.set_data(Side.ACCELERATOR, np.full(NBYTES, 3, np.uint8))
+    assert memory.gpu_data().tolist() == [3] * NBYTES
+
+
+def test_streams_run_side_by_side_and_keep_their_order(simulated: SimulatedBackend) -> None:
+    slow, fast = simulated.stream(delay=0.1), simulated.stream(delay=0.0)
+    first, second = at_cpu(1), at_cpu(2)
+    first.async_gpu_push(slow)
+    second.async_gpu_push(fast)
+    fast.synchronize()
+    assert second._buffers[Side.ACCELERATOR][0] == 2
+    assert first._buffers[Side.ACCELERATOR][0] == POISON
+    assert first.gpu_data()[0] == 1
+
+
+# --- devices -------------------------------------------------------------------------------------
+
+
+def test_a_memory_is_bound_when_its_accelerator_buffer_is_allocated() -> None:
+    memory = SyncedMemory(NBYTES, device="cpu")
+    assert memory.accelerator is None
+    with use_device("simulated:1"):
+        memory.gpu_data()
+    with use_device("simulated:0"):
+        memory.mutable_gpu_data()
+    assert memory.device == "simulated:1"
+
+
+def test_two_simulated_devices_are_separate() -> None:
+    zero, one = simulated(0), simulated(1)
+    assert zero is not one
+    zero.reset_counts()
+    one.reset_counts()
+    SyncedMemory(NBYTES, device="simulated:1").gpu_data()
+    assert (zero.allocations, one.allocations) == (0, 1)
+
+
+def test_a_memory_does_not_change_its_accelerator() -> None:
+    memory = SyncedMemory(NBYTES, device="simulated:0")
+    with pytest.raises(DeviceMismatchError, match=r"simulated:1.*simulated:0"):
+        memory.bind(simulated(1))
+
+
+@pytest.mark.skipif(cuda.device_count() > 0, reason="there is an accelerator here")
+def test_without_an_accelerator_the_error_says_what_to_do() -> None:
+    memory = SyncedMemory(NBYTES)
+    memory.mutable_cpu_data()[:] = 1
+    with pytest.raises(NoDeviceError, match="simulated"):
+        memory.gpu_data()
+    assert memory.head is Head.HEAD_AT_CPU
+
+
+def test_device_is_where_it_was_last_written_and_reading_never_changes_it() -> None:
+    memory = SyncedMemory(NBYTES, device="simulated")
+    assert memory.device == "simulated:0"
+    memory.cpu_data()
+    assert memory.device == "simulated:0"
+    memory.mutable_cpu_data()
+    assert memory.device == "cpu"
+    memory.gpu_data()
+    assert memory.device == "cpu"
+    memory.overwrite_gpu_data()
+    assert memory.device == "simulated:0"
+
+
+@pytest.mark.parametrize("nbytes", [-1, 2.5])
+def test_impossible_sizes_are_refused(nbytes: object) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        SyncedMemory(nbytes)  # type: ignore[arg-type]  # that is the point
+
+
+def test_empty_memories_go_through_all_states_without_a_transfer() -> None:
+    memory = SyncedMemory(0, device="simulated")
+    with record_transfers() as log:
+        for access in ACCESSES:
+            assert getattr(memory, access)().shape == (0,)
+        memory.mutable_cpu_data()
+        memory.async_gpu_push()
+        assert memory.head is Head.SYNCED
+    assert len(log) == 0

@@ -1,0 +1,166 @@
+"""Devices: names, selection, the simulated device's controls, and what is said without a GPU."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import threading
+
+import numpy as np
+import pytest
+
+import syncblob
+from syncblob import Blob, Device, NoDeviceError, use_device
+from syncblob.devices import CPU, HOST, POISON, SimulatedBackend, accelerator, cuda
+
+without_cuda = pytest.mark.skipif(cuda.device_count() > 0, reason="there is a CUDA device here")
+
+
+@pytest.mark.parametrize(
+    ("name", "canonical", "index"),
+    [
+        ("cpu", "cpu", 0),
+        ("cpu:0", "cpu", 0),
+        ("cuda", "cuda:0", 0),
+        ("cuda:3", "cuda:3", 3),
+        ("simulated", "simulated:0", 0),
+        ("simulated:01", "simulated:1", 1),
+    ],
+)
+def test_a_device_equals_its_name(name: str, canonical: str, index: int) -> None:
+    device = Device(name)
+    assert device == canonical == str(device)
+    assert (device.type, device.index) == (canonical.partition(":")[0], index)
+    assert device == Device(device)
+    assert {canonical: 1}[device] == 1  # type: ignore[index]  # equal and hashed alike
+    assert device != "elsewhere"
+    assert device != 7
+    assert pickle.loads(pickle.dumps(device)) == copy.deepcopy(device) == device
+    assert repr(device) == f"Device({canonical!r})"
+
+
+@pytest.mark.parametrize("name", ["", "gpu", "cuda:", "cuda:x", "cuda:-1", "cpu:1", "cuda:²", 0])
+def test_other_names_are_refused(name: object) -> None:
+    with pytest.raises(ValueError, match="cpu"):
+        Device(name)  # type: ignore[arg-type]  # that is the point
+
+
+def test_use_device_is_local_to_the_context() -> None:
+    seen = []
+    with use_device("simulated:1") as device:
+        assert device == syncblob.default_device() == "simulated:1"
+        with use_device("cpu"):
+            assert syncblob.default_device() == "cpu"
+        thread = threading.Thread(target=lambda: seen.append(syncblob.default_device()))
+        thread.start()
+        thread.join()
+        assert Blob(3).device == "simulated:1"
+    assert seen == ["cpu"]
+    assert Blob(3).device == syncblob.default_device() == "cpu"
+
+
+def test_use_device_ends_with_an_exception() -> None:
+    with pytest.raises(KeyError), use_device("simulated"):
+        raise KeyError
+    assert syncblob.default_device() == "cpu"
+
+
+def test_set_default_device_is_for_the_process() -> None:
+    syncblob.set_default_device("simulated")
+    seen = []
+    thread = threading.Thread(target=lambda: seen.append(Blob(3).device))
+    thread.start()
+    thread.join()
+    assert seen == ["simulated:0"]
+
+
+def test_a_blob_keeps_the_default_device_of_its_birth() -> None:
+    with use_device("simulated"):
+        blob = Blob(3)
+    assert blob.device == "simulated:0"
+
+
+def test_devices_lists_the_host_first_and_what_was_named() -> None:
+    Blob(3, device="simulated:2")
+    listed = syncblob.devices()
+    assert listed[0] == "cpu"
+    assert {"simulated:0", "simulated:2"} <= set(map(str, listed))
+    assert isinstance(listed, tuple)
+
+
+@without_cuda
+@pytest.mark.parametrize(
+    "select",
+    [
+        lambda: Blob(3, device="cuda:0"),
+        lambda: syncblob.set_default_device("cuda"),
+        lambda: use_device("cuda").__enter__(),
+        lambda: Blob(3).gpu_data(),
+        lambda: Blob(3).to_device("cuda"),
+        lambda: syncblob.asarray([1], device="cuda"),
+    ],
+)
+def test_without_a_gpu_the_error_says_why_and_what_to_do(select: object) -> None:
+    with pytest.raises(NoDeviceError, match=r"cuda:0 cannot be used: .*simulated"):
+        select()  # type: ignore[operator]  # parametrised functions
+    assert syncblob.default_device() == "cpu"
+
+
+def test_the_host_is_no_accelerator() -> None:
+    with pytest.raises(ValueError, match="cpu"):
+        accelerator(CPU)
+
+
+# --- the simulated device ------------------------------------------------------------------------
+
+
+def test_new_memory_is_poisoned_and_shows_as_nan(simulated: SimulatedBackend) -> None:
+    assert simulated.allocate(8).tolist() == [POISON] * 8
+    assert simulated.allocate(8, zeroed=True).tolist() == [0] * 8
+    blob = Blob(4, device="simulated")
+    assert np.isnan(blob.overwrite_gpu_data()).all()
+
+
+def test_the_kth_operation_of_a_kind_fails_once(simulated: SimulatedBackend) -> None:
+    with simulated.failing(allocation=2, transfer=1):
+        buffer = simulated.allocate(4)
+        with pytest.raises(MemoryError, match="injected failure of an allocation"):
+            simulated.allocate(4)
+        simulated.allocate(4)
+        with pytest.raises(RuntimeError, match="transfer"):
+            simulated.upload(np.zeros(4, np.uint8), buffer)
+        simulated.upload(np.zeros(4, np.uint8), buffer)
+    assert (simulated.allocations, simulated.uploads) == (2, 1)
+
+
+def test_failures_that_did_not_happen_end_with_the_block(simulated: SimulatedBackend) -> None:
+    with simulated.failing(allocation=1):
+        pass
+    simulated.allocate(4)
+    with pytest.raises(ValueError, match="k >= 1"), simulated.failing(allocation=0):
+        pass
+    with pytest.raises(ValueError, match="allocation"), simulated.failing(download=1):
+        pass
+
+
+def test_a_push_needs_a_stream_of_its_own_device(simulated: SimulatedBackend) -> None:
+    other = syncblob.simulated(1).stream()
+    blob = Blob(4, device="simulated")
+    blob.mutable_cpu_data()[...] = 1
+    with pytest.raises(TypeError, match="simulated:0"):
+        blob.async_gpu_push(other)
+    blob.async_gpu_push(simulated.stream())
+    assert blob.gpu_data().tolist() == [1] * 4
+
+
+@pytest.mark.parametrize("nbytes", [0, 1, 1000, 1 << 20])
+def test_host_buffers_are_aligned(nbytes: int) -> None:
+    buffer = HOST.allocate(nbytes)
+    assert buffer.nbytes == nbytes
+    assert buffer.ctypes.data % 64 == 0 or nbytes == 0
+
+
+@pytest.mark.parametrize("name", ["cpu", "simulated"])
+def test_backends_name_the_namespace_that_computes(name: str) -> None:
+    home = HOST if name == "cpu" else accelerator(name)
+    assert home.namespace.__name__ == "array_api_compat.numpy"

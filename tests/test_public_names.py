@@ -1,0 +1,98 @@
+"""The public surface: names, docstrings, and what importing the package costs."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from importlib.metadata import version
+
+import pytest
+
+import syncblob
+
+FIXED = {
+    "Blob",
+    "Device",
+    "DeviceMismatchError",
+    "Head",
+    "ModelFileError",
+    "NoDeviceError",
+    "StaleAliasWarning",
+    "SyncblobError",
+    "SyncedMemory",
+    "TransferGuardError",
+    "asarray",
+    "default_device",
+    "devices",
+    "from_dlpack",
+    "open_model",
+    "read_blob",
+    "record_transfers",
+    "set_default_device",
+    "use_device",
+}
+
+BLOB = """
+    shape dtype device ndim size T mT num_axes num channels height width head diff_head data diff
+    const nbytes strides count offset resize resize_like reshape cpu_data mutable_cpu_data
+    overwrite_cpu_data set_cpu_data gpu_data mutable_gpu_data overwrite_gpu_data set_gpu_data
+    cpu_diff mutable_cpu_diff overwrite_cpu_diff set_cpu_diff gpu_diff mutable_gpu_diff
+    overwrite_gpu_diff set_gpu_diff async_gpu_push share_data share_diff copy_from update asum_data
+    asum_diff sumsq_data sumsq_diff scale_data scale_diff from_proto load_proto to_proto
+    shape_string canonical_axis_index legacy_shape data_at diff_at gpu_shape shape_equals
+""".split()
+
+
+def public(namespace: object) -> list[str]:
+    return [name for name in dir(namespace) if not name.startswith("_")]
+
+
+def test_all_names_exist_are_sorted_and_documented() -> None:
+    assert sorted(syncblob.__all__) == syncblob.__all__
+    for name in syncblob.__all__:
+        assert inspect.getdoc(getattr(syncblob, name)), name
+
+
+def test_the_fixed_names_are_there() -> None:
+    assert set(syncblob.__all__) >= FIXED
+
+
+def test_nothing_else_is_public_but_submodules() -> None:
+    others = set(public(syncblob)) - set(syncblob.__all__)
+    assert all(
+        inspect.ismodule(getattr(syncblob, name))
+        for name in others - {"TYPE_CHECKING", "annotations"}
+    ), others
+
+
+@pytest.mark.parametrize("name", BLOB)
+def test_blob_has_the_fixed_names(name: str) -> None:
+    assert hasattr(syncblob.Blob, name)
+
+
+@pytest.mark.parametrize("cls", ["Blob", "SyncedMemory", "Device", "TransferLog", "ModelFile"])
+def test_every_public_member_is_documented(cls: str) -> None:
+    owner = getattr(syncblob, cls)
+    undocumented = [
+        name
+        for name in public(owner)
+        if not inspect.getdoc(inspect.getattr_static(owner, name))
+        and not inspect.ismemberdescriptor(inspect.getattr_static(owner, name))
+    ]
+    assert undocumented == []
+
+
+def test_the_version_is_that_of_the_distribution() -> None:
+    assert syncblob.__version__ == version("syncblob")
+    with pytest.raises(AttributeError, match="no_such_name"):
+        syncblob.no_such_name  # noqa: B018  # the access is the test
+
+
+@pytest.mark.parametrize(
+    "module", ["cupy", "torch", "google.protobuf", "rich", "ml_dtypes", "array_api_compat"]
+)
+def test_import_brings_in_no_heavy_package(module: str) -> None:
+    code = f"import syncblob, sys; sys.exit({module!r} in sys.modules)"
+    heavy = subprocess.run([sys.executable, "-c", code], check=False).returncode
+    assert heavy == 0, f"import syncblob imported {module}"

@@ -1,0 +1,122 @@
+"""The journal: what it records, and which line it names."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+
+import numpy as np
+import pytest
+
+from syncblob import Blob, record_transfers
+
+
+def at_gpu() -> Blob:
+    blob = Blob((2, 3), device="simulated")
+    blob.mutable_gpu_data()[...] = 1
+    return blob
+
+
+def line() -> int:
+    frame = inspect.currentframe()
+    assert frame is not None
+    assert frame.f_back is not None
+    return frame.f_back.f_lineno
+
+
+@pytest.mark.parametrize(
+    ("access", "reason"),
+    [
+        (lambda blob: blob.cpu_data(), "cpu_data"),
+        (lambda blob: blob.mutable_cpu_data(), "mutable_cpu_data"),
+        (np.asarray, "__array__"),
+        (np.array, "__array__"),
+        (lambda blob: np.add(blob, 1), "__array__"),
+        (lambda blob: np.from_dlpack(blob, device="cpu"), "__dlpack__"),
+        (lambda blob: blob.tolist(), "tolist"),
+        (lambda blob: blob[0, 0].item(), "item"),
+        (lambda blob: float(blob[0, 0]), "__float__"),
+        (lambda blob: blob.data_at(0, 1), "cpu_data"),
+    ],
+)
+def test_a_transfer_names_its_reason_and_is_the_users(access: object, reason: str) -> None:
+    blob = at_gpu()
+    with record_transfers() as log:
+        access(blob)  # type: ignore[operator]  # parametrised functions
+    (transfer,) = log
+    # From Python 3.12 on, NumPy takes the buffer protocol.
+    assert transfer.reason in {reason, "__buffer__" if reason == "__array__" else reason}
+    assert transfer.direction == "download"
+    assert transfer.nbytes == 24
+    assert transfer.device == "simulated:0"
+    assert transfer.seconds >= 0
+    assert not transfer.asynchronous
+    assert transfer.line.filename == __file__
+    assert "blob)" in transfer.line.text or "lambda blob:" in transfer.line.text
+    assert str(transfer).startswith(f"download of 24 bytes for {transfer.reason} at {__file__}:")
+
+
+def test_the_line_is_that_of_the_call() -> None:
+    blob = at_gpu()
+    with record_transfers() as log:
+        expected = line() + 1
+        np.asarray(blob)
+    assert log[0].line == (__file__, expected)
+    assert log[0].line.text == "np.asarray(blob)"
+
+
+def test_totals_and_order() -> None:
+    blob = at_gpu()
+    with record_transfers() as log:
+        blob.cpu_data()
+        blob.cpu_data()
+        blob.mutable_cpu_data()
+        blob.gpu_data()
+    assert [transfer.direction for transfer in log] == ["download", "upload"]
+    assert (log.uploads, log.downloads) == (1, 1)
+    assert (log.uploaded_bytes, log.downloaded_bytes, log.nbytes) == (24, 24, 48)
+    assert len(log) == 2
+    assert log[1].reason == "gpu_data"
+    assert repr(log) == ("<TransferLog: 1 uploads of 24 bytes, 1 downloads of 24 bytes>")
+
+
+def test_logs_nest_and_see_only_what_happens_inside() -> None:
+    blob = at_gpu()
+    with record_transfers() as outer:
+        blob.cpu_data()
+        with record_transfers() as inner:
+            blob.mutable_cpu_data()
+            blob.gpu_data()
+    blob.mutable_cpu_data()
+    blob.gpu_data()
+    assert (len(outer), len(inner)) == (2, 1)
+
+
+def test_other_threads_are_recorded_too() -> None:
+    blob = at_gpu()
+    with record_transfers() as log:
+        thread = threading.Thread(target=blob.cpu_data)
+        thread.start()
+        thread.join()
+    assert log.downloads == 1
+
+
+def test_a_failed_transfer_is_not_recorded(simulated: object) -> None:
+    blob = at_gpu()
+    with (
+        record_transfers() as log,
+        simulated.failing(transfer=1),  # type: ignore[attr-defined]  # the fixture's backend
+        pytest.raises(RuntimeError),
+    ):
+        blob.cpu_data()
+    assert len(log) == 0
+
+
+def test_a_push_is_marked_asynchronous() -> None:
+    blob = Blob(3, device="simulated")
+    blob.mutable_cpu_data()[...] = 1
+    with record_transfers() as log:
+        blob.async_gpu_push()
+    assert log[0].asynchronous
+    assert log[0].reason == "async_gpu_push"
+    blob.gpu_data()

@@ -130,24 +130,31 @@ class Layout:
     contiguous: bool
 
     def __init__(
-        self, shape: Shape, dtype: np.dtype[np.generic], strides: Shape, offset: int = 0
+        self,
+        shape: Shape,
+        dtype: np.dtype[np.generic],
+        strides: Shape | None = None,
+        offset: int = 0,
     ) -> None:
+        c_order = contiguous_strides(shape, dtype.itemsize)
         self.shape = shape
         self.dtype = dtype
-        self.strides = strides
+        self.strides = c_order if strides is None else strides
         self.offset = offset
         self.size = math.prod(shape)
-        self.contiguous = self.size == 0 or all(
-            dim == 1 or stride == expected
-            for dim, stride, expected in zip(
-                shape, strides, contiguous_strides(shape, dtype.itemsize), strict=True
+        self.contiguous = (
+            self.size == 0
+            or strides is None
+            or all(
+                dim == 1 or step == c_step
+                for dim, step, c_step in zip(shape, strides, c_order, strict=True)
             )
         )
 
     @classmethod
     def c_order(cls, shape: Shape, dtype: np.dtype[np.generic], offset: int = 0) -> Layout:
         """Lay an array out C-contiguously."""
-        return cls(shape, dtype, contiguous_strides(shape, dtype.itemsize), offset)
+        return cls(shape, dtype, None, offset)
 
     @classmethod
     def raw(cls, nbytes: int) -> Layout:

@@ -179,6 +179,11 @@ class SyncedMemory(TwoHomes):
         """Tell whether an access on `side` needs no transfer."""
         return not self._head or bool(self._head & (1 << side))
 
+    def host_if_newest(self) -> NDArray[np.uint8] | None:
+        """Return the host buffer if it holds the newest contents. Changes nothing."""
+        buffer: NDArray[np.uint8] | None = self._buffers[0] if self._head & 1 else None
+        return buffer
+
     # --- Caffe's accessors -----------------------------------------------------------------------
 
     def cpu_data(self) -> NDArray[np.uint8]:

@@ -35,7 +35,7 @@ class Accessors(ShapeMethods):
 
     def cpu_data(self) -> NDArray[Any]:
         """Return data on the host, read-only. Downloads if the newest contents are elsewhere."""
-        return self._lend_host(Access.CONST, "cpu_data")
+        return self._read_host("cpu_data")
 
     def mutable_cpu_data(self) -> NDArray[Any]:
         """Return data on the host, to read and write. Downloads as `cpu_data` does."""

@@ -6,18 +6,20 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from syncblob._dtypes import as_dtype
 from syncblob._shape import Layout, as_shape
+from syncblob.devices import Side
 from syncblob.memory import Access, Head, SyncedMemory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Self, SupportsIndex
 
-    import numpy as np
-    from numpy.typing import DTypeLike
+    from numpy.typing import DTypeLike, NDArray
 
-    from syncblob.devices import Device, Side
+    from syncblob.devices import Device
 
 __all__ = ["BlobBase"]
 
@@ -36,6 +38,7 @@ class BlobBase:
         "_base",
         "_diff",
         "_exposed",
+        "_host_view",
         "_layout",
         "_memory",
         "_readonly",
@@ -52,6 +55,8 @@ class BlobBase:
     # Buffers whose address went out through __cuda_array_interface__: the consumer keeps the Blob.
     _exposed: tuple[Any, ...]
     _shape_blob: BlobBase | None
+    # A read-only array over the host buffer beside it, to make further ones from.
+    _host_view: tuple[Any, NDArray[Any]] | None
 
     # As in the array API, equality is element by element, so a Blob cannot be a key.
     __hash__ = None  # type: ignore[assignment]  # the documented way to say so
@@ -82,6 +87,7 @@ class BlobBase:
         self._base = base
         self._readonly = readonly
         self._exposed = ()
+        self._host_view = None
         self._shape_blob = None
 
     @classmethod
@@ -199,6 +205,19 @@ class BlobBase:
             self._require_writable(reason)
         memory = self._diff_memory() if diff else self._memory
         return memory.lend(side, access, self._layout, reason, borrow=borrow)
+
+    def _read_host(self, reason: str) -> NDArray[Any]:
+        """Return a read-only array over data on the host; the const path in a hurry."""
+        memory = self._memory
+        kept = self._host_view
+        if kept is not None and memory.host_if_newest() is kept[0]:
+            return kept[1].view()
+        array: NDArray[Any] = memory.lend(Side.HOST, Access.CONST, self._layout, reason)
+        buffer = memory.host_if_newest()
+        # Another thread may have replaced the buffer meanwhile; then this array is not kept.
+        if buffer is not None and np.may_share_memory(array, buffer):
+            self._host_view = (buffer, array)
+        return array.view()
 
     def _require_writable(self, action: str) -> None:
         if self._readonly:

@@ -48,6 +48,8 @@ class Protocols(Arithmetic):
         ValueError
             If `copy` is False and either is needed.
         """
+        if dtype is None and copy is None:
+            return self._read_host("__array__")
         return numpy_protocol.to_ndarray(self._memory, self._layout, dtype, copy)
 
     def __dlpack__(
@@ -136,15 +138,15 @@ class Protocols(Arithmetic):
         *indices
             As for ``numpy.ndarray.item``; none for a Blob of one element.
         """
-        return self._read("item").item(*indices)
+        return self._read_host("item").item(*indices)
 
     def tolist(self) -> Any:
         """Return the elements as nested lists of Python scalars. Reads on the host."""
-        return self._read("tolist").tolist()
+        return self._read_host("tolist").tolist()
 
     def tobytes(self) -> bytes:
         """Return a copy of the elements' bytes in C order. Reads on the host."""
-        return self._read("tobytes").tobytes()
+        return self._read_host("tobytes").tobytes()
 
     def __bool__(self) -> bool:
         """Convert a Blob without axes. Reads on the host."""
@@ -209,16 +211,13 @@ class Protocols(Arithmetic):
 
     # --- how -------------------------------------------------------------------------------------
 
-    def _read(self, reason: str) -> NDArray[Any]:
-        return self._lend_host(Access.CONST, reason)
-
     def _scalar(self, kind: str) -> Any:
         if self.shape:
             raise TypeError(
                 f"only a Blob without axes converts to {kind}, this one has shape {self.shape}; "
                 "use .item()"
             )
-        return self._read(f"__{kind}__").item()
+        return self._read_host(f"__{kind}__").item()
 
     def _duplicate(self, memory: SyncedMemory) -> SyncedMemory:
         """Copy this Blob's elements out of a memory into a new one, on the head's side."""

@@ -182,6 +182,7 @@ class ShapeMethods(BlobBase):
             self._refit(layout.nbytes)
         if layout.shape != self.shape:
             self._shape_blob = None
+            self._host_view = None
         self._layout = layout
 
     def resize_like(self, other: BlobBase) -> None:

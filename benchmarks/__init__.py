@@ -1,0 +1,1 @@
+"""Benchmarks: syncblob and its rivals, timed in one run, with ratios."""

@@ -1,0 +1,1 @@
+"""Code that protoc generated from ``proto/caffe.proto``; ``proto/generate.py`` makes it anew."""

@@ -1,0 +1,50 @@
+"""The types of Caffe's second layer format, numbers then, by the names that they have now."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["V1_LAYER_TYPES"]
+
+V1_LAYER_TYPES: Final = {
+    0: "",
+    1: "Accuracy",
+    2: "BNLL",
+    3: "Concat",
+    4: "Convolution",
+    5: "Data",
+    6: "Dropout",
+    7: "EuclideanLoss",
+    8: "Flatten",
+    9: "HDF5Data",
+    10: "HDF5Output",
+    11: "Im2col",
+    12: "ImageData",
+    13: "InfogainLoss",
+    14: "InnerProduct",
+    15: "LRN",
+    16: "MultinomialLogisticLoss",
+    17: "Pooling",
+    18: "ReLU",
+    19: "Sigmoid",
+    20: "Softmax",
+    21: "SoftmaxWithLoss",
+    22: "Split",
+    23: "TanH",
+    24: "WindowData",
+    25: "Eltwise",
+    26: "Power",
+    27: "SigmoidCrossEntropyLoss",
+    28: "HingeLoss",
+    29: "MemoryData",
+    30: "ArgMax",
+    31: "Threshold",
+    32: "DummyData",
+    33: "Slice",
+    34: "MVN",
+    35: "AbsVal",
+    36: "Silence",
+    37: "ContrastiveLoss",
+    38: "Exp",
+    39: "Deconvolution",
+}

@@ -1,0 +1,278 @@
+"""Reading protobuf's wire format in place: fields are found, payloads are never copied.
+
+A message is a row of fields, each a *tag* and a payload. The tag is a varint that holds the number
+of the field and one of six wire types; the wire type says where the payload ends. A number that a
+reader does not know, or knows with another wire type, is skipped: that is how formats grow.
+
+What is accepted and what is refused follows protobuf's own parsers (C++ and upb):
+
+- varints may be longer than they need be: values up to 10 bytes, of which 64 bits count, tags and
+  lengths up to 5 bytes and 32 bits;
+- groups are skipped, at most 100 levels deep;
+- field number 0, wire types 6 and 7, an unmatched end of a group, a length beyond 2**31 - 1 and
+  anything that runs over the end of its message are errors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from syncblob.errors import ModelFileError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Self
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["Field", "WireReader", "WireType"]
+
+_MAX_DEPTH = 100
+_MAX_LENGTH = 2**31 - 1
+_LONGEST_VALUE = 10
+_LONGEST_TAG = 5
+
+_FIRST_WINDOW = 16
+_LAST_WINDOW = 1 << 18
+
+
+class WireType(IntEnum):
+    """How the payload of a field is laid out."""
+
+    VARINT = 0
+    FIXED64 = 1
+    LENGTH = 2
+    GROUP_START = 3
+    GROUP_END = 4
+    FIXED32 = 5
+
+
+_WIRE_TYPES = tuple(WireType)
+_WIDTHS = {WireType.FIXED32: 4, WireType.FIXED64: 8}
+
+
+class Field(NamedTuple):
+    """One field, or a run of fixed-width fields that repeat the same tag.
+
+    A message that was written without packing holds every float as a field of its own; taking a
+    whole run at once is what makes such a message quick to read.
+    """
+
+    number: int
+    wire_type: WireType
+    start: int
+    """Offset of the payload; of the first payload in a run."""
+    stop: int
+    """Offset of what follows the field."""
+    value: int = 0
+    """The number that a varint field holds, 0 to 2**64 - 1."""
+    records: int = 1
+    """How many fields the run has. Other than 1 only for FIXED32 and FIXED64."""
+    stride: int = 0
+    """Bytes from one payload of the run to the next."""
+
+
+@dataclass(frozen=True)
+class WireReader:
+    """A buffer to find fields in, and the words that say where it came from.
+
+    Parameters
+    ----------
+    buffer
+        One-dimensional array of bytes. It is looked at, never copied.
+    path
+        The file whose whole contents the buffer is, for error messages.
+    layer
+        Name of the layer being read, for error messages.
+    """
+
+    buffer: NDArray[np.uint8]
+    path: str | None = None
+    layer: str | None = None
+
+    def within(self, layer: str) -> Self:
+        """Return a reader of the same buffer whose errors name a layer."""
+        return replace(self, layer=layer)
+
+    def error(self, message: str, offset: int) -> ModelFileError:
+        """Make the exception for something found at `offset`."""
+        return ModelFileError(message, path=self.path, offset=offset, layer=self.layer)
+
+    @property
+    def subject(self) -> str:
+        """What the buffer holds, for error messages."""
+        return "message" if self.path is None else "file"
+
+    def text(self, field: Field) -> str:
+        """Decode a string. Bytes that are not UTF-8 become lone surrogates, as in file names."""
+        return bytes(self._bytes[field.start : field.stop]).decode(errors="surrogateescape")
+
+    def fields(self, start: int, stop: int, *, depth: int = 0) -> Iterator[Field]:
+        """Find the fields of the message that lies in ``[start, stop)``, in order.
+
+        A group comes as one field of type GROUP_START.
+
+        Parameters
+        ----------
+        start, stop
+            Where the message lies in the buffer.
+        depth
+            How many messages lie around this one. It counts towards the limit on nesting.
+
+        Raises
+        ------
+        ModelFileError
+            When the iteration reaches bytes that protobuf would refuse.
+        """
+        position = start
+        while position < stop:
+            field = self._field(position, stop, depth)
+            if field.wire_type is WireType.GROUP_END:
+                raise self.error(
+                    f"a group of field number {field.number} ends here but never began: "
+                    f"{self._not_a_message}",
+                    position,
+                )
+            yield field
+            position = field.stop
+
+    def varints(self, start: int, stop: int) -> Iterator[int]:
+        """Decode the packed varints that fill ``[start, stop)``."""
+        position = start
+        while position < stop:
+            value, position = self._varint(position, stop)
+            yield value
+
+    @cached_property
+    def _bytes(self) -> memoryview:
+        """The buffer in the form whose single items are quickest to read."""
+        return self.buffer.data
+
+    @property
+    def _not_a_message(self) -> str:
+        return f"the {self.subject} is damaged, or no protobuf message at all"
+
+    def _field(self, position: int, stop: int, depth: int) -> Field:
+        tag, start = self._varint(position, stop, _LONGEST_TAG)
+        number = tag >> 3
+        if number == 0 or tag >= 1 << 32:
+            raise self.error(
+                f"expected a field number from 1 to {2**29 - 1}, got {number}: "
+                f"{self._not_a_message}",
+                position,
+            )
+        if tag & 7 >= len(_WIRE_TYPES):
+            raise self.error(
+                f"field {number} has wire type {tag & 7}, which does not exist: "
+                f"{self._not_a_message}",
+                position,
+            )
+        wire_type = _WIRE_TYPES[tag & 7]
+        if wire_type is WireType.LENGTH:
+            return self._length_delimited(number, start, stop)
+        if wire_type is WireType.VARINT:
+            value, end = self._varint(start, stop)
+            return Field(number, wire_type, start, end, value)
+        if wire_type is WireType.GROUP_START:
+            end = self._end_of_group(number, start, stop, depth + 1)
+            return Field(number, wire_type, start, end)
+        if wire_type is WireType.GROUP_END:
+            return Field(number, wire_type, start, start)
+        return self._fixed_width(number, wire_type, position, start, stop)
+
+    def _length_delimited(self, number: int, position: int, stop: int) -> Field:
+        length, start = self._varint(position, stop, _LONGEST_TAG)
+        if length > stop - start:
+            raise self._overrun(number, length, start, stop)
+        if length > _MAX_LENGTH:
+            raise self.error(
+                f"field {number} claims {length} bytes, protobuf allows {_MAX_LENGTH}: "
+                f"{self._not_a_message}",
+                position,
+            )
+        return Field(number, WireType.LENGTH, start, start + length)
+
+    def _fixed_width(
+        self, number: int, wire_type: WireType, position: int, start: int, stop: int
+    ) -> Field:
+        width = _WIDTHS[wire_type]
+        if width > stop - start:
+            raise self._overrun(number, width, start, stop)
+        stride = start - position + width
+        records = 1
+        if start - position == 1:
+            records = self._count_records(position, stop, stride)
+        end = position + records * stride
+        return Field(number, wire_type, start, end, records=records, stride=stride)
+
+    def _count_records(self, position: int, stop: int, stride: int) -> int:
+        """Count the records of `stride` bytes that follow each other and share the first byte."""
+        tag = self._bytes[position]
+        longest = (stop - position) // stride
+        count, window = 1, _FIRST_WINDOW
+        while count < longest:
+            begin = position + count * stride
+            end = position + min(count + window, longest) * stride
+            differs = self.buffer[begin:end:stride] != tag
+            same = int(differs.argmax()) if differs.any() else len(differs)
+            count += same
+            if same < len(differs):
+                break
+            window = min(2 * window, _LAST_WINDOW)
+        return count
+
+    def _end_of_group(self, number: int, position: int, stop: int, depth: int) -> int:
+        """Skip the fields of a group and return the offset of what follows its end tag."""
+        if depth > _MAX_DEPTH:
+            raise self.error(
+                f"groups and messages are nested more than {_MAX_DEPTH} deep: "
+                f"{self._not_a_message}",
+                position,
+            )
+        while position < stop:
+            field = self._field(position, stop, depth)
+            if field.wire_type is WireType.GROUP_END:
+                if field.number == number:
+                    return field.stop
+                raise self.error(
+                    f"expected the end of group {number}, got the end of group {field.number}: "
+                    f"{self._not_a_message}",
+                    position,
+                )
+            position = field.stop
+        raise self.error(f"group {number} does not end: {self._cause_of_overrun(stop)}", position)
+
+    def _varint(self, position: int, stop: int, longest: int = _LONGEST_VALUE) -> tuple[int, int]:
+        """Decode one varint and return its value, cut to 64 bits, and the offset behind it."""
+        if position < stop and (byte := self._bytes[position]) < 1 << 7:
+            return byte, position + 1
+        value = 0
+        for length, byte in enumerate(self._bytes[position : min(stop, position + longest)]):
+            value |= (byte & 0x7F) << 7 * length
+            if byte < 1 << 7:
+                return value & 0xFFFF_FFFF_FFFF_FFFF, position + length + 1
+        if stop - position < longest:
+            raise self.error(
+                f"the number that starts here does not end: {self._cause_of_overrun(stop)}",
+                position,
+            )
+        raise self.error(
+            f"the number that starts here has over {longest} bytes: {self._not_a_message}", position
+        )
+
+    def _overrun(self, number: int, length: int, start: int, stop: int) -> ModelFileError:
+        return self.error(
+            f"field {number} claims {length} bytes from byte {start} on, but only "
+            f"{stop - start} are there: {self._cause_of_overrun(stop)}",
+            start,
+        )
+
+    def _cause_of_overrun(self, stop: int) -> str:
+        """Say why something runs over the end of its message."""
+        if stop == len(self.buffer):
+            return f"the {self.subject} is cut off"
+        return f"the message around it ends at byte {stop}, so the {self.subject} is damaged"

@@ -1,0 +1,236 @@
+"""BlobProto messages into Blobs and back: what Caffe's FromProto, ToProto and ShapeEquals do."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from syncblob._dtypes import is_bfloat16
+from syncblob.blob import Blob
+from syncblob.caffe._blob_index import index_blob, static_cast
+from syncblob.caffe._encode import length_header, varint
+from syncblob.caffe._wire import WireReader
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike, NDArray
+
+    from syncblob.caffe._blob_index import BlobIndex
+    from syncblob.caffe._pb.caffe_pb2 import BlobProto
+    from syncblob.devices import Device
+
+__all__ = ["from_proto", "load_proto", "shape_equals", "to_proto"]
+
+_MAX_MESSAGE = 2**31 - 1
+
+_LEGACY_DIMS = ("num", "channels", "height", "width")
+
+# The field numbers of data, diff and shape, in the order in which they are written.
+_DATA, _DIFF, _SHAPE, _DOUBLE_DATA, _DOUBLE_DIFF = range(5, 10)
+_SHAPE_DIM = 1
+
+
+@runtime_checkable
+class _Message(Protocol):
+    """What protobuf's messages have in common, whichever generated module they come from."""
+
+    DESCRIPTOR: Any
+
+    def SerializeToString(self) -> bytes:  # noqa: N802  # protobuf's name
+        """Return the message in wire format."""
+
+
+def from_proto(
+    proto: BlobProto | bytes | bytearray | memoryview,
+    dtype: DTypeLike | None = None,
+    device: Device | str | None = None,
+) -> Blob:
+    """Make a Blob of a BlobProto. Copies the values.
+
+    Parameters
+    ----------
+    proto
+        The message, of any module generated from Caffe's definitions, or its bytes.
+    dtype
+        The dtype of the Blob, to which values are converted as C's static_cast does. By default
+        float64 where the message has double_data, else float32.
+    device
+        The device of the Blob, as in the constructor.
+
+    Raises
+    ------
+    ModelFileError
+        If the bytes are no BlobProto, or if shape and number of values differ.
+    TypeError
+        If `proto` is neither a BlobProto nor bytes.
+    """
+    buffer, index = _index(proto)
+    blob = Blob(index.shape, index.dtype if dtype is None else dtype, device=device)
+    _write(blob, *_read(index, buffer, blob.dtype))
+    return blob
+
+
+def load_proto(
+    blob: Blob, proto: BlobProto | bytes | bytearray | memoryview, *, resize: bool = True
+) -> None:
+    """Read a BlobProto into a Blob. Copies the values, converting them to the Blob's dtype.
+
+    Afterwards the head of the data is HEAD_AT_CPU. A message without a gradient leaves the diff
+    as it was. Everything about the message is validated before anything changes.
+
+    Parameters
+    ----------
+    blob
+        The Blob.
+    proto
+        The message, of any module generated from Caffe's definitions, or its bytes.
+    resize
+        Whether the Blob takes the shape of the message. If not, the shapes must be equal already;
+        with num, channels, height and width they are compared as Caffe does, the Blob's axes
+        aligned to the right: a Blob of shape (3, 2) equals (1, 1, 3, 2).
+
+    Raises
+    ------
+    ModelFileError
+        If the bytes are no BlobProto, or if shape and number of values differ.
+    TypeError
+        If `proto` is neither a BlobProto nor bytes.
+    ValueError
+        If the shapes differ and `resize` is False.
+    """
+    buffer, index = _index(proto)
+    if not resize and not _same_shape(blob.shape, index.shape, legacy=index.legacy):
+        raise ValueError(
+            f"expected a proto of shape {blob.shape}, got {index.shape}; "
+            f"resize=True gives the Blob the shape of the proto"
+        )
+    data, diff = _read(index, buffer, blob.dtype)
+    if resize and blob.shape != index.shape:
+        blob.resize(index.shape)
+    _write(blob, data, diff)
+
+
+def shape_equals(shape: tuple[int, ...], proto: BlobProto) -> bool:
+    """Compare a shape with that of a BlobProto, as Caffe's ShapeEquals does. Looks at no values.
+
+    Parameters
+    ----------
+    shape
+        The shape of a Blob.
+    proto
+        The message. When it has any of num, channels, height and width, those four are compared,
+        with the axes of `shape` aligned to the right and absent ones taken as 1.
+    """
+    if any(proto.HasField(name) for name in _LEGACY_DIMS):
+        dims = tuple(getattr(proto, name) for name in _LEGACY_DIMS)
+        return _same_shape(shape, dims, legacy=True)
+    return _same_shape(shape, tuple(proto.shape.dim), legacy=False)
+
+
+def to_proto(blob: Blob, *, write_diff: bool = False) -> BlobProto:
+    """Make a new BlobProto of a Blob. Copies the values.
+
+    float64 values go to double_data and double_diff. float32, float16 and bfloat16 values go to
+    data and diff; the latter two are widened, which is exact. A Blob without axes gets no shape.
+
+    Parameters
+    ----------
+    blob
+        The Blob. Reading it is a const access on the host.
+    write_diff
+        Whether to write the gradient too: zeros where there was none.
+
+    Raises
+    ------
+    TypeError
+        If the dtype is none of the four.
+    ValueError
+        If the message would have 2 GiB or more, which protobuf cannot represent. Nothing has been
+        read then.
+    """
+    from syncblob.caffe._pb.caffe_pb2 import BlobProto  # noqa: PLC0415  # protobuf only when needed
+
+    return BlobProto.FromString(_encode(blob, write_diff=write_diff))
+
+
+def _index(
+    proto: BlobProto | bytes | bytearray | memoryview,
+) -> tuple[NDArray[np.uint8], BlobIndex]:
+    """Return the bytes of a message and where its values lie in them."""
+    if isinstance(proto, _Message) and proto.DESCRIPTOR.name == "BlobProto":
+        proto = proto.SerializeToString()
+    if not isinstance(proto, (bytes, bytearray, memoryview)):
+        raise TypeError(
+            f"expected a BlobProto message or its bytes, got {type(proto).__name__}; "
+            f"for a file use read_blob or open_model"
+        )
+    buffer = np.frombuffer(proto, np.uint8)
+    return buffer, index_blob(WireReader(buffer), 0, len(buffer))
+
+
+def _read(
+    index: BlobIndex, buffer: NDArray[np.uint8], dtype: np.dtype[np.generic]
+) -> tuple[NDArray[np.generic], NDArray[np.generic] | None]:
+    """Return data and diff of an indexed message, the diff None if it has none."""
+    diff = None if index.diff is None else index.diff.read(buffer, dtype)
+    return index.data.read(buffer, dtype), diff
+
+
+def _write(blob: Blob, data: NDArray[np.generic], diff: NDArray[np.generic] | None) -> None:
+    """Overwrite data and, where there is one, diff of a Blob of as many elements."""
+    blob.overwrite_cpu_data()[...] = data.reshape(blob.shape)
+    if diff is not None:
+        blob.overwrite_cpu_diff()[...] = diff.reshape(blob.shape)
+
+
+def _same_shape(shape: tuple[int, ...], proto_shape: tuple[int, ...], *, legacy: bool) -> bool:
+    """Compare the shape of a Blob with that of a message; legacy dimensions align to the right."""
+    if legacy:
+        shape = (1,) * (len(_LEGACY_DIMS) - len(shape)) + shape
+    return shape == proto_shape
+
+
+def _encode(blob: Blob, *, write_diff: bool) -> bytes:
+    """Return the message in wire format, its fields in the order of their numbers."""
+    wire_dtype = _wire_dtype(blob.dtype)
+    double = wire_dtype.itemsize == np.dtype(np.float64).itemsize
+    data, diff = (_DOUBLE_DATA, _DOUBLE_DIFF) if double else (_DATA, _DIFF)
+
+    shape = b""
+    if blob.shape:
+        dims = b"".join(map(varint, blob.shape))
+        dim_field = length_header(_SHAPE_DIM, len(dims)) + dims
+        shape = length_header(_SHAPE, len(dim_field)) + dim_field
+    nbytes = math.prod(blob.shape) * wire_dtype.itemsize
+    headers = [length_header(number, nbytes) if nbytes else b"" for number in (data, diff)]
+    total = len(shape) + sum(len(header) + nbytes for header in headers[: 1 + write_diff])
+    if total > _MAX_MESSAGE:
+        raise ValueError(
+            f"a BlobProto holds at most {_MAX_MESSAGE} bytes, and a Blob of shape {blob.shape} "
+            f"and dtype {blob.dtype} {'with its diff ' if write_diff else ''}needs {total}; "
+            f"split it, or write it with h5py or numpy.save"
+        )
+    pieces: list[bytes | memoryview] = [headers[0], _payload(blob.cpu_data(), wire_dtype)]
+    if write_diff:
+        pieces += [headers[1], _payload(blob.cpu_diff(), wire_dtype)]
+    pieces.insert(0 if double else len(pieces), shape)
+    return b"".join(pieces)
+
+
+def _wire_dtype(dtype: np.dtype[np.generic]) -> np.dtype[np.generic]:
+    """Return the dtype in which values of a Blob are written."""
+    if dtype == np.float64:
+        return np.dtype("<f8")
+    if dtype in (np.float32, np.float16) or is_bfloat16(dtype):
+        return np.dtype("<f4")
+    raise TypeError(
+        f"a BlobProto holds floats, got a Blob of dtype {dtype}; convert it first, "
+        f"to float32 or, where that would round, float64"
+    )
+
+
+def _payload(values: NDArray[np.generic], dtype: np.dtype[np.generic]) -> memoryview:
+    """Return the values as packed bytes. Copies only where dtype or layout differ."""
+    packed = np.ascontiguousarray(static_cast(values, dtype))
+    return packed.reshape(-1).view(np.uint8).data

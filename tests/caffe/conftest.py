@@ -1,0 +1,78 @@
+"""What the tests of Caffe's files share."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from syncblob.caffe._pb.caffe_pb2 import (
+    BlobProto,
+    BlobShape,
+    LayerParameter,
+    NetParameter,
+    V1LayerParameter,
+)
+
+
+@pytest.fixture(scope="session")
+def real_files() -> Path:
+    """Files that real Caffe wrote, which lie outside the project."""
+    default = Path(__file__).resolve().parents[2].parent / "shared" / "data"
+    directory = Path(os.environ.get("SYNCBLOB_REAL_FILES", default))
+    if not directory.is_dir():
+        pytest.skip(f"no real files in {directory}; SYNCBLOB_REAL_FILES names their directory")
+    return directory
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Write a message, or bytes, to a file and return its path."""
+
+    def write(content, name="net.caffemodel"):
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.SerializeToString())
+        return path
+
+    return write
+
+
+@pytest.fixture
+def v2_net():
+    """A net of three layers: without blobs, with two, and with one of doubles and a gradient."""
+    weights = BlobProto(shape=BlobShape(dim=[2, 3]), data=range(6))
+    bias = BlobProto(shape=BlobShape(dim=[2]), data=range(2))
+    doubles = BlobProto(shape=BlobShape(dim=[2]), double_data=[1, 2], diff=[3, 4])
+    return NetParameter(
+        name="net",
+        layer=[
+            LayerParameter(name="data", type="Input", top=["data", "label"]),
+            LayerParameter(
+                name="conv1",
+                type="Convolution",
+                bottom=["data"],
+                top=["conv1"],
+                loss_weight=[1, 2],
+                blobs=[weights, bias],
+            ),
+            LayerParameter(name="ip", type="InnerProduct", blobs=[doubles]),
+        ],
+    )
+
+
+@pytest.fixture
+def v1_net():
+    """A net of the previous format, with one blob that has its four legacy dimensions."""
+    types = V1LayerParameter.LayerType
+    weights = BlobProto(num=1, channels=1, height=2, width=3, data=range(6))
+    return NetParameter(
+        name="old",
+        layers=[
+            V1LayerParameter(
+                name="conv1", type=types.CONVOLUTION, bottom=["data"], blobs=[weights]
+            ),
+            V1LayerParameter(name="loss", type=types.SOFTMAX_LOSS, top=["l"]),
+            V1LayerParameter(name="untyped"),
+        ],
+    )

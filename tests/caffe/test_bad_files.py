@@ -1,0 +1,214 @@
+"""Files that are something else, and files that are damaged: what is wrong, and where."""
+
+from __future__ import annotations
+
+import pytest
+from google.protobuf.message import DecodeError
+
+from syncblob.caffe import open_model, read_blob
+from syncblob.caffe._encode import varint
+from syncblob.caffe._pb.caffe_pb2 import (
+    BlobProto,
+    BlobProtoVector,
+    BlobShape,
+    LayerParameter,
+    NetParameter,
+    SolverState,
+    V0LayerParameter,
+    V1LayerParameter,
+)
+from syncblob.errors import ModelFileError
+
+BLOB = BlobProto(shape=BlobShape(dim=[2]), data=[0, 1])
+
+
+# --- files that are something else ----------------------------------------------------------------
+
+
+def both_refuse(path, words):
+    for reader in (open_model, read_blob):
+        with pytest.raises(ModelFileError, match=words) as caught:
+            reader(path)
+        assert caught.value.path == str(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"\x89HDF\r\n\x1a\n" + bytes(99), "this is an HDF5 file"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "git lfs pull"),
+        (b"\x00\x05\x16\x07\x00\x02\x00\x00Mac OS X        ", "AppleDouble"),
+        (b"PK\x03\x04\x14\x00", "a zip archive"),
+        (b"\x1f\x8b\x08\x00", "a gzip archive"),
+        (b"\n<!DOCTYPE html>\n<html>", "a web page"),
+        (b'<?xml version="1.0"?>', "a web page"),
+        (b'name: "net"\nlayer {\n  name: "data"\n}\n', r"\.prototxt"),
+        (b'# a comment\n\ninput: "data"\ninput_dim: 1\n' + b"# more\n" * 200, r"\.prototxt"),
+        (b'name: "net"\x00', "byte 0: field 13 has wire type 6"),
+        (b"\x00" * 50, "byte 0: expected a field number"),
+        (b"\x0a\x04text\x0f", "byte 6: field 1 has wire type 7.* no protobuf message at all"),
+    ],
+)
+def test_other_formats(write, content, words):
+    both_refuse(write(content), words)
+
+
+def test_a_name_may_look_like_text(write):
+    net = NetParameter(name="name: x", layer=[LayerParameter(name="layer {")])
+    assert open_model(write(net)).name == "name: x"
+
+
+@pytest.mark.parametrize(
+    "proto",
+    [
+        BLOB,
+        BlobProto(shape=BlobShape(dim=[2]), double_data=[1, 2]),
+        BlobProto(num=1, channels=1, height=1, width=1, data=[1]),
+        BlobProto(data=[1]),
+        b"\x2d\x00\x00\x00\x00",
+    ],
+)
+def test_a_blob_is_no_model(write, proto):
+    with pytest.raises(ModelFileError, match=r"this is one blob .* use read_blob"):
+        open_model(write(proto))
+
+
+@pytest.mark.parametrize(
+    "proto",
+    [
+        NetParameter(name="net"),
+        NetParameter(layer=[LayerParameter(name="a")]),
+        NetParameter(layers=[V1LayerParameter(name="a")]),
+        NetParameter(name="net", input=["data"], input_dim=[1, 3, 4, 4]),
+        NetParameter(name="net", input=["data"], input_shape=[BlobShape(dim=[1, 3, 4, 4])]),
+    ],
+)
+def test_a_model_is_no_blob(write, proto):
+    open_model(write(proto))
+    with pytest.raises(ModelFileError, match="this is a whole model, not one blob; use open_model"):
+        read_blob(write(proto))
+
+
+def test_a_model_with_weights_is_no_blob(write, v2_net, v1_net):
+    for net in (v2_net, v1_net):
+        with pytest.raises(ModelFileError, match="this is a whole model, not one blob"):
+            read_blob(write(net))
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        SolverState(iter=5, learned_net="x.caffemodel", history=[BLOB]),
+        SolverState(iter=5, history=[BLOB]),
+    ],
+)
+def test_a_solver_state_is_no_model(write, state):
+    with pytest.raises(ModelFileError, match=r"\.solverstate"):
+        open_model(write(state))
+
+
+def test_v0_is_refused(write, v1_net):
+    inner = V0LayerParameter(name="conv1", type="conv", blobs=[BLOB])
+    net = NetParameter(layers=[v1_net.layers[0], V1LayerParameter(layer=inner)])
+    with pytest.raises(ModelFileError, match=r"first format \(V0, of 2013\)"):
+        open_model(write(net))
+
+
+def test_two_formats_in_one_net_are_refused(write, v2_net, v1_net):
+    net = v2_net
+    net.layers.append(v1_net.layers[0])
+    with pytest.raises(ModelFileError, match=r"layers of two formats, 'layers' \(V1\) and 'layer'"):
+        open_model(write(net))
+
+
+def test_an_empty_file_is_no_blob(write):
+    with pytest.raises(ModelFileError, match="got an empty file"):
+        read_blob(write(b""))
+
+
+@pytest.mark.parametrize("reader", [open_model, read_blob])
+def test_what_the_system_refuses(tmp_path, reader):
+    with pytest.raises(FileNotFoundError):
+        reader(tmp_path / "missing")
+    with pytest.raises(OSError, match=r"directory|Permission"):
+        reader(tmp_path)
+
+
+# --- files that are damaged -----------------------------------------------------------------------
+
+
+def test_cut_off_anywhere(write, v2_net):
+    """Only between two fields of the net itself can a cut go unnoticed."""
+    whole = v2_net.SerializeToString()
+    boundaries = {0, 5}
+    for layer in v2_net.layer:
+        boundaries.add(max(boundaries) + 3 + layer.ByteSize())
+    assert max(boundaries) == len(whole)
+    for size in range(len(whole)):
+        path = write(whole[:size])
+        if size in boundaries:
+            assert len(open_model(path).layers) < 3
+        else:
+            with pytest.raises(ModelFileError, match="the file is cut off"):
+                open_model(path)
+
+
+def test_errors_name_layer_and_byte(write, v2_net):
+    net = v2_net
+    net.layer[1].blobs[1].data.append(7)
+    content = net.SerializeToString()
+    with pytest.raises(ModelFileError) as caught:
+        open_model(write(content))
+    error = caught.value
+    assert error.layer == "conv1"
+    assert content[error.offset :].startswith(net.layer[1].blobs[1].SerializeToString())
+    assert "shape (2,) needs 2 values of data, got 3" in error.message
+
+
+def test_a_blob_that_ends_after_its_layer(write):
+    layer = b"\x0a\x01a\x3a\x7f\x2a\x00"
+    more = b"\x38\x01" * 100
+    with pytest.raises(ModelFileError, match="the message around it ends at byte 10") as caught:
+        open_model(write(b"\xa2\x06" + bytes([len(layer)]) + layer + more))
+    assert caught.value.offset == 8
+
+
+def test_a_vector_of_blobs_is_neither(write):
+    path = write(BlobProtoVector(blobs=[BLOB]))
+    with pytest.raises(ModelFileError):
+        read_blob(path)
+
+
+VALUE = b"\x2a\x04\x00\x00\x00\x00"
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        [],
+        [b"\xa2\x06"],
+        [b"\xa2\x06", b"\x3a"],
+        [b"\xa2\x06", b"\x3a", b"\x3a"],
+        [b"\x12"],
+        [b"\x12", b"\x32"],
+        [b"\x12", b"\x32", b"\x3a"],
+    ],
+    ids=["net", "V2 layer", "V2 blob", "V2 shape", "V1 layer", "V1 blob", "V1 shape"],
+)
+def test_protobuf_agrees_on_how_deep_a_net_may_be(write, around):
+    """Groups of a number that nobody knows, in the net, in a layer, in a blob, in a shape."""
+    allowed = 100 - len(around)
+    for levels in (allowed, allowed + 1):
+        content = b"\xfb\x01" * levels + b"\xfc\x01" * levels
+        for depth in range(len(around), 0, -1):
+            # A blob without axes has one value.
+            content += VALUE if depth == 2 else b""
+            content = around[depth - 1] + varint(len(content)) + content
+        if levels == allowed:
+            NetParameter.FromString(content)
+            open_model(write(content))
+        else:
+            with pytest.raises(DecodeError):
+                NetParameter.FromString(content)
+            with pytest.raises(ModelFileError, match="nested more than 100 deep"):
+                open_model(write(content))

@@ -1,0 +1,265 @@
+"""Which of its fields a BlobProto is made of, and where its values are found."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from syncblob.caffe._blob_index import Run, index_blob, static_cast
+from syncblob.caffe._encode import length_header
+from syncblob.caffe._pb.caffe_pb2 import BlobProto, BlobShape
+from syncblob.caffe._wire import WireReader
+from syncblob.errors import ModelFileError
+
+
+def index(data):
+    buffer = np.frombuffer(data, np.uint8)
+    return index_blob(WireReader(buffer), 0, len(data))
+
+
+def index_message(**fields):
+    shape = fields.pop("shape", None)
+    message = BlobProto(**fields)
+    if shape is not None:
+        message.shape.CopyFrom(BlobShape(dim=shape))
+    return index(message.SerializeToString())
+
+
+def floats(*values):
+    return np.array(values, "<f4").tobytes()
+
+
+def unpacked(*values):
+    return b"".join(b"\x2d" + floats(value) for value in values)
+
+
+def packed(*values):
+    return length_header(5, 4 * len(values)) + floats(*values)
+
+
+# --- shape ----------------------------------------------------------------------------------------
+
+
+def test_shape_message():
+    found = index_message(shape=[2, 3], data=range(6))
+    assert (found.shape, found.legacy, found.dtype) == ((2, 3), False, np.float32)
+    assert found.diff is None
+
+
+def test_without_a_shape_there_are_no_axes_and_one_value():
+    assert index_message(data=[7]).shape == ()
+    with pytest.raises(ModelFileError, match=r"shape \(\) needs 1 values of data, got 2"):
+        index_message(data=[7, 8])
+    with pytest.raises(ModelFileError, match="needs 1 values of data, got 0: perhaps"):
+        index(b"")
+
+
+def test_legacy_dims_beat_the_shape():
+    found = index_message(shape=[7, 7], num=1, channels=2, height=3, width=1, data=range(6))
+    assert (found.shape, found.legacy) == ((1, 2, 3, 1), True)
+
+
+@pytest.mark.parametrize("axis", range(4))
+@pytest.mark.parametrize("value", [0, 5])
+def test_one_legacy_dim_makes_the_others_zero(axis, value):
+    name = ["num", "channels", "height", "width"][axis]
+    expected = tuple(value if other == axis else 0 for other in range(4))
+    assert index_message(**{name: value}, shape=[3]).shape == expected
+
+
+def test_the_last_of_a_repeated_scalar_counts():
+    dims = b"\x10\x01\x18\x01\x20\x01"
+    assert index(b"\x08\x09" + dims + b"\x08\x02" + packed(1, 2)).shape == (2, 1, 1, 1)
+    assert index(b"\x08" + b"\xff" * 9 + b"\x01" + dims + b"\x08\x01" + packed(1)).shape == (1,) * 4
+
+
+def test_legacy_dims_are_cut_to_32_bits():
+    num = b"\x08\x82\x80\x80\x80\x10"
+    assert index(num + b"\x10\x01\x18\x01\x20\x01" + packed(1, 2)).shape == (2, 1, 1, 1)
+
+
+def test_shape_messages_merge():
+    pieces = b"\x3a\x03\x0a\x01\x02" + packed(*range(6)) + b"\x3a\x02\x08\x03"
+    assert index(pieces).shape == (2, 3)
+
+
+@pytest.mark.parametrize(
+    "dims",
+    [
+        b"\x0a\x03\x02\x03\x04",
+        b"\x08\x02\x08\x03\x08\x04",
+        b"\x0a\x01\x02\x08\x03\x0a\x01\x04",
+        b"\x0a\x02\x02\x03\x12\x01x\x0a\x01\x04",
+        b"\x08\x82\x00\x0a\x04\x83\x80\x00\x04",
+        b"\x0b\x0c\x0d\x00\x00\x00\x00\x0a\x03\x02\x03\x04",
+    ],
+)
+def test_layouts_of_the_dims(dims):
+    assert index(length_header(7, len(dims)) + dims + packed(*range(24))).shape == (2, 3, 4)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"shape": [2, -3]},
+        {"num": -1, "channels": 1, "height": 1, "width": 1},
+        {"shape": [2**62, 2**62, 0]},
+        {"shape": [1] * 65, "data": [1]},
+    ],
+)
+def test_impossible_shapes(fields):
+    with pytest.raises(ModelFileError, match="the message is damaged"):
+        index_message(**fields)
+
+
+def test_as_many_axes_as_a_blob_can_have():
+    assert index_message(shape=[1] * 64, data=[1]).shape == (1,) * 64
+
+
+def test_a_million_dims_are_refused_at_once():
+    with pytest.raises(ModelFileError, match="at most 64 axes"):
+        index_message(shape=[2**40] * 1_000_000)
+
+
+def test_a_negative_shape_that_does_not_count_is_no_error():
+    assert index_message(shape=[-1], num=1, channels=1, height=1, width=1, data=[1]).shape == (
+        1,
+        1,
+        1,
+        1,
+    )
+
+
+# --- values ---------------------------------------------------------------------------------------
+
+
+def values_of(data):
+    buffer = np.frombuffer(data, np.uint8)
+    found = index_blob(WireReader(buffer), 0, len(data))
+    return found.data.read(buffer, np.float32).tolist()
+
+
+SHAPE_4 = b"\x3a\x02\x08\x04"
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        packed(1, 2, 3, 4),
+        unpacked(1, 2, 3, 4),
+        packed(1, 2) + packed(3, 4),
+        packed(1) + packed() + packed(2, 3) + packed(4),
+        unpacked(1, 2) + packed(3) + unpacked(4),
+        packed(1) + b"\x78\x01" + packed(2, 3, 4),
+        unpacked(1) + b"\x7b\x7c" + unpacked(2, 3, 4),
+        # The same tag in two bytes.
+        b"\xad\x00" + floats(1) + unpacked(2) + b"\xaa\x00\x08" + floats(3, 4),
+        # Field 5 with wire types that are not its own, which count for nothing.
+        packed(1, 2, 3) + b"\x28\x63" + b"\x29" + bytes(8) + b"\x2b\x2c" + packed(4),
+    ],
+)
+def test_layouts_of_the_values(pieces):
+    assert values_of(SHAPE_4 + pieces) == [1, 2, 3, 4]
+    assert values_of(pieces + SHAPE_4) == [1, 2, 3, 4]
+
+
+def test_a_long_row_of_unpacked_values_is_read_whole():
+    count = 100_000
+    row = np.empty(count, [("tag", "u1"), ("value", "<f4")])
+    row["tag"], row["value"] = 0x2D, np.arange(count)
+    assert values_of(row.tobytes() + b"\x3a\x04\x08\xa0\x8d\x06") == list(range(count))
+
+
+def test_one_packed_list_is_not_copied():
+    data = SHAPE_4 + packed(1, 2, 3, 4)
+    buffer = np.frombuffer(data, np.uint8)
+    found = index_blob(WireReader(buffer), 0, len(data))
+    assert found.data.runs == (Run(start=6, count=4, stride=4),)
+    values = found.data.read(buffer, np.float32)
+    assert np.shares_memory(values, buffer)
+    assert not values.flags.writeable
+    assert values.flags.c_contiguous
+    assert not np.shares_memory(found.data.read(buffer, np.float64), buffer)
+
+
+@pytest.mark.parametrize("pieces", [unpacked(1, 2, 3, 4), packed(1, 2) + packed(3, 4)])
+def test_other_layouts_are_joined_in_a_copy(pieces):
+    data = SHAPE_4 + pieces
+    buffer = np.frombuffer(data, np.uint8)
+    values = index_blob(WireReader(buffer), 0, len(data)).data.read(buffer, np.float32)
+    assert not np.shares_memory(values, buffer)
+    assert values.flags.c_contiguous
+
+
+def test_double_beats_float():
+    found = index_message(shape=[2], data=[1, 2, 3], double_data=[4, 5])
+    assert (found.dtype, found.data.count) == (np.float64, 2)
+    found = index_message(shape=[2], data=[1, 2], double_diff=[4, 5], diff=[1])
+    assert (found.dtype, found.diff.dtype) == (np.float32, np.float64)
+
+
+def test_an_empty_double_list_is_absent():
+    assert index(b"\x42\x00" + packed(1)).dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"data": [1]}, "needs 2 values of data, got 1: the shape or the values"),
+        ({"data": [1, 2, 3]}, "needs 2 values of data, got 3"),
+        ({"data": [1, 2], "double_data": [1]}, "needs 2 values of data, got 1"),
+        ({"data": [1, 2], "diff": [1]}, "needs 2 values of diff, got 1"),
+        ({"data": [1, 2], "diff": [1, 2], "double_diff": [1]}, "values of diff, got 1"),
+        ({}, "needs 2 values of data, got 0: perhaps a net without weights"),
+    ],
+)
+def test_values_that_do_not_fit_the_shape(fields, words):
+    with pytest.raises(ModelFileError, match=words) as caught:
+        index_message(shape=[2], **fields)
+    assert caught.value.offset == 0
+
+
+@pytest.mark.parametrize(("number", "width"), [(5, 4), (6, 4), (8, 8), (9, 8)])
+def test_packed_lists_hold_whole_values(number, width):
+    data = length_header(number, 3 * width - 1) + bytes(3 * width - 1)
+    with pytest.raises(ModelFileError, match=f"no whole number of {width}-byte values") as caught:
+        index(data)
+    assert caught.value.offset == 2
+
+
+def test_zero_size():
+    found = index_message(shape=[0, 5])
+    assert (found.shape, found.data.count, found.data.read(np.empty(0, np.uint8), "f4").size) == (
+        (0, 5),
+        0,
+        0,
+    )
+    with pytest.raises(ModelFileError, match=r"shape \(0, 5\) needs 0 values of data, got 1"):
+        index_message(shape=[0, 5], data=[1])
+
+
+# --- conversion -----------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("dtype", "expected"),
+    [
+        ("int32", [1, -1, 0, 0]),
+        ("int8", [1, -1, 0, 0]),
+        ("bool", [True, True, True, False]),
+        ("float64", [1.9, -1.9, 0.5, 0]),
+        ("complex64", [1.9, -1.9, 0.5, 0]),
+    ],
+)
+def test_conversion_is_that_of_c(dtype, expected):
+    values = static_cast(np.array([1.9, -1.9, 0.5, -0.0]), dtype)
+    assert values.dtype == dtype
+    assert values.tolist() == pytest.approx(expected)
+
+
+@pytest.mark.filterwarnings("error")
+def test_conversion_gives_no_warnings():
+    values = static_cast(np.array([1e300, -1e300, np.nan, np.inf]), "float32")
+    np.testing.assert_array_equal(values, np.array([np.inf, -np.inf, np.nan, np.inf], "float32"))
+    assert static_cast(np.array([np.nan, 1e300]), "int32").dtype == np.int32

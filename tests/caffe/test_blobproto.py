@@ -1,0 +1,336 @@
+"""BlobProto messages into Blobs and back."""
+
+from __future__ import annotations
+
+import math
+
+import ml_dtypes
+import numpy as np
+import pytest
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+from syncblob.blob import Blob
+from syncblob.caffe import blobproto
+from syncblob.caffe._pb import caffe_pb2
+from syncblob.caffe._pb.caffe_pb2 import BlobProto, BlobShape
+from syncblob.errors import ModelFileError
+from syncblob.memory import Head
+
+
+def proto_of(shape, **fields):
+    return BlobProto(shape=BlobShape(dim=shape), **fields)
+
+
+def blob_of(values, dtype="float32"):
+    values = np.array(values, dtype)
+    blob = Blob(values.shape, values.dtype)
+    blob.overwrite_cpu_data()[...] = values
+    return blob
+
+
+# --- from_proto -----------------------------------------------------------------------------------
+
+
+def test_from_message():
+    blob = Blob.from_proto(proto_of([2, 3], data=range(6)))
+    assert (blob.shape, blob.dtype) == ((2, 3), np.float32)
+    assert (blob.head, blob.diff_head) == (Head.HEAD_AT_CPU, Head.UNINITIALIZED)
+    assert blob.cpu_data().tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_from_bytes(kind):
+    data = kind(proto_of([2], data=[1, 2]).SerializeToString())
+    assert Blob.from_proto(data).cpu_data().tolist() == [1, 2]
+
+
+def test_values_are_copied():
+    data = bytearray(proto_of([2], data=[1, 2]).SerializeToString())
+    blob = Blob.from_proto(data)
+    data[:] = bytes(len(data))
+    assert blob.cpu_data().tolist() == [1, 2]
+
+
+def test_from_a_message_of_another_module():
+    """Caffe's own Python package has a BlobProto that is not ours."""
+    file = descriptor_pb2.FileDescriptorProto()
+    caffe_pb2.DESCRIPTOR.CopyToProto(file)
+    renamed = descriptor_pb2.FileDescriptorProto.FromString(
+        file.SerializeToString().replace(b".syncblob.caffe.", b".elsewhere.nets.")
+    )
+    renamed.package = "elsewhere.nets"
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(renamed)
+    other = message_factory.GetMessageClass(pool.FindMessageTypeByName("elsewhere.nets.BlobProto"))
+    assert other is not BlobProto
+    assert Blob.from_proto(other(data=[7])).cpu_data() == 7
+
+
+def test_double_precision_and_gradient():
+    blob = Blob.from_proto(proto_of([1], double_data=[1 / 3], diff=[0.5]))
+    assert blob.dtype == np.float64
+    assert (blob.data_at(0), blob.diff_at(0)) == (1 / 3, 0.5)
+    assert blob.diff_head is Head.HEAD_AT_CPU
+
+
+@pytest.mark.parametrize(
+    ("dtype", "expected"),
+    [
+        ("int32", [1, -1]),
+        ("uint8", [1, 255]),
+        ("bool", [True, True]),
+        ("float16", [1.900390625, -1.900390625]),
+        ("bfloat16", [1.8984375, -1.8984375]),
+        ("float64", [float(np.float32(1.9)), float(np.float32(-1.9))]),
+    ],
+)
+def test_conversion(dtype, expected):
+    blob = Blob.from_proto(proto_of([2], data=[1.9, -1.9], diff=[1.9, -1.9]), dtype=dtype)
+    assert blob.dtype.name == dtype
+    assert blob.cpu_data().astype(float).tolist() == [float(value) for value in expected]
+    assert blob.cpu_diff().astype(float).tolist() == [float(value) for value in expected]
+
+
+def test_legacy_dims_zero_size_and_no_axes():
+    assert Blob.from_proto(BlobProto(num=1, channels=2, height=1, width=1, data=[1, 2])).shape == (
+        1,
+        2,
+        1,
+        1,
+    )
+    assert Blob.from_proto(BlobProto(height=3)).cpu_data().shape == (0, 0, 3, 0)
+    assert Blob.from_proto(BlobProto(data=[5])).cpu_data().shape == ()
+
+
+def test_device():
+    blob = Blob.from_proto(proto_of([1], data=[1]), device="simulated:0")
+    assert blob.head is Head.HEAD_AT_CPU
+    assert blob.gpu_data().tolist() == [1]
+
+
+@pytest.mark.parametrize("value", [None, 3, "net.caffemodel", np.zeros(3), BlobShape(dim=[1])])
+def test_other_things_are_refused(value):
+    with pytest.raises(TypeError, match="expected a BlobProto message or its bytes, got"):
+        Blob.from_proto(value)
+
+
+def test_bad_bytes_are_refused():
+    with pytest.raises(ModelFileError, match="byte 2: field 5 claims 100 bytes") as caught:
+        Blob.from_proto(b"\x2a\x64" + bytes(96))
+    assert (caught.value.path, caught.value.layer) == (None, None)
+
+
+# --- load_proto -----------------------------------------------------------------------------------
+
+
+def test_load_resizes():
+    blob = blob_of([1, 2])
+    blob.load_proto(proto_of([2, 2], data=[3, 4, 5, 6]))
+    assert blob.cpu_data().tolist() == [[3, 4], [5, 6]]
+    blob.load_proto(BlobProto(data=[7]))
+    assert (blob.shape, blob.item()) == ((), 7)
+
+
+def test_load_converts_to_the_dtype_of_the_blob():
+    blob = blob_of([0, 0], "int16")
+    blob.load_proto(proto_of([2], double_data=[1.9, -1.9]))
+    assert (blob.dtype, blob.cpu_data().tolist()) == (np.int16, [1, -1])
+
+
+def test_load_writes_on_the_host():
+    blob = Blob((2,), device="simulated:0")
+    blob.mutable_gpu_data()[...] = 9
+    blob.mutable_gpu_diff()[...] = 8
+    blob.load_proto(proto_of([2], data=[1, 2]))
+    assert (blob.head, blob.diff_head) == (Head.HEAD_AT_CPU, Head.HEAD_AT_GPU)
+    assert blob.gpu_data().tolist() == [1, 2]
+    blob.load_proto(proto_of([2], data=[1, 2], diff=[3, 4]))
+    assert (blob.head, blob.diff_head) == (Head.HEAD_AT_CPU, Head.HEAD_AT_CPU)
+
+
+def test_load_without_a_gradient_keeps_the_old_one():
+    blob = blob_of([1, 2])
+    blob.overwrite_cpu_diff()[...] = [5, 6]
+    blob.load_proto(proto_of([2], data=[3, 4]))
+    assert blob.cpu_diff().tolist() == [5, 6]
+    untouched = blob_of([1, 2])
+    untouched.load_proto(proto_of([2], data=[3, 4]))
+    assert untouched.diff_head is Head.UNINITIALIZED
+
+
+def test_load_into_a_strided_view():
+    blob = blob_of(np.zeros((2, 3)))
+    blob.T.load_proto(proto_of([3, 2], data=range(6)), resize=False)
+    assert blob.cpu_data().tolist() == [[0, 2, 4], [1, 3, 5]]
+    blob[:, 1].load_proto(proto_of([2], data=[8, 9]))
+    assert blob.cpu_data().tolist() == [[0, 8, 4], [1, 9, 5]]
+
+
+LEGACY_2 = BlobProto(num=1, channels=1, height=3, width=2, data=range(6))
+
+
+@pytest.mark.parametrize(
+    ("shape", "proto", "equal"),
+    [
+        ((3, 2), LEGACY_2, True),
+        ((1, 3, 2), LEGACY_2, True),
+        ((1, 1, 3, 2), LEGACY_2, True),
+        ((3, 2, 1, 1), LEGACY_2, False),
+        ((6,), LEGACY_2, False),
+        ((1, 1, 1, 3, 2), LEGACY_2, False),
+        ((3, 2), proto_of([3, 2], data=range(6)), True),
+        ((1, 3, 2), proto_of([3, 2], data=range(6)), False),
+        ((), BlobProto(data=[1]), True),
+        ((1,), BlobProto(data=[1]), False),
+        ((), BlobProto(num=1, channels=1, height=1, width=1, data=[1]), True),
+        ((0, 2), BlobProto(width=2), False),
+        ((0, 0, 0, 2), BlobProto(width=2, shape=BlobShape(dim=[5])), True),
+    ],
+)
+def test_shape_equals(shape, proto, equal):
+    blob = Blob(shape)
+    assert blob.shape_equals(proto) is equal
+    if equal:
+        blob.load_proto(proto, resize=False)
+        assert blob.shape == shape
+        assert blob.cpu_data().ravel().tolist() == list(proto.data)
+    else:
+        with pytest.raises(ValueError, match="resize=True"):
+            blob.load_proto(proto, resize=False)
+
+
+@pytest.mark.parametrize(
+    "proto",
+    [
+        proto_of([3], data=[1, 2]),
+        proto_of([2], data=[1, 2], diff=[1]),
+        proto_of([-2], data=[1, 2]),
+        b"\xff",
+        None,
+    ],
+)
+def test_nothing_changes_when_the_message_is_bad(proto):
+    blob = Blob((2,), device="simulated:0")
+    blob.mutable_gpu_data()[...] = 9
+    with pytest.raises((ModelFileError, TypeError)):
+        blob.load_proto(proto)
+    assert (blob.shape, blob.head, blob.diff_head) == ((2,), Head.HEAD_AT_GPU, Head.UNINITIALIZED)
+    assert blob.cpu_data().tolist() == [9, 9]
+
+
+def test_nothing_changes_when_memory_runs_out(monkeypatch):
+    def exhausted(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(blobproto, "_read", exhausted)
+    blob = blob_of([1, 2])
+    with pytest.raises(MemoryError):
+        blob.load_proto(proto_of([3], data=[1, 2, 3]))
+    assert blob.cpu_data().tolist() == [1, 2]
+
+
+# --- to_proto -------------------------------------------------------------------------------------
+
+
+def test_wire_format_of_floats():
+    expected = "2a18" + "00" * 24 + "3218" + "00" * 24 + "3a040a020203"
+    assert Blob((2, 3)).to_proto(write_diff=True).SerializeToString().hex() == expected
+    encoded = blobproto._encode(Blob((2, 3)), write_diff=True)
+    assert encoded.hex() == expected
+
+
+def test_wire_format_of_doubles():
+    expected = "3a060a0401010102" + "4210" + "00" * 16
+    encoded = blobproto._encode(Blob((1, 1, 1, 2), "float64"), write_diff=False)
+    assert encoded.hex() == expected
+
+
+@pytest.mark.parametrize("shape", [(), (0, 5), (3,), (2, 300), (1, 2, 3, 4, 5)])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("write_diff", [False, True])
+def test_what_protobuf_finds(shape, dtype, write_diff):
+    count = math.prod(shape)
+    blob = Blob(shape, dtype)
+    blob.overwrite_cpu_data()[...] = np.linspace(-3, 3, count).reshape(shape)
+    blob.overwrite_cpu_diff()[...] = np.linspace(5, 9, count).reshape(shape)
+    proto = blob.to_proto(write_diff=write_diff)
+    data, diff = blob.cpu_data().ravel().tolist(), blob.cpu_diff().ravel().tolist()
+    wide = dtype == "float64"
+    assert isinstance(proto, BlobProto)
+    assert list(proto.double_data if wide else proto.data) == data
+    assert list(proto.double_diff if wide else proto.diff) == (diff if write_diff else [])
+    assert not (proto.data or proto.diff if wide else proto.double_data or proto.double_diff)
+    assert proto.HasField("shape") is bool(shape)
+    assert tuple(proto.shape.dim) == shape
+    assert not any(proto.HasField(name) for name in ("num", "channels", "height", "width"))
+    assert blobproto._encode(blob, write_diff=write_diff) == proto.SerializeToString()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_there_and_back(dtype):
+    blob = blob_of(np.random.default_rng(1).normal(size=(2, 3, 4)), dtype)
+    blob.overwrite_cpu_diff()[...] = np.nan
+    again = Blob.from_proto(blob.to_proto(write_diff=True))
+    assert (again.shape, again.dtype) == (blob.shape, blob.dtype)
+    assert again.cpu_data().tobytes() == blob.cpu_data().tobytes()
+    assert again.cpu_diff().tobytes() == blob.cpu_diff().tobytes()
+
+
+def test_every_half_precision_value_is_widened_exactly():
+    bits = np.arange(2**16, dtype=np.uint16)
+    for dtype in (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)):
+        values = bits.view(dtype)
+        blob = blob_of(values, dtype)
+        widened = np.array(blob.to_proto().data, np.float32)
+        np.testing.assert_array_equal(widened, values.astype(np.float32))
+
+
+def test_writing_reads_on_the_host():
+    blob = Blob((2,), device="simulated:0")
+    blob.mutable_gpu_data()[...] = 4
+    assert list(blob.to_proto().data) == [4, 4]
+    assert (blob.head, blob.diff_head) == (Head.SYNCED, Head.UNINITIALIZED)
+
+
+def test_a_gradient_that_was_never_used_is_written_as_zeros():
+    assert list(blob_of([1, 2]).to_proto(write_diff=True).diff) == [0, 0]
+
+
+def test_strided_view():
+    blob = blob_of([[1, 2, 3], [4, 5, 6]])
+    assert list(blob.T.to_proto().data) == [1, 4, 2, 5, 3, 6]
+
+
+@pytest.mark.parametrize("dtype", ["int32", "bool", "uint8", "complex64"])
+def test_other_dtypes_are_refused(dtype):
+    with pytest.raises(TypeError, match=f"holds floats, got a Blob of dtype {dtype}; convert"):
+        Blob((2,), dtype).to_proto()
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "write_diff"),
+    [
+        ((2**29,), "float32", False),
+        ((2**28, 1), "float64", False),
+        ((2**29,), "float16", False),
+        ((2**28,), "float32", True),
+        # One value less than 2 GiB of values, but not with what stands around them.
+        ((2**29 - 1,), "float32", False),
+    ],
+)
+def test_messages_of_2_gib_are_refused_unread(shape, dtype, write_diff):
+    blob = Blob(shape, dtype)
+    with pytest.raises(ValueError, match="a BlobProto holds at most 2147483647 bytes"):
+        blob.to_proto(write_diff=write_diff)
+    assert (blob.head, blob.diff_head) == (Head.UNINITIALIZED, Head.UNINITIALIZED)
+
+
+@pytest.mark.parametrize(("write_diff", "needs"), [(False, "needs"), (True, "with its diff needs")])
+def test_the_announced_size_is_the_size(monkeypatch, write_diff, needs):
+    blob = Blob((3, 300))
+    size = len(blobproto._encode(blob, write_diff=write_diff))
+    monkeypatch.setattr(blobproto, "_MAX_MESSAGE", size)
+    assert blob.to_proto(write_diff=write_diff).ByteSize() == size
+    monkeypatch.setattr(blobproto, "_MAX_MESSAGE", size - 1)
+    with pytest.raises(ValueError, match=f"float32 {needs} {size};"):
+        blob.to_proto(write_diff=write_diff)

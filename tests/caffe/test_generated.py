@@ -1,0 +1,117 @@
+"""The committed protobuf code is what `proto/caffe.proto` says, and keeps out of others' way."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import pickle
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from google.protobuf import descriptor_pb2
+
+from syncblob.caffe._pb import caffe_pb2
+from syncblob.caffe._v1_layer_types import V1_LAYER_TYPES
+
+GENERATE = Path(__file__).resolve().parents[2] / "proto" / "generate.py"
+GENERATED = Path(caffe_pb2.__file__).parent
+
+
+@pytest.fixture(scope="module")
+def script():
+    """The names in `proto/generate.py`."""
+    pytest.importorskip("grpc_tools", reason="grpcio-tools, which brings protoc, is missing")
+    if not GENERATE.is_file():
+        pytest.skip("proto/generate.py is in the source tree only")
+    return runpy.run_path(str(GENERATE), run_name="generate")
+
+
+@pytest.fixture(scope="module")
+def releases(script):
+    """The release of grpcio-tools that the code is made with, and the one that is installed."""
+    return script["PINNED_GRPCIO_TOOLS"], importlib.metadata.version("grpcio-tools")
+
+
+def without_json_names(file):
+    """Remove what protoc writes into a descriptor set and not into Python code."""
+    text = re.sub(r'\s*json_name: "\w*"', "", str(file))
+    assert "json_name" not in text
+    return text
+
+
+def test_committed_code_matches_the_proto(script, tmp_path):
+    compiled = tmp_path / "caffe.binpb"
+    script["run_protoc"](f"--descriptor_set_out={compiled}")
+    (fresh,) = descriptor_pb2.FileDescriptorSet.FromString(compiled.read_bytes()).file
+    committed = descriptor_pb2.FileDescriptorProto.FromString(caffe_pb2.DESCRIPTOR.serialized_pb)
+    assert without_json_names(committed) == without_json_names(fresh)
+
+
+def run_python(*arguments):
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_generating_again_changes_nothing(releases, tmp_path):
+    pinned, installed = releases
+    if installed != pinned:
+        pytest.skip(f"the code is made with grpcio-tools {pinned}, installed is {installed}")
+    result = run_python(str(GENERATE), "--output", str(tmp_path))
+    assert result.returncode == 0, result.stderr
+    for name in ("caffe_pb2.py", "caffe_pb2.pyi"):
+        made = tmp_path / "syncblob" / "caffe" / "_pb" / name
+        assert made.read_bytes() == (GENERATED / name).read_bytes()
+
+
+def test_other_releases_of_protoc_are_refused(releases, tmp_path):
+    pinned, installed = releases
+    if installed == pinned:
+        pytest.skip("the installed release is the one that the code is made with")
+    result = run_python(str(GENERATE), "--output", str(tmp_path / "out"))
+    assert result.returncode != 0
+    assert f"is made with grpcio-tools {pinned}, this is {installed}" in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_v1_layer_types_are_those_of_the_enum():
+    names = {"NONE": "", "SOFTMAX_LOSS": "SOFTMAXWITHLOSS"}
+    expected = {
+        value.number: names.get(value.name, value.name.replace("_", ""))
+        for value in caffe_pb2.V1LayerParameter.LayerType.DESCRIPTOR.values
+    }
+    assert {number: name.upper() for number, name in V1_LAYER_TYPES.items()} == expected
+
+
+def test_messages_can_be_pickled():
+    proto = caffe_pb2.BlobProto(data=[1, 2], num=3)
+    assert pickle.loads(pickle.dumps(proto)) == proto
+
+
+def test_reading_files_imports_no_protobuf():
+    result = run_python(
+        "-c",
+        "import sys, syncblob.caffe, syncblob.caffe.blobproto\n"
+        "print([name for name in sys.modules if name.startswith('google')])",
+    )
+    assert (result.stdout.strip(), result.stderr) == ("[]", "")
+
+
+@pytest.mark.parametrize("first", ["caffe", "syncblob"])
+def test_caffes_own_messages_can_be_imported_too(first):
+    """Caffe's Python package brings a `caffe.proto` of its own, with messages of the same names."""
+    result = run_python(
+        "-c",
+        "from google.protobuf import descriptor_pb2, descriptor_pool\n"
+        "def caffe():\n"
+        "    file = descriptor_pb2.FileDescriptorProto(name='caffe.proto', package='caffe')\n"
+        "    file.message_type.add(name='BlobProto')\n"
+        "    descriptor_pool.Default().AddSerializedFile(file.SerializeToString())\n"
+        "def syncblob():\n"
+        "    import syncblob.caffe._pb.caffe_pb2\n"
+        f"both = [caffe, syncblob] if {first!r} == 'caffe' else [syncblob, caffe]\n"
+        "for register in both: register()\n",
+    )
+    assert result.returncode == 0, result.stderr

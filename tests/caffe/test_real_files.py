@@ -1,0 +1,135 @@
+"""Files that real Caffe wrote, against what others have read from them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from syncblob.blob import Blob
+from syncblob.caffe import open_model, read_blob
+from syncblob.caffe._pb.caffe_pb2 import BlobProto, NetParameter
+from syncblob.errors import ModelFileError
+from syncblob.memory import Head
+
+MODELS = [
+    "mtcnn_det1.caffemodel",
+    "mtcnn_det2.caffemodel",
+    "cifar10_quick_v1.caffemodel",
+    "tiny_v2.caffemodel",
+]
+
+
+def as_converted(values, features):
+    """Arrange weights as the independent converter did, for TensorFlow."""
+    if values.ndim == 4:
+        return values.transpose(2, 3, 1, 0)
+    if values.ndim == 2 and features is not None:
+        channels, height, width = features
+        outputs = values.shape[0]
+        values = values.reshape(outputs, channels, height, width).transpose(2, 3, 1, 0)
+        return values.reshape(-1, outputs)
+    return values.T
+
+
+@pytest.mark.parametrize(
+    ("name", "blobs", "features"),
+    [("mtcnn_det1", 13, {}), ("mtcnn_det2", 18, {"conv4": (64, 3, 3)})],
+)
+def test_weights_are_bit_equal_to_an_independent_conversion(real_files, name, blobs, features):
+    truth = np.load(real_files / f"{name}.npy", allow_pickle=True, encoding="latin1").item()
+    net = open_model(real_files / f"{name}.caffemodel")
+    assert sum(len(layer.blobs) for layer in net.layers) == blobs
+    compared = 0
+    layers = {layer.lower(): net[layer] for layer in net}
+    for layer, arrays in truth.items():
+        names = ["weights", "biases"] if "weights" in arrays else ["alpha"]
+        assert set(names) == set(arrays)
+        for key, blob in zip(names, layers[layer.lower()].blobs, strict=True):
+            assert blob.head is Head.UNINITIALIZED
+            found = as_converted(np.asarray(blob), features.get(layer))
+            assert found.shape == arrays[key].shape
+            assert np.ascontiguousarray(found).tobytes() == arrays[key].tobytes()
+            compared += 1
+    missing = 2 if name == "mtcnn_det2" else 0
+    assert compared == blobs - missing
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_models_are_what_protobuf_finds(real_files, name):
+    net = open_model(real_files / name)
+    message = NetParameter.FromString((real_files / name).read_bytes())
+    assert net.name == message.name
+    assert net.version == (1 if message.layers else 2)
+    expected = message.layers or message.layer
+    assert len(net.layers) == len(expected) > 0
+    for layer, proto in zip(net.layers, expected, strict=True):
+        assert (layer.name, layer.bottoms, layer.tops) == (
+            proto.name,
+            tuple(proto.bottom),
+            tuple(proto.top),
+        )
+        if net.version == 2:
+            assert layer.type == proto.type
+        for blob, blob_proto in zip(layer.blobs, proto.blobs, strict=True):
+            assert blob.shape_equals(blob_proto)
+            assert blob.cpu_data().tobytes() == np.array(blob_proto.data, "float32").tobytes()
+            assert blob.to_proto().data == blob_proto.data
+
+
+def test_v1_file(real_files):
+    net = open_model(real_files / "cifar10_quick_v1.caffemodel")
+    assert (net.name, net.version) == ("CIFAR10_quick", 1)
+    conv1 = net["conv1"]
+    assert (conv1.type, conv1.bottoms, conv1.tops) == ("Convolution", ("data",), ("conv1",))
+    assert [blob.shape for blob in conv1.blobs] == [(32, 3, 5, 5), (1, 1, 1, 32)]
+    assert [blob.shape for blob in net["ip2"].blobs] == [(1, 1, 10, 64), (1, 1, 1, 10)]
+    assert {layer.type for layer in net.layers} >= {"InnerProduct", "Pooling", "ReLU"}
+
+
+def test_tiny_file(real_files):
+    net = open_model(real_files / "tiny_v2.caffemodel")
+    assert list(net) == ["input", "conv1/3x3_s1"]
+    weights, bias = net["conv1/3x3_s1"].blobs
+    assert (weights.shape, weights.cpu_data().any()) == ((1, 1, 3, 3), np.False_)
+    assert bias.cpu_data().tolist() == [np.float32(0.2)]
+
+
+@pytest.mark.parametrize(("name", "side"), [("mean_w32", 32), ("mean_7x7", 7)])
+def test_means(real_files, name, side):
+    path = real_files / f"{name}.binaryproto"
+    mean = read_blob(path)
+    assert (mean.shape, mean.dtype, mean.head) == (
+        (1, 3, side, side),
+        np.float32,
+        Head.UNINITIALIZED,
+    )
+    content = path.read_bytes()
+    expected = np.array(BlobProto.FromString(content).data, "float32")
+    assert mean.cpu_data().tobytes() == expected.tobytes()
+    again = Blob.from_proto(content)
+    assert again.cpu_data().tobytes() == expected.tobytes()
+
+
+def test_truncated_mean(real_files):
+    path = real_files / "bad_truncated_mean.binaryproto"
+    with pytest.raises(ModelFileError) as caught:
+        read_blob(path)
+    size = path.stat().st_size
+    assert caught.value.offset == 14
+    assert str(caught.value) == (
+        f"{path}, byte 14: field 5 claims 786432 bytes from byte 14 on, but only {size - 14} are "
+        f"there: the file is cut off"
+    )
+
+
+@pytest.mark.parametrize("reader", [open_model, read_blob])
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("bad_appledouble_mean.binaryproto", "this is an AppleDouble file"),
+        ("cifar10_full.caffemodel.h5", "this is an HDF5 file"),
+    ],
+)
+def test_files_of_other_formats(real_files, reader, name, words):
+    with pytest.raises(ModelFileError, match=words):
+        reader(real_files / name)

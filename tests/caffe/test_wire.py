@@ -1,0 +1,195 @@
+"""The scanner against wire format written out by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from syncblob.caffe._encode import length_header, varint
+from syncblob.caffe._wire import Field, WireReader, WireType
+from syncblob.errors import ModelFileError
+
+
+def reader_of(data, **place):
+    return WireReader(np.frombuffer(data, np.uint8), **place)
+
+
+def scan(data, start=0, stop=None, depth=0):
+    return list(reader_of(data).fields(start, len(data) if stop is None else stop, depth=depth))
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"\x08\x05", Field(1, WireType.VARINT, 1, 2, value=5)),
+        (b"\x08\xac\x02", Field(1, WireType.VARINT, 1, 3, value=300)),
+        (b"\x2a\x03abc", Field(5, WireType.LENGTH, 2, 5)),
+        (b"\x2a\x00", Field(5, WireType.LENGTH, 2, 2)),
+        (b"\x2d" + bytes(4), Field(5, WireType.FIXED32, 1, 5, records=1, stride=5)),
+        (b"\x41" + bytes(8), Field(8, WireType.FIXED64, 1, 9, records=1, stride=9)),
+        (b"\x7b\x7c", Field(15, WireType.GROUP_START, 1, 2)),
+        (b"\x7b\x08\x01\x73\x74\x7c", Field(15, WireType.GROUP_START, 1, 6)),
+        (b"\xa2\x06\x01x", Field(100, WireType.LENGTH, 3, 4)),
+        (b"\xf8\xff\xff\xff\x0f\x01", Field(2**29 - 1, WireType.VARINT, 5, 6, value=1)),
+    ],
+)
+def test_one_field(data, expected):
+    assert scan(data) == [expected]
+
+
+def test_empty_message():
+    assert scan(b"") == []
+
+
+def test_only_the_given_range_is_scanned():
+    data = b"\xff\xff\x08\x05\x10\x06\xff\xff"
+    assert [(field.number, field.value) for field in scan(data, 2, 6)] == [(1, 5), (2, 6)]
+
+
+@pytest.mark.parametrize("size", range(1, 11))
+def test_values_may_be_longer_than_needed(size):
+    value = b"\x85" + b"\x80" * (size - 2) + b"\x00" if size > 1 else b"\x05"
+    assert scan(b"\x08" + value) == [Field(1, WireType.VARINT, 1, 1 + size, value=5)]
+
+
+@pytest.mark.parametrize("last", [0x01, 0x02, 0x7F])
+def test_values_are_cut_to_64_bits(last):
+    (field,) = scan(b"\x08" + b"\xff" * 9 + bytes([last]))
+    assert field.value == 2**63 - 1 + ((last & 1) << 63)
+
+
+@pytest.mark.parametrize("size", range(2, 6))
+def test_tags_and_lengths_may_be_longer_than_needed(size):
+    padding = b"\x80" * (size - 2) + b"\x00"
+    (field,) = scan(b"\xaa" + padding + b"\x83" + padding + b"abc")
+    assert field == Field(5, WireType.LENGTH, 2 * size, 2 * size + 3)
+
+
+@pytest.mark.parametrize(("tag", "width"), [(b"\x2d", 4), (b"\x41", 8)])
+@pytest.mark.parametrize("records", [1, 2, 15, 16, 17, 18, 47, 48, 49, 1000, 300_000])
+def test_a_row_of_unpacked_values_is_one_run(tag, width, records):
+    record = tag + b"\x2d" * width
+    data = b"\x08\x01" + record * records + b"\x08\x02"
+    before, run, after = scan(data)
+    assert (before.value, after.value) == (1, 2)
+    assert (run.records, run.stride) == (records, width + 1)
+    assert (run.start, run.stop) == (3, len(data) - 2)
+
+
+def test_a_run_ends_where_the_message_ends():
+    record = b"\x2d" + bytes(4)
+    assert [field.records for field in scan(record * 9, 0, 20)] == [4]
+
+
+def test_a_run_ends_at_another_tag():
+    fields = scan((b"\x2d" + bytes(4)) * 20 + (b"\x35" + bytes(4)) * 30)
+    assert [(field.number, field.records) for field in fields] == [(5, 20), (6, 30)]
+
+
+def test_a_cut_off_record_is_no_part_of_a_run():
+    fields = reader_of((b"\x2d" + bytes(4)) * 3 + b"\x2d\x00").fields(0, 17)
+    assert next(fields).records == 3
+    with pytest.raises(ModelFileError, match="claims 4 bytes"):
+        next(fields)
+
+
+def test_fixed_width_fields_with_long_tags():
+    fields = scan((b"\xad\x00" + bytes(4)) * 2)
+    assert [(field.number, field.start, field.stop) for field in fields] == [(5, 2, 6), (5, 8, 12)]
+
+
+def nested(levels):
+    return b"\x7b" * levels + b"\x7c" * levels
+
+
+@pytest.mark.parametrize("depth", [0, 1, 99])
+def test_groups_may_be_nested_100_deep(depth):
+    allowed = nested(100 - depth)
+    assert [field.stop for field in scan(allowed, depth=depth)] == [len(allowed)]
+    with pytest.raises(ModelFileError, match="nested more than 100 deep"):
+        scan(nested(101 - depth), depth=depth)
+
+
+@pytest.mark.parametrize(
+    ("data", "offset", "words"),
+    [
+        (b"\x00\x00", 0, "field number"),
+        (b"\x08\x01\x02\x00", 2, "field number"),
+        (b"\x88\x80\x80\x80\x10\x00", 0, "field number"),
+        (b"\x0e", 0, "field 1 has wire type 6"),
+        (b"\x0f", 0, "field 1 has wire type 7"),
+        (b"\xaa", 0, "number that starts here does not end: the message is cut off"),
+        (b"\x08\x80", 1, "number that starts here does not end: the message is cut off"),
+        (b"\x08" + b"\x80" * 10 + b"\x01", 1, "over 10 bytes"),
+        (b"\x88" + b"\x80" * 4 + b"\x00\x01", 0, "over 5 bytes"),
+        (b"\x2a\x84" + b"\x80" * 4 + b"\x00abcd", 1, "over 5 bytes"),
+        (b"\x2a\x05abc", 2, "field 5 claims 5 bytes from byte 2 on, but only 3 are there"),
+        (b"\x2a\xff\xff\xff\xff\x07", 6, "claims 2147483647 bytes"),
+        (b"\x2d\x00\x00", 1, "field 5 claims 4 bytes from byte 1 on, but only 2 are there"),
+        (b"\x41" + bytes(7), 1, "field 8 claims 8 bytes from byte 1 on, but only 7 are there"),
+        (b"\x7c", 0, "a group of field number 15 ends here but never began"),
+        (b"\x7b", 1, "group 15 does not end: the message is cut off"),
+        (b"\x7b\x74", 1, "expected the end of group 15, got the end of group 14"),
+        (b"\x7b\x2a\x09\x7c", 3, "claims 9 bytes"),
+    ],
+)
+def test_what_protobuf_refuses(data, offset, words):
+    with pytest.raises(ModelFileError, match=words) as caught:
+        scan(data)
+    assert caught.value.offset == offset
+
+
+def test_a_field_may_not_leave_its_message():
+    with pytest.raises(ModelFileError, match="the message around it ends at byte 4"):
+        scan(b"\x2a\x03abcdef", 0, 4)
+
+
+class HugeBuffer:
+    """Stands for a buffer of more than 2 GiB that begins with a few bytes."""
+
+    def __init__(self, head):
+        self.data = head
+
+    def __len__(self):
+        return 2**32
+
+
+def test_no_field_has_2_gib():
+    data = b"\x2a" + varint(2**31)
+    reader = WireReader(HugeBuffer(data))
+    with pytest.raises(ModelFileError, match="claims 2147483648 bytes, protobuf allows 2147483647"):
+        list(reader.fields(0, 2**32))
+    reader = WireReader(HugeBuffer(b"\x2a" + varint(2**31 - 1)))
+    assert next(reader.fields(0, 2**32)).stop == 2**31 + 5
+
+
+def test_errors_say_where_they_happened():
+    reader = reader_of(b"\x2a\x05abc", path="net.caffemodel").within("conv1")
+    with pytest.raises(ModelFileError, match="the file is cut off") as caught:
+        list(reader.fields(0, 5))
+    assert (caught.value.path, caught.value.layer) == ("net.caffemodel", "conv1")
+    assert str(caught.value).startswith("net.caffemodel, layer 'conv1', byte 2: ")
+
+
+def test_packed_varints():
+    assert list(reader_of(b"\x01\x80\x01\x85\x00\x7f").varints(0, 6)) == [1, 128, 5, 127]
+
+
+@pytest.mark.parametrize("data", [b"\x01\x80", b"\x80" * 10 + b"\x01"])
+def test_bad_packed_varints(data):
+    with pytest.raises(ModelFileError):
+        list(reader_of(data).varints(0, len(data)))
+
+
+@pytest.mark.parametrize("name", ["conv1/3x3", "Größe", "\udcff\udc80"])
+def test_text_keeps_every_byte(name):
+    encoded = name.encode(errors="surrogateescape")
+    data = length_header(1, len(encoded)) + encoded
+    (field,) = scan(data)
+    assert reader_of(data).text(field) == name
+
+
+@pytest.mark.parametrize("value", [0, 1, 127, 128, 300, 2**31 - 1, 2**63])
+def test_varint_encodes_what_the_reader_decodes(value):
+    (field,) = scan(b"\x08" + varint(value))
+    assert field.value == value

@@ -1,0 +1,46 @@
+"""A small net with weights, for a tour without a file of one's own."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from syncblob.blob import Blob
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["write_lenet"]
+
+# Name, type, input and the shape of the weights; a bias for each output comes with them. These are
+# the learned layers of the LeNet that Caffe has as its example.
+_LAYERS = (
+    ("conv1", "Convolution", "data", (20, 1, 5, 5)),
+    ("conv2", "Convolution", "conv1", (50, 20, 5, 5)),
+    ("ip1", "InnerProduct", "conv2", (500, 800)),
+    ("ip2", "InnerProduct", "ip1", (10, 500)),
+)
+
+
+def write_lenet(path: Path) -> None:
+    """Write a ``.caffemodel`` file of 1.6 MiB. The weights are random, and always the same.
+
+    Parameters
+    ----------
+    path
+        The file. What was there is lost.
+    """
+    from syncblob.caffe._pb.caffe_pb2 import NetParameter  # noqa: PLC0415  # slow to import
+
+    random = np.random.default_rng(seed=0)
+    net = NetParameter(name="LeNet")
+    for name, kind, bottom, shape in _LAYERS:
+        layer = net.layer.add(name=name, type=kind, bottom=[bottom], top=[name])
+        # The spread that Caffe's "xavier" filler gives.
+        limit = math.sqrt(3 / math.prod(shape[1:]))
+        weights = random.uniform(-limit, limit, shape)
+        for values in (weights, np.zeros(shape[0])):
+            layer.blobs.append(Blob.asarray(values, "float32").to_proto())
+    path.write_bytes(net.SerializeToString())

@@ -1,0 +1,120 @@
+"""Arguments in, exit status out."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from syncblob.cli import inspect, tour
+from syncblob.cli._console import MissingRichError, printable
+from syncblob.errors import ModelFileError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["main"]
+
+_FAILURE = 1
+_MISUSE = 2
+# What a shell reports for a process that was interrupted: 128 and the number of SIGINT.
+_INTERRUPTED = 130
+
+_DESCRIPTION = """\
+One array with a host and an accelerator copy, kept in step on demand and
+shared without copying with NumPy, CuPy and PyTorch.
+"""
+
+_EPILOG = """\
+examples:
+  syncblob tour                           see what is shared and what moves
+  syncblob inspect net.caffemodel         what is in a model file
+  syncblob inspect mean.binaryproto --stats --json
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Parameters
+    ----------
+    argv
+        The arguments; None for those of the process.
+
+    Returns
+    -------
+    int
+        The exit status: 0 when all went well, 1 when a file could not be read or a check of the
+        tour failed, 2 when something that is needed is not installed.
+
+    Raises
+    ------
+    SystemExit
+        As argparse does: with 2 for arguments it does not understand, with 0 after ``--help`` and
+        ``--version``.
+    """
+    parser = _parser()
+    arguments = parser.parse_args(argv)
+    if arguments.command is None:
+        parser.print_help()
+        return 0
+    try:
+        status: int = arguments.run(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader has seen enough ("| head"). Python would complain once more when it flushes.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _FAILURE
+    except MissingRichError as error:
+        return _complain(str(error), _MISUSE)
+    except (ModelFileError, OSError) as error:
+        return _complain(_described(error), _FAILURE)
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    return status
+
+
+def _described(error: ModelFileError | OSError) -> str:
+    if isinstance(error, ModelFileError):
+        return str(error)
+    place = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
+    return f"{place}{error.strerror or error}"
+
+
+def _complain(message: str, status: int) -> int:
+    print(f"syncblob: error: {printable(message, sys.stderr)}", file=sys.stderr)  # noqa: T201  # this is its output
+    return status
+
+
+class _Version(argparse.Action):
+    """``--version``. The version is looked up only when it is asked for, which is slow."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        """Print the version and exit."""
+        from importlib.metadata import version  # noqa: PLC0415  # slow to import
+
+        print(f"syncblob {version('syncblob')}")  # noqa: T201  # this is its output
+        parser.exit()
+
+
+def _parser() -> argparse.ArgumentParser:
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(
+        prog="syncblob", description=_DESCRIPTION, epilog=_EPILOG, formatter_class=raw
+    )
+    parser.add_argument(
+        "--version", action=_Version, nargs=0, help="show the version of syncblob and exit"
+    )
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    for command in (tour, inspect):
+        sub = commands.add_parser(
+            command.NAME,
+            help=command.SUMMARY,
+            description=command.DESCRIPTION,
+            epilog=command.EPILOG,
+            formatter_class=raw,
+        )
+        command.add_arguments(sub)
+        sub.set_defaults(run=command.run)
+    return parser

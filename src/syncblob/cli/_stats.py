@@ -1,0 +1,77 @@
+"""Minimum, mean, maximum and standard deviation of a Blob, whatever is in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from syncblob.blob import Blob
+
+__all__ = ["Stats", "stats_of"]
+
+# Values converted to float64 at a time: the temporary arrays stay small next to the weights.
+_BLOCK = 1 << 18
+
+
+class Stats(NamedTuple):
+    """What a Blob holds; of its finite values, and None where there are none.
+
+    Attributes
+    ----------
+    min, mean, max
+        In float64.
+    std
+        Of the population: the divisor is the number of finite values.
+    non_finite
+        How many values are NaN or infinite.
+    """
+
+    min: float | None
+    mean: float | None
+    max: float | None
+    std: float | None
+    non_finite: int
+
+
+def stats_of(blob: Blob) -> Stats:
+    """Compute the statistics of a Blob of floating-point numbers. Reads it on the host."""
+    values = np.asarray(blob).reshape(-1)
+    count, least, most = 0, np.inf, -np.inf
+    for block in _finite_blocks(values):
+        count += block.size
+        least = min(least, float(block.min()))
+        most = max(most, float(block.max()))
+    if not count:
+        return Stats(None, None, None, None, values.size)
+
+    # Near 1, neither sums nor squares overflow or vanish. A power of two changes no digit.
+    exponent = int(np.frexp(max(abs(least), abs(most)))[1])
+
+    def scaled() -> Iterator[NDArray[np.float64]]:
+        for block in _finite_blocks(values):
+            yield np.ldexp(block, -exponent)
+
+    mean = sum(float(block.sum()) for block in scaled()) / count
+    squares = sum(float(np.square(block - mean).sum()) for block in scaled())
+    return Stats(
+        least,
+        float(np.ldexp(mean, exponent)),
+        most,
+        float(np.ldexp(np.sqrt(squares / count), exponent)),
+        values.size - count,
+    )
+
+
+def _finite_blocks(values: NDArray[np.generic]) -> Iterator[NDArray[np.float64]]:
+    """Yield the finite values, some at a time; no empty blocks."""
+    for start in range(0, values.size, _BLOCK):
+        block = values[start : start + _BLOCK].astype(np.float64)
+        finite = block[np.isfinite(block)]
+        if finite.size:
+            yield finite

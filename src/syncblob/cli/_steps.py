@@ -1,0 +1,252 @@
+"""The script of the tour: what is done to the Blob, and what the rules say must come of it."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from syncblob.devices import CPU
+from syncblob.memory import Head
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from syncblob.blob import Blob
+
+    _Floats = NDArray[np.floating[Any]]
+
+__all__ = ["STEPS", "Library", "Place", "Step"]
+
+
+class Place(enum.Enum):
+    """Where an array lies."""
+
+    HOST = "host"
+    ACCELERATOR = "accelerator"
+    OWN_COPY = "own copy"
+
+
+class Library(enum.Enum):
+    """What a step can need besides NumPy. The values are what the code of the steps calls them."""
+
+    CUPY = "cupy"
+    TORCH = "torch"
+    # The same module, where it can also use the accelerator.
+    TORCH_ON_ACCELERATOR = "torch on the accelerator"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One step, and what it should do.
+
+    Attributes
+    ----------
+    chapter, title
+        What it is about.
+    code
+        What is executed. Whatever arrays it gives names to are looked at.
+    place
+        Where those should lie; None if there are none.
+    moves
+        The transfers it should cause, in order; a function of the Blob before the step where they
+        depend on the file.
+    head
+        The head it should leave.
+    compute
+        What it does to the contents.
+    needs
+        The library it needs besides NumPy.
+    keeps
+        Whether the next step goes on with its arrays. All others are let go: like Caffe's
+        pointers, they are good until the other side is used.
+    refusable
+        Whether older versions of the library refuse it.
+    """
+
+    chapter: str
+    title: str
+    code: str
+    place: Place | None = None
+    moves: tuple[str, ...] | Callable[[Blob], tuple[str, ...]] = ()
+    head: Head
+    compute: Callable[[_Floats], _Floats] | None = None
+    needs: Library | None = None
+    keeps: bool = False
+    refusable: bool = False
+
+
+def _halve(values: _Floats) -> _Floats:
+    return values * values.dtype.type(0.5)
+
+
+def _raise(values: _Floats) -> _Floats:
+    return values + values.dtype.type(1)
+
+
+def _decay(values: _Floats) -> _Floats:
+    return values - values.dtype.type(0.1) * values
+
+
+# A gradient that came with the file is on the accelerator from the start, for which it was opened;
+# one that is made later is on the side where the contents were written last.
+def _moves_of_gradient(blob: Blob) -> tuple[str, ...]:
+    return () if blob.diff.device == CPU else ("upload",)
+
+
+def _moves_of_update(blob: Blob) -> tuple[str, ...]:
+    return ("upload",) if blob.diff_head is Head.HEAD_AT_CPU else ()
+
+
+_FIRST = "NumPy opens the weights"
+_SECOND = "The accelerator takes over"
+_THIRD = "Back on the host"
+_FOURTH = "A step of training"
+
+STEPS = (
+    Step(
+        chapter=_FIRST,
+        title="NumPy reads",
+        code="weights = np.asarray(blob)",
+        place=Place.HOST,
+        head=Head.HEAD_AT_CPU,
+    ),
+    Step(
+        chapter=_FIRST,
+        title="NumPy again",
+        code="weights = np.asarray(blob)",
+        place=Place.HOST,
+        head=Head.HEAD_AT_CPU,
+    ),
+    Step(
+        chapter=_FIRST,
+        title="NumPy copies",
+        code="private = np.array(blob)",
+        place=Place.OWN_COPY,
+        head=Head.HEAD_AT_CPU,
+    ),
+    Step(
+        chapter=_SECOND,
+        title="accelerator reads",
+        code="gpu = blob.gpu_data()",
+        place=Place.ACCELERATOR,
+        moves=("upload",),
+        head=Head.SYNCED,
+    ),
+    Step(
+        chapter=_SECOND,
+        title="accelerator again",
+        code="gpu = blob.gpu_data()",
+        place=Place.ACCELERATOR,
+        head=Head.SYNCED,
+    ),
+    Step(
+        chapter=_SECOND,
+        title="accelerator writes",
+        code="gpu = blob.mutable_gpu_data(); gpu *= 0.5",
+        place=Place.ACCELERATOR,
+        head=Head.HEAD_AT_GPU,
+        compute=_halve,
+    ),
+    Step(
+        chapter=_SECOND,
+        title="CuPy takes it",
+        code="array = cupy.asarray(blob)",
+        place=Place.ACCELERATOR,
+        head=Head.HEAD_AT_GPU,
+        needs=Library.CUPY,
+    ),
+    Step(
+        chapter=_SECOND,
+        title="torch takes it",
+        code="tensor = torch.from_dlpack(blob)",
+        place=Place.ACCELERATOR,
+        head=Head.HEAD_AT_GPU,
+        needs=Library.TORCH_ON_ACCELERATOR,
+    ),
+    Step(
+        chapter=_THIRD,
+        title="NumPy reads",
+        code="weights = np.asarray(blob)",
+        place=Place.HOST,
+        moves=("download",),
+        head=Head.SYNCED,
+    ),
+    Step(
+        chapter=_THIRD,
+        title="NumPy again",
+        code="weights = np.asarray(blob)",
+        place=Place.HOST,
+        head=Head.SYNCED,
+    ),
+    Step(
+        chapter=_THIRD,
+        title="NumPy writes",
+        code="weights = blob.mutable_cpu_data(); weights += 1",
+        place=Place.HOST,
+        head=Head.HEAD_AT_CPU,
+        compute=_raise,
+    ),
+    Step(
+        chapter=_THIRD,
+        title="torch takes it",
+        code="tensor = torch.from_dlpack(blob)",
+        place=Place.HOST,
+        head=Head.HEAD_AT_CPU,
+        needs=Library.TORCH,
+        keeps=True,
+    ),
+    Step(
+        chapter=_THIRD,
+        title="torch computes",
+        code="tensor.mul_(0.5); seen = np.asarray(blob)",
+        place=Place.HOST,
+        head=Head.HEAD_AT_CPU,
+        compute=_halve,
+        needs=Library.TORCH,
+    ),
+    Step(
+        chapter=_FOURTH,
+        title="accelerator reads",
+        code="gpu = blob.gpu_data()",
+        place=Place.ACCELERATOR,
+        moves=("upload",),
+        head=Head.SYNCED,
+    ),
+    Step(
+        chapter=_FOURTH,
+        title="torch only reads",
+        code="tensor = torch.from_dlpack(blob.const)",
+        place=Place.HOST,
+        head=Head.SYNCED,
+        needs=Library.TORCH,
+        # Read-only capsules came with DLPack 1.0, and to torch after 2.7.
+        refusable=True,
+    ),
+    Step(
+        chapter=_FOURTH,
+        title="gradient written",
+        code="blob.diff[...] = 0.1 * np.asarray(blob)",
+        moves=_moves_of_gradient,
+        head=Head.SYNCED,
+    ),
+    Step(
+        chapter=_FOURTH,
+        title="update",
+        code="blob.update()",
+        moves=_moves_of_update,
+        head=Head.HEAD_AT_GPU,
+        compute=_decay,
+    ),
+    Step(
+        chapter=_FOURTH,
+        title="NumPy reads",
+        code="weights = np.asarray(blob)",
+        place=Place.HOST,
+        moves=("download",),
+        head=Head.SYNCED,
+    ),
+)

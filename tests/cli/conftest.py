@@ -1,0 +1,173 @@
+"""What the tests of the command line share: runs of it, and files to run it on."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from syncblob import Blob
+from syncblob.caffe._pb.caffe_pb2 import NetParameter
+from syncblob.cli import main, tour
+
+# Each of these changes what a program takes its output for.
+_SETTINGS = ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS", "LINES")
+
+
+class Result(NamedTuple):
+    """What a run of the command line gave."""
+
+    status: int
+    out: str
+    err: str
+
+
+@pytest.fixture(autouse=True)
+def _environment(monkeypatch):
+    """Say 80 columns, and nothing about colours."""
+    for name in _SETTINGS:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERM", "xterm-256color")
+
+
+@pytest.fixture
+def run(capsys):
+    """Run the command line in this process. Its output is no terminal."""
+
+    def run(*arguments):
+        capsys.readouterr()
+        status = main([str(argument) for argument in arguments])
+        return Result(status, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def tour_json(run):
+    """Run a tour and return what it reports as JSON."""
+
+    def tour_json(*arguments, status=0):
+        done = run("tour", *arguments, "--json")
+        assert done.err == ""
+        assert done.status == status
+        return json.loads(done.out, parse_constant=pytest.fail)
+
+    return tour_json
+
+
+@pytest.fixture
+def inspect_json(run):
+    """Inspect a file and return what JSON says of it."""
+
+    def inspect_json(*arguments):
+        done = run("inspect", *arguments, "--json")
+        assert done.status == 0
+        assert done.err == ""
+        # Nothing but JSON: NaN and Infinity are none.
+        return json.loads(done.out, parse_constant=pytest.fail)
+
+    return inspect_json
+
+
+@pytest.fixture
+def spawn():
+    """Run the command line, or a line of Python, in a process of its own."""
+
+    def spawn(*arguments, python=None, **variables):
+        how = ["-m", "syncblob"] if python is None else ["-c", python]
+        done = subprocess.run(
+            [sys.executable, "-W", "error", *how, *map(str, arguments)],
+            capture_output=True,
+            check=False,
+            encoding="utf-8",
+            env={**os.environ, "PYTHONIOENCODING": "utf-8", **variables},
+        )
+        return Result(done.returncode, done.stdout, done.stderr)
+
+    return spawn
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """Run the command line in a terminal of a given width."""
+    pty = pytest.importorskip("pty", reason="no pseudo-terminals on this system")
+    fcntl, termios = pytest.importorskip("fcntl"), pytest.importorskip("termios")
+    monkeypatch.delenv("COLUMNS")
+
+    def terminal(*arguments, columns=80, **variables):
+        ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+        with subprocess.Popen(
+            [sys.executable, "-W", "error", "-m", "syncblob", *map(str, arguments)],
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env={**os.environ, **variables},
+        ) as process:
+            os.close(theirs)
+            shown = b"".join(iter(lambda: _read(ours), b""))
+        os.close(ours)
+        return Result(process.returncode, shown.decode().replace("\r\n", "\n"), "")
+
+    return terminal
+
+
+def _read(terminal):
+    try:
+        return os.read(terminal, 1 << 16)
+    except OSError:
+        # Linux says so when the other end is closed.
+        return b""
+
+
+@pytest.fixture
+def write_model(tmp_path):
+    """Write a ``.caffemodel`` file of layers given as (name, type, arrays)."""
+
+    def write_model(*layers, name="model.caffemodel", net="a net", gradient=False):
+        message = NetParameter(name=net)
+        for layer_name, kind, arrays in layers:
+            layer = message.layer.add(name=layer_name, type=kind, bottom=["in"], top=[layer_name])
+            for array in arrays:
+                blob = Blob.asarray(np.array(array))
+                layer.blobs.append(blob.to_proto(write_diff=gradient))
+        path = tmp_path / name
+        path.write_bytes(message.SerializeToString())
+        return path
+
+    return write_model
+
+
+@pytest.fixture
+def small_model(write_model):
+    """Write a model with everything: no blobs, no values, and values that are not finite."""
+    return write_model(
+        ("data", "Input", []),
+        ("conv1", "Convolution", [np.full((2, 1, 3, 3), 0.5, "f4"), np.array([1.0, 3.0], "f4")]),
+        ("bn", "BatchNorm", [np.array([np.nan, 1.0, np.inf]), np.zeros((0, 4), "f4")]),
+        net="small",
+    )
+
+
+@pytest.fixture
+def no_cuda(monkeypatch):
+    """Hold the tour on the simulated device, also where there is a GPU."""
+    monkeypatch.setattr(tour, "_why_no_cuda", lambda: "this is a test")
+
+
+@pytest.fixture(scope="session")
+def real_files() -> Path:
+    """Files that real Caffe wrote, which lie outside the project."""
+    default = Path(__file__).resolve().parents[2].parent / "shared" / "data"
+    directory = Path(os.environ.get("SYNCBLOB_REAL_FILES", default))
+    if not directory.is_dir():
+        pytest.skip(f"no real files in {directory}; SYNCBLOB_REAL_FILES names their directory")
+    return directory

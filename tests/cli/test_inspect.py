@@ -1,0 +1,252 @@
+"""What ``syncblob inspect`` shows of a file, what it reads, and what it makes of odd files."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import syncblob
+from syncblob import Blob, Head
+
+# --- for people ----------------------------------------------------------------------------------
+
+
+def test_the_whole_output(run, small_model, monkeypatch):
+    # The path may be longer than a terminal is wide.
+    monkeypatch.delenv("COLUMNS")
+    done = run("inspect", small_model)
+    assert done.status == 0
+    assert done.out.splitlines() == [
+        f"file    {small_model}",
+        "format  caffemodel, V2 layers",
+        f"size    {small_model.stat().st_size} B",
+        "net     small",
+        "",
+        "Layers",
+        "layer  type         blob          dtype    size",
+        "-----------------------------------------------",
+        "data   Input        -             -           -",
+        "conv1  Convolution  (2, 1, 3, 3)  float32  72 B",
+        "conv1  Convolution  (2,)          float32   8 B",
+        "bn     BatchNorm    (3,)          float64  24 B",
+        "bn     BatchNorm    (0, 4)        float32   0 B",
+        "",
+        "3 layers, 4 blobs, 23 parameters, 104 B of weights",
+    ]
+
+
+def test_statistics_are_a_table_of_their_own(run, small_model):
+    done = run("inspect", small_model, "--stats")
+    assert done.status == 0
+    lines = done.out.splitlines()
+    start = lines.index("Statistics") + 1
+    assert lines[start : start + 6] == [
+        "layer  blob  min  mean  max  std  non-finite",
+        "--------------------------------------------",
+        "conv1     0  0.5   0.5  0.5    0           0",
+        "conv1     1    1     2    3    1           0",
+        "bn        0    1     1    1    0           2",
+        "bn        1    -     -    -    -           0",
+    ]
+
+
+def test_the_column_of_non_finite_values_comes_only_where_it_is_needed(run, write_model):
+    path = write_model(("conv1", "Convolution", [[1.0]]))
+    lines = run("inspect", path, "--stats").out.splitlines()
+    assert lines[-5:-2] == [
+        "layer  blob  min  mean  max  std",
+        "--------------------------------",
+        "conv1     0    1     1    1    0",
+    ]
+
+
+def test_singulars(run, write_model):
+    path = write_model(("conv1", "Convolution", [np.ones(1, "f4")]))
+    assert run("inspect", path).out.endswith("\n1 layer, 1 blob, 1 parameter, 4 B of weights\n")
+
+
+def test_a_net_without_layers(run, write_model):
+    done = run("inspect", write_model(), "--stats")
+    assert done.status == 0
+    assert "Layers" not in done.out
+    assert "Statistics" not in done.out
+    assert "0 layers, 0 blobs, 0 parameters, 0 B of weights" in done.out
+
+
+def test_a_blob_on_its_own(run, tmp_path, monkeypatch):
+    monkeypatch.delenv("COLUMNS")
+    path = tmp_path / "mean.binaryproto"
+    values = np.array([[1.0, np.nan, 4.0]], "f4")
+    path.write_bytes(Blob.asarray(values).to_proto().SerializeToString())
+    assert run("inspect", path, "--stats").out.splitlines() == [
+        f"file        {path}",
+        "format      binaryproto, one blob",
+        f"size        {path.stat().st_size} B",
+        "shape       (1, 3)",
+        "dtype       float32",
+        "values      3, 12 B",
+        "min         1",
+        "mean        2.5",
+        "max         4",
+        "std         1.5",
+        "non-finite  1",
+    ]
+
+
+# --- long names and many layers ------------------------------------------------------------------
+
+_LONG = "inception_resnet_v2_block{}_unit_bottleneck_residual_branch2a_3x3_reduce_and_relu/conv"
+
+
+@pytest.fixture
+def large_model(write_model):
+    random = np.random.default_rng(0)
+    return write_model(
+        *(
+            (_LONG.format(i), "Convolution", random.normal(size=(2, 16, 3, 3, 3)).astype("f4"))
+            for i in range(150)
+        )
+    )
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_long_names_fold_on_a_terminal(terminal, large_model, columns):
+    done = terminal("inspect", large_model, "--stats", columns=columns, NO_COLOR="1")
+    assert done.status == 0
+    lines = done.out.splitlines()
+    assert max(map(len, lines)) <= columns
+    # Nothing is lost: the first column, put together again, has all of each name.
+    start = lines.index("Layers") + 3
+    table = lines[start : lines.index("", start)]
+    column = len(re.match(r"\S+\s+(?=Convolution)", table[0])[0])
+    names = "".join(line[:column].strip() for line in table)
+    assert names == "".join(_LONG.format(i) for i in range(150))
+    for line in table:
+        assert line[column:].strip() in {"", "Convolution  (16, 3, 3, 3)  float32  1.7 KiB"} | {
+            "(16, 3, 3, 3)  float32  1.7 KiB"
+        }
+
+
+def test_each_row_is_one_line_in_a_pipe(run, large_model, monkeypatch):
+    monkeypatch.delenv("COLUMNS")
+    rows = [line.split() for line in run("inspect", large_model).out.splitlines()]
+    for i in range(150):
+        assert sum(row[:2] == [_LONG.format(i), "Convolution"] for row in rows) == 2
+
+
+# --- what is read --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("flags", "head"),
+    [
+        ([], Head.UNINITIALIZED),
+        (["--json"], Head.UNINITIALIZED),
+        (["--stats"], Head.HEAD_AT_CPU),
+        (["--stats", "--json"], Head.HEAD_AT_CPU),
+    ],
+)
+def test_weights_are_read_for_statistics_only(run, small_model, monkeypatch, flags, head):
+    opened = []
+    real = syncblob.open_model
+
+    def open_model(path):
+        opened.append(real(path))
+        return opened[-1]
+
+    monkeypatch.setattr(syncblob, "open_model", open_model)
+    assert run("inspect", small_model, *flags).status == 0
+    (seen,) = opened
+    assert [blob.head for layer in seen.layers for blob in layer.blobs] == [head] * 4
+
+
+# --- which kind of file --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["model.bin", "model", "MODEL.CAFFEMODEL"])
+def test_a_model_of_another_name(inspect_json, small_model, name):
+    assert inspect_json(small_model.rename(small_model.with_name(name)))["format"] == "caffemodel"
+
+
+@pytest.mark.parametrize("name", ["mean.bin", "mean", "MEAN.BINARYPROTO"])
+def test_a_blob_of_another_name(inspect_json, tmp_path, name):
+    path = tmp_path / name
+    path.write_bytes(Blob.asarray(np.ones((2, 3))).to_proto().SerializeToString())
+    found = inspect_json(path)
+    assert found["format"] == "binaryproto"
+    assert found["blob"]["shape"] == [2, 3]
+
+
+def test_a_blob_that_could_be_a_net_without_layers(inspect_json, tmp_path):
+    path = tmp_path / "scalar"
+    path.write_bytes(Blob.asarray(np.array(1.5)).to_proto().SerializeToString())
+    assert syncblob.open_model(path).layers == ()
+    found = inspect_json(path)
+    assert found["format"] == "binaryproto"
+    assert found["blob"] == {"shape": [], "dtype": "float64", "parameters": 1, "bytes": 8}
+
+
+def test_an_empty_file_of_another_name_is_an_empty_net(inspect_json, tmp_path):
+    (tmp_path / "empty").touch()
+    assert inspect_json(tmp_path / "empty")["format"] == "caffemodel"
+
+
+def test_a_file_that_is_neither(run, tmp_path):
+    path = tmp_path / "blob"
+    # A blob whose shape asks for more values than there are.
+    path.write_bytes(bytes([8, 9]) + Blob.asarray(np.ones(2, "f4")).to_proto().SerializeToString())
+    done = run("inspect", path)
+    assert done.status == 1
+    assert done.out == ""
+    assert done.err.startswith(f"syncblob: error: {path}: neither a model (this is one blob")
+    assert "nor a blob (a blob of shape" in done.err
+    assert done.err.count("\n") == 1
+
+
+def test_bytes_that_are_no_protobuf_get_one_reason(run, tmp_path):
+    path = tmp_path / "junk"
+    path.write_bytes(b"\xff" * 40)
+    done = run("inspect", path)
+    assert done.status == 1
+    assert "neither" not in done.err
+    assert done.err.startswith(f"syncblob: error: {path}, byte 0: ")
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("bad_truncated_mean.binaryproto", "the file is cut off"),
+        ("bad_appledouble_mean.binaryproto", "this is an AppleDouble file"),
+        ("cifar10_full.caffemodel.h5", "this is an HDF5 file"),
+    ],
+)
+def test_bad_real_files(name, reason, real_files, run):
+    done = run("inspect", real_files / name)
+    assert done.status == 1
+    assert done.out == ""
+    assert reason in done.err
+    assert done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("mean.caffemodel", "use read_blob"),
+        ("MEAN.CAFFEMODEL", "use read_blob"),
+        ("model.binaryproto", "use open_model"),
+        ("model.Binaryproto", "use open_model"),
+    ],
+)
+def test_an_extension_is_taken_at_its_word(run, small_model, tmp_path, name, advice):
+    path = tmp_path / name
+    contents = (
+        small_model.read_bytes()
+        if name.startswith("model")
+        else Blob.asarray(np.ones(2, "f4")).to_proto().SerializeToString()
+    )
+    path.write_bytes(contents)
+    done = run("inspect", path)
+    assert done.status == 1
+    assert advice in done.err

@@ -1,0 +1,155 @@
+"""``syncblob inspect --json``, compared with the Blobs of the file."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+import pytest
+
+import syncblob
+
+_REAL_MODELS = [
+    "cifar10_quick_v1.caffemodel",
+    "mtcnn_det1.caffemodel",
+    "mtcnn_det2.caffemodel",
+    "tiny_v2.caffemodel",
+]
+_REAL_MEANS = ["mean_7x7.binaryproto", "mean_w32.binaryproto"]
+
+
+def test_json_has_what_the_help_documents(inspect_json, small_model, spawn):
+    found = inspect_json(small_model, "--stats")
+    documented = spawn("inspect", "--help").out.partition("--json prints one object:")[2]
+    blob = found["layers"][1]["blobs"][0]
+    for key in [*found, *found["layers"][0], *found["totals"], *blob, *blob["stats"]]:
+        assert re.search(rf"\b{key}\b", documented), key
+
+
+def test_json_exactly(inspect_json, small_model):
+    assert inspect_json(small_model, "--stats") == {
+        "file": str(small_model),
+        "format": "caffemodel",
+        "file_bytes": small_model.stat().st_size,
+        "version": 2,
+        "net": "small",
+        "layers": [
+            {"name": "data", "type": "Input", "bottoms": ["in"], "tops": ["data"], "blobs": []},
+            {
+                "name": "conv1",
+                "type": "Convolution",
+                "bottoms": ["in"],
+                "tops": ["conv1"],
+                "blobs": [
+                    {
+                        "shape": [2, 1, 3, 3],
+                        "dtype": "float32",
+                        "parameters": 18,
+                        "bytes": 72,
+                        "stats": {"min": 0.5, "mean": 0.5, "max": 0.5, "std": 0, "non_finite": 0},
+                    },
+                    {
+                        "shape": [2],
+                        "dtype": "float32",
+                        "parameters": 2,
+                        "bytes": 8,
+                        "stats": {"min": 1, "mean": 2, "max": 3, "std": 1, "non_finite": 0},
+                    },
+                ],
+            },
+            {
+                "name": "bn",
+                "type": "BatchNorm",
+                "bottoms": ["in"],
+                "tops": ["bn"],
+                "blobs": [
+                    {
+                        "shape": [3],
+                        "dtype": "float64",
+                        "parameters": 3,
+                        "bytes": 24,
+                        "stats": {"min": 1, "mean": 1, "max": 1, "std": 0, "non_finite": 2},
+                    },
+                    {
+                        "shape": [0, 4],
+                        "dtype": "float32",
+                        "parameters": 0,
+                        "bytes": 0,
+                        "stats": {
+                            "min": None,
+                            "mean": None,
+                            "max": None,
+                            "std": None,
+                            "non_finite": 0,
+                        },
+                    },
+                ],
+            },
+        ],
+        "blob": None,
+        "totals": {"layers": 3, "blobs": 4, "parameters": 23, "bytes": 104},
+    }
+
+
+def test_json_without_stats_has_none(inspect_json, small_model):
+    blobs = [blob for layer in inspect_json(small_model)["layers"] for blob in layer["blobs"]]
+    assert all(list(blob) == ["shape", "dtype", "parameters", "bytes"] for blob in blobs)
+
+
+def test_json_keeps_a_name_that_is_not_utf_8(inspect_json, run, write_model):
+    path = write_model(("caf\N{LATIN SMALL LETTER E WITH ACUTE}", "Input", []))
+    path.write_bytes(path.read_bytes().replace(b"\xc3\xa9", b"\xe9\xe8"))
+    (layer,) = inspect_json(path)["layers"]
+    assert layer["name"].encode(errors="surrogateescape") == b"caf\xe9\xe8"
+    assert r"caf\udce9\udce8" in run("inspect", path).out
+
+
+@pytest.mark.parametrize("name", _REAL_MODELS)
+def test_a_real_model_against_its_blobs(inspect_json, name, real_files):
+    path = real_files / name
+    found = inspect_json(path, "--stats")
+    model = syncblob.open_model(path)
+    assert found["net"] == model.name
+    assert found["version"] == model.version
+    assert found["file_bytes"] == len(path.read_bytes())
+    assert [layer["name"] for layer in found["layers"]] == [layer.name for layer in model.layers]
+    blobs = []
+    for described, layer in zip(found["layers"], model.layers, strict=True):
+        assert described["type"] == layer.type
+        assert described["bottoms"] == list(layer.bottoms)
+        assert described["tops"] == list(layer.tops)
+        blobs += zip(described["blobs"], layer.blobs, strict=True)
+    for described, blob in blobs:
+        compare(described, blob)
+    assert found["totals"] == {
+        "layers": len(model.layers),
+        "blobs": len(blobs),
+        "parameters": sum(math.prod(blob.shape) for _, blob in blobs),
+        "bytes": sum(len(blob.tobytes()) for _, blob in blobs),
+    }
+
+
+@pytest.mark.parametrize("name", _REAL_MEANS)
+def test_a_real_mean_against_its_blob(inspect_json, name, real_files):
+    found = inspect_json(real_files / name, "--stats")
+    assert (found["format"], found["version"], found["net"]) == ("binaryproto", None, None)
+    assert found["layers"] == []
+    compare(found["blob"], syncblob.read_blob(real_files / name))
+    assert found["totals"]["layers"] == 0
+    assert found["totals"]["blobs"] == 1
+
+
+def compare(described, blob):
+    values = np.asarray(blob).astype(np.float64)
+    assert described["shape"] == list(blob.shape)
+    assert described["dtype"] == blob.dtype.name
+    assert described["parameters"] == values.size
+    assert described["bytes"] == blob.nbytes
+    stats = described["stats"]
+    assert stats["min"] == values.min()
+    assert stats["max"] == values.max()
+    assert stats["non_finite"] == 0
+    tolerance = 1e-12 * np.abs(values).max()
+    assert stats["mean"] == pytest.approx(values.mean(), abs=tolerance)
+    assert stats["std"] == pytest.approx(values.std(), abs=tolerance)

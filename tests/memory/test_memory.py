@@ -206,7 +206,7 @@ def test_many_borrows_are_all_ended_and_dead_ones_forgotten() -> None:
     memory = at_cpu()
     for _ in range(1000):
         memory.mutable_cpu_data()
-    assert len(memory._borrows[Side.HOST]._live) < 50
+    assert len(memory.handed_out(Side.HOST).borrows._live) < 50
     kept = [memory.mutable_cpu_data() for _ in range(100)]
     memory.gpu_data()
     assert not any(borrow.flags.writeable for borrow in kept)

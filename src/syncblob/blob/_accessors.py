@@ -194,11 +194,14 @@ class Accessors(ShapeMethods):
             If it is not.
         """
         self._require_sharable(other, "share_data")
+        self._memory.warn_if_aliased("share_data")
         self._memory = other._memory
 
     def share_diff(self, other: BlobBase) -> None:
         """Use the memory of another Blob's diff from now on; see `share_data`."""
         self._require_sharable(other, "share_diff")
+        if self._diff is not None:
+            self._diff.warn_if_aliased("share_diff")
         self._diff = other._diff_memory()
 
     def _lend_host(self, access: Access, reason: str, *, diff: bool = False) -> NDArray[Any]:

@@ -69,10 +69,10 @@ class Arithmetic(Views):
         side = self._memory.side
         self._check_partner(self._memory, origin, side)
         self._check_partner(self._memory, target, side)
-        contents = origin.lend(side, Access.CONST, source._layout, "copy_from")
+        contents = origin.array(side, Access.CONST, source._layout, "copy_from")
         if origin is target:
             contents = contents.copy()
-        array = target.lend(side, Access.OVERWRITE, self._layout, "copy_from", borrow=False)
+        array = target.array(side, Access.OVERWRITE, self._layout, "copy_from")
         array[...] = contents
 
     def update(self) -> None:
@@ -92,8 +92,8 @@ class Arithmetic(Views):
         side = self._head_side(self._memory)
         diff = self._diff_memory()
         self._check_partner(self._memory, diff, side)
-        gradient = diff.lend(side, Access.CONST, self._layout, "update")
-        data = self._memory.lend(side, Access.MUTABLE, self._layout, "update", borrow=False)
+        gradient = diff.array(side, Access.CONST, self._layout, "update")
+        data = self._memory.array(side, Access.MUTABLE, self._layout, "update")
         _sums.axpy(-1, gradient, data)
 
     def asum_data(self) -> float | int:
@@ -161,7 +161,7 @@ class Arithmetic(Views):
         if memory is None or memory.blank:
             return 0 if self.dtype.kind in "iub" else 0.0
         side = self._head_side(memory)
-        array = memory.lend(side, Access.CONST, self._layout, reason)
+        array = memory.array(side, Access.CONST, self._layout, reason)
         result: float | int = function(array, self._namespace(memory, side))
         return result
 
@@ -171,7 +171,7 @@ class Arithmetic(Views):
         if memory is None or memory.blank:
             return
         side = self._head_side(memory)
-        array = memory.lend(side, Access.MUTABLE, self._layout, reason, borrow=False)
+        array = memory.array(side, Access.MUTABLE, self._layout, reason)
         _sums.scal(factor, array)
 
 

@@ -110,11 +110,12 @@ class Blob(Protocols):
         wanted = None if dtype is None else as_dtype(dtype)
         if not isinstance(x, BlobBase):
             array = native_array(x, copy=copy if copy is False else None)
-            if copy is False and not _has_memory(x):
+            converted = not _has_memory(x)
+            if copy is False and converted:
                 raise ValueError(
                     f"copy=False was asked for, but a {type(x).__name__} has no array memory"
                 )
-            memory, layout = adopt(array, dtype=wanted, device=device, copy=copy)
+            memory, layout = adopt(array, dtype=wanted, device=device, copy=copy, owned=converted)
             return cls._of(memory, layout)
         same_dtype = wanted is None or wanted == x.dtype
         same_device = device is None or Device(device) == x.device
@@ -277,7 +278,7 @@ class Blob(Protocols):
         if wanted == self.dtype and not copy:
             return self
         side = self._memory.side
-        array = self._lend(side, Access.CONST, "astype")
+        array = self._array(side, Access.CONST, "astype")
         return self._result(array, side, dtype=wanted, copy=True)
 
     def to_device(self, device: Device | str, /, *, stream: Any = None) -> Self:
@@ -302,14 +303,14 @@ class Blob(Protocols):
         device = Device(device)
         if device == self.device:
             return self
-        contents = np.array(self._lend(Side.HOST, Access.CONST, "to_device"), order="C")
+        contents = np.array(self._array(Side.HOST, Access.CONST, "to_device"), order="C")
         flat = contents.reshape(-1).view(np.uint8)
         layout = Layout.c_order(self.shape, self.dtype)
         if device == CPU:
             return self._of(SyncedMemory.adopting(Side.HOST, flat, device=CPU), layout)
         accelerator(device)
         memory = SyncedMemory(layout.nbytes, device=device, source=lambda: flat)
-        memory.lend(Side.ACCELERATOR, Access.MUTABLE, layout, "to_device", borrow=False)
+        memory.array(Side.ACCELERATOR, Access.MUTABLE, layout, "to_device")
         return self._of(memory, layout)
 
 

@@ -197,6 +197,9 @@ class ShapeMethods(BlobBase):
             raise ValueError(f"{action} is for a C-contiguous Blob, and this one is not; copy it")
 
     def _replace_memories(self, nbytes: int) -> None:
+        self._memory.warn_if_aliased("a growing resize")
+        if self._diff is not None:
+            self._diff.warn_if_aliased("a growing resize")
         memory = self._memory.successor(nbytes)
         if self._owns_data_alone():
             self._memory.end_borrows()
@@ -207,12 +210,17 @@ class ShapeMethods(BlobBase):
 
     def _refit(self, nbytes: int) -> None:
         """Fit both memories to new bytes in use, as far as nobody else looks at them."""
-        if nbytes > self._memory.used_nbytes or self._owns_data_alone():
+        # No local name for a memory here: it would count as one more owner.
+        if nbytes > self._memory.used_nbytes or (
+            self._owns_data_alone() and not self._memory.aliased
+        ):
             self._memory.fit(nbytes)
         if self._diff is None:
             return
         if nbytes > self._diff.nbytes:
             # Another Blob's, shared, and too small: its own from now on.
             self._diff = None
-        elif nbytes > self._diff.used_nbytes or self._owns_diff_alone():
+        elif nbytes > self._diff.used_nbytes or (
+            self._owns_diff_alone() and not self._diff.aliased
+        ):
             self._diff.fit(nbytes)

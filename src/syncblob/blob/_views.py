@@ -13,6 +13,7 @@ from syncblob.blob._base import BlobBase
 from syncblob.blob._shape_methods import shape_from
 from syncblob.devices import CPU, Side
 from syncblob.interop.adopt import adopt, native_array
+from syncblob.interop.side_view import SideView
 from syncblob.memory import Access
 
 if TYPE_CHECKING:
@@ -47,6 +48,53 @@ class Views(Accessors):
     def const(self) -> Self:
         """A read-only view: whatever takes it gets the const path, and it refuses writes."""
         return self._of(self._memory, self._layout, base=self._base or self, readonly=True)
+
+    @property
+    def cpu(self) -> SideView:
+        """The host side, to be handed to other libraries: ``np.asarray(blob.cpu)`` may write.
+
+        ``blob.cpu.const`` is to be read only, ``blob.cpu.overwrite`` to be written completely.
+        Nothing moves before a library takes it.
+        """
+        return self._side_view(Side.HOST)
+
+    @property
+    def gpu(self) -> SideView:
+        """The accelerator side, to be handed to other libraries: ``cupy.asarray(blob.gpu)``.
+
+        Aliases made this way are tracked, which those of ``cupy.asarray(blob)`` cannot be.
+        ``blob.gpu.const`` is to be read only, ``blob.gpu.overwrite`` to be written completely.
+        Nothing moves before a library takes it.
+        """
+        return self._side_view(Side.ACCELERATOR)
+
+    @property
+    def overwrite(self) -> SideView:
+        """The side of `device`, to be written completely by another library, without a transfer.
+
+        ``torch.mm(a, b, out=torch.from_dlpack(blob.overwrite))``.
+
+        Raises
+        ------
+        ValueError
+            If this is a const view.
+        """
+        return self._side_view(self._memory.side).overwrite
+
+    def _side_view(self, side: Side) -> SideView:
+        access = Access.CONST if self._readonly else Access.MUTABLE
+        return SideView(self._memory, self._layout, side, access)
+
+    def assume_unaliased(self) -> None:
+        """Promise that nobody outside writes into this Blob's memories any more.
+
+        Ends the exposure that ``__cuda_array_interface__`` and adopted arrays cause: later reads
+        may trust an older copy again. Tracked aliases need no promise.
+        """
+        self._memory.assume_unaliased()
+        diff = self._existing_diff()
+        if diff is not None:
+            diff.assume_unaliased()
 
     # --- other shapes of the same elements -------------------------------------------------------
 
@@ -123,7 +171,7 @@ class Views(Accessors):
         if is_basic_index(key):
             return self._view(self._derive(key))
         side = self._memory.side
-        array = self._lend(side, Access.CONST, "__getitem__")
+        array = self._array(side, Access.CONST, "__getitem__")
         return self._result(array[self._keys_on(key, side)], side)
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -139,7 +187,7 @@ class Views(Accessors):
         if is_basic_index(key):
             target = self._derive(key)
             prepared = self._prepared(value, target.shape, side)
-            array = self._memory.lend(side, Access.OVERWRITE, target, "__setitem__", borrow=False)
+            array = self._memory.array(side, Access.OVERWRITE, target, "__setitem__")
             array[...] = prepared
             return
         key = self._keys_on(key, side)
@@ -148,7 +196,7 @@ class Views(Accessors):
             prepared = self._prepared(value, shape, side)
         else:
             prepared = self._prepared(value, None, side)
-        self._lend(side, Access.MUTABLE, "__setitem__", borrow=False)[key] = prepared
+        self._array(side, Access.MUTABLE, "__setitem__")[key] = prepared
 
     def __iter__(self) -> Iterator[Self]:
         """Iterate over the first axis; the items are views.
@@ -174,7 +222,7 @@ class Views(Accessors):
     def _compact(self) -> Self:
         """Copy to a new C-contiguous Blob, on this Blob's device."""
         side = self._memory.side
-        return self._result(self._lend(side, Access.CONST, "reshape"), side, copy=True)
+        return self._result(self._array(side, Access.CONST, "reshape"), side, copy=True)
 
     def _result(
         self,
@@ -189,7 +237,9 @@ class Views(Accessors):
             array = np.asarray(array)
         backend = None if side is Side.HOST else self._memory.accelerator
         device = CPU if backend is None else backend.device
-        memory, layout = adopt(array, dtype=dtype, device=device, copy=copy, backend=backend)
+        memory, layout = adopt(
+            array, dtype=dtype, device=device, copy=copy, backend=backend, owned=True
+        )
         return self._of(memory, layout)
 
     def _complete(self, shape: Any) -> tuple[int, ...]:
@@ -222,7 +272,7 @@ class Views(Accessors):
         accelerator = self._memory.accelerator
         if side is Side.ACCELERATOR and accelerator is not None:
             other._memory.bind(accelerator)
-        return other._lend(side, Access.CONST, reason)
+        return other._array(side, Access.CONST, reason)
 
     def _prepared(self, value: Any, shape: tuple[int, ...] | None, side: Side) -> Any:
         """Bring a value to a side, and check that it fits before anything is touched."""
@@ -243,7 +293,7 @@ class Views(Accessors):
 
     def _from_array(self, array: Any) -> Self:
         """Adopt any array for reading."""
-        memory, layout = adopt(array, dtype=None, device="cpu", copy=None)
+        memory, layout = adopt(array, dtype=None, device="cpu", copy=None, owned=True)
         return self._of(memory, layout)
 
 

@@ -159,6 +159,16 @@ class CudaBackend(Accelerator):
                 layout.shape, layout.dtype, buffer.data + layout.offset, layout.strides
             )
 
+    def alias(self, buffer: Any, layout: Layout) -> tuple[Any, object]:
+        """Lay an array over a buffer; the owner of its memory dies with the last view of it."""
+        cuda = self._cupy.cuda
+        owner = _Owner(buffer)
+        with self._context:
+            memory = cuda.UnownedMemory(buffer.data.ptr, buffer.nbytes, owner, self.device.index)
+            pointer = cuda.MemoryPointer(memory, layout.offset)
+            array = self._cupy.ndarray(layout.shape, layout.dtype, pointer, layout.strides)
+        return array, owner
+
     def wrap(self, array: Any) -> Any:
         """Return the buffer under a C-contiguous CuPy array of this device, without a copy."""
         if array.device.id != self.device.index:
@@ -224,6 +234,15 @@ class CudaBackend(Accelerator):
             "expected a CuPy stream, a stream pointer, an object with __cuda_stream__ or None, "
             f"got {stream!r}"
         )
+
+
+class _Owner:
+    """What CuPy's views of an alias keep alive: the buffer, seen from outside."""
+
+    __slots__ = ("__weakref__", "_buffer")
+
+    def __init__(self, buffer: Any) -> None:
+        self._buffer = buffer
 
 
 class _CudaPush(Push):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pickle import PickleBuffer
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,6 +44,19 @@ class NumpyHome(Home):
         if not writable:
             array.flags.writeable = False
         return array
+
+    def alias(self, buffer: NDArray[np.uint8], layout: Layout) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Lay an array over a buffer whose lifetime can be seen.
+
+        Its base is a PickleBuffer, which is no array (a memoryview NumPy would look through). NumPy
+        gives every slice and every view the last array above such a base as its own base, so all
+        of them keep this one alive.
+        """
+        base: Any = PickleBuffer(buffer.data)
+        array: NDArray[Any] = np.ndarray(
+            layout.shape, layout.dtype, base, layout.offset, layout.strides
+        )
+        return array, array
 
     def wrap(self, array: NDArray[Any]) -> NDArray[np.uint8]:
         """Return the buffer under a C-contiguous array, without a copy."""

@@ -34,13 +34,14 @@ def native_array(x: Any, *, copy: bool | None = None) -> Any:
     return np.asarray(x)
 
 
-def adopt(
+def adopt(  # noqa: PLR0913  # where an array is, what it becomes and whose it is
     array: Any,
     *,
     dtype: np.dtype[np.generic] | None,
     device: Device | str | None,
     copy: bool | None,
     backend: Accelerator | None = None,
+    owned: bool = False,
 ) -> tuple[SyncedMemory, Layout]:
     """Make a memory of a NumPy or CuPy array.
 
@@ -61,6 +62,8 @@ def adopt(
     backend
         The accelerator that holds a NumPy array, where it is not on the host: results computed
         on a simulated device.
+    owned
+        Whether nobody else has the array. Memory that somebody else may write into is exposed.
 
     Raises
     ------
@@ -80,10 +83,13 @@ def adopt(
     if obstacle is not None or copy:
         target = as_dtype(array.dtype.newbyteorder("=")) if dtype is None else dtype
         array = array.astype(target, order="C", copy=True)
+        owned = True
     base, layout = _dense(array)
     side = Side.HOST if backend is None else Side.ACCELERATOR
     buffer = (backend or HOST).wrap(base)
     memory = SyncedMemory.adopting(side, buffer, accelerator=backend, device=device)
+    if not owned:
+        memory.expose(side)
     return memory, layout
 
 

@@ -108,7 +108,11 @@ class BlobBase:
 
     def _view(self, layout: Layout) -> Self:
         """Make a view of this Blob."""
-        return self._of(self._memory, layout, base=self._base or self, readonly=self._readonly)
+        return self._of(self._memory, layout, base=self._root(), readonly=self._readonly)
+
+    def _root(self) -> BlobBase:
+        """Return the Blob that this one is a view of, or this one."""
+        return self if self._base is None else self._base
 
     # --- attributes ------------------------------------------------------------------------------
 

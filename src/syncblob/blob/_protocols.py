@@ -243,12 +243,15 @@ class Protocols(Arithmetic):
     def _duplicate(self, memory: SyncedMemory) -> SyncedMemory:
         """Copy this Blob's elements out of a memory into a new one, on the head's side."""
         if memory.blank:
-            return SyncedMemory(self.nbytes, device=memory.device)
+            return memory.successor(self.nbytes)
         side = memory.side if memory.holds_newest(memory.side) else memory.side.other
         backend = None if side is Side.HOST else memory.accelerator
         contents = memory.array(side, Access.CONST, self._layout, "copy").copy()
         return SyncedMemory.adopting(
-            side, (backend or HOST).wrap(contents), accelerator=backend, device=memory.device
+            side,
+            (backend or HOST).wrap(contents),
+            accelerator=memory.accelerator,
+            device=memory.device,
         )
 
     def _pickled(self, memory: SyncedMemory | None, *, out_of_band: bool) -> Any:
@@ -256,6 +259,8 @@ class Protocols(Arithmetic):
             return None
         array = memory.array(Side.HOST, Access.CONST, self._layout, "pickle")
         flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        # Nobody is going to write into it; but what is pickled read-only comes back read-only.
+        flat.flags.writeable = True
         return pickle.PickleBuffer(flat.data) if out_of_band else flat.tobytes()
 
 

@@ -41,13 +41,13 @@ class Views(Accessors):
     def diff(self) -> Self:
         """A Blob over the memory of diff, the gradient; created on first use, with zeros."""
         return self._of(
-            self._diff_memory(), self._layout, base=self._base or self, readonly=self._readonly
+            self._diff_memory(), self._layout, base=self._root(), readonly=self._readonly
         )
 
     @property
     def const(self) -> Self:
         """A read-only view: whatever takes it gets the const path, and it refuses writes."""
-        return self._of(self._memory, self._layout, base=self._base or self, readonly=True)
+        return self._of(self._memory, self._layout, base=self._root(), readonly=True)
 
     @property
     def cpu(self) -> SideView:
@@ -191,11 +191,7 @@ class Views(Accessors):
             array[...] = prepared
             return
         key = self._keys_on(key, side)
-        if side is Side.HOST:
-            shape = np.broadcast_to(np.uint8(0), self.shape)[key].shape
-            prepared = self._prepared(value, shape, side)
-        else:
-            prepared = self._prepared(value, None, side)
+        prepared = self._prepared(value, _selected_shape(self.shape, key), side)
         self._array(side, Access.MUTABLE, "__setitem__")[key] = prepared
 
     def __iter__(self) -> Iterator[Self]:
@@ -276,12 +272,13 @@ class Views(Accessors):
 
     def _prepared(self, value: Any, shape: tuple[int, ...] | None, side: Side) -> Any:
         """Bring a value to a side, and check that it fits before anything is touched."""
-        if isinstance(value, (bool, int, float, complex)):
-            return np.array(value, dtype=self.dtype)[()]
         if isinstance(value, np.generic):
-            return value.astype(self.dtype)
+            if value.dtype.kind != "c":
+                return value.astype(self.dtype)
+        elif isinstance(value, (int, float, complex)):
+            return np.array(value, dtype=self.dtype)[()]
         if not isinstance(value, BlobBase):
-            value = self._from_array(native_array(value))
+            value = self._from_array(native_array(value)[0])
         if value.dtype.kind == "c" and self.dtype.kind != "c":
             raise TypeError(f"cannot assign {value.dtype} values to a Blob of dtype {self.dtype}")
         _require_broadcast(value.shape, shape)
@@ -304,6 +301,21 @@ def _plain(key: Any) -> Any:
     if isinstance(key, BlobBase) and not key.shape and key.dtype.kind in "iu":
         return operator.index(key)  # type: ignore[arg-type]  # every Blob has __index__
     return key
+
+
+def _selected_shape(shape: tuple[int, ...], key: Any) -> tuple[int, ...] | None:
+    """Return the shape that an index selects; None if only an accelerator could tell.
+
+    Raises
+    ------
+    IndexError
+        If it does not fit.
+    """
+    entries = key if isinstance(key, tuple) else (key,)
+    if any(hasattr(entry, "__cuda_array_interface__") for entry in entries):
+        return None
+    selected: tuple[int, ...] = np.broadcast_to(np.uint8(0), shape)[key].shape
+    return selected
 
 
 def _require_broadcast(shape: tuple[int, ...], target: tuple[int, ...] | None) -> None:

@@ -19,19 +19,43 @@ if TYPE_CHECKING:
 __all__ = ["adopt", "native_array", "set_side"]
 
 
-def native_array(x: Any, *, copy: bool | None = None) -> Any:
+def native_array(x: Any, *, copy: bool | None = None) -> tuple[Any, bool]:
     """Return `x` as a NumPy or CuPy array, over its own memory wherever a protocol allows it.
 
     Arrays are asked for the CUDA array interface, then for DLPack; everything else is NumPy's to
     convert: ``__array__``, buffers, nested sequences and scalars.
+
+    Parameters
+    ----------
+    x
+        Anything that is, or converts to, an array.
+    copy
+        False refuses what can only be converted.
+
+    Returns
+    -------
+    array : numpy.ndarray or cupy.ndarray
+    owned : bool
+        Whether nobody else has it.
+
+    Raises
+    ------
+    ValueError, BufferError
+        If `copy` is False and `x` has no array memory to share, or does not want to.
     """
     if isinstance(x, np.ndarray):
-        return x
+        return np.asarray(x), False
+    if isinstance(x, (np.generic, int, float, complex, list, tuple)):
+        if copy is False:
+            raise ValueError(
+                f"copy=False was asked for, but a {type(x).__name__} has no array memory to share"
+            )
+        return np.asarray(x), True
     if hasattr(x, "__cuda_array_interface__"):
-        return cuda.from_interface(x)
+        return cuda.from_interface(x), False
     if hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__"):
-        return dlpack.import_array(x, copy=copy)
-    return np.asarray(x)
+        return dlpack.import_array(x, copy=copy), False
+    return np.asarray(x, copy=False if copy is False else None), False
 
 
 def adopt(  # noqa: PLR0913  # where an array is, what it becomes and whose it is
@@ -105,7 +129,12 @@ def set_side(memory: SyncedMemory, layout: Layout, side: Side, array: Any) -> No
     DeviceMismatchError
         If the array is on another accelerator than the memory.
     """
-    array = native_array(array, copy=False)
+    if not isinstance(array, np.ndarray) and not any(
+        hasattr(array, protocol)
+        for protocol in ("__dlpack__", "__cuda_array_interface__", "__array__")
+    ):
+        raise TypeError(f"expected an array of dtype {layout.dtype}, got {type(array).__name__}")
+    array, _ = native_array(array, copy=False)
     on_host = isinstance(array, np.ndarray)
     home, backend = _home_for(memory, side, array)
     if on_host != isinstance(home, NumpyHome):

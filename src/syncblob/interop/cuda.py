@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from syncblob.devices import Side, accelerator, current_accelerator
-from syncblob.devices.cuda import CudaBackend
+from syncblob.devices.cuda import CudaBackend, device_count
 from syncblob.errors import NoDeviceError
 from syncblob.memory import Access
 
@@ -16,7 +16,13 @@ if TYPE_CHECKING:
     from syncblob._shape import Layout
     from syncblob.memory import SyncedMemory
 
-__all__ = ["backend_of", "describe", "from_dlpack", "from_interface", "lend"]
+__all__ = ["backend_of", "describe", "from_dlpack", "from_interface", "lend", "require_cuda"]
+
+
+def require_cuda() -> None:
+    """Raise NoDeviceError where CuPy has no CUDA device."""
+    if not device_count():
+        accelerator("cuda:0")
 
 
 def _backend(memory: SyncedMemory) -> CudaBackend:
@@ -76,14 +82,28 @@ def describe(memory: SyncedMemory, array: Any, *, readonly: bool) -> dict[str, A
 
 
 def from_interface(x: Any) -> Any:
-    """Return a CuPy array over the memory of an object with ``__cuda_array_interface__``."""
+    """Return a CuPy array over the memory of an object with ``__cuda_array_interface__``.
+
+    Raises
+    ------
+    NoDeviceError
+        If CuPy cannot use a CUDA device here.
+    """
+    require_cuda()
     import cupy  # noqa: PLC0415  # only where a CUDA array is at hand
 
     return cupy.asarray(x)
 
 
 def from_dlpack(x: Any) -> Any:
-    """Return a CuPy array over the CUDA memory of a DLPack producer."""
+    """Return a CuPy array over the CUDA memory of a DLPack producer.
+
+    Raises
+    ------
+    NoDeviceError
+        If CuPy cannot use a CUDA device here.
+    """
+    require_cuda()
     import cupy  # noqa: PLC0415  # only where a CUDA array is at hand
 
     return cupy.from_dlpack(x)

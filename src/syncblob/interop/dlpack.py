@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from syncblob._dtypes import as_dtype, is_bfloat16
 from syncblob.devices import HOST, Side, current_accelerator
+from syncblob.devices.host import NumpyHome
+from syncblob.errors import NoDeviceError
 from syncblob.interop import _capsule
 from syncblob.memory import Access
 
@@ -42,11 +45,11 @@ def _named_side(memory: SyncedMemory, side: Side, dl_device: tuple[int, int] | N
     wanted = (int(dl_device[0]), int(dl_device[1]))
     if wanted == HOST.dlpack_device:
         return Side.HOST
-    if memory.accelerator is not None and wanted == memory.accelerator.dlpack_device:
-        return Side.ACCELERATOR
     homes = [HOST.dlpack_device]
-    if memory.accelerator is not None:
-        homes.append(memory.accelerator.dlpack_device)
+    with suppress(NoDeviceError):
+        homes.append(_home(memory, Side.ACCELERATOR).dlpack_device)
+    if wanted in homes:
+        return Side.ACCELERATOR
     raise BufferError(f"expected dl_device to be one of {homes}, got {dl_device}")
 
 
@@ -95,9 +98,11 @@ def export(  # noqa: PLR0913  # the keywords of the protocol
             "a const Blob can be exported to consumers of DLPack 1.0 or later only "
             f"(max_version=(1, 0)), got max_version={max_version}; or use copy=True"
         )
+    home = _home(memory, side)
+    if stream is not None and isinstance(home, NumpyHome):
+        raise BufferError(f"{home.device} has no streams: expected stream=None, got {stream!r}")
     const = readonly or bool(copy)
     array = memory.export(side, Access.CONST if const else access, layout, "__dlpack__", "DLPack")
-    home = _home(memory, side)
     if copy:
         array = array.copy()
     flags = _capsule.IS_COPIED if copy else _capsule.READ_ONLY if const else 0

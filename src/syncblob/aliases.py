@@ -26,7 +26,12 @@ if TYPE_CHECKING:
     from syncblob._source_lines import Place
     from syncblob.devices.base import Side
 
-__all__ = ["Borrows", "HandedOut", "Lease", "warn_of_stale_aliases"]
+__all__ = ["NUMPY", "Borrows", "HandedOut", "Lease", "warn_of_stale_aliases"]
+
+# The kind of the aliases that NumPy gets as arrays of our own making. They lose their write
+# permission when they are left behind, besides the warning: it also speaks for slices and for
+# tensors over them, whose permission is their own.
+NUMPY = "NumPy"
 
 _FIRST_PRUNING = 8
 _NAMED_AT_MOST = 3

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob._shape import Layout
+from syncblob.aliases import NUMPY
 from syncblob.devices import CPU, Device, Side, default_device, home_accelerator
 from syncblob.errors import DeviceMismatchError
 from syncblob.state_machine import Access, Head, StateMachine
@@ -296,6 +297,8 @@ class SyncedMemory(StateMachine):
             buffer = self._acquire(side, self._narrowed(access, layout), reason)
             array, owner = self._home(side).alias(buffer, layout)
             self._handed_out[side].lease(owner if target is None else target, kind)
+            if kind == NUMPY:
+                self._handed_out[side].borrows.add(array)
             return array
 
     def expose(self, side: Side) -> None:

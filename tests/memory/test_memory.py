@@ -312,7 +312,7 @@ def test_adoption_and_regrowth_wait_for_the_upload(simulated: SimulatedBackend) 
 
 
 def test_streams_run_side_by_side_and_keep_their_order(simulated: SimulatedBackend) -> None:
-    slow, fast = simulated.stream(delay=0.1), simulated.stream(delay=0.0)
+    slow, fast = simulated.stream(delay=0.5), simulated.stream(delay=0.0)
     first, second = at_cpu(1), at_cpu(2)
     first.async_gpu_push(slow)
     second.async_gpu_push(fast)

@@ -233,6 +233,8 @@ class Accessors(ShapeMethods):
 
     def _set(self, side: Side, array: Any, action: str, *, diff: bool) -> None:
         self._require_writable(action)
+        if isinstance(array, BlobBase):
+            raise TypeError(f"{action} expects an array, got a Blob; use share_data or copy_from")
         if not self._layout.contiguous or self._layout.offset:
             raise ValueError(f"{action} is for a C-contiguous Blob, and this is a strided view")
         self._host_view = None

@@ -42,7 +42,8 @@ class Protocols(Arithmetic):
         dtype
             Convert to another dtype; that is a private, writable copy.
         copy
-            True makes a private, writable copy; False refuses conversions and downloads.
+            True makes a private, writable copy; False refuses conversions and downloads. From
+            Python 3.12 on, NumPy takes the buffer protocol first, which cannot refuse a download.
 
         Raises
         ------
@@ -196,7 +197,8 @@ class Protocols(Arithmetic):
     def copy(self) -> Self:
         """Return an independent, C-contiguous copy of data, and of diff if there is one.
 
-        Each is copied on a side that holds its newest contents; nothing is transferred.
+        Each is copied on a side that holds its newest contents; nothing is transferred but what
+        a source still has to bring. The copy of a const view can be written.
         """
         memory = self._duplicate(self._memory)
         existing = self._existing_diff()

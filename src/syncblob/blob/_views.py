@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
+from syncblob._dtypes import as_dtype
 from syncblob._shape import Layout, as_shape, is_basic_index
 from syncblob.blob._accessors import Accessors
 from syncblob.blob._base import BlobBase
@@ -278,10 +279,15 @@ class Views(Accessors):
         elif isinstance(value, (int, float, complex)):
             return np.array(value, dtype=self.dtype)[()]
         if not isinstance(value, BlobBase):
-            value = self._from_array(native_array(value)[0])
+            value = native_array(value)[0]
+            as_dtype(value.dtype.newbyteorder("="))
         if value.dtype.kind == "c" and self.dtype.kind != "c":
             raise TypeError(f"cannot assign {value.dtype} values to a Blob of dtype {self.dtype}")
-        _require_broadcast(value.shape, shape)
+        _require_broadcast(tuple(value.shape), shape)
+        if isinstance(value, np.ndarray) and side is Side.HOST:
+            return value
+        if not isinstance(value, BlobBase):
+            value = self._from_array(value)
         prepared = self._operand(value, side, "__setitem__")
         if value._memory is self._memory:
             # NumPy copes with overlap, but the source must be up to date before it is overwritten.

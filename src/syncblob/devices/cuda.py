@@ -227,13 +227,27 @@ class CudaBackend(Accelerator):
         if isinstance(stream, (cuda.Stream, cuda.ExternalStream)):
             return stream
         if isinstance(stream, int):
-            return cuda.ExternalStream(stream, self.device.index)
+            stream = _Pointer(stream)
         if hasattr(stream, "__cuda_stream__"):
+            if hasattr(cuda.Stream, "from_external"):
+                return cuda.Stream.from_external(stream)
+            # CuPy before version 14.
             return cuda.ExternalStream(stream.__cuda_stream__()[1], self.device.index)
         raise TypeError(
             "expected a CuPy stream, a stream pointer, an object with __cuda_stream__ or None, "
             f"got {stream!r}"
         )
+
+
+class _Pointer:
+    """A stream known by its address only."""
+
+    def __init__(self, address: int) -> None:
+        self._address = address
+
+    def __cuda_stream__(self) -> tuple[int, int]:  # a protocol of CUDA's
+        """Return the version of the protocol and the address."""
+        return (0, self._address)
 
 
 class _Owner:

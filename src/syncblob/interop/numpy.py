@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from syncblob._dtypes import is_bfloat16
 from syncblob.devices import Side
 from syncblob.memory import Access
 
@@ -81,8 +82,7 @@ def to_buffer(memory: SyncedMemory, layout: Layout, flags: int, *, readonly: boo
     writable = bool(flags & _WRITABLE)
     if writable and readonly:
         raise BufferError("a writable buffer was asked for, and this Blob is a const view")
+    if is_bfloat16(layout.dtype):
+        raise BufferError(f"{layout.dtype} has no format in the buffer protocol")
     access = Access.MUTABLE if writable else Access.CONST
-    try:
-        return memoryview(memory.export(Side.HOST, access, layout, "__buffer__", "buffer"))
-    except ValueError as error:
-        raise BufferError(f"{layout.dtype} has no format in the buffer protocol") from error
+    return memoryview(memory.export(Side.HOST, access, layout, "__buffer__", "buffer"))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from syncblob.aliases import NUMPY
 from syncblob.devices import HOST, Side
 from syncblob.devices.host import NumpyHome
 from syncblob.interop import cuda, dlpack
@@ -84,7 +85,7 @@ class SideView:
             self._memory, self._layout, self._side, dtype if convert else None, copy
         )
         array: NDArray[Any] = self._memory.export(
-            self._side, access, self._layout, "__array__", "NumPy"
+            self._side, access, self._layout, "__array__", NUMPY
         )
         if convert:
             return array.astype(dtype)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from syncblob._source_lines import SourceLine
 from syncblob.array_api import asarray, from_dlpack
 from syncblob.blob import Blob
 from syncblob.caffe import Layer, ModelFile, open_model, read_blob
@@ -20,6 +21,7 @@ from syncblob.devices import (
     use_device,
 )
 from syncblob.errors import (
+    ConstWriteWarning,
     DeviceMismatchError,
     ModelFileError,
     NoDeviceError,
@@ -28,13 +30,16 @@ from syncblob.errors import (
     TransferGuardError,
 )
 from syncblob.memory import Head, SyncedMemory
-from syncblob.transfers import SourceLine, Transfer, TransferLog, record_transfers
+from syncblob.transfer_log import PingPong, TransferLog, record_transfers
+from syncblob.transfers import Transfer, max_transfers, no_transfers
+from syncblob.verification import verified_const
 
 if TYPE_CHECKING:
     from typing import Any
 
 __all__ = [
     "Blob",
+    "ConstWriteWarning",
     "Device",
     "DeviceMismatchError",
     "Head",
@@ -42,6 +47,7 @@ __all__ = [
     "ModelFile",
     "ModelFileError",
     "NoDeviceError",
+    "PingPong",
     "SourceLine",
     "StaleAliasWarning",
     "SyncblobError",
@@ -53,12 +59,15 @@ __all__ = [
     "default_device",
     "devices",
     "from_dlpack",
+    "max_transfers",
+    "no_transfers",
     "open_model",
     "read_blob",
     "record_transfers",
     "set_default_device",
     "simulated",
     "use_device",
+    "verified_const",
 ]
 
 

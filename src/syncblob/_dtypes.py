@@ -57,6 +57,8 @@ def as_dtype(dtype: DTypeLike) -> np.dtype[np.generic]:
     """
     if isinstance(dtype, str) and dtype == "bfloat16":
         return _bfloat16()
+    if dtype is None:
+        raise TypeError("expected a dtype, got None, which NumPy would take for float64")
     result: np.dtype[np.generic] = np.dtype(dtype)
     if is_supported(result):
         return result

@@ -5,12 +5,13 @@ Which of the two holds the newest contents is not known here; see `memory`.
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from syncblob.devices import HOST, Side, current_accelerator, default_device, home_accelerator
-from syncblob.transfers import download, push, upload
+from syncblob.transfers import Copying, download, push, upload
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,11 +24,21 @@ if TYPE_CHECKING:
 
 __all__ = ["TwoHomes"]
 
+_serials = itertools.count(1)
+
 
 class TwoHomes:
     """A capacity, at most one buffer on each side, and what fills the first of them."""
 
-    __slots__ = ("_accelerator", "_buffers", "_nbytes", "_source", "_source_nbytes", "_used")
+    __slots__ = (
+        "_accelerator",
+        "_buffers",
+        "_nbytes",
+        "_serial",
+        "_source",
+        "_source_nbytes",
+        "_used",
+    )
 
     def __init__(self, nbytes: int, accelerator: Accelerator | None, source: Source | None) -> None:
         self._accelerator = accelerator
@@ -35,6 +46,8 @@ class TwoHomes:
         self._nbytes = nbytes
         self._used = nbytes
         self._source = source
+        # Tells memories apart in the journal; given when it is first needed.
+        self._serial = 0
         # How much of what the source gives is still in use.
         self._source_nbytes = 0 if source is None else nbytes
 
@@ -52,6 +65,12 @@ class TwoHomes:
     def accelerator(self) -> Accelerator | None:
         """The backend this memory is bound to or was asked for; None before either."""
         return self._accelerator
+
+    @property
+    def on_both_sides(self) -> bool:
+        """Whether there are buffers on both sides."""
+        host, accelerator = self._buffers
+        return host is not None and accelerator is not None
 
     def _home(self, side: Side) -> Home:
         """Return one side's backend; the accelerator that would be chosen where none is yet."""
@@ -71,9 +90,22 @@ class TwoHomes:
             return partner.allocate_host(self._nbytes, zeroed=zeroed)
         return HOST.allocate(self._nbytes, zeroed=zeroed)
 
+    def reserve(self, side: Side) -> None:
+        """Allocate one side's buffer, so that an overwrite there cannot fail any more."""
+        accelerator = self._accelerator
+        if side is Side.ACCELERATOR and accelerator is None:
+            accelerator = current_accelerator()
+        self._buffers[side] = self._buffer(side, accelerator)
+        if side is Side.ACCELERATOR:
+            self._accelerator = accelerator
+
     def _initialised_buffer(self, side: Side, accelerator: Accelerator | None, reason: str) -> Any:
-        """Return a new buffer with the first contents: from the source, else zeros."""
+        """Return a buffer with the first contents: from the source, else zeros."""
         if self._source is None:
+            reserved = self._buffers[side]
+            if reserved is not None:
+                self._home(side).zero(reserved)
+                return reserved
             return self._buffer(side, accelerator, zeroed=True)
         contents = self._source()
         if contents.shape != (self._nbytes,) or contents.dtype != np.uint8:
@@ -88,7 +120,7 @@ class TwoHomes:
             HOST.zero(buffer[known:])
         else:
             if known:
-                upload(accelerator, contents[:known], buffer[:known], reason)
+                upload(self._copying(accelerator, reason), contents[:known], buffer[:known])
             accelerator.zero(buffer[known:])
         return buffer
 
@@ -100,10 +132,11 @@ class TwoHomes:
         if not used or accelerator is None:
             return
         newest = self._buffers[side.other][:used]
+        copying = self._copying(accelerator, reason)
         if side is Side.HOST:
-            download(accelerator, newest, buffer[:used], reason)
+            download(copying, newest, buffer[:used])
         else:
-            upload(accelerator, newest, buffer[:used], reason)
+            upload(copying, newest, buffer[:used])
 
     def _start_upload(self, buffer: Any, accelerator: Accelerator, stream: Any) -> Push | None:
         """Start to copy the bytes in use from the host; None where there are none."""
@@ -111,4 +144,9 @@ class TwoHomes:
         if not used:
             return None
         host = self._buffers[Side.HOST][:used]
-        return push(accelerator, host, buffer[:used], stream, "async_gpu_push")
+        return push(self._copying(accelerator, "async_gpu_push"), host, buffer[:used], stream)
+
+    def _copying(self, accelerator: Accelerator, reason: str) -> Copying:
+        if not self._serial:
+            self._serial = next(_serials)
+        return Copying(accelerator, reason, self._serial)

@@ -13,7 +13,15 @@ from syncblob._dtypes import UINT8
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = ["Layout", "as_shape", "canonical_axis", "count", "is_basic_index", "shape_string"]
+__all__ = [
+    "Layout",
+    "as_shape",
+    "canonical_axis",
+    "count",
+    "is_basic_index",
+    "is_integer",
+    "shape_string",
+]
 
 Shape = tuple[int, ...]
 
@@ -39,9 +47,9 @@ def as_shape(shape: SupportsIndex | Iterable[SupportsIndex], itemsize: int = 1) 
     ValueError
         If an entry is negative, there are more than 64 axes, or the bytes cannot be addressed.
     """
-    entries = shape if not hasattr(shape, "__index__") else (shape,)
+    entries = (shape,) if is_integer(shape) else shape
     try:
-        dims = tuple(operator.index(entry) for entry in entries)  # type: ignore[arg-type]  # a wrong kind raises the TypeError handled here
+        dims = tuple(operator.index(entry) for entry in entries)  # type: ignore[arg-type,union-attr]  # a wrong kind raises the TypeError handled here
     except TypeError:
         raise TypeError(f"a shape is an integer or a tuple of integers, got {shape!r}") from None
     if any(dim < 0 for dim in dims):
@@ -51,6 +59,11 @@ def as_shape(shape: SupportsIndex | Iterable[SupportsIndex], itemsize: int = 1) 
     if math.prod(dim for dim in dims if dim) * itemsize > _MAX_BYTES:
         raise ValueError(f"shape {dims} with {itemsize} bytes an element exceeds 2**63 - 1 bytes")
     return dims
+
+
+def is_integer(value: object) -> bool:
+    """Tell an integer from a sequence of them; an array without axes is an integer."""
+    return hasattr(value, "__index__") and not getattr(value, "shape", ())
 
 
 def count(shape: Shape, start: int = 0, end: int | None = None) -> int:
@@ -170,9 +183,19 @@ class Layout:
         """Tell whether writing every element writes every one of the first `nbytes` bytes."""
         if self.nbytes != nbytes:
             return False
-        return self.contiguous or all(
-            stride for dim, stride in zip(self.shape, self.strides, strict=True) if dim > 1
-        )
+        if self.contiguous:
+            return not self.offset
+        first = self.offset
+        step = self.dtype.itemsize
+        axes = zip(self.shape, self.strides, strict=True)
+        for dim, stride in sorted(axes, key=lambda axis: abs(axis[1])):
+            if dim == 1:
+                continue
+            if abs(stride) != step:
+                return False
+            first += min(0, (dim - 1) * stride)
+            step *= dim
+        return first == 0
 
     def derive(
         self, view: Callable[[np.ndarray[Any, np.dtype[np.void]]], np.ndarray[Any, Any]]

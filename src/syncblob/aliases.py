@@ -1,20 +1,40 @@
-"""Borrows: the arrays that accessors hand out, and how they end.
+"""Borrows and aliases: the arrays that a memory handed out, and what becomes of them.
 
-A borrow is good until the next access on the other side. A NumPy borrow that may write loses its
-write permission at that moment, so that a late write raises instead of vanishing. A slice that was
-taken from it before keeps its own permission: NumPy does not tell us of slices.
+A *borrow* comes from an accessor and is good until the next access on the other side. A NumPy
+borrow that may write loses its write permission at that moment, so that a late write raises
+instead of vanishing. A slice that was taken from it before keeps its own permission: NumPy does
+not tell us of slices.
+
+An *alias* comes from a protocol, and its consumer may keep it for as long as it likes. A writable
+one is a *lease*: the memory sees when the last array, slice, tensor or capsule of it is gone, and
+until then it copies again rather than trust an older copy. Where the lifetime cannot be seen, the
+side is *exposed*.
 """
 
 from __future__ import annotations
 
+import warnings
 import weakref
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-__all__ = ["Borrows"]
+from syncblob._source_lines import user_frame, user_place
+from syncblob.errors import StaleAliasWarning
+
+if TYPE_CHECKING:
+    from syncblob._source_lines import Place
+    from syncblob.devices.base import Side
+
+__all__ = ["NUMPY", "Borrows", "HandedOut", "Lease", "warn_of_stale_aliases"]
+
+# The kind of the aliases that NumPy gets as arrays of our own making. They lose their write
+# permission when they are left behind, besides the warning: it also speaks for slices and for
+# tensors over them, whose permission is their own.
+NUMPY = "NumPy"
 
 _FIRST_PRUNING = 8
+_NAMED_AT_MOST = 3
 
 
 class Borrows:
@@ -58,3 +78,116 @@ class Borrows:
         """Forget the borrows that were suspended for good."""
         self._live.clear()
         self._prune_at = _FIRST_PRUNING
+
+    def __len__(self) -> int:
+        """Count the borrows that are alive."""
+        return sum(borrow() is not None for borrow in self._live)
+
+
+class Lease(weakref.ref[Any]):
+    """A writable alias: a weak reference to what dies with the last use of it.
+
+    Attributes
+    ----------
+    register
+        The leases of the same side; this one is taken out when it ends.
+    kind
+        The protocol it went through, as the warning names it.
+    place
+        Where the user made it.
+    """
+
+    __slots__ = ("kind", "place", "register")
+
+    kind: str
+    place: Place
+    register: dict[int, Lease]
+
+    def described(self, side: Side) -> str:
+        """Say what this alias is, of which side, and where it was made."""
+        consumer = f" ({self.place.library})" if self.place.library else ""
+        return (
+            f"a {self.kind} alias{consumer} of the {side.name.lower()} side, made at "
+            f"{self.place.line.described()}"
+        )
+
+
+def _end(lease: Lease) -> None:
+    # Runs on any thread, at any moment, also inside this package: it may only note the fact.
+    lease.register.pop(id(lease), None)
+
+
+class HandedOut:
+    """What one side of a memory has handed out. Changed under the memory's lock.
+
+    Attributes
+    ----------
+    borrows
+        The borrows.
+    leases
+        The writable aliases that are alive. Entries vanish at any time.
+    exposed
+        Where an alias of unknown lifetime was made; None where there is none.
+    """
+
+    __slots__ = ("borrows", "exposed", "leases")
+
+    def __init__(self) -> None:
+        self.borrows = Borrows()
+        self.leases: dict[int, Lease] = {}
+        self.exposed: Place | None = None
+
+    @property
+    def may_be_written(self) -> bool:
+        """Whether somebody outside may write through an alias at any moment."""
+        return bool(self.leases) or self.exposed is not None
+
+    def lease(self, target: object, kind: str) -> None:
+        """Note a writable alias that lives as long as `target`."""
+        lease = Lease(target, _end)
+        lease.kind = kind
+        lease.place = user_place()
+        lease.register = self.leases
+        self.leases[id(lease)] = lease
+
+    def expose(self) -> None:
+        """Note an alias whose lifetime nobody can see."""
+        self.exposed = user_place()
+
+    def detach(self) -> None:
+        """Forget everything: the buffer is another one from now on."""
+        self.borrows.suspend()
+        self.borrows.forget()
+        self.leases = {}
+        self.exposed = None
+
+
+def warn_of_stale_aliases(action: str, stale: list[tuple[Side, Lease]]) -> None:
+    """Emit a StaleAliasWarning at the user's line, before anything changes.
+
+    Parameters
+    ----------
+    action
+        The access that is going to leave the aliases behind.
+    stale
+        The aliases, and the side of each. Nothing happens if there are none.
+
+    Raises
+    ------
+    StaleAliasWarning
+        Where the user's filter turns it into an error.
+    """
+    if not stale:
+        return
+    named = "; ".join(lease.described(side) for side, lease in stale[:_NAMED_AT_MOST])
+    more = f"; and {len(stale) - _NAMED_AT_MOST} more" if len(stale) > _NAMED_AT_MOST else ""
+    frame, _ = user_frame()
+    warnings.warn_explicit(
+        f"{action} leaves behind {named}{more}. What is written through it from now on will not be "
+        "seen, nor will it see what is written here. Drop it first, or make a new one afterwards",
+        StaleAliasWarning,
+        frame.f_code.co_filename,
+        frame.f_lineno,
+        frame.f_globals.get("__name__"),
+        frame.f_globals.setdefault("__warningregistry__", {}),
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 __all__ = [
+    "ConstWriteWarning",
     "DeviceMismatchError",
     "ModelFileError",
     "NoDeviceError",
@@ -77,4 +78,12 @@ def _rebuild_model_file_error(message: str, fields: dict[str, object]) -> ModelF
 
 
 class StaleAliasWarning(UserWarning):
-    """An alias kept by another library is about to miss newer contents."""
+    """A writable alias that somebody still holds is about to be left behind.
+
+    Turn it into an error with ``warnings.simplefilter("error", StaleAliasWarning)``: it is emitted
+    before anything changes.
+    """
+
+
+class ConstWriteWarning(UserWarning):
+    """Somebody wrote through a const export. Looked for inside `verified_const` only."""

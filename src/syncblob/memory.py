@@ -1,75 +1,36 @@
-"""SyncedMemory: bytes with two homes, and the state machine that keeps them in step.
+"""SyncedMemory: bytes with two homes, and the ways to reach them.
 
-The head says where the newest contents are. A = allocate a buffer if that home has none, Z = fill
-with zeros (or from the memory's source):
-
-============= ========== =========== ========= ======= ========== =========== ========= =======
-head before   cpu_data   mutable_cpu overwrite set_cpu gpu_data   mutable_gpu overwrite set_gpu
-                         _data       _cpu_data _data              _data       _gpu_data _data
-============= ========== =========== ========= ======= ========== =========== ========= =======
-UNINITIALIZED CPU, A Z   CPU, A Z    CPU, A    CPU     GPU, A Z   GPU, A Z    GPU, A    GPU
-HEAD_AT_CPU   same       same        same      CPU     SYNCED, A, GPU, A,     GPU, A    GPU
-                                                       upload     upload
-HEAD_AT_GPU   SYNCED, A, CPU, A,     CPU, A    CPU     same       same        same      GPU
-              download   download
-SYNCED        same       CPU         CPU       CPU     same       GPU         GPU       GPU
-============= ========== =========== ========= ======= ========== =========== ========= =======
-
-``async_gpu_push`` starts an upload from HEAD_AT_CPU, leaves SYNCED, and is an error elsewhere.
-
-All but the overwrite columns are Caffe's (``src/caffe/syncedmem.cpp``), transition for transition
-and copy for copy. The values of the head are Caffe's too, and they are a bit mask of the sides that
-hold the newest contents, which is how the code below reads them.
+What each access does is written in `state_machine`; here are the accesses themselves, and the three
+kinds of arrays they give: for work that is over soon (`array`), borrows (`lend`) and aliases
+(`export`).
 """
 
 from __future__ import annotations
 
-import enum
 import operator
-import threading
 from typing import TYPE_CHECKING, Any
 
-from syncblob._homes import TwoHomes
+import numpy as np
+
 from syncblob._shape import Layout
-from syncblob.aliases import Borrows
-from syncblob.devices import (
-    CPU,
-    Device,
-    Side,
-    current_accelerator,
-    default_device,
-    home_accelerator,
-)
+from syncblob.aliases import NUMPY
+from syncblob.devices import CPU, Device, Side, default_device, home_accelerator
 from syncblob.errors import DeviceMismatchError
+from syncblob.state_machine import Access, Head, StateMachine
+from syncblob.transfers import avoided, recording
+from syncblob.verification import Watch, verifying
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from syncblob._homes import Source
-    from syncblob.devices.base import Accelerator, Push
+    from syncblob.aliases import HandedOut
+    from syncblob.devices.base import Accelerator
 
 __all__ = ["Access", "Head", "SyncedMemory"]
 
 
-class Head(enum.IntEnum):
-    """Where the newest contents of a memory are. The numbers are Caffe's."""
-
-    UNINITIALIZED = 0
-    HEAD_AT_CPU = 1 << Side.HOST
-    HEAD_AT_GPU = 1 << Side.ACCELERATOR
-    SYNCED = HEAD_AT_CPU | HEAD_AT_GPU
-
-
-class Access(enum.Enum):
-    """What a caller is going to do with the bytes it is lent."""
-
-    CONST = "read"
-    MUTABLE = "read and write"
-    OVERWRITE = "write everything and read nothing"
-
-
-class SyncedMemory(TwoHomes):
+class SyncedMemory(StateMachine):
     """A number of bytes with at most one buffer on the host and one on an accelerator.
 
     Knows nothing of shapes and dtypes. Safe to use from several threads: two that read at once
@@ -94,7 +55,7 @@ class SyncedMemory(TwoHomes):
         If the device asked for cannot be used.
     """
 
-    __slots__ = ("__weakref__", "_borrows", "_head", "_lock", "_pending", "_written")
+    __slots__ = ("__weakref__",)
 
     def __init__(
         self,
@@ -108,11 +69,6 @@ class SyncedMemory(TwoHomes):
             raise ValueError(f"expected a non-negative number of bytes, got {nbytes}")
         device = default_device() if device is None else Device(device)
         super().__init__(nbytes, home_accelerator(device), source)
-        self._written = Side.HOST if self._accelerator is None else Side.ACCELERATOR
-        self._borrows = (Borrows(), Borrows())
-        self._head = 0
-        self._lock = threading.RLock()
-        self._pending: Push | None = None
 
     @classmethod
     def adopting(
@@ -154,11 +110,6 @@ class SyncedMemory(TwoHomes):
     # --- what it is ------------------------------------------------------------------------------
 
     @property
-    def head(self) -> Head:
-        """Where the newest contents are. Never moves anything."""
-        return Head(self._head)
-
-    @property
     def device(self) -> Device:
         """The device last written to; before the first write, the one asked for."""
         if self._written is Side.HOST or self._accelerator is None:
@@ -180,8 +131,9 @@ class SyncedMemory(TwoHomes):
         return not self._head or bool(self._head & (1 << side))
 
     def host_if_newest(self) -> NDArray[np.uint8] | None:
-        """Return the host buffer if it holds the newest contents. Changes nothing."""
-        buffer: NDArray[np.uint8] | None = self._buffers[0] if self._head & 1 else None
+        """Return the host buffer if it holds the newest contents and is not under watch."""
+        newest = self._head & 1 and self._watch is None
+        buffer: NDArray[np.uint8] | None = self._buffers[0] if newest else None
         return buffer
 
     # --- Caffe's accessors -----------------------------------------------------------------------
@@ -238,15 +190,7 @@ class SyncedMemory(TwoHomes):
                 )
             if accelerator is not None:
                 self.bind(accelerator)
-            self._settle(side, Access.OVERWRITE)
-            for borrows in self._borrows:
-                borrows.suspend()
-                borrows.forget()
-            self._buffers[side] = buffer
-            self._nbytes = self._used
-            self._source = None
-            self._head = 1 << side
-            self._written = side
+            self._replace(side, buffer)
 
     def async_gpu_push(self, stream: object = None) -> None:
         """Start an upload and return while it runs; the head becomes SYNCED.
@@ -269,27 +213,15 @@ class SyncedMemory(TwoHomes):
                 raise RuntimeError(
                     f"async_gpu_push starts from HEAD_AT_CPU, but the head is {self.head.name}"
                 )
-            self._settle(Side.HOST, Access.MUTABLE)
-            accelerator = self._accelerator or current_accelerator()
-            buffer = self._buffer(Side.ACCELERATOR, accelerator)
-            suspended = self._borrows[Side.HOST].suspend()
-            try:
-                pending = self._start_upload(buffer, accelerator, stream)
-            except BaseException:
-                self._borrows[Side.HOST].restore(suspended)
-                raise
-            self._borrows[Side.HOST].forget()
-            self._accelerator = accelerator
-            self._buffers[Side.ACCELERATOR] = buffer
-            self._pending = pending
-            self._head = Head.SYNCED
+            self._push(stream)
 
     # --- what Blobs and protocols use ------------------------------------------------------------
 
-    def lend(
-        self, side: Side, access: Access, layout: Layout, reason: str, *, borrow: bool = True
-    ) -> Any:
+    def array(self, side: Side, access: Access, layout: Layout, reason: str) -> Any:
         """Make one side fit for an access and return an array over it. Copies as the table says.
+
+        For work that is over when the caller returns; what is kept longer is for `lend` and
+        `export`.
 
         Parameters
         ----------
@@ -302,27 +234,99 @@ class SyncedMemory(TwoHomes):
             The array to return.
         reason
             The name of the access, for the journal.
-        borrow
-            Whether a writable array may lose its write permission when the other side takes over.
 
         Returns
         -------
         array
             A NumPy array (host, simulated) or a CuPy array. Read-only for a const access, where
             the library has read-only arrays.
+
+        Warns
+        -----
+        StaleAliasWarning
+            If the access may write, and a writable alias of the other side is alive.
         """
-        if access is Access.CONST and self._head & (1 << side) and self._pending is None:
+        if (
+            access is Access.CONST
+            and self._head & (1 << side)
+            and self._pending is None
+            and self._watch is None
+        ):
             # No state can change, so no lock is needed: the head is always set last.
+            if recording() and self.on_both_sides:
+                avoided(self._used)
             return self._home(side).view(self._buffers[side], layout, writable=False)
-        if access is Access.OVERWRITE and not layout.covers(self._used):
-            access = Access.MUTABLE
         with self._lock:
-            buffer = self._acquire(side, access, reason)
-            writable = access is not Access.CONST
-            array = self._home(side).view(buffer, layout, writable=writable)
-            if writable and borrow:
-                self._borrows[side].add(array)
+            buffer = self._acquire(side, self._narrowed(access, layout), reason)
+            return self._home(side).view(buffer, layout, writable=access is not Access.CONST)
+
+    def lend(self, side: Side, access: Access, layout: Layout, reason: str) -> Any:
+        """Return an array as `array` does, as a borrow: it can lose its write permission."""
+        if access is Access.CONST:
+            return self.array(side, access, layout, reason)
+        with self._lock:
+            array = self.array(side, access, layout, reason)
+            self._handed_out[side].borrows.add(array)
             return array
+
+    def export(  # noqa: PLR0913, PLR0917  # an access, and whom it is for
+        self,
+        side: Side,
+        access: Access,
+        layout: Layout,
+        reason: str,
+        kind: str,
+        target: object | None = None,
+    ) -> Any:
+        """Return an array as `array` does, as an alias: its consumer may keep it.
+
+        Parameters
+        ----------
+        side, access, layout, reason
+            As for `array`.
+        kind
+            What the warning calls it.
+        target
+            What dies with the last use of the alias, where that is not the array itself.
+        """
+        if access is Access.CONST:
+            if verifying():
+                return self._export_watched(side, layout, reason, kind, target)
+            return self.array(side, access, layout, reason)
+        with self._lock:
+            buffer = self._acquire(side, self._narrowed(access, layout), reason)
+            array, owner = self._home(side).alias(buffer, layout)
+            self._handed_out[side].lease(owner if target is None else target, kind)
+            if kind == NUMPY:
+                self._handed_out[side].borrows.add(array)
+            return array
+
+    def expose(self, side: Side) -> None:
+        """Note that somebody of unknown lifetime can write into one side's buffer."""
+        with self._lock:
+            self._handed_out[side].expose()
+            if self._head == Head.SYNCED:
+                self._head = 1 << side
+
+    def assume_unaliased(self) -> None:
+        """End the exposure of both sides: the caller promises that nobody writes into them."""
+        with self._lock:
+            for handed_out in self._handed_out:
+                handed_out.exposed = None
+
+    @property
+    def aliased(self) -> bool:
+        """Whether a writable alias of either side may be alive."""
+        return any(handed_out.may_be_written for handed_out in self._handed_out)
+
+    def buffer_nbytes(self, side: Side) -> int | None:
+        """Return the bytes allocated on one side, None where there is no buffer."""
+        buffer = self._buffers[side]
+        return None if buffer is None else int(buffer.nbytes)
+
+    def handed_out(self, side: Side) -> HandedOut:
+        """Return what one side has handed out, to look at."""
+        return self._handed_out[side]
 
     def bind(self, accelerator: Accelerator) -> None:
         """Bind this memory to an accelerator that it is going to be used on.
@@ -360,18 +364,22 @@ class SyncedMemory(TwoHomes):
         memory._written = self._written
         return memory
 
+    def warn_if_aliased(self, action: str) -> None:
+        """Warn that an action takes this memory away from under its writable aliases."""
+        self._warn_if_aliased(action, *Side)
+
     def end_borrows(self) -> None:
         """Take the write permission of all borrows: their memory has no Blob any more."""
         with self._lock:
-            for borrows in self._borrows:
-                borrows.suspend()
-                borrows.forget()
+            for handed_out in self._handed_out:
+                handed_out.borrows.suspend()
+                handed_out.borrows.forget()
 
     def __repr__(self) -> str:
         """Show size, head and device. Never moves anything."""
         return f"<SyncedMemory: {self._used} bytes, {self.head.name}, device={self.device}>"
 
-    # --- the machine -----------------------------------------------------------------------------
+    # --- how -------------------------------------------------------------------------------------
 
     def _lend_host(self, access: Access, reason: str) -> NDArray[np.uint8]:
         array: NDArray[np.uint8] = self.lend(Side.HOST, access, Layout.raw(self._used), reason)
@@ -380,67 +388,22 @@ class SyncedMemory(TwoHomes):
     def _lend_accelerator(self, access: Access, reason: str) -> Any:
         return self.lend(Side.ACCELERATOR, access, Layout.raw(self._used), reason)
 
-    def _acquire(self, side: Side, access: Access, reason: str) -> Any:
-        """Bring one side up to date for an access; the table of this module."""
-        here = 1 << side
-        self._settle(side, access)
-        if self._head & here:
-            buffer = self._buffers[side]
-            if access is not Access.CONST:
-                if self._head != here:
-                    self._borrows[side.other].suspend()
-                    self._borrows[side.other].forget()
-                self._head = here
-                self._written = side
-            return buffer
+    def _narrowed(self, access: Access, layout: Layout) -> Access:
+        """Treat an overwrite that does not cover the memory as a mutable access."""
+        if access is Access.OVERWRITE and not layout.covers(self._used):
+            return Access.MUTABLE
+        return access
 
-        accelerator = self._accelerator
-        if accelerator is None and side is Side.ACCELERATOR:
-            accelerator = current_accelerator()
-        if access is Access.OVERWRITE:
-            buffer = self._buffer(side, accelerator)
-            self._borrows[side.other].suspend()
-            head = here
-        elif self._head == Head.UNINITIALIZED:
-            buffer = self._initialised_buffer(side, accelerator, reason)
-            head = here
-        else:
-            buffer = self._buffer(side, accelerator)
-            suspended = self._borrows[side.other].suspend()
-            try:
-                self._transfer(side, buffer, accelerator, reason)
-            except BaseException:
-                self._borrows[side.other].restore(suspended)
-                raise
-            head = Head.SYNCED if access is Access.CONST else here
-
-        # Nothing below can fail. The head comes last: readers without the lock look at it first.
-        self._borrows[side.other].forget()
-        if side is Side.ACCELERATOR:
-            self._accelerator = accelerator
-        self._buffers[side] = buffer
-        self._source = None
-        if access is not Access.CONST:
-            self._written = side
-        self._head = head
-        return buffer
-
-    def _settle(self, side: Side, access: Access) -> None:
-        """Wait for an asynchronous upload as far as an access needs it."""
-        if self._pending is None:
-            return
-        try:
-            if side is Side.ACCELERATOR:
-                if not self._pending.order():
-                    return
-            elif access is not Access.CONST:
-                self._pending.wait()
-            else:
-                return
-        except Exception:
-            # It never arrived. The host still has the newest contents: nothing wrote since.
-            self._pending = None
-            if self._head == Head.SYNCED:
-                self._head = Head.HEAD_AT_CPU
-            raise
-        self._pending = None
+    def _export_watched(
+        self, side: Side, layout: Layout, reason: str, kind: str, target: object | None
+    ) -> Any:
+        """Make a const export that is checked."""
+        with self._lock:
+            buffer = self._acquire(side, Access.CONST, reason)
+            array, owner = self._home(side).alias(buffer, layout)
+            if isinstance(array, np.ndarray):
+                array.flags.writeable = False
+            if self._watch is None:
+                self._watch = Watch(self._lock, self._buffers)
+            self._watch.add(side, owner if target is None else target, kind, self._used)
+            return array

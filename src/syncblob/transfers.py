@@ -1,55 +1,49 @@
-"""The journal: which bytes moved, in which direction, why, and at which line of the user's code."""
+"""Copies between the two sides: made, written into the open logs, and forbidden by guards."""
 
 from __future__ import annotations
 
-import linecache
-import sys
 import threading
 import time
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from syncblob._source_lines import SourceLine, user_line
+from syncblob.errors import TransferGuardError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
-    from typing import Self
+    from typing import Protocol, Self
 
     import numpy as np
     from numpy.typing import NDArray
 
     from syncblob.devices.base import Accelerator, Device, Push
 
+    class Recorder(Protocol):
+        """What an open log does."""
+
+        def add(self, transfer: Transfer) -> None:
+            """Take a transfer that was made."""
+
+        def add_avoided(self, nbytes: int) -> None:
+            """Take an access that found the newest contents already there."""
+
+
 __all__ = [
-    "SourceLine",
+    "Copying",
     "Transfer",
-    "TransferLog",
+    "TransferGuard",
+    "avoided",
+    "close_log",
     "download",
+    "max_transfers",
+    "no_transfers",
+    "open_log",
     "push",
-    "record_transfers",
+    "recording",
     "upload",
-    "user_line",
 ]
-
-# Frames of these packages are not the user's: ours, and the libraries that call our protocols.
-_LIBRARIES = frozenset({"syncblob", "numpy", "torch", "cupy", "array_api_compat", "copy", "pickle"})
-
-_open_logs: tuple[TransferLog, ...] = ()
-_open_logs_lock = threading.Lock()
-
-
-class SourceLine(NamedTuple):
-    """A line of the user's code."""
-
-    filename: str
-    lineno: int
-
-    @property
-    def text(self) -> str:
-        """The line itself, stripped; empty where the source cannot be found."""
-        return linecache.getline(self.filename, self.lineno).strip()
-
-    def __str__(self) -> str:
-        """Return ``file:line``."""
-        return f"{self.filename}:{self.lineno}"
 
 
 class Transfer(NamedTuple):
@@ -69,6 +63,10 @@ class Transfer(NamedTuple):
         The accelerator.
     line
         The line of the user's code that made the access.
+    memory
+        A number that tells memories apart.
+    start
+        When it began, in seconds of `time.perf_counter`.
     asynchronous
         Whether it was started by ``async_gpu_push``.
     """
@@ -79,30 +77,76 @@ class Transfer(NamedTuple):
     reason: str
     device: Device
     line: SourceLine
+    memory: int = 0
+    start: float = 0.0
     asynchronous: bool = False
 
     def __str__(self) -> str:
         """Describe the transfer in one line."""
         return (
-            f"{self.direction} of {self.nbytes} bytes for {self.reason} at {self.line}"
-            f"{f': {self.line.text}' if self.line.text else ''}"
+            f"{self.direction} of {self.nbytes} bytes for {self.reason} at {self.line.described()}"
         )
 
 
-class TransferLog:
-    """The transfers made while it was open, in order: a context manager and a sequence.
+# --- the logs that are open ----------------------------------------------------------------------
 
-    Transfers of every thread of the process are recorded.
+# Replaced as a whole, so that readers need no lock.
+_open_logs: tuple[Recorder, ...] = ()
+_open_logs_lock = threading.Lock()
+
+
+def open_log(log: Recorder) -> None:
+    """Begin to write transfers into a log."""
+    global _open_logs  # noqa: PLW0603  # see above
+    with _open_logs_lock:
+        _open_logs = (*_open_logs, log)
+
+
+def close_log(log: Recorder) -> None:
+    """Stop writing transfers into a log."""
+    global _open_logs  # noqa: PLW0603  # see above
+    with _open_logs_lock:
+        _open_logs = tuple(other for other in _open_logs if other is not log)
+
+
+def recording() -> bool:
+    """Tell whether any log is open."""
+    return bool(_open_logs)
+
+
+def avoided(nbytes: int) -> None:
+    """Write into the open logs that an access found the newest contents already there."""
+    for log in _open_logs:
+        log.add_avoided(nbytes)
+
+
+# --- guards --------------------------------------------------------------------------------------
+
+_guard: ContextVar[TransferGuard | None] = ContextVar("syncblob_transfer_guard", default=None)
+
+
+class TransferGuard:
+    """A limit on transfers inside a ``with`` block. Context-local; guards nest, and all count.
+
+    Attributes
+    ----------
+    count, nbytes
+        Transfers and bytes so far.
+    outer
+        The guard around this one.
     """
 
-    def __init__(self) -> None:
-        self._transfers: list[Transfer] = []
+    def __init__(self, max_count: int | None, max_bytes: int | None) -> None:
+        self.count = 0
+        self.nbytes = 0
+        self._max_count = max_count
+        self._max_bytes = max_bytes
+        self.outer: TransferGuard | None = None
 
     def __enter__(self) -> Self:
-        """Begin to record."""
-        global _open_logs  # noqa: PLW0603  # replaced as a whole, so that readers need no lock
-        with _open_logs_lock:
-            _open_logs = (*_open_logs, self)
+        """Begin to guard."""
+        self.outer = _guard.get()
+        _guard.set(self)
         return self
 
     def __exit__(
@@ -111,130 +155,146 @@ class TransferLog:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Stop recording."""
-        global _open_logs  # noqa: PLW0603  # replaced as a whole, so that readers need no lock
-        with _open_logs_lock:
-            _open_logs = tuple(log for log in _open_logs if log is not self)
+        """Stop guarding."""
+        _guard.set(self.outer)
 
-    def __len__(self) -> int:
-        """Count the transfers."""
-        return len(self._transfers)
+    def chain(self) -> Iterator[TransferGuard]:
+        """Yield this guard and those around it."""
+        guard: TransferGuard | None = self
+        while guard is not None:
+            yield guard
+            guard = guard.outer
 
-    def __iter__(self) -> Iterator[Transfer]:
-        """Iterate over the transfers so far."""
-        return iter(tuple(self._transfers))
-
-    def __getitem__(self, index: int) -> Transfer:
-        """Return one transfer."""
-        return self._transfers[index]
-
-    @property
-    def uploads(self) -> int:
-        """Number of copies host to accelerator."""
-        return sum(transfer.direction == "upload" for transfer in self)
-
-    @property
-    def downloads(self) -> int:
-        """Number of copies accelerator to host."""
-        return sum(transfer.direction == "download" for transfer in self)
-
-    @property
-    def uploaded_bytes(self) -> int:
-        """Bytes moved host to accelerator."""
-        return sum(transfer.nbytes for transfer in self if transfer.direction == "upload")
-
-    @property
-    def downloaded_bytes(self) -> int:
-        """Bytes moved accelerator to host."""
-        return sum(transfer.nbytes for transfer in self if transfer.direction == "download")
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes moved in both directions."""
-        return self.uploaded_bytes + self.downloaded_bytes
-
-    def __repr__(self) -> str:
-        """Show the totals."""
-        return (
-            f"<TransferLog: {self.uploads} uploads of {self.uploaded_bytes} bytes, "
-            f"{self.downloads} downloads of {self.downloaded_bytes} bytes>"
+    def require_room(self, direction: str, nbytes: int, reason: str) -> None:
+        """Raise if a transfer would exceed this limit."""
+        if self._max_count is not None and self.count + 1 > self._max_count:
+            limit = f"at most {self._max_count} transfers" if self._max_count else "no transfers"
+        elif self._max_bytes is not None and self.nbytes + nbytes > self._max_bytes:
+            limit = f"at most {self._max_bytes} bytes"
+        else:
+            return
+        article = "an" if direction == "upload" else "a"
+        so_far = f" after {self.count} of {self.nbytes} bytes" if self.count else ""
+        raise TransferGuardError(
+            f"{limit} are allowed here, and {reason} needs {article} {direction} of {nbytes} bytes"
+            f"{so_far}, at {user_line().described()}"
         )
 
-    def _add(self, transfer: Transfer) -> None:
-        self._transfers.append(transfer)
 
+def no_transfers() -> TransferGuard:
+    """Forbid transfers inside a ``with`` block.
 
-def record_transfers() -> TransferLog:
-    """Record every transfer made inside a ``with`` block.
-
-    Returns
-    -------
-    TransferLog
-        A context manager whose ``with`` target is itself. Logs can be nested; each sees all.
+    Raises
+    ------
+    TransferGuardError
+        In the block, before a transfer is made; it names the line. Nothing has changed then.
 
     Examples
     --------
     >>> import syncblob
-    >>> blob = syncblob.Blob((2, 3), device="simulated")
+    >>> blob = syncblob.Blob(3, device="simulated")
     >>> blob.mutable_cpu_data()[...] = 1
-    >>> with syncblob.record_transfers() as log:
-    ...     _ = blob.gpu_data()
-    ...     _ = blob.gpu_data()
-    >>> log
-    <TransferLog: 1 uploads of 24 bytes, 0 downloads of 0 bytes>
-    >>> log[0].reason
-    'gpu_data'
+    >>> with syncblob.no_transfers():
+    ...     blob.gpu_data()
+    Traceback (most recent call last):
+    ...
+    syncblob.errors.TransferGuardError: no transfers are allowed here, and gpu_data needs ...
     """
-    return TransferLog()
+    return TransferGuard(0, None)
 
 
-def user_line() -> SourceLine:
-    """Return the innermost line on the stack that belongs to none of the libraries involved."""
-    frame = sys._getframe(1)  # noqa: SLF001  # the documented way to the caller's frame
-    while (
-        frame.f_back is not None
-        and frame.f_globals.get("__name__", "").partition(".")[0] in _LIBRARIES
-    ):
-        frame = frame.f_back
-    return SourceLine(frame.f_code.co_filename, frame.f_lineno)
+def max_transfers(count: int | None = None, bytes: int | None = None) -> TransferGuard:  # noqa: A002  # what is limited
+    """Limit the transfers inside a ``with`` block.
+
+    Parameters
+    ----------
+    count
+        How many there may be.
+    bytes
+        How many bytes they may move together.
+
+    Raises
+    ------
+    TransferGuardError
+        In the block, before the transfer that would exceed a limit.
+    """
+    if count is None and bytes is None:
+        raise TypeError("max_transfers needs a count or a number of bytes")
+    return TransferGuard(count, bytes)
 
 
-def upload(accelerator: Accelerator, host: NDArray[np.uint8], buffer: Any, reason: str) -> None:
-    """Copy host to accelerator, and write it into the open logs."""
+# --- the copies ----------------------------------------------------------------------------------
+
+
+class Copying(NamedTuple):
+    """What a copy is for: what the logs and the guards say about it."""
+
+    accelerator: Accelerator
+    reason: str
+    memory: int
+
+
+def upload(copying: Copying, host: NDArray[np.uint8], buffer: Any) -> None:
+    """Copy host to accelerator, if the guards permit, and write it into the open logs."""
+    guard = _permitted("upload", host.nbytes, copying.reason)
     start = time.perf_counter()
-    accelerator.upload(host, buffer)
-    _record("upload", host.nbytes, time.perf_counter() - start, reason, accelerator.device)
+    copying.accelerator.upload(host, buffer)
+    _book(guard, "upload", host.nbytes, copying, start)
 
 
-def download(accelerator: Accelerator, buffer: Any, host: NDArray[np.uint8], reason: str) -> None:
-    """Copy accelerator to host, and write it into the open logs."""
+def download(copying: Copying, buffer: Any, host: NDArray[np.uint8]) -> None:
+    """Copy accelerator to host, if the guards permit, and write it into the open logs."""
+    guard = _permitted("download", host.nbytes, copying.reason)
     start = time.perf_counter()
-    accelerator.download(buffer, host)
-    _record("download", host.nbytes, time.perf_counter() - start, reason, accelerator.device)
+    copying.accelerator.download(buffer, host)
+    _book(guard, "download", host.nbytes, copying, start)
 
 
-def push(
-    accelerator: Accelerator, host: NDArray[np.uint8], buffer: Any, stream: Any, reason: str
-) -> Push:
-    """Start a copy host to accelerator, and write it into the open logs."""
+def push(copying: Copying, host: NDArray[np.uint8], buffer: Any, stream: Any) -> Push:
+    """Start a copy host to accelerator, if the guards permit, and write it into the open logs."""
+    guard = _permitted("upload", host.nbytes, copying.reason)
     start = time.perf_counter()
-    started = accelerator.push(host, buffer, stream)
-    seconds = time.perf_counter() - start
-    _record("upload", host.nbytes, seconds, reason, accelerator.device, asynchronous=True)
+    started = copying.accelerator.push(host, buffer, stream)
+    _book(guard, "upload", host.nbytes, copying, start, asynchronous=True)
     return started
 
 
-def _record(  # noqa: PLR0913  # the fields of a Transfer
+def _permitted(direction: str, nbytes: int, reason: str) -> TransferGuard | None:
+    guard = _guard.get()
+    if guard is not None:
+        for each in guard.chain():
+            each.require_room(direction, nbytes, reason)
+    return guard
+
+
+def _book(  # noqa: PLR0913  # the fields of a Transfer
+    guard: TransferGuard | None,
     direction: str,
     nbytes: int,
-    seconds: float,
-    reason: str,
-    device: Device,
+    copying: Copying,
+    start: float,
     *,
     asynchronous: bool = False,
 ) -> None:
+    """Count a copy that was made, and write it into the open logs."""
+    seconds = time.perf_counter() - start
+    if guard is not None:
+        for each in guard.chain():
+            each.count += 1
+            each.nbytes += nbytes
     if not _open_logs:
         return
-    transfer = Transfer(direction, nbytes, seconds, reason, device, user_line(), asynchronous)
+    accelerator, reason, memory = copying
+    transfer = Transfer(
+        direction,
+        nbytes,
+        seconds,
+        reason,
+        accelerator.device,
+        user_line(),
+        memory,
+        start,
+        asynchronous,
+    )
     for log in _open_logs:
-        log._add(transfer)  # noqa: SLF001  # the log's own module
+        log.add(transfer)

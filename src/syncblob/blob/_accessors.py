@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob._shape import Layout
+from syncblob.blob._base import BlobBase
 from syncblob.blob._shape_methods import ShapeMethods
 from syncblob.devices import Side
 from syncblob.interop.adopt import set_side
@@ -14,8 +15,6 @@ from syncblob.memory import Access, SyncedMemory
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from syncblob.blob._base import BlobBase
 
 __all__ = ["Accessors"]
 
@@ -158,22 +157,26 @@ class Accessors(ShapeMethods):
         *indices
             As for `offset`: missing ones are 0.
         """
-        return self.cpu_data()[self._place(indices)].item()
+        place = self._place(indices)
+        return self.cpu_data()[place].item()
 
     def diff_at(self, *indices: Any) -> Any:
         """Return one element of diff as a Python scalar; see `data_at`."""
-        return self.cpu_diff()[self._place(indices)].item()
+        place = self._place(indices)
+        return self.cpu_diff()[place].item()
 
     def gpu_shape(self) -> Any:
         """Return the dimensions as an int32 array on the accelerator. Uploaded once a shape."""
-        if self._shape_blob is None:
+        accelerator = self._memory.accelerator
+        known = self._shape_blob
+        if known is None or known._memory.accelerator not in {None, accelerator}:
             dims = np.array(self.shape, dtype=np.int32)
             memory = SyncedMemory.adopting(Side.HOST, dims.view(np.uint8), device="cpu")
-            self._shape_blob = self._of(memory, Layout.c_order((self.ndim,), dims.dtype))
-        shape_blob = self._shape_blob
-        if self._memory.accelerator is not None:
-            shape_blob._memory.bind(self._memory.accelerator)
-        return shape_blob._lend(Side.ACCELERATOR, Access.CONST, "gpu_shape")
+            known = self._of(memory, Layout.c_order((self.ndim,), dims.dtype))
+            self._shape_blob = known
+        if accelerator is not None:
+            known._memory.bind(accelerator)
+        return known._lend(Side.ACCELERATOR, Access.CONST, "gpu_shape")
 
     # --- sharing ---------------------------------------------------------------------------------
 
@@ -194,12 +197,18 @@ class Accessors(ShapeMethods):
             If it is not.
         """
         self._require_sharable(other, "share_data")
+        if other._memory is self._memory:
+            return
+        self._give_up_data("share_data")
         self._memory = other._memory
 
     def share_diff(self, other: BlobBase) -> None:
         """Use the memory of another Blob's diff from now on; see `share_data`."""
         self._require_sharable(other, "share_diff")
-        self._diff = other._diff_memory()
+        diff = other._diff_memory()
+        if diff is not self._diff:
+            self._give_up_diff("share_diff")
+            self._diff = diff
 
     def _lend_host(self, access: Access, reason: str, *, diff: bool = False) -> NDArray[Any]:
         array: NDArray[Any] = self._lend(Side.HOST, access, reason, diff=diff)
@@ -207,6 +216,8 @@ class Accessors(ShapeMethods):
 
     def _require_sharable(self, other: BlobBase, action: str) -> None:
         self._require_own(action)
+        if not isinstance(other, BlobBase):
+            raise TypeError(f"{action} expects a Blob, got {type(other).__name__}")
         if other.dtype != self.dtype:
             raise TypeError(f"{action} expects dtype {self.dtype}, got {other.dtype}")
         if other.size != self.size:
@@ -222,11 +233,16 @@ class Accessors(ShapeMethods):
 
     def _set(self, side: Side, array: Any, action: str, *, diff: bool) -> None:
         self._require_writable(action)
+        if isinstance(array, BlobBase):
+            raise TypeError(f"{action} expects an array, got a Blob; use share_data or copy_from")
         if not self._layout.contiguous or self._layout.offset:
             raise ValueError(f"{action} is for a C-contiguous Blob, and this is a strided view")
+        self._host_view = None
         set_side(self._diff_memory() if diff else self._memory, self._layout, side, array)
 
     def _place(self, indices: tuple[Any, ...]) -> tuple[int, ...]:
         """Turn the arguments of `offset` into a full, checked index."""
+        if not self.size:
+            raise IndexError(f"a Blob of shape {self.shape} has no elements")
         place = self.offset(*indices)
         return tuple(int(index) for index in np.unravel_index(place, self.shape))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob._dtypes import is_bfloat16
+from syncblob._shape import Layout
 from syncblob.blob import _sums
 from syncblob.blob._base import BlobBase
 from syncblob.blob._views import Views
@@ -54,25 +55,25 @@ class Arithmetic(Views):
         if not isinstance(source, BlobBase):
             if copy_diff:
                 raise TypeError(f"copy_diff needs a Blob, got {type(source).__name__}")
-            source = self._from_array(native_array(source))
+            source = self._from_array(native_array(source)[0])
         _require_conversion(source.dtype, self.dtype)
         if source.shape != self.shape and not resize:
             raise ValueError(
                 f"copy_from expects shape {self.shape}, got {source.shape}; resize=True takes over "
                 "the shape of the source"
             )
-        origin = source._diff_memory() if copy_diff else source._memory
-        if source.shape != self.shape:
-            self._check_partner(self._memory, origin, self._memory.side)
-            self.resize(source.shape)
-        target = self._diff_memory() if copy_diff else self._memory
         side = self._memory.side
+        origin = source._diff_memory() if copy_diff else source._memory
         self._check_partner(self._memory, origin, side)
+        contents = origin.array(side, Access.CONST, source._layout, "copy_from")
+        if source.shape != self.shape:
+            self._require_own("resize")
+            self._resize_to(Layout.c_order(source.shape, self.dtype), reserve=side)
+        target = self._diff_memory() if copy_diff else self._memory
         self._check_partner(self._memory, target, side)
-        contents = origin.lend(side, Access.CONST, source._layout, "copy_from")
         if origin is target:
             contents = contents.copy()
-        array = target.lend(side, Access.OVERWRITE, self._layout, "copy_from", borrow=False)
+        array = target.array(side, Access.OVERWRITE, self._layout, "copy_from")
         array[...] = contents
 
     def update(self) -> None:
@@ -92,8 +93,8 @@ class Arithmetic(Views):
         side = self._head_side(self._memory)
         diff = self._diff_memory()
         self._check_partner(self._memory, diff, side)
-        gradient = diff.lend(side, Access.CONST, self._layout, "update")
-        data = self._memory.lend(side, Access.MUTABLE, self._layout, "update", borrow=False)
+        gradient = diff.array(side, Access.CONST, self._layout, "update")
+        data = self._memory.array(side, Access.MUTABLE, self._layout, "update")
         _sums.axpy(-1, gradient, data)
 
     def asum_data(self) -> float | int:
@@ -161,7 +162,7 @@ class Arithmetic(Views):
         if memory is None or memory.blank:
             return 0 if self.dtype.kind in "iub" else 0.0
         side = self._head_side(memory)
-        array = memory.lend(side, Access.CONST, self._layout, reason)
+        array = memory.array(side, Access.CONST, self._layout, reason)
         result: float | int = function(array, self._namespace(memory, side))
         return result
 
@@ -171,17 +172,18 @@ class Arithmetic(Views):
         if memory is None or memory.blank:
             return
         side = self._head_side(memory)
-        array = memory.lend(side, Access.MUTABLE, self._layout, reason, borrow=False)
+        array = memory.array(side, Access.MUTABLE, self._layout, reason)
         _sums.scal(factor, array)
 
 
 def _require_conversion(source: np.dtype[np.generic], target: np.dtype[np.generic]) -> None:
-    real = "fiub"
-    if is_bfloat16(target) and (source.kind in real or is_bfloat16(source)):
-        return
-    if is_bfloat16(source) and target.kind in "fc":
-        return
-    if not np.can_cast(source, target, casting="same_kind"):
+    if is_bfloat16(target):
+        fits = source.kind in "fiub" or is_bfloat16(source)
+    elif is_bfloat16(source):
+        fits = target.kind in "fc"
+    else:
+        fits = np.can_cast(source, target, casting="same_kind")
+    if not fits:
         raise TypeError(f"copy_from does not convert {source} to {target}; use .astype() first")
 
 

@@ -12,6 +12,7 @@ from syncblob._dtypes import as_dtype
 from syncblob._shape import Layout, as_shape
 from syncblob.devices import Side
 from syncblob.memory import Access, Head, SyncedMemory
+from syncblob.transfers import recording
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -107,7 +108,11 @@ class BlobBase:
 
     def _view(self, layout: Layout) -> Self:
         """Make a view of this Blob."""
-        return self._of(self._memory, layout, base=self._base or self, readonly=self._readonly)
+        return self._of(self._memory, layout, base=self._root(), readonly=self._readonly)
+
+    def _root(self) -> BlobBase:
+        """Return the Blob that this one is a view of, or this one."""
+        return self if self._base is None else self._base
 
     # --- attributes ------------------------------------------------------------------------------
 
@@ -197,22 +202,26 @@ class BlobBase:
 
     # --- the plumbing ----------------------------------------------------------------------------
 
-    def _lend(
-        self, side: Side, access: Access, reason: str, *, diff: bool = False, borrow: bool = True
-    ) -> Any:
-        """Return an array over data or diff; see `SyncedMemory.lend`."""
+    def _lend(self, side: Side, access: Access, reason: str, *, diff: bool = False) -> Any:
+        """Return a borrow of data or diff; see `SyncedMemory.lend`."""
         if access is not Access.CONST:
             self._require_writable(reason)
         memory = self._diff_memory() if diff else self._memory
-        return memory.lend(side, access, self._layout, reason, borrow=borrow)
+        return memory.lend(side, access, self._layout, reason)
+
+    def _array(self, side: Side, access: Access, reason: str) -> Any:
+        """Return an array over data for work that is over soon; see `SyncedMemory.array`."""
+        if access is not Access.CONST:
+            self._require_writable(reason)
+        return self._memory.array(side, access, self._layout, reason)
 
     def _read_host(self, reason: str) -> NDArray[Any]:
         """Return a read-only array over data on the host; the const path in a hurry."""
         memory = self._memory
         kept = self._host_view
-        if kept is not None and memory.host_if_newest() is kept[0]:
+        if kept is not None and memory.host_if_newest() is kept[0] and not recording():
             return kept[1].view()
-        array: NDArray[Any] = memory.lend(Side.HOST, Access.CONST, self._layout, reason)
+        array: NDArray[Any] = memory.array(Side.HOST, Access.CONST, self._layout, reason)
         buffer = memory.host_if_newest()
         # Another thread may have replaced the buffer meanwhile; then this array is not kept.
         if buffer is not None and np.may_share_memory(array, buffer):

@@ -109,12 +109,13 @@ class Blob(Protocols):
         """
         wanted = None if dtype is None else as_dtype(dtype)
         if not isinstance(x, BlobBase):
-            array = native_array(x, copy=copy if copy is False else None)
-            if copy is False and not _has_memory(x):
-                raise ValueError(
-                    f"copy=False was asked for, but a {type(x).__name__} has no array memory"
-                )
-            memory, layout = adopt(array, dtype=wanted, device=device, copy=copy)
+            try:
+                array, owned = native_array(x, copy=copy)
+            except BufferError as error:
+                if copy is False:
+                    raise ValueError(str(error)) from error
+                raise
+            memory, layout = adopt(array, dtype=wanted, device=device, copy=copy, owned=owned)
             return cls._of(memory, layout)
         same_dtype = wanted is None or wanted == x.dtype
         same_device = device is None or Device(device) == x.device
@@ -123,7 +124,7 @@ class Blob(Protocols):
         if copy is False:
             change = "dtype" if not same_dtype else "device"
             raise ValueError(f"copy=False was asked for, but the {change} differs")
-        blob = cls._of(x._memory, x._layout, base=x._base or x, readonly=x._readonly)
+        blob = cls._of(x._memory, x._layout, base=x._root(), readonly=x._readonly)
         if not same_dtype or (copy and same_device):
             blob = blob.astype(x.dtype if wanted is None else wanted)
         return blob if device is None else blob.to_device(device)
@@ -148,10 +149,13 @@ class Blob(Protocols):
         AttributeError
             If `x` is no DLPack producer.
         """
-        if isinstance(x, BlobBase):
-            return cls.asarray(x, device=device, copy=copy)
-        array = import_array(x, copy=copy)
-        memory, layout = adopt(array, dtype=None, device=device, copy=copy)
+        try:
+            if isinstance(x, BlobBase):
+                return cls.asarray(x, device=device, copy=copy)
+            array = import_array(x, copy=copy)
+            memory, layout = adopt(array, dtype=None, device=device, copy=copy)
+        except ValueError as error:
+            raise BufferError(str(error)) from error
         return cls._of(memory, layout)
 
     @classmethod
@@ -277,7 +281,7 @@ class Blob(Protocols):
         if wanted == self.dtype and not copy:
             return self
         side = self._memory.side
-        array = self._lend(side, Access.CONST, "astype")
+        array = self._array(side, Access.CONST, "astype")
         return self._result(array, side, dtype=wanted, copy=True)
 
     def to_device(self, device: Device | str, /, *, stream: Any = None) -> Self:
@@ -302,23 +306,13 @@ class Blob(Protocols):
         device = Device(device)
         if device == self.device:
             return self
-        contents = np.array(self._lend(Side.HOST, Access.CONST, "to_device"), order="C")
+        if device != CPU:
+            accelerator(device)
+        contents = np.array(self._array(Side.HOST, Access.CONST, "to_device"), order="C")
         flat = contents.reshape(-1).view(np.uint8)
         layout = Layout.c_order(self.shape, self.dtype)
         if device == CPU:
             return self._of(SyncedMemory.adopting(Side.HOST, flat, device=CPU), layout)
-        accelerator(device)
         memory = SyncedMemory(layout.nbytes, device=device, source=lambda: flat)
-        memory.lend(Side.ACCELERATOR, Access.MUTABLE, layout, "to_device", borrow=False)
+        memory.array(Side.ACCELERATOR, Access.MUTABLE, layout, "to_device")
         return self._of(memory, layout)
-
-
-def _has_memory(x: Any) -> bool:
-    """Tell whether an object lends array memory, rather than being converted to an array."""
-    return (
-        hasattr(x, "__dlpack__")
-        or hasattr(x, "__cuda_array_interface__")
-        or hasattr(x, "__array__")
-        or hasattr(x, "__array_interface__")
-        or isinstance(x, (bytearray, memoryview))
-    )

@@ -10,6 +10,7 @@ import numpy as np
 
 from syncblob._shape import Layout
 from syncblob.blob._arithmetic import Arithmetic
+from syncblob.blob._explain import Explanation
 from syncblob.devices import HOST, Side
 from syncblob.interop import cuda, dlpack
 from syncblob.interop import numpy as numpy_protocol
@@ -41,7 +42,8 @@ class Protocols(Arithmetic):
         dtype
             Convert to another dtype; that is a private, writable copy.
         copy
-            True makes a private, writable copy; False refuses conversions and downloads.
+            True makes a private, writable copy; False refuses conversions and downloads. From
+            Python 3.12 on, NumPy takes the buffer protocol first, which cannot refuse a download.
 
         Raises
         ------
@@ -87,7 +89,8 @@ class Protocols(Arithmetic):
         return dlpack.export(
             self._memory,
             self._layout,
-            readonly=self._readonly,
+            Access.CONST if self._readonly else Access.MUTABLE,
+            side=self._memory.side,
             stream=stream,
             max_version=max_version,
             dl_device=dl_device,
@@ -96,7 +99,7 @@ class Protocols(Arithmetic):
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return the DLPack device type and id of `device`; (1, N + 1) for simulated:N."""
-        return dlpack.device_of(self._memory)
+        return dlpack.device_of(self._memory, self._memory.side)
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -109,10 +112,11 @@ class Protocols(Arithmetic):
         AttributeError
             Where there is no CUDA device, or the memory is on a device of another kind.
         """
-        array, interface = cuda.interface(self._memory, self._layout, readonly=self._readonly)
+        access = Access.CONST if self._readonly else Access.MUTABLE
+        array = cuda.lend(self._memory, self._layout, access)
         if not any(array.data.mem is kept.data.mem for kept in self._exposed):
             self._exposed = (*self._exposed, array)
-        return interface
+        return cuda.describe(self._memory, array, readonly=self._readonly)
 
     if sys.version_info >= (3, 12):
 
@@ -127,6 +131,24 @@ class Protocols(Arithmetic):
             return numpy_protocol.to_buffer(
                 self._memory, self._layout, flags, readonly=self._readonly
             )
+
+    # --- what is going on ------------------------------------------------------------------------
+
+    def explain(self) -> Explanation:
+        """Tell the state: head, device, what each side holds, living aliases, last transitions.
+
+        Never moves anything.
+
+        Returns
+        -------
+        Explanation
+            Prints as a table, also in notebooks.
+        """
+        return Explanation(self)
+
+    def _repr_html_(self) -> str:
+        """Show `explain` in a notebook."""
+        return self.explain()._repr_html_()
 
     # --- Python scalars, lists and bytes ---------------------------------------------------------
 
@@ -175,7 +197,8 @@ class Protocols(Arithmetic):
     def copy(self) -> Self:
         """Return an independent, C-contiguous copy of data, and of diff if there is one.
 
-        Each is copied on a side that holds its newest contents; nothing is transferred.
+        Each is copied on a side that holds its newest contents; nothing is transferred but what
+        a source still has to bring. The copy of a const view can be written.
         """
         memory = self._duplicate(self._memory)
         existing = self._existing_diff()
@@ -222,19 +245,24 @@ class Protocols(Arithmetic):
     def _duplicate(self, memory: SyncedMemory) -> SyncedMemory:
         """Copy this Blob's elements out of a memory into a new one, on the head's side."""
         if memory.blank:
-            return SyncedMemory(self.nbytes, device=memory.device)
+            return memory.successor(self.nbytes)
         side = memory.side if memory.holds_newest(memory.side) else memory.side.other
         backend = None if side is Side.HOST else memory.accelerator
-        contents = memory.lend(side, Access.CONST, self._layout, "copy").copy()
+        contents = memory.array(side, Access.CONST, self._layout, "copy").copy()
         return SyncedMemory.adopting(
-            side, (backend or HOST).wrap(contents), accelerator=backend, device=memory.device
+            side,
+            (backend or HOST).wrap(contents),
+            accelerator=memory.accelerator,
+            device=memory.device,
         )
 
     def _pickled(self, memory: SyncedMemory | None, *, out_of_band: bool) -> Any:
         if memory is None or memory.blank:
             return None
-        array = memory.lend(Side.HOST, Access.CONST, self._layout, "pickle")
+        array = memory.array(Side.HOST, Access.CONST, self._layout, "pickle")
         flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        # Nobody is going to write into it; but what is pickled read-only comes back read-only.
+        flat.flags.writeable = True
         return pickle.PickleBuffer(flat.data) if out_of_band else flat.tobytes()
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from syncblob.caffe._pb.caffe_pb2 import BlobProto
+    from syncblob.devices import Side
 
 __all__ = ["ShapeMethods", "shape_from"]
 
@@ -124,7 +125,7 @@ class ShapeMethods(BlobBase):
         IndexError
             If there are too many, or one is out of bounds (Caffe lets ``n == num`` pass).
         """
-        if len(indices) == 1 and not hasattr(indices[0], "__index__"):
+        if len(indices) == 1 and not _shape.is_integer(indices[0]):
             indices = tuple(indices[0])
         places = tuple(operator.index(index) for index in indices)
         if len(places) > self.ndim or any(
@@ -175,15 +176,7 @@ class ShapeMethods(BlobBase):
             If the shape is impossible, or this Blob is a view. Nothing has changed then.
         """
         self._require_own("resize")
-        layout = Layout.c_order(as_shape(shape_from(shape), self.itemsize), self.dtype)
-        if layout.nbytes > self._memory.nbytes:
-            self._replace_memories(layout.nbytes)
-        else:
-            self._refit(layout.nbytes)
-        if layout.shape != self.shape:
-            self._shape_blob = None
-            self._host_view = None
-        self._layout = layout
+        self._resize_to(Layout.c_order(as_shape(shape_from(shape), self.itemsize), self.dtype))
 
     def resize_like(self, other: BlobBase) -> None:
         """Take the shape of another Blob; see `resize`."""
@@ -196,23 +189,52 @@ class ShapeMethods(BlobBase):
         if not self._layout.contiguous or self._layout.offset:
             raise ValueError(f"{action} is for a C-contiguous Blob, and this one is not; copy it")
 
-    def _replace_memories(self, nbytes: int) -> None:
-        memory = self._memory.successor(nbytes)
-        if self._owns_data_alone():
-            self._memory.end_borrows()
-        if self._diff is not None and self._owns_diff_alone():
-            self._diff.end_borrows()
-        self._memory = memory
-        self._diff = None
+    def _resize_to(self, layout: Layout, *, reserve: Side | None = None) -> None:
+        """Resize; with a side to reserve, an overwrite there cannot fail afterwards."""
+        if layout.nbytes > self._memory.nbytes:
+            memory = self._memory.successor(layout.nbytes)
+            if reserve is not None:
+                memory.reserve(reserve)
+            self._give_up_data("a growing resize")
+            self._give_up_diff("a growing resize")
+            self._memory = memory
+        else:
+            if reserve is not None:
+                self._memory.reserve(reserve)
+            self._refit(layout.nbytes)
+        if layout.shape != self.shape:
+            self._shape_blob = None
+        self._host_view = None
+        self._layout = layout
 
     def _refit(self, nbytes: int) -> None:
         """Fit both memories to new bytes in use, as far as nobody else looks at them."""
-        if nbytes > self._memory.used_nbytes or self._owns_data_alone():
+        # A view of data can reach diff too. No local names for memories: they would be counted.
+        alone = self._owns_data_alone()
+        if nbytes > self._memory.used_nbytes or (alone and not self._memory.aliased):
             self._memory.fit(nbytes)
         if self._diff is None:
             return
         if nbytes > self._diff.nbytes:
             # Another Blob's, shared, and too small: its own from now on.
-            self._diff = None
-        elif nbytes > self._diff.used_nbytes or self._owns_diff_alone():
+            self._give_up_diff("a growing resize")
+        elif nbytes > self._diff.used_nbytes or (
+            alone and self._owns_diff_alone() and not self._diff.aliased
+        ):
             self._diff.fit(nbytes)
+
+    def _give_up_data(self, action: str) -> None:
+        """Let go of the memory of data, which is going to be replaced."""
+        self._memory.warn_if_aliased(action)
+        if self._owns_data_alone():
+            self._memory.end_borrows()
+        self._host_view = None
+
+    def _give_up_diff(self, action: str) -> None:
+        """Let go of the memory of diff, if there is one."""
+        if self._diff is None:
+            return
+        self._diff.warn_if_aliased(action)
+        if self._owns_diff_alone():
+            self._diff.end_borrows()
+        self._diff = None

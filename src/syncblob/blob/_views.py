@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
+from syncblob._dtypes import as_dtype
 from syncblob._shape import Layout, as_shape, is_basic_index
 from syncblob.blob._accessors import Accessors
 from syncblob.blob._base import BlobBase
 from syncblob.blob._shape_methods import shape_from
 from syncblob.devices import CPU, Side
 from syncblob.interop.adopt import adopt, native_array
+from syncblob.interop.side_view import SideView
 from syncblob.memory import Access
 
 if TYPE_CHECKING:
@@ -40,13 +42,60 @@ class Views(Accessors):
     def diff(self) -> Self:
         """A Blob over the memory of diff, the gradient; created on first use, with zeros."""
         return self._of(
-            self._diff_memory(), self._layout, base=self._base or self, readonly=self._readonly
+            self._diff_memory(), self._layout, base=self._root(), readonly=self._readonly
         )
 
     @property
     def const(self) -> Self:
         """A read-only view: whatever takes it gets the const path, and it refuses writes."""
-        return self._of(self._memory, self._layout, base=self._base or self, readonly=True)
+        return self._of(self._memory, self._layout, base=self._root(), readonly=True)
+
+    @property
+    def cpu(self) -> SideView:
+        """The host side, to be handed to other libraries: ``np.asarray(blob.cpu)`` may write.
+
+        ``blob.cpu.const`` is to be read only, ``blob.cpu.overwrite`` to be written completely.
+        Nothing moves before a library takes it.
+        """
+        return self._side_view(Side.HOST)
+
+    @property
+    def gpu(self) -> SideView:
+        """The accelerator side, to be handed to other libraries: ``cupy.asarray(blob.gpu)``.
+
+        Aliases made this way are tracked, which those of ``cupy.asarray(blob)`` cannot be.
+        ``blob.gpu.const`` is to be read only, ``blob.gpu.overwrite`` to be written completely.
+        Nothing moves before a library takes it.
+        """
+        return self._side_view(Side.ACCELERATOR)
+
+    @property
+    def overwrite(self) -> SideView:
+        """The side of `device`, to be written completely by another library, without a transfer.
+
+        ``torch.mm(a, b, out=torch.from_dlpack(blob.overwrite))``.
+
+        Raises
+        ------
+        ValueError
+            If this is a const view.
+        """
+        return self._side_view(self._memory.side).overwrite
+
+    def _side_view(self, side: Side) -> SideView:
+        access = Access.CONST if self._readonly else Access.MUTABLE
+        return SideView(self._memory, self._layout, side, access)
+
+    def assume_unaliased(self) -> None:
+        """Promise that nobody outside writes into this Blob's memories any more.
+
+        Ends the exposure that ``__cuda_array_interface__`` and adopted arrays cause: later reads
+        may trust an older copy again. Tracked aliases need no promise.
+        """
+        self._memory.assume_unaliased()
+        diff = self._existing_diff()
+        if diff is not None:
+            diff.assume_unaliased()
 
     # --- other shapes of the same elements -------------------------------------------------------
 
@@ -123,7 +172,7 @@ class Views(Accessors):
         if is_basic_index(key):
             return self._view(self._derive(key))
         side = self._memory.side
-        array = self._lend(side, Access.CONST, "__getitem__")
+        array = self._array(side, Access.CONST, "__getitem__")
         return self._result(array[self._keys_on(key, side)], side)
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -139,16 +188,12 @@ class Views(Accessors):
         if is_basic_index(key):
             target = self._derive(key)
             prepared = self._prepared(value, target.shape, side)
-            array = self._memory.lend(side, Access.OVERWRITE, target, "__setitem__", borrow=False)
+            array = self._memory.array(side, Access.OVERWRITE, target, "__setitem__")
             array[...] = prepared
             return
         key = self._keys_on(key, side)
-        if side is Side.HOST:
-            shape = np.broadcast_to(np.uint8(0), self.shape)[key].shape
-            prepared = self._prepared(value, shape, side)
-        else:
-            prepared = self._prepared(value, None, side)
-        self._lend(side, Access.MUTABLE, "__setitem__", borrow=False)[key] = prepared
+        prepared = self._prepared(value, _selected_shape(self.shape, key), side)
+        self._array(side, Access.MUTABLE, "__setitem__")[key] = prepared
 
     def __iter__(self) -> Iterator[Self]:
         """Iterate over the first axis; the items are views.
@@ -174,7 +219,7 @@ class Views(Accessors):
     def _compact(self) -> Self:
         """Copy to a new C-contiguous Blob, on this Blob's device."""
         side = self._memory.side
-        return self._result(self._lend(side, Access.CONST, "reshape"), side, copy=True)
+        return self._result(self._array(side, Access.CONST, "reshape"), side, copy=True)
 
     def _result(
         self,
@@ -189,7 +234,9 @@ class Views(Accessors):
             array = np.asarray(array)
         backend = None if side is Side.HOST else self._memory.accelerator
         device = CPU if backend is None else backend.device
-        memory, layout = adopt(array, dtype=dtype, device=device, copy=copy, backend=backend)
+        memory, layout = adopt(
+            array, dtype=dtype, device=device, copy=copy, backend=backend, owned=True
+        )
         return self._of(memory, layout)
 
     def _complete(self, shape: Any) -> tuple[int, ...]:
@@ -222,19 +269,25 @@ class Views(Accessors):
         accelerator = self._memory.accelerator
         if side is Side.ACCELERATOR and accelerator is not None:
             other._memory.bind(accelerator)
-        return other._lend(side, Access.CONST, reason)
+        return other._array(side, Access.CONST, reason)
 
     def _prepared(self, value: Any, shape: tuple[int, ...] | None, side: Side) -> Any:
         """Bring a value to a side, and check that it fits before anything is touched."""
-        if isinstance(value, (bool, int, float, complex)):
-            return np.array(value, dtype=self.dtype)[()]
         if isinstance(value, np.generic):
-            return value.astype(self.dtype)
+            if value.dtype.kind != "c":
+                return value.astype(self.dtype)
+        elif isinstance(value, (int, float, complex)):
+            return np.array(value, dtype=self.dtype)[()]
         if not isinstance(value, BlobBase):
-            value = self._from_array(native_array(value))
+            value = native_array(value)[0]
+            as_dtype(value.dtype.newbyteorder("="))
         if value.dtype.kind == "c" and self.dtype.kind != "c":
             raise TypeError(f"cannot assign {value.dtype} values to a Blob of dtype {self.dtype}")
-        _require_broadcast(value.shape, shape)
+        _require_broadcast(tuple(value.shape), shape)
+        if isinstance(value, np.ndarray) and side is Side.HOST:
+            return value
+        if not isinstance(value, BlobBase):
+            value = self._from_array(value)
         prepared = self._operand(value, side, "__setitem__")
         if value._memory is self._memory:
             # NumPy copes with overlap, but the source must be up to date before it is overwritten.
@@ -243,7 +296,7 @@ class Views(Accessors):
 
     def _from_array(self, array: Any) -> Self:
         """Adopt any array for reading."""
-        memory, layout = adopt(array, dtype=None, device="cpu", copy=None)
+        memory, layout = adopt(array, dtype=None, device="cpu", copy=None, owned=True)
         return self._of(memory, layout)
 
 
@@ -254,6 +307,21 @@ def _plain(key: Any) -> Any:
     if isinstance(key, BlobBase) and not key.shape and key.dtype.kind in "iu":
         return operator.index(key)  # type: ignore[arg-type]  # every Blob has __index__
     return key
+
+
+def _selected_shape(shape: tuple[int, ...], key: Any) -> tuple[int, ...] | None:
+    """Return the shape that an index selects; None if only an accelerator could tell.
+
+    Raises
+    ------
+    IndexError
+        If it does not fit.
+    """
+    entries = key if isinstance(key, tuple) else (key,)
+    if any(hasattr(entry, "__cuda_array_interface__") for entry in entries):
+        return None
+    selected: tuple[int, ...] = np.broadcast_to(np.uint8(0), shape)[key].shape
+    return selected
 
 
 def _require_broadcast(shape: tuple[int, ...], target: tuple[int, ...] | None) -> None:

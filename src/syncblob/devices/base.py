@@ -115,6 +115,19 @@ class Home(ABC):
         """Lay an array over a buffer, without a copy."""
 
     @abstractmethod
+    def alias(self, buffer: Any, layout: Layout) -> tuple[Any, object]:
+        """Lay a writable array over a buffer whose lifetime can be seen.
+
+        Returns
+        -------
+        array
+            What a consumer gets.
+        target
+            An object that dies with the last array, slice, tensor or capsule made from `array`;
+            it can be referenced weakly.
+        """
+
+    @abstractmethod
     def wrap(self, array: Any) -> Any:
         """Return the buffer under a dense C-contiguous array, without a copy."""
 

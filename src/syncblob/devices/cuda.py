@@ -159,6 +159,16 @@ class CudaBackend(Accelerator):
                 layout.shape, layout.dtype, buffer.data + layout.offset, layout.strides
             )
 
+    def alias(self, buffer: Any, layout: Layout) -> tuple[Any, object]:
+        """Lay an array over a buffer; the owner of its memory dies with the last view of it."""
+        cuda = self._cupy.cuda
+        owner = _Owner(buffer)
+        with self._context:
+            memory = cuda.UnownedMemory(buffer.data.ptr, buffer.nbytes, owner, self.device.index)
+            pointer = cuda.MemoryPointer(memory, layout.offset)
+            array = self._cupy.ndarray(layout.shape, layout.dtype, pointer, layout.strides)
+        return array, owner
+
     def wrap(self, array: Any) -> Any:
         """Return the buffer under a C-contiguous CuPy array of this device, without a copy."""
         if array.device.id != self.device.index:
@@ -217,13 +227,36 @@ class CudaBackend(Accelerator):
         if isinstance(stream, (cuda.Stream, cuda.ExternalStream)):
             return stream
         if isinstance(stream, int):
-            return cuda.ExternalStream(stream, self.device.index)
+            stream = _Pointer(stream)
         if hasattr(stream, "__cuda_stream__"):
+            if hasattr(cuda.Stream, "from_external"):
+                return cuda.Stream.from_external(stream)
+            # CuPy before version 14.
             return cuda.ExternalStream(stream.__cuda_stream__()[1], self.device.index)
         raise TypeError(
             "expected a CuPy stream, a stream pointer, an object with __cuda_stream__ or None, "
             f"got {stream!r}"
         )
+
+
+class _Pointer:
+    """A stream known by its address only."""
+
+    def __init__(self, address: int) -> None:
+        self._address = address
+
+    def __cuda_stream__(self) -> tuple[int, int]:  # a protocol of CUDA's
+        """Return the version of the protocol and the address."""
+        return (0, self._address)
+
+
+class _Owner:
+    """What CuPy's views of an alias keep alive: the buffer, seen from outside."""
+
+    __slots__ = ("__weakref__", "_buffer")
+
+    def __init__(self, buffer: Any) -> None:
+        self._buffer = buffer
 
 
 class _CudaPush(Push):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pickle import PickleBuffer
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,6 +45,19 @@ class NumpyHome(Home):
             array.flags.writeable = False
         return array
 
+    def alias(self, buffer: NDArray[np.uint8], layout: Layout) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Lay an array over a buffer whose lifetime can be seen.
+
+        Its base is a PickleBuffer, which is no array (a memoryview NumPy would look through). NumPy
+        gives every slice and every view the last array above such a base as its own base, so all
+        of them keep this one alive.
+        """
+        base: Any = PickleBuffer(buffer.data)
+        array: NDArray[Any] = np.ndarray(
+            layout.shape, layout.dtype, base, layout.offset, layout.strides
+        )
+        return array, array
+
     def wrap(self, array: NDArray[Any]) -> NDArray[np.uint8]:
         """Return the buffer under a C-contiguous array, without a copy."""
         return array.reshape(-1).view(np.uint8)
@@ -51,9 +65,8 @@ class NumpyHome(Home):
     def capsule(
         self, array: NDArray[Any], *, stream: Any, max_version: tuple[int, int] | None
     ) -> Any:
-        """Return NumPy's DLPack capsule of an array."""
-        if stream is not None:
-            raise BufferError(f"{self.device} has no streams: expected stream=None, got {stream!r}")
+        """Return NumPy's DLPack capsule of an array; there are no streams here."""
+        del stream
         return array.__dlpack__(max_version=max_version)
 
     @property

@@ -19,28 +19,53 @@ if TYPE_CHECKING:
 __all__ = ["adopt", "native_array", "set_side"]
 
 
-def native_array(x: Any, *, copy: bool | None = None) -> Any:
+def native_array(x: Any, *, copy: bool | None = None) -> tuple[Any, bool]:
     """Return `x` as a NumPy or CuPy array, over its own memory wherever a protocol allows it.
 
     Arrays are asked for the CUDA array interface, then for DLPack; everything else is NumPy's to
     convert: ``__array__``, buffers, nested sequences and scalars.
+
+    Parameters
+    ----------
+    x
+        Anything that is, or converts to, an array.
+    copy
+        False refuses what can only be converted.
+
+    Returns
+    -------
+    array : numpy.ndarray or cupy.ndarray
+    owned : bool
+        Whether nobody else has it.
+
+    Raises
+    ------
+    ValueError, BufferError
+        If `copy` is False and `x` has no array memory to share, or does not want to.
     """
     if isinstance(x, np.ndarray):
-        return x
+        return np.asarray(x), False
+    if isinstance(x, (np.generic, int, float, complex, list, tuple)):
+        if copy is False:
+            raise ValueError(
+                f"copy=False was asked for, but a {type(x).__name__} has no array memory to share"
+            )
+        return np.asarray(x), True
     if hasattr(x, "__cuda_array_interface__"):
-        return cuda.from_interface(x)
+        return cuda.from_interface(x), False
     if hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__"):
-        return dlpack.import_array(x, copy=copy)
-    return np.asarray(x)
+        return dlpack.import_array(x, copy=copy), False
+    return np.asarray(x, copy=False if copy is False else None), False
 
 
-def adopt(
+def adopt(  # noqa: PLR0913  # where an array is, what it becomes and whose it is
     array: Any,
     *,
     dtype: np.dtype[np.generic] | None,
     device: Device | str | None,
     copy: bool | None,
     backend: Accelerator | None = None,
+    owned: bool = False,
 ) -> tuple[SyncedMemory, Layout]:
     """Make a memory of a NumPy or CuPy array.
 
@@ -61,6 +86,8 @@ def adopt(
     backend
         The accelerator that holds a NumPy array, where it is not on the host: results computed
         on a simulated device.
+    owned
+        Whether nobody else has the array. Memory that somebody else may write into is exposed.
 
     Raises
     ------
@@ -80,10 +107,13 @@ def adopt(
     if obstacle is not None or copy:
         target = as_dtype(array.dtype.newbyteorder("=")) if dtype is None else dtype
         array = array.astype(target, order="C", copy=True)
+        owned = True
     base, layout = _dense(array)
     side = Side.HOST if backend is None else Side.ACCELERATOR
     buffer = (backend or HOST).wrap(base)
     memory = SyncedMemory.adopting(side, buffer, accelerator=backend, device=device)
+    if not owned:
+        memory.expose(side)
     return memory, layout
 
 
@@ -99,7 +129,12 @@ def set_side(memory: SyncedMemory, layout: Layout, side: Side, array: Any) -> No
     DeviceMismatchError
         If the array is on another accelerator than the memory.
     """
-    array = native_array(array, copy=False)
+    if not isinstance(array, np.ndarray) and not any(
+        hasattr(array, protocol)
+        for protocol in ("__dlpack__", "__cuda_array_interface__", "__array__")
+    ):
+        raise TypeError(f"expected an array of dtype {layout.dtype}, got {type(array).__name__}")
+    array, _ = native_array(array, copy=False)
     on_host = isinstance(array, np.ndarray)
     home, backend = _home_for(memory, side, array)
     if on_host != isinstance(home, NumpyHome):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from syncblob.devices import Side, accelerator, current_accelerator
-from syncblob.devices.cuda import CudaBackend
+from syncblob.devices.cuda import CudaBackend, device_count
 from syncblob.errors import NoDeviceError
 from syncblob.memory import Access
 
@@ -16,25 +16,22 @@ if TYPE_CHECKING:
     from syncblob._shape import Layout
     from syncblob.memory import SyncedMemory
 
-__all__ = ["backend_of", "from_dlpack", "from_interface", "interface"]
+__all__ = ["backend_of", "describe", "from_dlpack", "from_interface", "lend", "require_cuda"]
 
 
-def interface(
-    memory: SyncedMemory, layout: Layout, *, readonly: bool
-) -> tuple[Any, dict[str, Any]]:
-    """Answer ``__cuda_array_interface__``: mutable on the accelerator, const for a const Blob.
+def require_cuda() -> None:
+    """Raise NoDeviceError where CuPy has no CUDA device."""
+    if not device_count():
+        accelerator("cuda:0")
 
-    Returns
-    -------
-    array : cupy.ndarray
-        What the interface describes. The Blob keeps it: a consumer keeps the Blob only.
-    interface : dict
-        Version 3, with the current stream of the device.
+
+def _backend(memory: SyncedMemory) -> CudaBackend:
+    """Return the CUDA device that a memory is or can be on.
 
     Raises
     ------
     AttributeError
-        If this memory cannot be on a CUDA device, so that ``hasattr`` is honest.
+        If there is none, so that ``hasattr(blob, "__cuda_array_interface__")`` is honest.
     """
     try:
         backend = memory.accelerator or current_accelerator()
@@ -44,22 +41,69 @@ def interface(
         raise AttributeError(  # noqa: TRY004  # what hasattr() expects of a missing protocol
             f"__cuda_array_interface__: {backend.device} is not a CUDA device"
         )
-    access = Access.CONST if readonly else Access.MUTABLE
-    array = memory.lend(Side.ACCELERATOR, access, layout, "__cuda_array_interface__", borrow=False)
-    described = backend.interface(array)
+    return backend
+
+
+def lend(
+    memory: SyncedMemory, layout: Layout, access: Access, *, target: object | None = None
+) -> Any:
+    """Return a CuPy array over the accelerator side, for the CUDA array interface.
+
+    Parameters
+    ----------
+    memory, layout
+        What is lent.
+    access
+        What the consumer is going to do.
+    target
+        What the consumer keeps and nobody else. None where its lifetime says nothing: then the
+        side is exposed.
+
+    Raises
+    ------
+    AttributeError
+        If this memory cannot be on a CUDA device.
+    """
+    _backend(memory)
+    name = "__cuda_array_interface__"
+    if target is not None:
+        return memory.export(Side.ACCELERATOR, access, layout, name, "CUDA array interface", target)
+    array = memory.array(Side.ACCELERATOR, access, layout, name)
+    if access is not Access.CONST:
+        memory.expose(Side.ACCELERATOR)
+    return array
+
+
+def describe(memory: SyncedMemory, array: Any, *, readonly: bool) -> dict[str, Any]:
+    """Return the interface, version 3, of an array made by `lend`, with the current stream."""
+    described = _backend(memory).interface(array)
     described["data"] = (described["data"][0], readonly)
-    return array, described
+    return described
 
 
 def from_interface(x: Any) -> Any:
-    """Return a CuPy array over the memory of an object with ``__cuda_array_interface__``."""
+    """Return a CuPy array over the memory of an object with ``__cuda_array_interface__``.
+
+    Raises
+    ------
+    NoDeviceError
+        If CuPy cannot use a CUDA device here.
+    """
+    require_cuda()
     import cupy  # noqa: PLC0415  # only where a CUDA array is at hand
 
     return cupy.asarray(x)
 
 
 def from_dlpack(x: Any) -> Any:
-    """Return a CuPy array over the CUDA memory of a DLPack producer."""
+    """Return a CuPy array over the CUDA memory of a DLPack producer.
+
+    Raises
+    ------
+    NoDeviceError
+        If CuPy cannot use a CUDA device here.
+    """
+    require_cuda()
     import cupy  # noqa: PLC0415  # only where a CUDA array is at hand
 
     return cupy.from_dlpack(x)

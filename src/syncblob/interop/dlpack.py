@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from syncblob._dtypes import as_dtype, is_bfloat16
-from syncblob.devices import HOST, Side
+from syncblob.devices import HOST, Side, current_accelerator
+from syncblob.devices.host import NumpyHome
+from syncblob.errors import NoDeviceError
 from syncblob.interop import _capsule
 from syncblob.memory import Access
 
@@ -26,44 +29,55 @@ _CUDA_TYPE = 2
 
 
 def _home(memory: SyncedMemory, side: Side) -> Home:
-    if side is Side.HOST or memory.accelerator is None:
+    if side is Side.HOST:
         return HOST
-    return memory.accelerator
+    return memory.accelerator or current_accelerator()
 
 
-def device_of(memory: SyncedMemory) -> tuple[int, int]:
+def device_of(memory: SyncedMemory, side: Side) -> tuple[int, int]:
     """Answer ``__dlpack_device__``: where `export` lends when no device is named."""
-    return _home(memory, memory.side).dlpack_device
+    return _home(memory, side).dlpack_device
 
 
-def _named_side(memory: SyncedMemory, dl_device: tuple[int, int] | None) -> Side:
+def _named_side(memory: SyncedMemory, side: Side, dl_device: tuple[int, int] | None) -> Side:
     if dl_device is None:
-        return memory.side
+        return side
     wanted = (int(dl_device[0]), int(dl_device[1]))
     if wanted == HOST.dlpack_device:
         return Side.HOST
-    if memory.accelerator is not None and wanted == memory.accelerator.dlpack_device:
-        return Side.ACCELERATOR
     homes = [HOST.dlpack_device]
-    if memory.accelerator is not None:
-        homes.append(memory.accelerator.dlpack_device)
+    with suppress(NoDeviceError):
+        homes.append(_home(memory, Side.ACCELERATOR).dlpack_device)
+    if wanted in homes:
+        return Side.ACCELERATOR
     raise BufferError(f"expected dl_device to be one of {homes}, got {dl_device}")
 
 
 def export(  # noqa: PLR0913  # the keywords of the protocol
     memory: SyncedMemory,
     layout: Layout,
+    access: Access,
     *,
-    readonly: bool,
+    side: Side,
     stream: Any,
     max_version: tuple[int, int] | None,
     dl_device: tuple[int, int] | None,
     copy: bool | None,
 ) -> Any:
-    """Answer ``__dlpack__``: a capsule over the memory, on its device or the one named.
+    """Answer ``__dlpack__``: a capsule over one side of the memory.
 
-    The path is mutable, because a consumer may write; const for a const Blob, whose capsule has
-    the read-only flag, and for a copy.
+    A const access gives it the read-only flag; a copy is made on the const path.
+
+    Parameters
+    ----------
+    memory, layout
+        What is lent.
+    access
+        What the consumer is going to do: mutable unless a caller promised otherwise.
+    side
+        Where, unless `dl_device` names the other side.
+    stream, max_version, dl_device, copy
+        The keywords of the protocol.
 
     Raises
     ------
@@ -71,7 +85,8 @@ def export(  # noqa: PLR0913  # the keywords of the protocol
         If the device is none of this memory, if `copy` is False and a transfer is needed, or if a
         const Blob is asked for a capsule that has no flags (`max_version` below 1.0).
     """
-    side = _named_side(memory, dl_device)
+    side = _named_side(memory, side, dl_device)
+    readonly = access is Access.CONST
     versioned = max_version is not None and max_version[0] >= 1
     if copy is False and not memory.holds_newest(side):
         raise BufferError(
@@ -83,10 +98,11 @@ def export(  # noqa: PLR0913  # the keywords of the protocol
             "a const Blob can be exported to consumers of DLPack 1.0 or later only "
             f"(max_version=(1, 0)), got max_version={max_version}; or use copy=True"
         )
-    const = readonly or bool(copy)
-    access = Access.CONST if const else Access.MUTABLE
-    array = memory.lend(side, access, layout, "__dlpack__", borrow=False)
     home = _home(memory, side)
+    if stream is not None and isinstance(home, NumpyHome):
+        raise BufferError(f"{home.device} has no streams: expected stream=None, got {stream!r}")
+    const = readonly or bool(copy)
+    array = memory.export(side, Access.CONST if const else access, layout, "__dlpack__", "DLPack")
     if copy:
         array = array.copy()
     flags = _capsule.IS_COPIED if copy else _capsule.READ_ONLY if const else 0

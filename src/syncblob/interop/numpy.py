@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from syncblob._dtypes import is_bfloat16
 from syncblob.devices import Side
 from syncblob.memory import Access
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from syncblob._shape import Layout
     from syncblob.memory import SyncedMemory
 
-__all__ = ["to_buffer", "to_ndarray"]
+__all__ = ["refuse_copy", "to_buffer", "to_ndarray"]
 
 # PyBUF_WRITABLE of CPython's object.h.
 _WRITABLE = 1
@@ -38,17 +39,36 @@ def to_ndarray(
         If `copy` is False and a download or a conversion is needed.
     """
     convert = dtype is not None and np.dtype(dtype) != layout.dtype
-    if copy is False and (convert or not memory.holds_newest(Side.HOST)):
-        needed = (
-            f"a conversion from {layout.dtype} to {np.dtype(dtype)}"
-            if convert
-            else f"a download from {memory.device}"
-        )
-        raise ValueError(f"copy=False was asked for, but {needed} is needed; leave out copy=False")
-    array: NDArray[Any] = memory.lend(Side.HOST, Access.CONST, layout, "__array__")
+    refuse_copy(memory, layout, Side.HOST, dtype if convert else None, copy)
+    array: NDArray[Any] = memory.array(Side.HOST, Access.CONST, layout, "__array__")
     if convert:
         return array.astype(dtype)
     return array.copy() if copy else array
+
+
+def refuse_copy(
+    memory: SyncedMemory, layout: Layout, side: Side, dtype: DTypeLike | None, copy: bool | None
+) -> None:
+    """Raise ValueError if `copy` is False and a conversion or a transfer is needed.
+
+    Parameters
+    ----------
+    memory, layout, side
+        What is to be exported.
+    dtype
+        What it is to be converted to; None for no conversion.
+    copy
+        What the consumer allows.
+    """
+    if copy is not False:
+        return
+    if dtype is not None:
+        needed = f"a conversion from {layout.dtype} to {np.dtype(dtype)}"
+    elif not memory.holds_newest(side):
+        needed = "a download" if side is Side.HOST else "an upload"
+    else:
+        return
+    raise ValueError(f"copy=False was asked for, but {needed} is needed; leave out copy=False")
 
 
 def to_buffer(memory: SyncedMemory, layout: Layout, flags: int, *, readonly: bool) -> memoryview:
@@ -62,8 +82,7 @@ def to_buffer(memory: SyncedMemory, layout: Layout, flags: int, *, readonly: boo
     writable = bool(flags & _WRITABLE)
     if writable and readonly:
         raise BufferError("a writable buffer was asked for, and this Blob is a const view")
+    if is_bfloat16(layout.dtype):
+        raise BufferError(f"{layout.dtype} has no format in the buffer protocol")
     access = Access.MUTABLE if writable else Access.CONST
-    try:
-        return memoryview(memory.lend(Side.HOST, access, layout, "__buffer__", borrow=False))
-    except ValueError as error:
-        raise BufferError(f"{layout.dtype} has no format in the buffer protocol") from error
+    return memoryview(memory.export(Side.HOST, access, layout, "__buffer__", "buffer"))

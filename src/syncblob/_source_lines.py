@@ -1,0 +1,90 @@
+"""Whose line is it: finding the user's place on the stack, cheaply."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from types import CodeType, FrameType
+
+__all__ = ["Place", "SourceLine", "user_frame", "user_line", "user_place"]
+
+# Frames of these packages are not the user's: ours, and the libraries that call our protocols.
+_LIBRARIES = frozenset({"syncblob", "numpy", "torch", "cupy", "array_api_compat", "copy", "pickle"})
+
+# Whether a file belongs to one of them, by file name: asked on every export, so remembered.
+_known: dict[str, str | None] = {}
+
+
+class SourceLine(NamedTuple):
+    """A line of the user's code."""
+
+    filename: str
+    lineno: int
+
+    @property
+    def text(self) -> str:
+        """The line itself, stripped; empty where the source cannot be found."""
+        return linecache.getline(self.filename, self.lineno).strip()
+
+    def __str__(self) -> str:
+        """Return ``file:line``."""
+        return f"{self.filename}:{self.lineno}"
+
+    def described(self) -> str:
+        """Return ``file:line: text``, as far as the text is known."""
+        return f"{self}: {self.text}" if self.text else str(self)
+
+
+class Place(NamedTuple):
+    """A place in running code, noted in a fraction of the time that its line number takes."""
+
+    code: CodeType
+    instruction: int
+    library: str | None
+    """The library whose Python code came between the user and us, if one did."""
+
+    @property
+    def line(self) -> SourceLine:
+        """The line of this place."""
+        lineno = self.code.co_firstlineno
+        for start, stop, line in self.code.co_lines():
+            if start <= self.instruction < stop and line is not None:
+                lineno = line
+        return SourceLine(self.code.co_filename, lineno)
+
+
+def _library(frame: FrameType) -> str | None:
+    """Return the library that a frame belongs to, None for the user's."""
+    filename = frame.f_code.co_filename
+    try:
+        return _known[filename]
+    except KeyError:
+        package = frame.f_globals.get("__name__", "").partition(".")[0]
+        library = _known[filename] = package if package in _LIBRARIES else None
+        return library
+
+
+def user_frame() -> tuple[FrameType, str | None]:
+    """Return the innermost frame of the user's, and the library between it and us."""
+    frame = sys._getframe(1)  # noqa: SLF001  # the documented way to the caller's frame
+    between = None
+    while (library := _library(frame)) is not None and frame.f_back is not None:
+        if library != "syncblob":
+            between = library
+        frame = frame.f_back
+    return frame, between
+
+
+def user_place() -> Place:
+    """Note where the user's code is."""
+    frame, library = user_frame()
+    return Place(frame.f_code, frame.f_lasti, library)
+
+
+def user_line() -> SourceLine:
+    """Return the line where the user's code is."""
+    frame, _ = user_frame()
+    return SourceLine(frame.f_code.co_filename, frame.f_lineno)

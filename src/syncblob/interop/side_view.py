@@ -1,0 +1,138 @@
+"""One side of a memory, lent by name: ``blob.cpu``, ``blob.gpu`` and ``blob.overwrite``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from syncblob.aliases import NUMPY
+from syncblob.devices import HOST, Side
+from syncblob.devices.host import NumpyHome
+from syncblob.interop import cuda, dlpack
+from syncblob.interop import numpy as numpy_protocol
+from syncblob.memory import Access
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike, NDArray
+
+    from syncblob._shape import Layout
+    from syncblob.memory import SyncedMemory
+
+__all__ = ["SideView"]
+
+
+class SideView:
+    """One side of a Blob, to be handed to an array library that is to read, write or overwrite it.
+
+    It has the protocols of that side: DLPack, ``__array__`` where NumPy can reach the memory, and
+    the CUDA array interface on a CUDA device. Every writable alias that is made through it is
+    tracked: `cupy.asarray` keeps the SideView itself, whose life is then the alias's.
+    """
+
+    __slots__ = ("__weakref__", "_access", "_layout", "_lent", "_memory", "_side")
+
+    def __init__(self, memory: SyncedMemory, layout: Layout, side: Side, access: Access) -> None:
+        self._memory = memory
+        self._layout = layout
+        self._side = side
+        self._access = access
+        self._lent: Any = None
+
+    @property
+    def const(self) -> SideView:
+        """The same side, to be read only."""
+        return SideView(self._memory, self._layout, self._side, Access.CONST)
+
+    @property
+    def overwrite(self) -> SideView:
+        """The same side, to be written completely: whoever takes it gets it without a transfer.
+
+        A view that does not cover its memory is brought up to date first.
+
+        Raises
+        ------
+        ValueError
+            If this is a const view.
+        """
+        if self._access is Access.CONST:
+            raise ValueError("this view is const; take overwrite of the Blob itself")
+        return SideView(self._memory, self._layout, self._side, Access.OVERWRITE)
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        """Give NumPy an array over this side: writable and tracked, or read-only if const.
+
+        Parameters
+        ----------
+        dtype
+            Convert to another dtype; that is a private copy.
+        copy
+            True makes a private copy; False refuses conversions and transfers.
+
+        Raises
+        ------
+        TypeError
+            If NumPy cannot reach the memory: on a CUDA device.
+        ValueError
+            If `copy` is False and a conversion or a transfer is needed.
+        """
+        home = HOST if self._side is Side.HOST else self._memory.accelerator
+        if home is not None and not isinstance(home, NumpyHome):
+            raise TypeError(f"NumPy cannot reach memory on {home.device}; use .cpu")
+        convert = dtype is not None and np.dtype(dtype) != self._layout.dtype
+        access = Access.CONST if convert or copy else self._access
+        numpy_protocol.refuse_copy(
+            self._memory, self._layout, self._side, dtype if convert else None, copy
+        )
+        array: NDArray[Any] = self._memory.export(
+            self._side, access, self._layout, "__array__", NUMPY
+        )
+        if convert:
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """Lend this side through DLPack; the keywords are those of ``Blob.__dlpack__``."""
+        return dlpack.export(
+            self._memory,
+            self._layout,
+            self._access,
+            side=self._side,
+            stream=stream,
+            max_version=max_version,
+            dl_device=dl_device,
+            copy=copy,
+        )
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Return the DLPack device type and id of this side."""
+        return dlpack.device_of(self._memory, self._side)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """The side on a CUDA device, version 3. The consumer keeps this object, so it is tracked.
+
+        Raises
+        ------
+        AttributeError
+            On the host, and where the accelerator is no CUDA device.
+        """
+        if self._side is Side.HOST:
+            raise AttributeError("__cuda_array_interface__: this is the host's side")
+        if self._lent is None:
+            self._lent = cuda.lend(self._memory, self._layout, self._access, target=self)
+        return cuda.describe(self._memory, self._lent, readonly=self._access is Access.CONST)
+
+    def __repr__(self) -> str:
+        """Show the side, what it is lent for, shape and dtype."""
+        return (
+            f"<{self._side.name.lower()} side of a Blob, to {self._access.value}: "
+            f"shape={self._layout.shape}, dtype={self._layout.dtype.name}>"
+        )

@@ -1,0 +1,293 @@
+"""The journal: a log of transfers, its totals, and what it finds wrong with them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from syncblob.transfers import Transfer, close_log, open_log
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
+    from typing import Self
+
+    from syncblob._source_lines import SourceLine
+
+__all__ = ["PingPong", "TransferLog", "record_transfers"]
+
+# Fewer alternations than this are ordinary traffic: there, and back again.
+_ALTERNATIONS = 4
+
+
+class PingPong(NamedTuple):
+    """Two lines between which the contents of one memory go to and fro.
+
+    Attributes
+    ----------
+    upload_line, download_line
+        The lines.
+    transfers, nbytes
+        How often, and how much moved.
+    """
+
+    upload_line: SourceLine
+    download_line: SourceLine
+    transfers: int
+    nbytes: int
+
+    def __str__(self) -> str:
+        """Describe it in one line."""
+        return (
+            f"{self.transfers} transfers of {self.nbytes} bytes to and fro between "
+            f"{self.upload_line.described()} (upload) and "
+            f"{self.download_line.described()} (download)"
+        )
+
+
+class TransferLog:
+    """The transfers made while it was open, in order: a context manager and a sequence.
+
+    Transfers of every thread of the process are recorded.
+
+    Attributes
+    ----------
+    avoided, avoided_bytes
+        Accesses that found the newest contents already there, in a memory that lives on both
+        sides: what code that copies at every hand-over would have moved.
+    """
+
+    def __init__(self) -> None:
+        self._transfers: list[Transfer] = []
+        self.avoided = 0
+        self.avoided_bytes = 0
+
+    def __enter__(self) -> Self:
+        """Begin to record."""
+        open_log(self)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Stop recording."""
+        close_log(self)
+
+    def add(self, transfer: Transfer) -> None:
+        """Take a transfer that was made."""
+        self._transfers.append(transfer)
+
+    def add_avoided(self, nbytes: int) -> None:
+        """Take an access that found the newest contents already there."""
+        self.avoided += 1
+        self.avoided_bytes += nbytes
+
+    def __len__(self) -> int:
+        """Count the transfers."""
+        return len(self._transfers)
+
+    def __iter__(self) -> Iterator[Transfer]:
+        """Iterate over the transfers so far."""
+        return iter(tuple(self._transfers))
+
+    def __getitem__(self, index: int) -> Transfer:
+        """Return one transfer."""
+        return self._transfers[index]
+
+    @property
+    def uploads(self) -> int:
+        """Number of copies host to accelerator."""
+        return sum(transfer.direction == "upload" for transfer in self)
+
+    @property
+    def downloads(self) -> int:
+        """Number of copies accelerator to host."""
+        return sum(transfer.direction == "download" for transfer in self)
+
+    @property
+    def uploaded_bytes(self) -> int:
+        """Bytes moved host to accelerator."""
+        return sum(transfer.nbytes for transfer in self if transfer.direction == "upload")
+
+    @property
+    def downloaded_bytes(self) -> int:
+        """Bytes moved accelerator to host."""
+        return sum(transfer.nbytes for transfer in self if transfer.direction == "download")
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes moved in both directions."""
+        return self.uploaded_bytes + self.downloaded_bytes
+
+    @property
+    def seconds(self) -> float:
+        """Time spent in transfers."""
+        return sum(transfer.seconds for transfer in self)
+
+    def ping_pongs(self) -> list[PingPong]:
+        """Find pairs of lines that send the contents of one memory to and fro.
+
+        A pair is reported once uploads for one line and downloads for the other have alternated
+        at least four times in a row, in one memory.
+        """
+        by_memory: dict[int, list[Transfer]] = {}
+        for transfer in self:
+            by_memory.setdefault(transfer.memory, []).append(transfer)
+        counts: Counter[tuple[SourceLine, SourceLine]] = Counter()
+        nbytes: Counter[tuple[SourceLine, SourceLine]] = Counter()
+        for transfers in by_memory.values():
+            for run in _alternations(transfers):
+                lines = _lines(run[0], run[1])
+                counts[lines] += len(run)
+                nbytes[lines] += sum(transfer.nbytes for transfer in run)
+        return [PingPong(*lines, count, nbytes[lines]) for lines, count in counts.most_common()]
+
+    def summary(self) -> str:
+        """Describe totals, the lines that moved most, and what goes to and fro."""
+        totals = (
+            f"{self.uploads} uploads of {self.uploaded_bytes} bytes, "
+            f"{self.downloads} downloads of {self.downloaded_bytes} bytes, "
+            f"{self.seconds * 1e3:.3f} ms; "
+            f"{self.avoided} transfers of {self.avoided_bytes} bytes avoided"
+        )
+        parts = [totals]
+        counts: Counter[tuple[str, str, SourceLine]] = Counter()
+        moved: Counter[tuple[str, str, SourceLine]] = Counter()
+        for transfer in self:
+            key = (transfer.direction, transfer.reason, transfer.line)
+            counts[key] += 1
+            moved[key] += transfer.nbytes
+        parts += [
+            f"  {counts[key]} x {key[0]}, {total} bytes, for {key[1]} at {key[2].described()}"
+            for key, total in moved.most_common()
+        ]
+        parts += [f"  ping-pong: {found}" for found in self.ping_pongs()]
+        return "\n".join(parts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as dictionaries, lists, strings and numbers, for JSON."""
+        return {
+            "uploads": self.uploads,
+            "uploaded_bytes": self.uploaded_bytes,
+            "downloads": self.downloads,
+            "downloaded_bytes": self.downloaded_bytes,
+            "seconds": self.seconds,
+            "avoided": self.avoided,
+            "avoided_bytes": self.avoided_bytes,
+            "transfers": [
+                {
+                    "direction": transfer.direction,
+                    "nbytes": transfer.nbytes,
+                    "seconds": transfer.seconds,
+                    "start": transfer.start,
+                    "reason": transfer.reason,
+                    "device": str(transfer.device),
+                    "memory": transfer.memory,
+                    "filename": transfer.line.filename,
+                    "lineno": transfer.line.lineno,
+                    "text": transfer.line.text,
+                    "asynchronous": transfer.asynchronous,
+                }
+                for transfer in self
+            ],
+            "ping_pongs": [
+                {
+                    "upload_line": str(found.upload_line),
+                    "download_line": str(found.download_line),
+                    "transfers": found.transfers,
+                    "nbytes": found.nbytes,
+                }
+                for found in self.ping_pongs()
+            ],
+        }
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draw the transfers on a time line, a row for each memory. Needs matplotlib.
+
+        Parameters
+        ----------
+        axes
+            Matplotlib axes to draw into; None makes a figure.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+        """
+        if axes is None:
+            import matplotlib.pyplot as plt  # noqa: PLC0415  # optional, and only for this
+
+            _, axes = plt.subplots(figsize=(9, 3))
+        origin = min((transfer.start for transfer in self), default=0.0)
+        memories = sorted({transfer.memory for transfer in self})
+        for direction, colour in (("upload", "tab:blue"), ("download", "tab:orange")):
+            chosen = [transfer for transfer in self if transfer.direction == direction]
+            axes.barh(
+                [memories.index(transfer.memory) for transfer in chosen],
+                [transfer.seconds * 1e3 for transfer in chosen],
+                left=[(transfer.start - origin) * 1e3 for transfer in chosen],
+                color=colour,
+                label=f"{direction}s",
+            )
+        axes.set_yticks(range(len(memories)), [f"memory {memory}" for memory in memories])
+        axes.set_xlabel("time (ms)")
+        axes.legend()
+        return axes
+
+    def __repr__(self) -> str:
+        """Show the totals."""
+        return (
+            f"<TransferLog: {self.uploads} uploads of {self.uploaded_bytes} bytes, "
+            f"{self.downloads} downloads of {self.downloaded_bytes} bytes>"
+        )
+
+
+def record_transfers() -> TransferLog:
+    """Record every transfer made inside a ``with`` block.
+
+    Returns
+    -------
+    TransferLog
+        A context manager whose ``with`` target is itself. Logs can be nested; each sees all.
+
+    Examples
+    --------
+    >>> import syncblob
+    >>> blob = syncblob.Blob((2, 3), device="simulated")
+    >>> blob.mutable_cpu_data()[...] = 1
+    >>> with syncblob.record_transfers() as log:
+    ...     _ = blob.gpu_data()
+    ...     _ = blob.gpu_data()
+    >>> log
+    <TransferLog: 1 uploads of 24 bytes, 0 downloads of 0 bytes>
+    >>> log[0].reason
+    'gpu_data'
+    >>> log.avoided
+    1
+    """
+    return TransferLog()
+
+
+def _lines(first: Transfer, second: Transfer) -> tuple[SourceLine, SourceLine]:
+    """Return the line of the upload and the line of the download."""
+    if first.direction == "upload":
+        return first.line, second.line
+    return second.line, first.line
+
+
+def _alternations(transfers: list[Transfer]) -> Iterator[list[Transfer]]:
+    """Yield the runs in which the same two lines move contents in turn."""
+    run: list[Transfer] = []
+    for transfer in transfers:
+        fits = not run or transfer.direction != run[-1].direction
+        if fits and len(run) > 1:
+            fits = transfer.line == run[-2].line
+        if not fits:
+            if len(run) >= _ALTERNATIONS:
+                yield run
+            run = run[-1:] if run and transfer.direction != run[-1].direction else []
+        run.append(transfer)
+    if len(run) >= _ALTERNATIONS:
+        yield run

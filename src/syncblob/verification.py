@@ -1,0 +1,155 @@
+"""Verified const: finding out who writes through a read-only export.
+
+Some consumers ignore the read-only flag. Inside `verified_const`, every const export through a
+protocol is remembered with a checksum of the bytes; it is compared when the export ends or the side
+is next used.
+"""
+
+from __future__ import annotations
+
+import warnings
+import weakref
+import zlib
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from syncblob._source_lines import user_place
+from syncblob.errors import ConstWriteWarning
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Iterator
+
+    from syncblob._source_lines import Place
+    from syncblob.devices.base import Side
+
+__all__ = ["Watch", "verified_const", "verifying"]
+
+_depth = 0
+
+
+@contextmanager
+def verified_const() -> Iterator[None]:
+    """Check const exports made inside a ``with`` block, in the whole process. For debugging.
+
+    A consumer that writes through one is reported by a `ConstWriteWarning` at the line of the
+    export, when the consumer lets go of it or the side is next used. Each check reads all bytes in
+    use, on an accelerator by way of the host.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np
+    >>> import syncblob
+    >>> blob = syncblob.Blob(3)
+    >>> with syncblob.verified_const(), warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     array = np.from_dlpack(blob.const)
+    ...     address = array.__array_interface__["data"][0]
+    ...     _ = np.ctypeslib.ctypes.memset(address, 1, 4)
+    ...     _ = blob.cpu_data()
+    >>> caught[0].category.__name__
+    'ConstWriteWarning'
+    """
+    global _depth  # noqa: PLW0603  # a switch for the process is what this is
+    _depth += 1
+    try:
+        yield
+    finally:
+        _depth -= 1
+
+
+def verifying() -> bool:
+    """Tell whether const exports are to be checked."""
+    return _depth > 0
+
+
+def _checksum(buffer: Any) -> int:
+    array: np.ndarray[Any, Any] = buffer if isinstance(buffer, np.ndarray) else buffer.get()
+    return zlib.crc32(array.data)
+
+
+class Watch:
+    """The const exports of one memory that are checked.
+
+    Used under the memory's lock, but for the moment when an export ends.
+
+    Parameters
+    ----------
+    lock
+        The memory's lock.
+    buffers
+        The memory's buffers, by side; the list itself, so that it shows what they are now.
+    """
+
+    __slots__ = ("_buffers", "_checks", "_lock")
+
+    def __init__(self, lock: threading.RLock, buffers: list[Any]) -> None:
+        self._lock = lock
+        self._buffers = buffers
+        self._checks: list[_Check] = []
+
+    def add(self, side: Side, target: object, kind: str, nbytes: int) -> None:
+        """Watch an export of the first `nbytes` bytes of a side that lives as long as `target`."""
+        check = _Check(target, self._ended)
+        check.side = side
+        check.nbytes = nbytes
+        check.kind = kind
+        check.place = user_place()
+        check.checksum = _checksum(self._buffers[side][:nbytes])
+        self._checks.append(check)
+
+    def compare(self) -> None:
+        """Report the exports whose bytes are not what they were, and forget those that ended."""
+        checks = self._checks
+        self._checks = [check for check in checks if check() is not None]
+        for check in checks:
+            before = check.checksum
+            check.checksum = _checksum(self._buffers[check.side][: check.nbytes])
+            if check.checksum != before:
+                check.report()
+
+    def renew(self, side: Side) -> None:
+        """Take what one side holds now for right: it was copied over."""
+        for check in self._checks:
+            if check.side is side:
+                check.checksum = _checksum(self._buffers[side][: check.nbytes])
+
+    def drop(self, side: Side) -> None:
+        """Stop watching one side: its bytes may change by right from now on."""
+        self._checks = [check for check in self._checks if check.side is not side]
+
+    def _ended(self, _: object) -> None:
+        # If the memory is in use right now, its next access compares.
+        if self._lock.acquire(blocking=False):
+            try:
+                self.compare()
+            finally:
+                self._lock.release()
+
+
+class _Check(weakref.ref[Any]):
+    """A const export under watch: a weak reference to what dies with its last use."""
+
+    __slots__ = ("checksum", "kind", "nbytes", "place", "side")
+
+    checksum: int
+    kind: str
+    nbytes: int
+    place: Place
+    side: Side
+
+    def report(self) -> None:
+        """Emit the warning, at the line of the export."""
+        line = self.place.line
+        consumer = f" ({self.place.library})" if self.place.library else ""
+        warnings.warn_explicit(
+            f"somebody wrote through the const {self.kind} export{consumer} of the "
+            f"{self.side.name.lower()} side made at {line.described()}; the other side may hold "
+            "older contents now",
+            ConstWriteWarning,
+            line.filename,
+            line.lineno,
+        )

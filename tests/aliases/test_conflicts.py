@@ -1,0 +1,168 @@
+"""What would leave a living alias behind warns first, and changes nothing under an error filter."""
+
+from __future__ import annotations
+
+import gc
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from syncblob import Blob, Head, StaleAliasWarning
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+torch = pytest.importorskip("torch", reason="torch is one of the consumers")
+
+
+def made() -> Blob:
+    blob = Blob(4, device="simulated")
+    blob.mutable_cpu_data()[...] = [1, 2, 3, 4]
+    return blob
+
+
+CONFLICTS: dict[str, Callable[[Blob], Any]] = {
+    "mutable_gpu_data": lambda blob: blob.mutable_gpu_data(),
+    "overwrite_gpu_data": lambda blob: blob.overwrite_gpu_data(),
+    "adoption": lambda blob: blob.set_cpu_data(np.zeros(4, "f4")),
+    "adoption ": lambda blob: blob.set_gpu_data(np.zeros(4, "f4")),
+    "a growing resize": lambda blob: blob.resize(5),
+    "share_data": lambda blob: blob.share_data(Blob(4)),
+    "__dlpack__": lambda blob: torch.from_dlpack(blob.gpu),
+    "__array__": lambda blob: np.asarray(blob.gpu),
+    "mutable_gpu_data ": lambda blob: blob[1:].mutable_gpu_data(),
+}
+
+
+@pytest.mark.parametrize("name", CONFLICTS)
+def test_it_warns_at_the_line_of_the_user_and_names_the_line_of_the_alias(name: str) -> None:
+    blob = made()
+    tensor = torch.from_dlpack(blob)
+    with pytest.warns(StaleAliasWarning) as caught:
+        CONFLICTS[name](blob)
+    (warning,) = caught
+    text = str(warning.message)
+    assert text.startswith(f"{name.strip()} leaves behind a DLPack alias (torch) of the host side")
+    assert f"{__file__}:" in text
+    assert "tensor = torch.from_dlpack(blob)" in text
+    assert warning.filename == __file__
+    assert tensor is not None
+
+
+@pytest.mark.parametrize("name", CONFLICTS)
+def test_under_an_error_filter_nothing_has_changed(name: str) -> None:
+    blob = made()
+    tensor = torch.from_dlpack(blob)
+    memory = blob.memory
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", StaleAliasWarning)
+        with pytest.raises(StaleAliasWarning):
+            CONFLICTS[name](blob)
+    assert (blob.head, blob.shape, blob.device) == (Head.HEAD_AT_CPU, (4,), "cpu")
+    assert blob.memory is memory
+    tensor[0] = 9
+    assert blob.gpu_data().tolist() == [9, 2, 3, 4]
+
+
+@pytest.mark.parametrize("name", CONFLICTS)
+def test_without_an_alias_nothing_is_said(name: str) -> None:
+    blob = made()
+    torch.from_dlpack(blob)
+    gc.collect()
+    CONFLICTS[name](blob)
+
+
+@pytest.mark.parametrize(
+    "access",
+    [
+        lambda blob: blob.mutable_cpu_data(),
+        lambda blob: blob.gpu_data(),
+        lambda blob: blob.cpu_data(),
+        lambda blob: torch.from_dlpack(blob.cpu),
+        lambda blob: blob.resize(2),
+        lambda blob: blob.async_gpu_push(),
+        lambda blob: blob.asum_data(),
+        lambda blob: blob.copy(),
+    ],
+)
+def test_what_leaves_nobody_behind_says_nothing(access: Any) -> None:
+    blob = made()
+    tensor = torch.from_dlpack(blob)
+    access(blob)
+    tensor[0] = 7
+    assert blob.data_at(0) == 7
+    assert blob.gpu_data()[0] == 7
+
+
+def test_every_kind_of_alias_is_named() -> None:
+    blob = made()
+    kept = [np.asarray(blob.cpu), np.from_dlpack(blob), torch.as_tensor(blob)]
+    with pytest.warns(StaleAliasWarning) as caught:
+        blob.mutable_gpu_data()
+    text = str(caught[0].message)
+    assert text.count("of the host side, made at") == 3
+    assert "a NumPy alias of the host side" in text
+    assert "a DLPack alias of the host side" in text
+    del kept
+    many = [torch.from_dlpack(blob.gpu) for _ in range(5)]
+    with pytest.warns(StaleAliasWarning, match="and 2 more"):
+        blob.mutable_cpu_data()
+    assert len(many) == 5
+
+
+def test_an_alias_that_was_left_behind_is_good_again_when_its_side_is() -> None:
+    blob = made()
+    tensor = torch.from_dlpack(blob)
+    with pytest.warns(StaleAliasWarning):
+        blob.mutable_gpu_data()[...] = 5
+    assert blob.cpu_data().tolist() == tensor.tolist() == [5, 5, 5, 5]
+    assert blob.head is Head.HEAD_AT_CPU
+    tensor[0] = 6
+    assert blob.gpu_data()[0] == 6
+
+
+def test_a_shrinking_resize_keeps_what_an_alias_still_sees() -> None:
+    blob = made()
+    tensor = torch.from_dlpack(blob)
+    blob.resize(2)
+    tensor[3] = 8
+    blob.gpu_data()
+    blob.resize(4)
+    assert blob.gpu_data().tolist() == [1, 2, 3, 8]
+
+
+def test_a_numpy_alias_is_not_written_by_mistake_after_it_was_left_behind() -> None:
+    """It loses its write permission besides the warning, which also speaks for its slices."""
+    blob = made()
+    array = np.asarray(blob.cpu)
+    part = array[1:]
+    with pytest.warns(StaleAliasWarning, match="NumPy"):
+        blob.mutable_gpu_data()
+    assert not array.flags.writeable
+    assert part.flags.writeable
+    blob.mutable_cpu_data()
+    fresh = np.asarray(blob.cpu)
+    assert fresh.flags.writeable
+
+
+def test_the_line_is_the_users_also_through_library_wrappers() -> None:
+    blob = made()
+    tensor = torch.asarray(blob)
+    with pytest.warns(StaleAliasWarning) as caught:
+        torch.utils.dlpack.from_dlpack(blob.gpu)
+    assert caught[0].filename == __file__
+    assert "torch.asarray(blob)" in str(caught[0].message)
+    assert tensor is not None
+
+
+def test_the_usual_filter_says_it_once_for_each_line() -> None:
+    blob = made()
+    tensor = torch.from_dlpack(blob)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        for _ in range(3):
+            blob.mutable_gpu_data()
+    assert len(caught) == 1
+    assert tensor is not None

@@ -1,0 +1,330 @@
+"""A writable alias is tracked until the last use of it is gone, and only until then."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from syncblob import Blob, Head, record_transfers
+from syncblob.devices import Side
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+torch = pytest.importorskip("torch", reason="torch is one of the consumers")
+
+
+def made(head: str = "cpu") -> Blob:
+    blob = Blob((2, 3), device="simulated")
+    access = blob.mutable_cpu_data if head == "cpu" else blob.mutable_gpu_data
+    access()[...] = 1
+    return blob
+
+
+def leases(blob: Blob) -> int:
+    return sum(len(blob.memory.handed_out(side).leases) for side in Side)
+
+
+def capsule(blob: Blob) -> object:
+    return blob.__dlpack__(max_version=(1, 0))
+
+
+MAKERS: dict[str, Callable[[Blob], Any]] = {
+    "numpy.asarray of a side": lambda blob: np.asarray(blob.cpu),
+    "numpy.from_dlpack": np.from_dlpack,
+    "numpy.from_dlpack of a side": lambda blob: np.from_dlpack(blob.cpu),
+    "torch.from_dlpack": torch.from_dlpack,
+    "torch.from_dlpack of a side": lambda blob: torch.from_dlpack(blob.cpu),
+    "torch.as_tensor": torch.as_tensor,
+    "torch.from_numpy": lambda blob: torch.from_numpy(np.asarray(blob.cpu)),
+    "overwrite": lambda blob: torch.from_dlpack(blob.overwrite),
+    "capsule": capsule,
+    "old capsule": lambda blob: blob.__dlpack__(),
+    "slice": lambda blob: np.asarray(blob.cpu)[1:, ::2],
+    "transpose": lambda blob: np.from_dlpack(blob).T,
+    "reinterpretation": lambda blob: np.asarray(blob.cpu).view(np.int32),
+    "memoryview": lambda blob: memoryview(np.asarray(blob.cpu)),
+    "memoryview of a slice": lambda blob: memoryview(np.asarray(blob.cpu)[1:]),
+    "tensor slice": lambda blob: torch.from_dlpack(blob)[1:],
+    "tensor reinterpretation": lambda blob: torch.from_dlpack(blob).view(torch.int32),
+    "numpy of a tensor": lambda blob: torch.from_dlpack(blob).numpy(),
+    "alias of a view": lambda blob: torch.from_dlpack(blob[1:]),
+    "alias through data": lambda blob: torch.from_dlpack(blob.data),
+}
+if sys.version_info >= (3, 12):
+    MAKERS["writable buffer"] = lambda blob: np.frombuffer(memoryview(blob), np.uint8)
+
+
+@pytest.mark.parametrize("name", [name for name in MAKERS if name != "writable buffer"])
+def test_an_alias_is_tracked_to_its_end(name: str) -> None:
+    blob = made()
+    alias = MAKERS[name](blob)
+    assert leases(blob) == 1
+    gc.collect()
+    assert leases(blob) == 1
+    del alias
+    assert leases(blob) == 0
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_while_an_alias_lives_reads_of_the_other_side_copy_again_and_afterwards_not(
+    name: str,
+) -> None:
+    blob = made()
+    alias = MAKERS[name](blob)
+    with record_transfers() as log:
+        for _ in range(3):
+            blob.gpu_data()
+    tracked = name != "writable buffer"
+    assert (log.uploads, blob.head is Head.HEAD_AT_CPU) == ((3, True) if tracked else (1, False))
+    del alias
+    with record_transfers() as log:
+        for _ in range(3):
+            blob.gpu_data()
+    assert (log.uploads, blob.head) == (int(tracked), Head.SYNCED)
+
+
+def test_consumers_that_read_only_are_not_tracked() -> None:
+    blob = made()
+    kept = [
+        np.asarray(blob),
+        np.from_dlpack(blob.const),
+        torch.from_dlpack(blob.const),
+        np.asarray(blob.cpu.const),
+        np.array(blob),
+        torch.from_dlpack(blob, copy=True),
+        np.asarray(blob, dtype="float64"),
+        np.asarray(blob.cpu, dtype="float64"),
+    ]
+    assert leases(blob) == 0
+    blob.gpu_data()
+    assert blob.head is Head.SYNCED
+    assert len(kept) == 8
+
+
+def test_the_other_way_round_on_the_accelerator() -> None:
+    blob = made("gpu")
+    tensor = torch.from_dlpack(blob)
+    assert blob.cpu_data()[0, 0] == 1
+    tensor[0, 0] = 5
+    assert blob.cpu_data()[0, 0] == 5
+    assert blob.head is Head.HEAD_AT_GPU
+    del tensor
+    assert blob.cpu_data()[0, 0] == 5
+    assert blob.head is Head.SYNCED
+
+
+def test_an_alias_that_ends_in_another_thread_ends() -> None:
+    blob = made()
+    cell = [torch.from_dlpack(blob)]
+
+    def write_and_drop() -> None:
+        cell[0][0, 0] = 8
+        cell.clear()
+
+    thread = threading.Thread(target=write_and_drop)
+    thread.start()
+    thread.join()
+    assert leases(blob) == 0
+    assert blob.gpu_data()[0, 0] == 8
+
+
+def test_an_alias_in_a_reference_cycle_lives_until_it_is_collected() -> None:
+    blob = made()
+    gc.disable()
+    try:
+        loop: list[Any] = [np.asarray(blob.cpu)]
+        loop.append(loop)
+        array = loop[0][1:]
+        del loop
+        array[0] = 4
+        del array
+        assert leases(blob) == 1
+        assert blob.gpu_data()[1, 0] == 4
+        gc.collect()
+        assert leases(blob) == 0
+    finally:
+        gc.enable()
+
+
+def test_blobs_that_share_and_views_share_the_tracking() -> None:
+    blob, other = made(), Blob((3, 2), device="simulated")
+    other.share_data(blob)
+    tensor = torch.from_dlpack(blob[1])
+    tensor[0] = 6
+    assert other.gpu_data()[1, 1] == 6
+    tensor[0] = 7
+    assert other.gpu_data()[1, 1] == 7
+    assert blob.head is Head.HEAD_AT_CPU
+    del tensor
+    other.gpu_data()
+    assert blob.head is Head.SYNCED
+
+
+def test_the_diff_is_tracked_by_itself() -> None:
+    blob = made()
+    tensor = torch.from_dlpack(blob.diff)
+    blob.gpu_data()
+    assert blob.head is Head.SYNCED
+    tensor[0, 0] = 3
+    blob.gpu_diff()
+    tensor[0, 0] = 4
+    assert blob.gpu_diff()[0, 0] == 4
+
+
+def test_the_bytes_outlive_the_blob() -> None:
+    blob = made()
+    array, tensor = np.asarray(blob.cpu), torch.from_dlpack(blob)
+    del blob
+    gc.collect()
+    array[...] = 2
+    assert tensor.tolist() == [[2, 2, 2], [2, 2, 2]]
+
+
+def test_aliases_may_end_while_the_interpreter_does() -> None:
+    code = """
+import numpy, torch, syncblob
+blob = syncblob.Blob(3, device="simulated")
+kept = [torch.from_dlpack(blob), numpy.asarray(blob.cpu)] if blob.device == "cpu" else None
+kept = [torch.from_dlpack(blob.cpu), numpy.asarray(blob.cpu)]
+loop = [kept]; loop.append(loop)
+"""
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_nothing_is_left_behind_by_many_aliases() -> None:
+    blob = made()
+    for _ in range(1000):
+        torch.from_dlpack(blob)
+        np.asarray(blob.cpu)[1:]
+    assert leases(blob) == 0
+    assert len(blob.memory.handed_out(Side.HOST).borrows._live) < 50
+
+
+# --- a side to be overwritten --------------------------------------------------------------------
+
+
+def test_whoever_takes_a_side_to_overwrite_it_gets_it_without_a_transfer() -> None:
+    blob = Blob((2, 2), device="simulated")
+    blob.mutable_gpu_data()[...] = 7
+    with record_transfers() as log:
+        torch.mm(torch.ones(2, 2), torch.ones(2, 2), out=torch.from_dlpack(blob.cpu.overwrite))
+        np.add(1, 1, out=np.asarray(blob.gpu.overwrite))
+    assert len(log) == 0
+    assert blob.tolist() == [[2, 2], [2, 2]]
+
+
+def test_a_part_of_a_memory_is_brought_up_to_date_before_it_is_overwritten() -> None:
+    blob = made("gpu")
+    with record_transfers() as log:
+        np.asarray(blob[0].cpu.overwrite)[...] = 9
+    assert log.downloads == 1
+    assert blob.tolist() == [[9, 9, 9], [1, 1, 1]]
+
+
+def test_a_const_view_lends_no_side_to_write() -> None:
+    const = made().const
+    assert not np.asarray(const.cpu).flags.writeable
+    for view in (const, const.cpu, made().cpu.const):
+        with pytest.raises(ValueError, match="const"):
+            _ = view.overwrite
+
+
+def test_a_side_tells_what_it_is() -> None:
+    blob = made()
+    assert repr(blob.cpu) == (
+        "<host side of a Blob, to read and write: shape=(2, 3), dtype=float32>"
+    )
+    assert blob.gpu.__dlpack_device__() == (1, 1)
+    assert not hasattr(blob.cpu, "__cuda_array_interface__")
+    assert not hasattr(blob.gpu, "__cuda_array_interface__")
+    with pytest.raises(ValueError, match="copy=False"):
+        np.asarray(blob.gpu, copy=False)
+
+
+# --- aliases whose lifetime nobody can see -------------------------------------------------------
+
+
+@pytest.mark.parametrize("adopt", [Blob.asarray, Blob.from_dlpack])
+def test_an_adopted_array_is_read_again_until_its_side_is_given_up(adopt: Any) -> None:
+    array = np.arange(3.0)
+    blob = adopt(array, device="simulated")
+    assert blob.gpu_data().tolist() == [0, 1, 2]
+    array[0] = 9
+    assert blob.gpu_data().tolist() == [9, 1, 2]
+    assert blob.head is Head.HEAD_AT_CPU
+    blob.mutable_gpu_data()[...] = 4
+    assert blob.cpu_data().tolist() == array.tolist() == [4, 4, 4]
+    assert blob.head is Head.SYNCED
+
+
+def test_a_promise_ends_exposure() -> None:
+    array = np.arange(3.0)
+    blob = Blob.asarray(array, device="simulated")
+    blob.assume_unaliased()
+    blob.gpu_data()
+    assert blob.head is Head.SYNCED
+
+
+@pytest.mark.parametrize("value", [[1, 2], 3.0, np.float32(2), (1.5,)])
+def test_what_had_to_be_converted_is_nobody_elses(value: Any) -> None:
+    blob = Blob.asarray(value, device="simulated")
+    blob.gpu_data()
+    assert blob.head is Head.SYNCED
+
+
+def test_a_copy_of_an_array_is_nobody_elses() -> None:
+    for blob in (
+        Blob.asarray(np.arange(3), device="simulated", copy=True),
+        Blob.asarray(np.arange(6)[::2], device="simulated"),
+    ):
+        blob.gpu_data()
+        assert blob.head is Head.SYNCED
+
+
+# --- with CUDA -----------------------------------------------------------------------------------
+
+
+@pytest.mark.gpu
+def test_cupy_over_a_side_is_tracked_and_over_the_blob_exposed() -> None:
+    import cupy  # noqa: PLC0415  # only where there is a GPU
+
+    blob = Blob(3, device="cuda:0")
+    array = cupy.asarray(blob.gpu)
+    part = array[1:]
+    del array
+    assert leases(blob) == 1
+    part[0] = 5
+    assert blob.cpu_data()[1] == 5
+    part[0] = 6
+    assert blob.cpu_data()[1] == 6
+    del part
+    assert leases(blob) == 0
+    exposed = cupy.asarray(blob)
+    exposed[0] = 1
+    blob.cpu_data()
+    exposed[0] = 2
+    assert blob.cpu_data()[0] == 2
+    assert blob.head is Head.HEAD_AT_GPU
+    blob.assume_unaliased()
+    blob.cpu_data()
+    assert blob.head is Head.SYNCED
+
+
+@pytest.mark.gpu
+def test_dlpack_to_cupy_and_torch_on_cuda_is_tracked() -> None:
+    import cupy  # noqa: PLC0415  # only where there is a GPU
+
+    blob = Blob(3, device="cuda:0")
+    for take in (cupy.from_dlpack, torch.from_dlpack):
+        alias = take(blob)[1:]
+        assert leases(blob) == 1
+        del alias
+        assert leases(blob) == 0

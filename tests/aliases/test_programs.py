@@ -1,0 +1,319 @@
+"""Random programs with aliases: no read returns an old value, no write is lost unannounced.
+
+Each program makes Blobs, aliases of several consumers, slices of them, and accesses in any order,
+beside a model that knows the true contents. A program is made from a number, which a failure names.
+``SYNCBLOB_PROGRAMS`` sets how many run.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import random
+import threading
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from syncblob import Blob, Head, StaleAliasWarning
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+torch = pytest.importorskip("torch", reason="torch is one of the consumers")
+
+PROGRAMS = int(os.environ.get("SYNCBLOB_PROGRAMS", "20000"))
+STEPS = 18
+CPU, GPU = "cpu", "gpu"
+OTHER = {CPU: GPU, GPU: CPU}
+HEADS = {
+    frozenset(): Head.UNINITIALIZED,
+    frozenset({CPU}): Head.HEAD_AT_CPU,
+    frozenset({GPU}): Head.HEAD_AT_GPU,
+    frozenset({CPU, GPU}): Head.SYNCED,
+}
+
+
+class Capsule:
+    """A producer with one capsule, for a consumer that takes it later or never."""
+
+    def __init__(self, capsule: object) -> None:
+        self.capsule = capsule
+
+    def __dlpack__(self, **_: object) -> object:
+        return self.capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+
+CONSUMERS: dict[str, Callable[[Any], Any]] = {
+    "numpy": np.asarray,
+    "numpy dlpack": np.from_dlpack,
+    "torch": torch.from_dlpack,
+    "capsule": lambda side: Capsule(side.__dlpack__(max_version=(1, 0))),
+    "old capsule": lambda side: Capsule(side.__dlpack__()),
+    "torch over numpy": lambda side: torch.from_numpy(np.asarray(side)),
+    "memoryview": lambda side: memoryview(np.asarray(side)),
+}
+
+
+@dataclass(eq=False)
+class Truth:
+    """What a memory holds, and Caffe's head for programs without aliases."""
+
+    values: list[int]
+    valid: frozenset[str] = frozenset()
+
+    def access(self, side: str, *, reads: bool) -> None:
+        self.valid = self.valid | {side} if reads and self.valid else frozenset({side})
+
+
+@dataclass(eq=False)
+class Alias:
+    """What a consumer keeps: an array of some library, and where it starts in the memory."""
+
+    array: Any
+    truth: Truth
+    side: str
+    first: int
+    stale: bool = False
+
+
+class Program:
+    """One random program."""
+
+    def __init__(self, number: int, *, aliases: bool) -> None:
+        self.random = random.Random(number)  # noqa: S311  # programs, not secrets
+        self.with_aliases = aliases
+        self.trace: list[str] = []
+        self.written = 0
+        size = self.random.randint(1, 6)
+        self.blobs = [Blob(size, "int32", device="simulated") for _ in range(2)]
+        self.truths = [Truth([0] * size) for _ in range(2)]
+        self.aliases: list[Alias] = []
+
+    def run(self) -> None:
+        moves = [self.read, self.read, self.write, self.write, self.share, self.resize]
+        if self.with_aliases:
+            moves += [self.make_alias, self.make_alias, self.write_alias, self.write_alias]
+            moves += [self.read_alias, self.slice_alias, self.drop_alias, self.drop_elsewhere]
+        for _ in range(STEPS):
+            self.random.choice(moves)()
+            if not self.with_aliases:
+                for blob, truth in zip(self.blobs, self.truths, strict=True):
+                    assert blob.head is HEADS[truth.valid]
+        for index in range(2):
+            self.check_read(index, CPU)
+            self.check_read(index, GPU)
+
+    # --- Blobs -----------------------------------------------------------------------------------
+
+    def note(self, text: str) -> None:
+        self.trace.append(text)
+
+    def fresh(self, count: int) -> list[int]:
+        self.written += count
+        return list(range(self.written - count + 1, self.written + 1))
+
+    def check_read(self, index: int, side: str) -> None:
+        self.note(f"read {index} on the {side}")
+        blob, truth = self.blobs[index], self.truths[index]
+        seen = (blob.cpu_data() if side == CPU else blob.gpu_data()).tolist()
+        assert seen == truth.values[: blob.size], f"{side}: {seen}, newest is {truth.values}"
+        truth.access(side, reads=True)
+        if not any(alias.side != side for alias in self.of(truth)):
+            self.revive(truth, side)
+
+    def revive(self, truth: Truth, side: str) -> None:
+        """Trust again what was left behind on a side that has caught up: it is the same buffer."""
+        for alias in self.of(truth):
+            alias.stale = alias.stale and alias.side != side
+
+    def read(self) -> None:
+        self.check_read(self.random.randrange(2), self.random.choice((CPU, GPU)))
+
+    def write(self) -> None:
+        index = self.random.randrange(2)
+        side = self.random.choice((CPU, GPU))
+        kind = self.random.choice(("mutable", "overwrite"))
+        blob, truth = self.blobs[index], self.truths[index]
+
+        def access() -> None:
+            values = self.fresh(blob.size)
+            getattr(blob, f"{kind}_{side}_data")()[...] = values
+            truth.values[: blob.size] = values
+
+        self.note(f"{kind} {index} on the {side}")
+        if self.announced(access, [alias for alias in self.of(truth) if alias.side != side]):
+            truth.access(side, reads=False)
+            self.revive(truth, side)
+
+    def share(self) -> None:
+        first, second = self.blobs
+        if first.size != second.size or self.truths[0] is self.truths[1]:
+            return
+        self.note("share")
+        left = self.truths[0]
+        if self.announced(lambda: first.share_data(second), self.of(left)):
+            self.truths[0] = self.truths[1]
+
+    def resize(self) -> None:
+        index = self.random.randrange(2)
+        blob, truth = self.blobs[index], self.truths[index]
+        if self.random.random() < 0.5:
+            count = self.random.randint(1, len(truth.values))
+            if blob.memory.nbytes // 4 == len(truth.values):
+                self.note(f"shrink {index} to {count}")
+                blob.resize(count)
+                alone = self.truths[0] is not self.truths[1] and not self.of(truth)
+                truth.values = truth.values[:count] if alone else truth.values
+            return
+        count = blob.memory.nbytes // 4 + 1
+        self.note(f"grow {index} to {count}")
+        if self.announced(lambda: blob.resize(count), self.of(truth)):
+            self.truths[index] = Truth([0] * count)
+
+    def of(self, truth: Truth) -> list[Alias]:
+        return [alias for alias in self.aliases if alias.truth is truth]
+
+    def announced(self, action: Callable[[], None], left_behind: list[Alias]) -> bool:
+        """Do what leaves aliases behind: it warns if there are any, or raises and changes nothing.
+
+        Returns whether it was done.
+        """
+        if left_behind and self.random.random() < 0.3:
+            heads = [blob.head for blob in self.blobs]
+            shapes = [blob.shape for blob in self.blobs]
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", StaleAliasWarning)
+                with pytest.raises(StaleAliasWarning):
+                    action()
+            assert [blob.head for blob in self.blobs] == heads
+            assert [blob.shape for blob in self.blobs] == shapes
+            return False
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            action()
+        assert [warning.category for warning in caught] == [StaleAliasWarning] * bool(left_behind)
+        for alias in left_behind:
+            alias.stale = True
+        return True
+
+    # --- aliases ---------------------------------------------------------------------------------
+
+    def make_alias(self) -> None:
+        index = self.random.randrange(2)
+        side = self.random.choice((CPU, GPU))
+        consumer = self.random.choice(list(CONSUMERS))
+        blob, truth = self.blobs[index], self.truths[index]
+        overwrite = self.random.random() < 0.2
+        first = self.random.randrange(blob.size) if self.random.random() < 0.3 else 0
+        view = blob[first:] if first else blob
+        lender = getattr(view, side)
+        self.note(f"{consumer} of {index}[{first}:] on the {side}{', overwrite' * overwrite}")
+
+        def access() -> None:
+            array = CONSUMERS[consumer](lender.overwrite if overwrite else lender)
+            self.aliases.append(Alias(array, truth, side, first))
+
+        if self.announced(access, [alias for alias in self.of(truth) if alias.side != side]):
+            truth.access(side, reads=False)
+            self.revive(truth, side)
+            if overwrite and not first and blob.size == len(truth.values):
+                self.store(self.aliases[-1])
+
+    def consumed(self, alias: Alias) -> Any:
+        if isinstance(alias.array, Capsule):
+            alias.array = np.asarray(np.from_dlpack(alias.array))
+            if not alias.array.flags.writeable:
+                # NumPy takes capsules before 1.0 for read-only: write as other consumers do.
+                alias.array = torch.from_dlpack(self.capsule_again(alias))
+        return alias.array
+
+    def capsule_again(self, alias: Alias) -> Any:
+        interface = dict(alias.array.__array_interface__)
+        interface["data"] = (interface["data"][0], False)
+        holder = type("Holder", (), {})()
+        holder.__array_interface__ = interface
+        holder.keep = alias.array
+        return np.asarray(holder)
+
+    def store(self, alias: Alias) -> None:
+        array = self.consumed(alias)
+        count = len(array)
+        values = self.fresh(count)
+        for place, value in enumerate(values):
+            array[place] = value
+        alias.truth.values[alias.first : alias.first + count] = values
+
+    def fresh_alias(self) -> Alias | None:
+        usable = [alias for alias in self.aliases if not alias.stale]
+        return self.random.choice(usable) if usable else None
+
+    def write_alias(self) -> None:
+        alias = self.fresh_alias()
+        if alias is not None:
+            self.note(f"write through alias {self.aliases.index(alias)}")
+            self.store(alias)
+
+    def read_alias(self) -> None:
+        alias = self.fresh_alias()
+        if alias is not None:
+            self.note(f"read alias {self.aliases.index(alias)}")
+            array = self.consumed(alias)
+            seen = [int(value) for value in array]
+            assert seen == alias.truth.values[alias.first : alias.first + len(array)]
+
+    def slice_alias(self) -> None:
+        """Keep a part, and drop the whole."""
+        alias = self.fresh_alias()
+        if alias is not None and not isinstance(alias.array, memoryview):
+            self.note(f"slice alias {self.aliases.index(alias)}")
+            array = self.consumed(alias)
+            if len(array) > 1:
+                alias.array = array[1:]
+                alias.first += 1
+
+    def drop_alias(self) -> None:
+        if self.aliases:
+            place = self.random.randrange(len(self.aliases))
+            self.note(f"drop alias {place}")
+            alias = self.aliases.pop(place)
+            if self.random.random() < 0.02:
+                loop: list[Any] = [alias.array]
+                loop.append(loop)
+                del loop, alias
+                gc.collect()
+
+    def drop_elsewhere(self) -> None:
+        """Drop an alias in another thread."""
+        if self.aliases and self.random.random() < 0.1:
+            place = self.random.randrange(len(self.aliases))
+            self.note(f"drop alias {place} in a thread")
+            cell = [self.aliases.pop(place)]
+            thread = threading.Thread(target=cell.clear)
+            thread.start()
+            thread.join()
+
+
+def run(numbers: range, *, aliases: bool) -> None:
+    for number in numbers:
+        program = Program(number, aliases=aliases)
+        try:
+            program.run()
+        except BaseException:
+            print(f"program {number}:", *program.trace, sep="\n  ")  # noqa: T201  # for the report
+            raise
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_no_program_reads_old_values_or_loses_a_write_unannounced(part: int) -> None:
+    run(range(part, PROGRAMS, 4), aliases=True)
+
+
+def test_programs_with_borrows_only_go_through_caffes_transitions() -> None:
+    run(range(PROGRAMS // 4), aliases=False)

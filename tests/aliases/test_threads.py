@@ -1,0 +1,87 @@
+"""Many threads that make and drop aliases while others read and write.
+
+``SYNCBLOB_SOAK`` sets how many seconds it goes on.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+import time
+import warnings
+
+import numpy as np
+import pytest
+
+from syncblob import Blob, StaleAliasWarning, simulated
+from syncblob.devices import Side
+
+torch = pytest.importorskip("torch", reason="torch is one of the consumers")
+
+SECONDS = float(os.environ.get("SYNCBLOB_SOAK", "3"))
+THREADS = 8
+
+
+def test_aliases_come_and_go_while_others_read_and_write() -> None:  # noqa: C901  # two workers
+    blob = Blob(64, "int64", device="simulated")
+    blob.mutable_cpu_data()[...] = 0
+    turn = threading.Lock()
+    stop = threading.Event()
+    problems: list[str] = []
+    written = 0
+
+    def alias(number: int) -> None:
+        nonlocal written
+        take = (torch.from_dlpack, np.asarray, np.from_dlpack)[number % 3]
+        side = "cpu" if number % 2 else "gpu"
+        while not stop.is_set():
+            with turn:
+                array = take(getattr(blob, side))
+                part = array[number:]
+                del array
+                written += 1
+                part[0] = written
+                other = blob.gpu_data() if side == "cpu" else blob.cpu_data()
+                if other[number] != written:
+                    problems.append(f"alias on the {side}: {other[number]}, wrote {written}")
+            # Dropped outside the turn, while others are at work.
+            del part, other
+
+    def use(number: int) -> None:
+        nonlocal written
+        while not stop.is_set():
+            with turn:
+                if number % 2:
+                    data = blob.mutable_cpu_data() if number % 4 == 1 else blob.mutable_gpu_data()
+                    written += 1
+                    data[number] = written
+                seen = (int(blob.cpu_data()[number]), int(blob.gpu_data()[number]))
+                if seen[0] != seen[1] or (number % 2 and seen[0] != written):
+                    problems.append(f"read {seen}, wrote {written}")
+
+    # Warnings are expected, whenever a drop comes late; their filters are not thread-safe.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", StaleAliasWarning)
+        threads = [
+            threading.Thread(target=work, args=(number,))
+            for work in (alias, use)
+            for number in range(THREADS)
+        ]
+        for thread in threads:
+            thread.start()
+        time.sleep(SECONDS)
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert problems == []
+    gc.collect()
+    for side in Side:
+        assert not blob.memory.handed_out(side).leases
+    backend = simulated(0)
+    backend.reset_counts()
+    for _ in range(3):
+        blob.cpu_data()
+        blob.gpu_data()
+    assert backend.uploads + backend.downloads <= 1
+    assert backend.allocations == backend.host_allocations == 0

@@ -1,0 +1,399 @@
+"""The accessors of data and diff on both sides, adoption by set_*, sharing, and single elements."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from syncblob import Blob, Head
+
+DTYPES = [
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "float32", "float64", "complex64", "complex128", "bfloat16"),
+]
+UNINITIALIZED, CPU, GPU, SYNCED = Head
+
+# access: head after it and transfers by it, from each of the four heads.
+TABLE = {
+    "cpu": [(CPU, 0, 0), (CPU, 0, 0), (SYNCED, 0, 1), (SYNCED, 0, 0)],
+    "mutable_cpu": [(CPU, 0, 0), (CPU, 0, 0), (CPU, 0, 1), (CPU, 0, 0)],
+    "overwrite_cpu": [(CPU, 0, 0)] * 4,
+    "gpu": [(GPU, 0, 0), (SYNCED, 1, 0), (GPU, 0, 0), (SYNCED, 0, 0)],
+    "mutable_gpu": [(GPU, 0, 0), (GPU, 1, 0), (GPU, 0, 0), (GPU, 0, 0)],
+    "overwrite_gpu": [(GPU, 0, 0)] * 4,
+}
+ROWS = [
+    pytest.param((kind, before, *after), id=f"{kind}-{before.name}")
+    for kind, row in TABLE.items()
+    for before, after in zip(Head, row, strict=True)
+]
+
+
+def values(dtype, shape=(2, 3)):
+    dtype = Blob((), dtype).dtype
+    return np.arange(math.prod(shape)).reshape(shape).astype(dtype)
+
+
+def host(array):
+    """Bring what an accessor of either side returned to NumPy."""
+    return array.get() if hasattr(array, "get") else np.asarray(array)
+
+
+def address(array):
+    return array.data.ptr if hasattr(array, "get") else array.__array_interface__["data"][0]
+
+
+def blob_in(head, which="data", device="simulated", value=5):
+    """Make a Blob whose data or diff is in a given state and holds one value."""
+    blob = Blob((2, 3), device=device)
+    if head is CPU:
+        getattr(blob, f"overwrite_cpu_{which}")()[...] = value
+    elif head:
+        getattr(blob, f"overwrite_gpu_{which}")()[...] = value
+    if head is SYNCED:
+        getattr(blob, f"cpu_{which}")()
+    return blob
+
+
+def head_of(blob, which):
+    return blob.head if which == "data" else blob.diff_head
+
+
+# --- accessors ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("which", ["data", "diff"])
+@pytest.mark.parametrize("row", ROWS)
+def test_every_accessor_moves_what_caffes_table_says(simulated, which, row):
+    kind, before, after, uploads, downloads = row
+    blob = blob_in(before, which)
+    simulated.reset_counts()
+    array = getattr(blob, f"{kind}_{which}")()
+    assert head_of(blob, which) is after
+    assert (simulated.uploads, simulated.downloads) == (uploads, downloads)
+    assert simulated.uploaded_bytes + simulated.downloaded_bytes == 24 * (uploads + downloads)
+    assert (array.shape, array.dtype) == ((2, 3), np.float32)
+    assert array.flags.writeable == (kind not in ("cpu", "gpu"))
+    if "overwrite" not in kind:
+        assert np.unique(array).tolist() == [5 if before else 0]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("which", ["data", "diff"])
+def test_contents_pass_between_the_sides_in_every_dtype(accelerator, dtype, which):
+    expected = values(dtype)
+    blob = Blob((2, 3), dtype, device=accelerator)
+    getattr(blob, f"overwrite_cpu_{which}")()[...] = expected
+    up = getattr(blob, f"gpu_{which}")()
+    assert up.dtype == expected.dtype
+    np.testing.assert_array_equal(host(up), expected)
+    getattr(blob, f"mutable_gpu_{which}")()
+    down = getattr(blob, f"cpu_{which}")()
+    assert down.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (2, 0, 3)])
+@pytest.mark.parametrize("kind", TABLE)
+def test_blobs_of_no_axes_and_of_no_elements_have_arrays_too(accelerator, kind, shape):
+    blob = Blob(shape, device=accelerator)
+    for which in ("data", "diff"):
+        array = getattr(blob, f"{kind}_{which}")()
+        assert array.shape == shape
+        assert head_of(blob, which) is (CPU if "cpu" in kind else GPU)
+        blob.cpu_data()
+        blob.gpu_data()
+
+
+def test_the_same_buffer_every_time(accelerator):
+    blob = Blob((2, 3), device=accelerator)
+    host_side, device_side = address(blob.mutable_cpu_data()), address(blob.mutable_gpu_data())
+    assert address(blob.cpu_data()) == address(blob.overwrite_cpu_data()) == host_side
+    assert address(blob.gpu_data()) == address(blob.overwrite_gpu_data()) == device_side
+    assert host_side % 64 == 0
+
+
+def test_an_accessor_of_one_side_allocates_that_side_only(simulated):
+    blob = Blob(6, device="simulated")
+    blob.gpu_data()
+    assert (simulated.allocations, simulated.host_allocations) == (1, 0)
+    Blob(6, device="simulated").cpu_data()
+    assert (simulated.allocations, simulated.host_allocations) == (1, 1)
+
+
+def test_an_overwrite_of_a_part_brings_the_rest_over_first(simulated):
+    blob = blob_in(GPU)
+    blob[0].overwrite_cpu_data()[...] = 1
+    assert blob.cpu_data().tolist() == [[1] * 3, [5] * 3]
+    assert (simulated.uploads, simulated.downloads) == (0, 1)
+    assert blob.head is CPU
+
+
+@pytest.mark.parametrize("view", [lambda b: b.T, lambda b: b[::-1], lambda b: b.reshape(6)])
+def test_an_overwrite_through_a_view_of_everything_brings_nothing(simulated, view):
+    blob = blob_in(GPU)
+    view(blob).overwrite_cpu_data()[...] = 1
+    assert simulated.downloads == 0
+    assert blob.cpu_data().tolist() == [[1] * 3] * 2
+
+
+# --- borrows -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("which", ["data", "diff"])
+@pytest.mark.parametrize("mine", ["cpu", "gpu"])
+@pytest.mark.parametrize("kind", ["mutable", "overwrite"])
+def test_a_borrow_may_not_write_once_the_other_side_has_taken_over(which, mine, kind):
+    other = "gpu" if mine == "cpu" else "cpu"
+    for takeover in (f"{other}_{which}", f"mutable_{other}_{which}", f"overwrite_{other}_{which}"):
+        blob = Blob(3, device="simulated")
+        borrow = getattr(blob, f"{kind}_{mine}_{which}")()
+        borrow[...] = 1
+        getattr(blob, f"{mine}_{which}")()
+        borrow[0] = 2
+        getattr(blob, takeover)()
+        with pytest.raises(ValueError, match="read-only"):
+            borrow[0] = 3
+
+
+def test_borrows_of_data_and_of_diff_end_each_on_its_own():
+    blob = Blob(3, device="simulated")
+    data, diff = blob.mutable_cpu_data(), blob.mutable_cpu_diff()
+    blob.gpu_data()
+    assert not data.flags.writeable
+    assert diff.flags.writeable
+
+
+def test_a_borrow_made_through_a_view_ends_with_the_others():
+    blob = Blob((2, 3), device="simulated")
+    borrows = [blob.mutable_cpu_data(), blob[0].mutable_cpu_data(), blob.T.mutable_cpu_data()]
+    blob[1].gpu_data()
+    assert not any(borrow.flags.writeable for borrow in borrows)
+
+
+def test_a_failed_transfer_gives_the_borrow_back(simulated):
+    blob = Blob(3, device="simulated")
+    borrow = blob.mutable_cpu_data()
+    with simulated.failing(transfer=1), pytest.raises(RuntimeError, match="injected"):
+        blob.gpu_data()
+    borrow[...] = 4
+    assert blob.gpu_data().tolist() == [4, 4, 4]
+
+
+# --- set_* -------------------------------------------------------------------------------------
+
+
+def setter(blob, side, which):
+    return getattr(blob, f"set_{side}_{which}")
+
+
+@pytest.mark.parametrize("which", ["data", "diff"])
+@pytest.mark.parametrize("side", ["cpu", "gpu"])
+@pytest.mark.parametrize("before", Head)
+def test_set_adopts_the_array_and_its_contents_are_the_newest(simulated, side, which, before):
+    # Trap 4: newer contents of the other side are given up.
+    blob = blob_in(before, which)
+    simulated.reset_counts()
+    array = np.full((2, 3), 9, "f4")
+    setter(blob, side, which)(array)
+    assert head_of(blob, which) is (CPU if side == "cpu" else GPU)
+    assert simulated.uploads + simulated.downloads == 0
+    assert address(getattr(blob, f"{side}_{which}")()) == address(array)
+    assert np.unique(blob.cpu_data() if which == "data" else blob.cpu_diff()).tolist() == [9]
+
+
+def test_transfers_write_into_the_adopted_array():
+    # Trap 5.
+    blob, array = Blob(3, device="simulated"), np.ones(3, "f4")
+    blob.set_cpu_data(array)
+    blob.mutable_gpu_data()[...] = 8
+    blob.cpu_data()
+    assert array.tolist() == [8, 8, 8]
+
+
+@pytest.mark.parametrize(
+    ("array", "error", "message"),
+    [
+        (np.zeros((2, 3)), TypeError, "expected dtype float32, got float64"),
+        (np.zeros((2, 3), "i4"), TypeError, "expected dtype float32, got int32"),
+        (np.zeros((2, 3), ">f4"), TypeError, "expected dtype float32, got >f4"),
+        (np.zeros(5, "f4"), ValueError, "expected 6 elements"),
+        (np.zeros((3, 2), "f4").T, ValueError, "C-contiguous"),
+        (np.zeros((2, 6), "f4")[:, ::2], ValueError, "C-contiguous"),
+        (np.broadcast_to(np.float32(1), (2, 3)), ValueError, "C-contiguous"),
+        (np.frombuffer(bytes(24), "f4"), ValueError, "read-only"),
+        (np.zeros(25, "u1")[1:].view("f4"), ValueError, "aligned"),
+        ([1.0] * 6, TypeError, "dtype"),
+        (None, TypeError, None),
+    ],
+)
+@pytest.mark.parametrize("side", ["cpu", "gpu"])
+def test_set_refuses_what_it_cannot_adopt_and_changes_nothing(side, array, error, message):
+    blob = blob_in(SYNCED)
+    before = (address(blob.cpu_data()), address(blob.gpu_data()), blob.head, blob.device)
+    for which in ("data", "diff"):
+        with pytest.raises(error, match=message):
+            setter(blob, side, which)(array)
+    assert before == (address(blob.cpu_data()), address(blob.gpu_data()), blob.head, blob.device)
+    assert blob.diff_head is UNINITIALIZED
+
+
+def test_set_takes_another_shape_of_the_same_count_as_caffe_does():
+    blob = Blob((2, 3))
+    blob.set_cpu_data(np.arange(6, dtype="f4"))
+    assert blob.tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+@pytest.mark.parametrize("side", ["cpu", "gpu"])
+def test_setting_the_buffer_it_already_has_is_harmless(side):
+    # Trap 6: Caffe frees it.
+    blob = blob_in(CPU if side == "cpu" else GPU)
+    setter(blob, side, "data")(getattr(blob, f"mutable_{side}_data")())
+    assert np.unique(blob.mutable_cpu_data()).tolist() == [5]
+    blob.mutable_cpu_data()[...] = 6
+    assert np.unique(blob.gpu_data()).tolist() == [6]
+
+
+def test_setting_data_after_a_shrink_keeps_diff_sharing_and_a_right_capacity():
+    # Traps 7 and 8.
+    blob, sharer = Blob(6, device="simulated"), Blob(2, device="simulated")
+    blob.mutable_cpu_diff()[...] = 3
+    blob.resize(2)
+    sharer.share_data(blob)
+    array = np.array([1, 2], "f4")
+    blob.set_cpu_data(array)
+    assert (blob.tolist(), sharer.tolist()) == ([1, 2], [1, 2])
+    assert blob.cpu_diff().tolist() == [3, 3]
+    blob.resize(5)
+    blob.mutable_cpu_data()[...] = 4
+    assert blob.gpu_data().tolist() == [4] * 5
+    assert array.tolist() == sharer.tolist() == [1, 2]
+
+
+def test_setting_ends_earlier_borrows_of_both_sides():
+    blob = Blob(3, device="simulated")
+    blob.mutable_cpu_data()
+    borrow = blob.mutable_gpu_data()
+    blob.set_cpu_data(np.ones(3, "f4"))
+    assert not borrow.flags.writeable
+
+
+@pytest.mark.parametrize("view", [lambda b: b[0], lambda b: b.T, lambda b: b[:, 1:]])
+def test_a_view_of_a_part_or_of_other_strides_cannot_be_set(view):
+    blob = Blob((2, 3))
+    with pytest.raises(ValueError, match=r"expected|strided"):
+        view(blob).set_cpu_data(np.zeros(view(blob).shape, "f4"))
+
+
+# --- diff, sharing, elements -------------------------------------------------------------------
+
+
+def test_diff_is_created_by_the_first_use_and_not_before(simulated):
+    blob = blob_in(SYNCED)
+    simulated.reset_counts()
+    calls = [blob.asum_diff, blob.sumsq_diff, lambda: blob.scale_diff(2), blob.copy]
+    calls += [lambda: blob.resize(2, 2), lambda: blob.data, lambda: blob[0], lambda: repr(blob)]
+    for call in [*calls, lambda: blob.diff_head, lambda: blob.nbytes, lambda: blob.shape]:
+        call()
+        assert blob._diff is None
+    blob.resize(2, 3)
+    assert blob.gpu_diff().tolist() == [[0] * 3] * 2
+    assert simulated.host_allocations == 0
+
+
+def test_a_bad_index_neither_moves_data_nor_creates_diff(simulated):
+    blob = blob_in(GPU)
+    for element in (blob.data_at, blob.diff_at):
+        with pytest.raises(IndexError):
+            element(7)
+    assert (blob.head, blob._diff, simulated.downloads) == (GPU, None, 0)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_single_elements_are_python_scalars(dtype):
+    blob = Blob((2, 3), dtype, device="simulated")
+    blob.overwrite_gpu_data()[...] = blob.overwrite_gpu_diff()[...] = values(dtype)
+    expected = values(dtype)[1, 2].item()
+    for element in (blob.data_at(1, 2), blob.diff_at((1, 2)), blob.T.data_at([2, 1])):
+        assert element == expected
+        assert type(element) is type(expected)
+    assert blob.data_at() == values(dtype)[0, 0].item()
+    assert blob.data_at(1) == values(dtype)[1, 0].item()
+
+
+def test_an_element_of_a_blob_without_axes_and_none_of_one_without_elements():
+    assert Blob(()).data_at() == 0
+    for element in (Blob((0, 5)).data_at, Blob((0, 5)).diff_at):
+        with pytest.raises(IndexError):
+            element()
+
+
+def test_the_shape_is_uploaded_once_for_each_shape(simulated):
+    blob = Blob((2, 3, 4), device="simulated")
+    for _ in range(3):
+        shape = blob.gpu_shape()
+    assert (shape.tolist(), shape.dtype) == ([2, 3, 4], np.int32)
+    assert (simulated.uploads, simulated.uploaded_bytes) == (1, 12)
+    blob.resize(2, 3, 4)
+    blob.gpu_shape()
+    assert simulated.uploads == 1
+    blob.resize(6, 4)
+    assert blob.gpu_shape().tolist() == [6, 4]
+    assert blob.reshape(4, 3, 2).gpu_shape().tolist() == [4, 3, 2]
+    assert Blob((), device="simulated").gpu_shape().shape == (0,)
+    assert (blob.head, simulated.uploads) == (UNINITIALIZED, 3)
+
+
+def test_the_shape_follows_its_blob_to_other_memory():
+    blob, other = Blob(3, device="simulated:0"), Blob(3, device="simulated:1")
+    blob.gpu_shape()
+    blob.share_data(other)
+    assert blob.gpu_shape().tolist() == [3]
+
+
+@pytest.mark.parametrize("which", ["data", "diff"])
+def test_sharing_takes_the_memory_with_its_head_and_no_copy(simulated, which):
+    other, blob = blob_in(GPU, which), Blob(6, device="simulated")
+    getattr(blob, f"share_{which}")(other)
+    assert head_of(blob, which) is GPU
+    getattr(blob, f"mutable_gpu_{which}")()[0] = 1
+    getattr(other, f"cpu_{which}")()
+    assert head_of(blob, which) is SYNCED
+    assert getattr(blob, f"cpu_{which}")().tolist() == [1, 5, 5, 5, 5, 5]
+    assert simulated.downloads == 1
+    assert head_of(blob, "diff" if which == "data" else "data") is UNINITIALIZED
+
+
+@pytest.mark.parametrize("which", ["data", "diff"])
+def test_sharing_ends_the_borrows_of_the_memory_that_is_given_up(which):
+    blob = Blob(3)
+    borrow = getattr(blob, f"mutable_cpu_{which}")()
+    getattr(blob, f"share_{which}")(Blob(3))
+    assert not borrow.flags.writeable
+
+
+@pytest.mark.parametrize(
+    ("other", "error"),
+    [
+        (lambda: Blob((2, 2)), ValueError),
+        (lambda: Blob((2, 3), "int32"), TypeError),
+        (lambda: Blob((3, 2)).T, ValueError),
+        (lambda: Blob((4, 3))[2:], ValueError),
+        (lambda: Blob((2, 3)).const, ValueError),
+        (lambda: np.zeros((2, 3), "f4"), TypeError),
+    ],
+)
+def test_sharing_refuses_other_counts_dtypes_layouts_and_kinds(other, error):
+    blob = Blob((2, 3))
+    memory = blob.memory
+    for share in (blob.share_data, blob.share_diff):
+        with pytest.raises(error, match=r"share_|expect"):
+            share(other())
+    assert (blob.memory, blob._diff) == (memory, None)
+
+
+def test_sharing_with_itself_is_harmless():
+    blob = blob_in(SYNCED)
+    blob.share_data(blob.data)
+    assert (blob.head, blob.asum_data()) == (SYNCED, 30)

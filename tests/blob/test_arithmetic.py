@@ -1,0 +1,395 @@
+"""copy_from, update, sums and scales: Caffe's tables of heads and transfers, in every dtype."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import syncblob
+from syncblob import Blob, Head
+
+NONE, CPU, GPU, SYNCED = Head
+NUMBERS = [
+    *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "float32", "float64", "complex64", "complex128", "bfloat16"),
+]
+BOOL_TOO = ["bool", *NUMBERS]
+
+# source before, destination before: (source after, downloads by Caffe) in CPU mode, the same with
+# uploads in GPU mode. The destination is HEAD_AT_CPU and HEAD_AT_GPU afterwards.
+COPY = {
+    (NONE, NONE): ((CPU, 0), (GPU, 0)),
+    (NONE, CPU): ((CPU, 0), (GPU, 1)),
+    (NONE, GPU): ((CPU, 1), (GPU, 0)),
+    (NONE, SYNCED): ((CPU, 0), (GPU, 0)),
+    (CPU, NONE): ((CPU, 0), (SYNCED, 1)),
+    (CPU, CPU): ((CPU, 0), (SYNCED, 2)),
+    (CPU, GPU): ((CPU, 1), (SYNCED, 1)),
+    (CPU, SYNCED): ((CPU, 0), (SYNCED, 1)),
+    (GPU, NONE): ((SYNCED, 1), (GPU, 0)),
+    (GPU, CPU): ((SYNCED, 1), (GPU, 1)),
+    (GPU, GPU): ((SYNCED, 2), (GPU, 0)),
+    (GPU, SYNCED): ((SYNCED, 1), (GPU, 0)),
+    (SYNCED, NONE): ((SYNCED, 0), (SYNCED, 0)),
+    (SYNCED, CPU): ((SYNCED, 0), (SYNCED, 1)),
+    (SYNCED, GPU): ((SYNCED, 1), (SYNCED, 0)),
+    (SYNCED, SYNCED): ((SYNCED, 0), (SYNCED, 0)),
+}
+# data before, diff before: data after, diff after, uploads, downloads, accelerator allocations.
+UPDATE = [
+    (CPU, NONE, CPU, CPU, 0, 0, 0),
+    (CPU, CPU, CPU, CPU, 0, 0, 0),
+    (CPU, GPU, CPU, SYNCED, 0, 1, 0),
+    (CPU, SYNCED, CPU, SYNCED, 0, 0, 0),
+    (GPU, NONE, GPU, GPU, 0, 0, 1),
+    (GPU, CPU, GPU, SYNCED, 1, 0, 1),
+    (GPU, GPU, GPU, GPU, 0, 0, 0),
+    (GPU, SYNCED, GPU, SYNCED, 0, 0, 0),
+    (SYNCED, NONE, GPU, GPU, 0, 0, 1),
+    (SYNCED, CPU, GPU, SYNCED, 1, 0, 1),
+    (SYNCED, GPU, GPU, GPU, 0, 0, 0),
+    (SYNCED, SYNCED, GPU, SYNCED, 0, 0, 0),
+]
+
+
+def put(blob, head, value, which="data"):
+    """Bring data or diff of an untouched Blob into a state, without touching the other one."""
+    if head is CPU:
+        getattr(blob, f"overwrite_cpu_{which}")()[...] = value
+    elif head:
+        getattr(blob, f"overwrite_gpu_{which}")()[...] = value
+    if head is SYNCED:
+        getattr(blob, f"cpu_{which}")()
+
+
+def of_device(device, head, value):
+    """Make a Blob whose head and device are chosen independently: reading never moves a device."""
+    if head is NONE:
+        return Blob(6, device=device)
+    contents = np.full(6, value, "f4").view(np.uint8)
+    blob = Blob.from_source(6, "float32", lambda: contents, device=device)
+    if head is not GPU:
+        blob.cpu_data()
+    if head is not CPU:
+        blob.gpu_data()
+    return blob
+
+
+def numbers(dtype, *values):
+    return np.array(values).astype(Blob((), dtype).dtype)
+
+
+def filled(array, device="cpu", head=None):
+    blob = Blob(array.shape, array.dtype, device=device)
+    put(blob, head or (CPU if device == "cpu" else GPU), array)
+    return blob
+
+
+# --- copy_from ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("copy_diff", [False, True])
+@pytest.mark.parametrize("device", ["cpu", "simulated:0"])
+@pytest.mark.parametrize("heads", COPY, ids=lambda heads: f"{heads[0].name}-{heads[1].name}")
+def test_copy_from_ends_as_caffes_does_with_no_more_transfers(simulated, heads, device, copy_diff):
+    before, dest = heads
+    on_host = device == "cpu"
+    (after, by_caffe) = COPY[heads][0 if on_host else 1]
+    which = "diff" if copy_diff else "data"
+    with syncblob.use_device("simulated:0"):
+        source, blob = Blob(6), of_device(device, NONE if copy_diff else dest, 1)
+        put(source, before, 7, which)
+        if copy_diff:
+            put(blob, dest, 1, which)
+        data_head = blob.head
+        simulated.reset_counts()
+        blob.copy_from(source, copy_diff=copy_diff)
+    heads_after = [b.diff_head if copy_diff else b.head for b in (source, blob)]
+    assert heads_after == [after, CPU if on_host else GPU]
+    ours = simulated.downloads if on_host else simulated.uploads
+    assert simulated.uploads + simulated.downloads == ours <= by_caffe
+    assert ours == (before is (GPU if on_host else CPU))
+    assert blob.device == device
+    assert not copy_diff or blob.head is data_head
+    copied = blob.cpu_diff() if copy_diff else blob.cpu_data()
+    assert copied.tolist() == [7 if before else 0] * 6
+
+
+def test_copy_from_takes_equal_shapes_or_resizes():
+    blob, source = Blob((2, 3)), filled(numbers("float32", 1, 2, 3, 4))
+    for other in (source, Blob((3, 2)), Blob((2, 3, 1))):
+        with pytest.raises(ValueError, match="resize=True"):
+            blob.copy_from(other)
+    assert blob.head is NONE
+    blob.copy_from(source, resize=True)
+    assert (blob.shape, blob.tolist()) == ((4,), [1, 2, 3, 4])
+
+
+@pytest.mark.parametrize("shape", [8, 2])
+def test_a_copy_that_fails_changes_nothing(simulated, shape):
+    blob, source = filled(numbers("float32", 1, 2, 3), "simulated:0"), Blob(shape)
+    blob.mutable_cpu_data()
+    source.memory.bind(simulated)
+    source.mutable_gpu_data()
+    with simulated.failing(transfer=1), pytest.raises(RuntimeError, match="injected"):
+        blob.copy_from(source, resize=True)
+    assert (blob.shape, blob.head, blob.tolist()) == ((3,), CPU, [1, 2, 3])
+    blob.copy_from(source, resize=True)
+    assert blob.tolist() == [0] * shape
+
+
+def test_copy_from_between_views_strides_and_arrays():
+    array = np.arange(12, dtype="f4").reshape(3, 4)
+    blob = filled(array, "simulated:0")
+    blob[0].copy_from(blob[2])
+    blob[:, 0].copy_from([5, 6, 7])
+    blob.T[1:3].copy_from(filled(array)[::-1].T[1:3])
+    expected = array.copy()
+    expected[0] = array[2]
+    expected[:, 0] = [5, 6, 7]
+    expected.T[1:3] = array[::-1].T[1:3]
+    assert blob.tolist() == expected.tolist()
+    blob.copy_from(blob[::-1])
+    blob.copy_from(blob)
+    assert blob.tolist() == expected[::-1].tolist()
+
+
+@pytest.mark.parametrize("target", BOOL_TOO)
+@pytest.mark.parametrize("source", BOOL_TOO)
+def test_copy_from_converts_what_numpy_calls_the_same_kind(source, target):
+    values = numbers(source, 0, 1, 1, 0)
+    blob = Blob(4, target)
+    # NumPy itself takes bfloat16 for a kind of its own; here it counts as a float.
+    first, second = ("float16" if dtype == "bfloat16" else dtype for dtype in (source, target))
+    if np.can_cast(first, second, casting="same_kind"):
+        blob.copy_from(filled(values))
+        assert blob.tolist() == [0, 1, 1, 0]
+    else:
+        with pytest.raises(TypeError, match="astype"):
+            blob.copy_from(filled(values))
+        assert blob.head is NONE
+
+
+def test_copy_diff_needs_a_blob_and_accelerators_do_not_mix():
+    with pytest.raises(TypeError, match="copy_diff needs a Blob"):
+        Blob(2).copy_from(np.zeros(2), copy_diff=True)
+    blob = filled(numbers("float32", 1, 2), "simulated:0")
+    with pytest.raises(syncblob.DeviceMismatchError):
+        blob.copy_from(filled(numbers("float32", 1, 2), "simulated:1"))
+    assert blob.tolist() == [1, 2]
+
+
+# --- update ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("row", UPDATE, ids=lambda row: f"{row[0].name}-{row[1].name}")
+def test_update_is_caffes_table(simulated, row):
+    data, diff, data_after, diff_after, uploads, downloads, allocations = row
+    blob = Blob(6, device="simulated:0")
+    put(blob, data, 5)
+    put(blob, diff, 2, "diff")
+    simulated.reset_counts()
+    blob.update()
+    assert (blob.head, blob.diff_head) == (data_after, diff_after)
+    assert (simulated.uploads, simulated.downloads) == (uploads, downloads)
+    assert simulated.allocations == allocations
+    assert blob.tolist() == [3 if diff else 5] * 6
+
+
+@pytest.mark.parametrize("diff", Head)
+def test_update_of_untouched_data_counts_it_as_zeros(diff):
+    blob = Blob(6, device="simulated:0")
+    put(blob, diff, 2, "diff")
+    blob.update()
+    assert blob.tolist() == [-2 if diff else 0] * 6
+
+
+@pytest.mark.parametrize("dtype", NUMBERS)
+def test_update_wraps_and_rounds_in_the_blobs_own_dtype(accelerator, dtype):
+    data, diff = numbers(dtype, 1, 0, 100), numbers(dtype, 3, 1, 27)
+    blob = Blob(3, dtype, device=accelerator)
+    blob.mutable_cpu_data()[...] = data
+    blob.gpu_data()
+    blob.mutable_cpu_diff()[...] = diff
+    blob.update()
+    np.testing.assert_array_equal(np.asarray(blob), data - diff)
+
+
+def test_update_of_views_shapes_without_axes_and_without_elements():
+    blob = filled(np.ones((3, 4), "f4"), "simulated:0")
+    blob.diff[...] = 1
+    blob.T[::-2, 1:].update()
+    assert blob.tolist() == [[1] * 4, [1, 0, 1, 0], [1, 0, 1, 0]]
+    scalar = filled(np.float32([3])).reshape(())
+    scalar.diff[...] = 1
+    scalar.update()
+    assert scalar.item() == 2
+    Blob((0, 3)).update()
+
+
+def test_bool_has_no_subtraction():
+    with pytest.raises(TypeError, match="bool has no subtraction"):
+        Blob(2, "bool").update()
+
+
+# --- sums --------------------------------------------------------------------------------------
+
+AFTER_SCALE = {NONE: NONE, CPU: CPU, GPU: GPU, SYNCED: GPU}
+
+
+@pytest.mark.parametrize("which", ["data", "diff"])
+@pytest.mark.parametrize("head", Head)
+def test_sums_and_scales_run_at_the_head_and_transfer_nothing(simulated, which, head):
+    blob = Blob(6, device="simulated:0")
+    put(blob, head, -3, which)
+    allocated = simulated.allocations + simulated.host_allocations
+    now = lambda: blob.head if which == "data" else blob.diff_head  # noqa: E731  # read four times
+    simulated.uploads = simulated.downloads = 0
+    assert getattr(blob, f"asum_{which}")() == (18 if head else 0)
+    assert getattr(blob, f"sumsq_{which}")() == (54 if head else 0)
+    assert now() is head
+    getattr(blob, f"scale_{which}")(-2)
+    assert now() is AFTER_SCALE[head]
+    assert simulated.uploads + simulated.downloads == 0
+    assert simulated.allocations + simulated.host_allocations == allocated
+    assert getattr(blob, f"asum_{which}")() == (36 if head else 0)
+
+
+@pytest.mark.parametrize("device", ["cpu", "simulated:0"])
+def test_sums_and_scales_see_the_contents_of_a_source_nobody_has_read(device):
+    def make():
+        contents = np.array([-3, 4], "f4").view(np.uint8)
+        return Blob.from_source(
+            2, "float32", lambda: contents, diff_source=lambda: contents, device=device
+        )
+
+    assert (make().asum_data(), make().sumsq_diff()) == (7, 25)
+    for which in ("data", "diff"):
+        blob = make()
+        getattr(blob, f"scale_{which}")(2)
+        assert getattr(blob, which).tolist() == [-6, 8]
+    blob = make()
+    blob.update()
+    assert blob.tolist() == [0, 0]
+    blob.copy_from(make(), copy_diff=True)
+    assert blob.diff.tolist() == make().copy().tolist() == [-3, 4]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "values", "asum", "sumsq"),
+    [
+        ("bool", [1, 0, 1], 2, 2),
+        ("int8", [-128, 127, -1], 256, 128**2 + 127**2 + 1),
+        ("int16", [-(2**15), 1], 2**15 + 1, 2**30 + 1),
+        ("int32", [-(2**31), 2**31 - 1], 2**32 - 1, 2**62 + (2**31 - 1) ** 2),
+        ("int64", [-5, 2**40], 2**40 + 5, (2**80 + 25) % 2**64),
+        ("int64", [-(2**62), 2**62, 3], -(2**63) + 3, 9),
+        ("uint8", [255, 255], 510, 2 * 255**2),
+        ("uint32", [2**32 - 1], 2**32 - 1, (2**32 - 1) ** 2),
+        ("uint64", [2**64 - 1, 2], 1, 5),
+        ("float16", [-60000, 60000], 120000.0, 7.2e9),
+        ("bfloat16", [-3, 0.5], 3.5, 9.25),
+        ("float32", [-(2.0**100), 1], 2.0**100, 2.0**200),
+        ("float64", [-1e300, 1.0], 1e300, None),
+        ("complex64", [3 - 4j, -1j], 8.0, 26.0),
+        ("complex128", [3 - 4j, -1j], 8.0, 26.0),
+        ("float32", [math.inf, -1], math.inf, math.inf),
+    ],
+)
+@pytest.mark.parametrize("which", ["data", "diff"])
+def test_sums_of_every_dtype(accelerator, which, dtype, values, asum, sumsq):  # noqa: PLR0913, PLR0917  # a row
+    array = np.array(values, Blob((), dtype).dtype)
+    blob = Blob(array.shape, array.dtype, device=accelerator)
+    getattr(blob, f"mutable_cpu_{which}")()[...] = array
+    getattr(blob, f"gpu_{which}")()
+    for blob_now in (blob, blob[::-1], blob.reshape(1, -1).T):
+        result = getattr(blob_now, f"asum_{which}")()
+        assert result == asum
+        assert type(result) is (int if array.dtype.kind in "iub" else float)
+        if sumsq is not None:
+            assert getattr(blob_now, f"sumsq_{which}")() == sumsq
+
+
+@pytest.mark.parametrize("dtype", BOOL_TOO)
+@pytest.mark.parametrize("shape", [(0,), (3, 0), ()])
+def test_sums_of_no_elements_and_of_one(dtype, shape):
+    for value, expected in ((0, 0), (1, 1 if shape == () else 0)):
+        blob = filled(np.full(shape, value).astype(Blob((), dtype).dtype), "simulated:0")
+        assert blob.asum_data() == blob.sumsq_data() == expected
+
+
+@given(st.lists(st.floats(-(2.0**99), 2.0**99, width=32), max_size=40), st.integers(0, 60))
+def test_float32_sums_are_those_of_exact_arithmetic_to_double_precision(values, padding):
+    array = np.array([*values, *[0.1] * padding], "f4")
+    blob = filled(array)
+    assert blob.asum_data() == pytest.approx(math.fsum(map(abs, array.tolist())), rel=1e-14)
+    assert blob.sumsq_data() == pytest.approx(math.fsum(x * x for x in array.tolist()), rel=1e-14)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_sums_of_many_elements_are_as_good_as_exact(accelerator, dtype):
+    rng = np.random.default_rng(7)
+    array = rng.standard_normal((521, 389)).astype(Blob((), dtype).dtype)
+    doubles = array.astype("f8")
+    blob = Blob(array.shape, array.dtype, device=accelerator)
+    blob.mutable_cpu_data()[...] = array
+    blob.gpu_data()
+    for view, part in ((blob, doubles), (blob.T, doubles.T), (blob[::3, ::-2], doubles[::3, ::-2])):
+        values = part.ravel().tolist()
+        assert view.asum_data() == pytest.approx(math.fsum(map(abs, values)), rel=1e-13)
+        assert view.sumsq_data() == pytest.approx(math.fsum(x * x for x in values), rel=1e-13)
+
+
+# --- scales ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", NUMBERS)
+@pytest.mark.parametrize("view", [lambda a: a, lambda a: a[::-2], lambda a: a.T[1:]])
+def test_scale_multiplies_in_the_blobs_own_dtype(accelerator, dtype, view):
+    array = np.arange(12).reshape(3, 4).astype(Blob((), dtype).dtype)
+    factor = 100 if array.dtype.kind in "iu" else -0.5
+    blob = Blob(array.shape, array.dtype, device=accelerator)
+    blob.mutable_cpu_data()[...] = array
+    blob.gpu_data()
+    view(blob).scale_data(factor)
+    part = view(array)
+    part *= array.dtype.type(factor)
+    np.testing.assert_array_equal(np.asarray(blob), array)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "factor", "error"),
+    [
+        ("bool", 1, TypeError),
+        ("int32", 0.5, TypeError),
+        ("int32", 2.0, TypeError),
+        ("int8", 300, ValueError),
+        ("uint8", -1, ValueError),
+        ("float32", 1j, TypeError),
+        ("bfloat16", 1j, TypeError),
+        ("float32", "2", TypeError),
+        ("float32", None, TypeError),
+        ("float32", True, TypeError),
+        ("float32", np.ones(2), TypeError),
+    ],
+)
+def test_scale_refuses_factors_the_dtype_cannot_take_and_changes_nothing(dtype, factor, error):
+    blob = filled(numbers(dtype, 1, 0), "simulated:0", SYNCED)
+    for scale in (blob.scale_data, blob.scale_diff):
+        with pytest.raises(error):
+            scale(factor)
+    assert (blob.head, blob.diff_head, blob.tolist()) == (SYNCED, NONE, [1, 0])
+
+
+def test_complex_blobs_scale_by_complex_and_halves_overflow_to_infinity():
+    blob = filled(numbers("complex64", 1, 1j))
+    blob.scale_data(1j)
+    assert blob.tolist() == [1j, -1]
+    half = filled(numbers("float16", 60000, -60000, 1))
+    with np.errstate(over="ignore"):
+        half.scale_data(2)
+    assert half.tolist() == [math.inf, -math.inf, 2]

@@ -1,0 +1,399 @@
+"""Making Blobs of other things, and other things of Blobs: scalars, bytes, copies, pickles."""
+
+from __future__ import annotations
+
+import array
+import copy
+import operator
+import pickle
+
+import numpy as np
+import pytest
+
+import syncblob
+from syncblob import Blob, Head
+
+DTYPES = [
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "float32", "float64", "complex64", "complex128", "bfloat16"),
+]
+NONE, CPU, GPU, SYNCED = Head
+
+
+def values(dtype, shape=(2, 3)):
+    return np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(Blob((), dtype).dtype)
+
+
+def blob_in(head, dtype="float32", shape=(2, 3)):
+    """Make a Blob of simulated:0 in a given state; its contents count up."""
+    blob = Blob(shape, dtype, device="simulated:0")
+    if head is CPU:
+        blob.overwrite_cpu_data()[...] = values(dtype, shape)
+    elif head:
+        blob.overwrite_gpu_data()[...] = values(dtype, shape)
+    if head is SYNCED:
+        blob.cpu_data()
+    return blob
+
+
+def address(a):
+    return a.__array_interface__["data"][0]
+
+
+# --- scalars, lists, bytes ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_lists_and_scalars_are_numpys(dtype):
+    blob, expected = blob_in(GPU, dtype), values(dtype)
+    assert blob.tolist() == expected.tolist()
+    assert blob.T.tobytes() == expected.T.tobytes()
+    for place in ((1, 2), (5,), ((0, 1),)):
+        assert blob.item(*place) == expected.item(*place)
+    assert type(blob.item(5)) is type(expected.item(5))
+    assert blob.head is SYNCED
+    for place in ((), (6,), (0, 3), (0, 0, 0)):
+        with pytest.raises((ValueError, IndexError)):
+            blob.item(*place)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_blob_without_axes_converts_to_python_numbers(dtype):
+    blob = blob_in(GPU, dtype, (2,))[1]
+    kind = blob.dtype.kind
+    assert bool(blob) is True
+    assert complex(blob) == 1
+    for convert in (int, float):
+        if kind == "c":
+            with pytest.raises(TypeError):
+                convert(blob)
+        else:
+            assert convert(blob) == 1
+    if kind in "iu":
+        assert (operator.index(blob), [7, 8][blob]) == (1, 8)
+    else:
+        with pytest.raises(TypeError, match="only an integer Blob"):
+            operator.index(blob)
+
+
+@pytest.mark.parametrize("convert", [bool, int, float, complex, operator.index])
+@pytest.mark.parametrize("shape", [(1,), (2, 3), (0,)])
+def test_a_blob_with_axes_converts_to_no_number_and_is_not_read(convert, shape):
+    blob = blob_in(GPU, "int32", shape)
+    with pytest.raises(TypeError, match="without axes"):
+        convert(blob)
+    assert blob.head is GPU
+
+
+@pytest.mark.parametrize("head", Head)
+def test_repr_shows_shape_dtype_device_and_head_and_moves_nothing(simulated, head):
+    blob = blob_in(head)
+    device = "cpu" if head is CPU else "simulated:0"
+    simulated.reset_counts()
+    assert repr(blob) == (f"Blob(shape=(2, 3), dtype=float32, device={device}, head={head.name})")
+    assert simulated.uploads + simulated.downloads == 0
+    assert blob.head is head
+
+
+def test_sizes_in_bytes_and_elements_and_no_hash():
+    blob = Blob((2, 3), "complex128")[:, ::2]
+    assert (blob.nbytes, blob.itemsize, blob.size, len(blob)) == (64, 16, 4, 2)
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(blob)
+
+
+# --- astype and to_device ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("head", [CPU, GPU, SYNCED])
+def test_astype_converts_on_the_blobs_device(simulated, head):
+    blob = blob_in(head)
+    simulated.reset_counts()
+    result = blob.T.astype("int16")
+    assert (result.dtype, result.shape, result.device) == (np.int16, (3, 2), blob.device)
+    assert simulated.uploads + simulated.downloads == 0
+    assert result.tolist() == values("int16").T.tolist()
+    assert blob.astype("float32", copy=False) is blob is not blob.astype("float32")
+
+
+@pytest.mark.parametrize("target", [d for d in DTYPES if not d.startswith("complex")])
+@pytest.mark.parametrize("source", [d for d in DTYPES if not d.startswith("complex")])
+def test_astype_gives_numpys_values(source, target):
+    expected = values(source).astype(Blob((), target).dtype)
+    assert blob_in(CPU, source).astype(target).tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["S3", "O", "datetime64[s]", ">f4", "longdouble", "nonsense"])
+def test_dtypes_a_blob_cannot_hold_are_refused(dtype):
+    with pytest.raises(TypeError):
+        Blob(2, dtype)
+
+
+@pytest.mark.parametrize("head", Head)
+@pytest.mark.parametrize("target", ["cpu", "simulated:0", "simulated:1"])
+def test_to_device_copies_to_another_device_and_returns_itself_for_its_own(head, target):
+    blob = blob_in(head).T
+    result = blob.to_device(target)
+    assert (result.device, result.tolist()) == (target, blob.tolist())
+    assert (result is blob) == (blob.device == target)
+    if result is not blob:
+        result[...] = 9
+        assert blob.tolist() == (values("float32").T.tolist() if head else [[0, 0]] * 3)
+    assert result.gpu_data().shape == (3, 2) if target != "cpu" else result.head is not GPU
+
+
+def test_to_device_checks_the_device_before_it_moves_anything():
+    blob = blob_in(GPU)
+    for device, error in (("cuda:99", syncblob.NoDeviceError), ("tpu", ValueError)):
+        with pytest.raises(error):
+            blob.to_device(device)
+    assert blob.head is GPU
+
+
+# --- copies ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [Blob.copy, copy.copy, copy.deepcopy])
+@pytest.mark.parametrize("head", Head)
+def test_a_copy_is_independent_and_moves_nothing(simulated, head, make):
+    blob = blob_in(head)
+    if head:
+        blob.diff[...] = 4
+    expected = values("float32").tolist() if head else [[0] * 3] * 2
+    simulated.reset_counts()
+    result = make(blob)
+    assert simulated.uploads + simulated.downloads == 0
+    assert result.device == blob.device
+    assert result.head in ((head,) if head is not SYNCED else (CPU, GPU))
+    assert (result._diff is None) == (not head)
+    blob[...] = blob.diff[...] = 7
+    assert result.tolist() == expected
+    assert result.diff.tolist() == [[4 if head else 0] * 3] * 2
+    result[...] = 1
+    assert blob.tolist() == [[7] * 3] * 2
+
+
+@pytest.mark.parametrize("head", Head)
+def test_a_copy_can_be_used_on_the_accelerator_of_its_blob(head):
+    assert blob_in(head).copy().gpu_data().shape == (2, 3)
+
+
+def test_a_copy_of_a_view_is_contiguous_and_has_its_part_of_the_gradient():
+    blob = blob_in(GPU)
+    blob.diff[...] = values("float32") + 10
+    result = blob.T[::2].copy()
+    assert result.strides == (8, 4)
+    assert result.tolist() == values("float32").T[::2].tolist()
+    assert result.diff.tolist() == (values("float32") + 10).T[::2].tolist()
+    assert len(set(map(id, copy.deepcopy([blob, blob])))) == 1
+
+
+# --- asarray -----------------------------------------------------------------------------------
+
+
+class Converted:
+    """Something NumPy can convert, but only by making a new array."""
+
+    def __array__(self, dtype=None, copy=None):
+        if copy is False:
+            raise ValueError("copy=False, and only a new array can be had")
+        return np.arange(3.0, dtype=dtype)
+
+
+@pytest.mark.parametrize(
+    ("x", "dtype"),
+    [
+        (3, "int64"),
+        (2.5, "float64"),
+        (1j, "complex128"),
+        (True, "bool"),
+        ([1, 2], "int64"),
+        ([[1.5], [2.5]], "float64"),
+        ((True, False), "bool"),
+        ([], "float64"),
+        (np.float32(2), "float32"),
+        (Converted(), "float64"),
+        (array.array("h", [1, 2]), "int16"),
+        (b"ab", None),
+        ("text", None),
+        ([None], None),
+        ({1: 2}, None),
+        (np.zeros(2, "datetime64[s]"), None),
+        (bytearray(b"ab"), "uint8"),
+        (memoryview(bytearray(b"ab")), "uint8"),
+        (np.ma.array([1.0, 2.0], mask=[0, 1]), "float64"),
+        (np.ones((1, 2)).view(type("Sub", (np.ndarray,), {})), "float64"),
+    ],
+    ids=lambda x: type(x).__name__,
+)
+def test_whatever_numpy_converts_becomes_a_blob(x, dtype):
+    if dtype is None:
+        with pytest.raises(TypeError):
+            Blob.asarray(x)
+        return
+    blob, expected = Blob.asarray(x), np.asarray(x)
+    assert (blob.shape, blob.dtype) == (expected.shape, dtype)
+    assert blob.tolist() == expected.tolist()
+    assert type(blob.cpu_data()) is np.ndarray
+    assert syncblob.asarray(x, dtype="complex64").tolist() == expected.astype("c8").tolist()
+    moved = Blob.asarray(x, device="simulated")
+    assert (moved.device, moved.gpu_data().tolist()) == ("simulated:0", expected.tolist())
+
+
+ADOPTABLE = {
+    "C order": lambda a: a,
+    "Fortran order": lambda a: a.reshape(4, 3, 2).T,
+    "reversed": lambda a: a[::-1, :, ::-1],
+    "part": lambda a: a[1:],
+    "permuted": lambda a: a.transpose(1, 0, 2)[:, :, None],
+    "no elements": lambda a: a[:, :0],
+    "no axes": lambda a: a[1, 2, 3, ...],
+}
+NOT_ADOPTABLE = {
+    "gaps": lambda a: a[:, :, ::2],
+    "inner part": lambda a: a[:, 1:],
+    "broadcast": lambda a: np.lib.stride_tricks.as_strided(a, (2, 3), (0, 4)),
+    "overlapping": lambda a: np.lib.stride_tricks.as_strided(a, (3, 3), (4, 4)),
+    "read-only": lambda a: np.frombuffer(a.tobytes(), a.dtype),
+    "byte-swapped": lambda a: a.astype(">f4"),
+    "unaligned": lambda a: np.frombuffer(bytearray(a.nbytes + 1), "f4", a.size, 1),
+    "list": lambda a: a.tolist(),
+    "scalar": lambda a: a[0, 0, 0],
+    "bytes-like, read-only": lambda a: memoryview(a.tobytes()),
+    "converted": lambda _: Converted(),
+}
+
+
+@pytest.mark.parametrize("name", ADOPTABLE)
+def test_memory_of_exactly_the_elements_is_adopted_in_any_order(simulated, name):
+    whole = values("float32", (2, 3, 4))
+    part = ADOPTABLE[name](whole)
+    before = whole.copy()
+    for kwargs in ({}, {"dtype": "float32", "copy": False}):
+        blob = Blob.asarray(part, **kwargs)
+        assert (blob.shape, blob.strides) == (part.shape, part.strides) or not part.size
+        assert address(blob.cpu_data()) == address(part) or not part.size
+    assert (blob.head, blob.device, simulated.host_allocations) == (CPU, "cpu", 0)
+    blob.memory.bind(simulated)
+    blob.mutable_gpu_data()[...] *= -1
+    np.testing.assert_array_equal(blob.cpu_data(), ADOPTABLE[name](-before))
+    changed = np.count_nonzero(whole != before)
+    assert changed == np.count_nonzero(ADOPTABLE[name](before))
+
+
+@pytest.mark.parametrize("name", NOT_ADOPTABLE)
+def test_other_memory_is_copied_or_with_copy_false_refused(name):
+    source = NOT_ADOPTABLE[name](values("float32", (2, 3, 4)))
+    expected = np.array(source)
+    with pytest.raises(ValueError, match="copy"):
+        Blob.asarray(source, copy=False)
+    blob = Blob.asarray(source)
+    assert blob.dtype == expected.dtype.newbyteorder("=")
+    assert blob.tolist() == expected.tolist()
+    blob[...] = 9
+    np.testing.assert_array_equal(np.array(source), expected)
+
+
+@pytest.mark.parametrize("name", [*ADOPTABLE, *NOT_ADOPTABLE])
+def test_copy_true_always_copies(name):
+    whole = values("float32", (2, 3, 4))
+    source = {**ADOPTABLE, **NOT_ADOPTABLE}[name](whole)
+    blob = Blob.asarray(source, copy=True)
+    assert blob.tolist() == np.asarray(source).tolist()
+    blob[...] = 99
+    np.testing.assert_array_equal(whole, values("float32", (2, 3, 4)))
+
+
+@pytest.mark.parametrize("kwargs", [{"dtype": "float64"}, {"device": "simulated"}])
+def test_copy_false_refuses_conversions_and_moves(kwargs):
+    for x in (values("float32"), blob_in(CPU), bytearray(8)):
+        with pytest.raises(ValueError, match="copy=False"):
+            Blob.asarray(x, copy=False, **kwargs)
+        assert Blob.asarray(x, **kwargs).size == np.asarray(x).size
+
+
+def test_asarray_of_a_blob_is_that_blob_where_nothing_changes():
+    blob = blob_in(GPU)
+    for kwargs in ({}, {"dtype": "float32"}, {"device": "simulated:0"}, {"copy": False}):
+        assert Blob.asarray(blob, **kwargs) is blob
+    for kwargs in ({"copy": True}, {"dtype": "int8"}, {"device": "cpu"}, {"device": "simulated:1"}):
+        for each in (blob, blob.T, blob[0].const):
+            result = Blob.asarray(each, **kwargs)
+            assert result.memory is not blob.memory
+            assert result.tolist() == each.tolist()
+            assert result.device == kwargs.get("device", "simulated:0")
+            result[...] = 0
+
+
+def test_new_blobs_of_arrays_get_the_default_device_and_move_when_used(simulated):
+    with syncblob.use_device("simulated"):
+        blob = Blob.asarray(values("float32"))
+    assert (blob.device, blob.head) == ("simulated:0", CPU)
+    blob[...] = 3
+    assert (blob.head, simulated.uploads) == (GPU, 0)
+
+
+# --- from_source -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("side", ["cpu", "gpu"])
+@pytest.mark.parametrize("kind", ["", "mutable_"])
+def test_a_source_is_read_once_by_the_first_access(simulated, side, kind):
+    calls, contents = [], values("float32").reshape(-1).view(np.uint8)
+    contents.flags.writeable = False
+    blob = Blob.from_source(
+        (2, 3), "float32", lambda: calls.append(1) or contents, device="simulated:0"
+    )
+    assert (blob.head, calls) == (NONE, [])
+    first = getattr(blob, f"{kind}{side}_data")()
+    assert first.tolist() == blob.tolist() == values("float32").tolist()
+    assert calls == [1]
+    assert (simulated.host_allocations, simulated.uploads) == ((1, 0) if side == "cpu" else (1, 1))
+    blob = Blob.from_source(2, "float32", lambda: pytest.fail("read"), device="simulated:0")
+    getattr(blob, f"overwrite_{side}_data")()[...] = 3
+    assert blob.tolist() == [3, 3]
+
+
+@pytest.mark.parametrize("bad", [np.zeros(7, "u1"), np.zeros(2, "f4"), np.zeros((2, 4), "u1")])
+def test_a_source_of_another_size_or_kind_changes_nothing(bad):
+    contents = [bad, np.ones(8, "u1")]
+    blob = Blob.from_source(2, "float32", lambda: contents.pop(0))
+    with pytest.raises(ValueError, match="a source of 8 bytes"):
+        blob.cpu_data()
+    assert blob.head is NONE
+    assert blob.tobytes() == b"\x01" * 8
+
+
+# --- pickles -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_pickles_of_every_protocol_bring_data_and_diff_back(protocol, dtype):
+    blob = blob_in(GPU, dtype)
+    blob.diff[0] = 1
+    assert len(pickle.dumps(Blob((1000, 1000)), protocol)) < 1000
+    for each in (blob, blob.T[::-1], blob[0, 0], blob[:, :0]):
+        result = pickle.loads(pickle.dumps(each, protocol))
+        assert (type(result), result.shape, result.dtype) == (Blob, each.shape, each.dtype)
+        assert result.tolist() == each.tolist()
+        assert result.diff.tolist() == each.diff.tolist()
+        result[...] = 0
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray])
+def test_out_of_band_buffers_hold_the_bytes_and_are_adopted_if_they_can_be_written(kind):
+    blob, buffers = blob_in(GPU), []
+    blob.diff[...] = 5
+    stream = pickle.dumps(blob, 5, buffer_callback=buffers.append)
+    assert [buffer.raw().nbytes for buffer in buffers] == [24, 24]
+    assert address(np.frombuffer(buffers[0])) == address(blob.cpu_data())
+    received = [kind(buffer) for buffer in buffers]
+    result = pickle.loads(stream, buffers=received)
+    assert (result.tolist(), result.cpu_diff().tolist()) == (blob.tolist(), [[5] * 3] * 2)
+    assert (address(result.cpu_data()) == address(np.frombuffer(received[0]))) == (
+        kind is bytearray
+    )
+    result[...] = 8
+    assert (received[0] == bytes(buffers[0])) == (kind is bytes)
+    assert pickle.loads(pickle.dumps(result)).tolist() == [[8] * 3] * 2

@@ -1,0 +1,399 @@
+"""Axes, counts and resize: Caffe's shape arithmetic, with the traps taken out."""
+
+from __future__ import annotations
+
+import gc
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import syncblob
+from syncblob import Blob, Head
+
+# What a regrow must read the same on: where the newest contents are at that moment.
+SIDES = ["host", "accelerator", "both"]
+
+
+def write(blob, values, side="host"):
+    """Write all elements on a side; leave the newest contents there, or on both."""
+    array = blob.overwrite_cpu_data() if side == "host" else blob.overwrite_gpu_data()
+    array[...] = values
+    if side == "both":
+        blob.cpu_data()
+
+
+def contents(blob):
+    return blob.tolist()
+
+
+def state(blob):
+    """Return all that a failed call must leave as it was."""
+    memories = (blob._memory, blob._diff)
+    heads = (blob.head, blob.diff_head)
+    used = [None if memory is None else memory.used_nbytes for memory in memories]
+    return (*map(id, memories), heads, used, blob.shape, blob.strides, blob.device)
+
+
+# --- queries -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("shape", "num_axes", "count", "string", "legacy"),
+    [
+        ((2, 3, 4, 5), 4, 120, "2 3 4 5 (120)", (2, 3, 4, 5)),
+        ((3, 2), 2, 6, "3 2 (6)", (3, 2, 1, 1)),
+        ((7,), 1, 7, "7 (7)", (7, 1, 1, 1)),
+        ((), 0, 1, "(1)", (1, 1, 1, 1)),
+        ((0, 5), 2, 0, "0 5 (0)", (0, 5, 1, 1)),
+    ],
+)
+def test_what_caffe_says_of_a_shape(shape, num_axes, count, string, legacy):
+    blob = Blob(shape)
+    assert blob.shape == shape
+    assert blob.num_axes == blob.ndim == num_axes
+    assert blob.count() == blob.size == count
+    assert blob.shape_string == string
+    assert (blob.num, blob.channels, blob.height, blob.width) == legacy
+
+
+def test_legacy_shape_pads_behind_for_axes_from_the_front_and_before_for_axes_from_the_back():
+    blob = Blob((3, 2))
+    assert [blob.legacy_shape(index) for index in range(4)] == [3, 2, 1, 1]
+    assert [blob.legacy_shape(index) for index in range(-4, 0)] == [1, 1, 3, 2]
+
+
+@pytest.mark.parametrize("index", [4, -5])
+def test_legacy_shape_has_four_axes(index):
+    with pytest.raises(IndexError, match="from -4 to 3"):
+        Blob((2, 3)).legacy_shape(index)
+
+
+@pytest.mark.parametrize("name", ["num", "channels", "height", "width"])
+def test_legacy_names_are_for_up_to_four_axes(name):
+    with pytest.raises(ValueError, match="up to 4 axes, this one has 5; use shape"):
+        getattr(Blob((1, 2, 3, 4, 5)), name)
+
+
+@pytest.mark.parametrize(
+    ("axes", "expected"), [((), 120), ((1,), 60), ((4,), 1), ((1, 3), 12), ((2, 2), 1)]
+)
+def test_count_of_a_range_of_axes(axes, expected):
+    assert Blob((2, 3, 4, 5)).count(*axes) == expected
+
+
+@pytest.mark.parametrize("axes", [(2, 1), (-1, 2), (0, -1), (0, 5), (5,)])
+def test_count_refuses_other_ranges(axes):
+    with pytest.raises(IndexError, match="0 <= start <= end <= 4"):
+        Blob((2, 3, 4, 5)).count(*axes)
+
+
+def test_canonical_axis_index():
+    blob = Blob((2, 3, 4, 5))
+    assert [blob.canonical_axis_index(axis) for axis in range(-4, 4)] == [0, 1, 2, 3, 0, 1, 2, 3]
+    for axis in (-5, 4):
+        with pytest.raises(IndexError, match=rf"axis {axis} .* \(2, 3, 4, 5\)"):
+            blob.canonical_axis_index(axis)
+
+
+@pytest.mark.parametrize(
+    ("indices", "expected"),
+    [
+        ((), 0),
+        ((1, 2), 100),
+        ((1, 2, 3, 4), 119),
+        ((0, 0, 0, 1), 1),
+        (((1, 2),), 100),
+        (([1, 2, 0, 1],), 101),
+        ((np.array([1, 2]),), 100),
+        ((np.int64(1), 2), 100),
+        (((),), 0),
+    ],
+)
+def test_offset_is_the_place_in_c_order(indices, expected):
+    assert Blob((2, 3, 4, 5)).offset(*indices) == expected
+
+
+@pytest.mark.parametrize("indices", [(2,), (1, 3, 4, 5), (0, -1), (-1,), (0, 0, 0, 0, 0)])
+def test_offset_is_strict_where_caffe_lets_pass(indices):
+    with pytest.raises(IndexError, match=r"\(2, 3, 4, 5\)"):
+        Blob((2, 3, 4, 5)).offset(*indices)
+
+
+@pytest.mark.parametrize(("shape", "equal"), [((2, 3), 1), ((3, 2), 0), ((1, 1, 2, 3), 0)])
+def test_shape_equals_compares_blobs_axis_by_axis(shape, equal):
+    assert Blob((2, 3)).shape_equals(Blob(shape, "int8")) == equal
+
+
+def test_counts_beyond_int_max_are_exact():
+    blob = Blob((2**31, 2**20), "int8")
+    assert blob.count() == blob.nbytes == 2**51
+    assert blob.offset(2**31 - 1, 5) == 2**51 - 2**20 + 5
+
+
+# --- resize ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_shrinking_keeps_contents_buffers_and_heads(accelerator, side):
+    blob = Blob((2, 3), device=accelerator)
+    write(blob, [[1, 2, 3], [4, 5, 6]] if side == "host" else 7, side)
+    blob.mutable_cpu_diff()[...] = 5
+    head, memory = blob.head, blob.memory
+    blob.resize(2, 2)
+    assert (blob.memory, blob.head) == (memory, head)
+    assert (blob.shape, blob.strides, memory.nbytes) == ((2, 2), (8, 4), 24)
+    assert contents(blob) == ([[1, 2], [3, 4]] if side == "host" else [[7, 7], [7, 7]])
+    assert blob.cpu_diff().tolist() == [[5, 5], [5, 5]]
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_what_a_regrow_brings_back_reads_as_zeros_on_both_sides(accelerator, side):
+    blob = Blob(8, device=accelerator)
+    write(blob, 9, side)
+    write(blob.diff, 5, side)
+    blob.resize(3)
+    head = blob.head
+    blob.resize(2, 3)
+    assert contents(blob.diff) == [[5, 5, 5], [0, 0, 0]]
+    assert blob.head is head
+    blob.mutable_cpu_data()
+    blob.mutable_gpu_data()
+    assert contents(blob) == [[9, 9, 9], [0, 0, 0]]
+
+
+def test_both_copies_of_a_synced_memory_read_zeros_without_a_transfer(simulated):
+    blob = Blob(4, device="simulated")
+    write(blob, 9, "both")
+    blob.resize(1)
+    blob.resize(4)
+    assert blob.head is Head.SYNCED
+    simulated.reset_counts()
+    assert blob.cpu_data().tolist() == [9, 0, 0, 0]
+    assert blob.gpu_data().tolist() == [9, 0, 0, 0]
+    assert simulated.uploads + simulated.downloads == 0
+
+
+def test_an_untouched_blob_shrinks_and_regrows_without_memory(simulated):
+    blob = Blob(8, device="simulated")
+    blob.resize(2)
+    blob.resize(8)
+    assert blob.head is Head.UNINITIALIZED
+    assert (simulated.allocations, simulated.host_allocations) == (0, 0)
+    assert blob.gpu_data().tolist() == [0] * 8
+
+
+@pytest.mark.parametrize("side", ["host", "accelerator"])
+def test_a_source_fills_no_more_than_what_stayed_in_use(accelerator, side):
+    source = np.arange(1.0, 7.0, dtype="f4").view(np.uint8)
+    blob = Blob.from_source(6, "float32", lambda: source, device=accelerator)
+    blob.resize(2)
+    blob.resize(2, 2)
+    if side == "accelerator":
+        blob.gpu_data()
+    assert contents(blob) == [[1, 2], [0, 0]]
+
+
+def test_transfers_move_the_bytes_in_use_not_the_capacity(simulated):
+    blob = Blob(100, device="simulated")
+    blob.mutable_cpu_data()
+    blob.gpu_data()
+    blob.resize(3)
+    blob.mutable_cpu_data()
+    simulated.reset_counts()
+    blob.mutable_gpu_data()
+    blob.cpu_data()
+    assert (simulated.uploaded_bytes, simulated.downloaded_bytes) == (12, 12)
+    assert blob.memory.nbytes == 400
+    assert blob.nbytes == 12
+
+
+def test_memory_never_shrinks_and_a_regrow_allocates_nothing(simulated):
+    blob = Blob(100, device="simulated")
+    host, device = blob.mutable_cpu_data().ctypes.data, blob.gpu_data().ctypes.data
+    blob.resize(1)
+    simulated.reset_counts()
+    blob.resize(100)
+    assert blob.cpu_data().ctypes.data == host
+    assert blob.gpu_data().ctypes.data == device
+    assert (simulated.allocations, simulated.host_allocations) == (0, 0)
+
+
+def test_growth_drops_the_contents_of_data_and_diff(accelerator):
+    blob = Blob(2, device=accelerator)
+    write(blob, 9)
+    write(blob.diff, 8, "accelerator")
+    blob.resize(3)
+    assert (blob.head, blob.diff_head) == (Head.UNINITIALIZED, Head.UNINITIALIZED)
+    assert contents(blob) == contents(blob.diff) == [0, 0, 0]
+
+
+@pytest.mark.parametrize("last", ["host", "accelerator"])
+def test_growth_keeps_the_device_and_its_accelerator(simulated, last):
+    blob = Blob(2, device="simulated")
+    write(blob, 1, last)
+    device = blob.device
+    blob.resize(3)
+    assert blob.device == device
+    assert blob.gpu_data().tolist() == blob.gpu_diff().tolist() == [0, 0, 0]
+    assert simulated.allocations == (3 if last == "accelerator" else 2)
+
+
+@pytest.mark.parametrize("accessor", ["mutable_cpu_data", "overwrite_cpu_data", "mutable_cpu_diff"])
+def test_growth_ends_borrows(accessor):
+    blob = Blob(2)
+    borrow = getattr(blob, accessor)()
+    blob.resize(3)
+    assert not borrow.flags.writeable
+
+
+def test_a_diff_that_a_resize_gives_up_ends_its_borrows():
+    blob, roomy = Blob(2), Blob(8)
+    roomy.resize(2)
+    borrow = blob.mutable_cpu_diff()
+    blob.share_data(roomy)
+    blob.resize(8)
+    assert contents(blob.diff) == [0] * 8
+    assert not borrow.flags.writeable
+
+
+@pytest.mark.parametrize("holder", ["a view", "a view of a view", "a sharer"])
+def test_who_shared_the_memory_keeps_it_when_a_blob_outgrows_it(holder):
+    blob = Blob(2)
+    write(blob, [1, 2])
+    other = Blob(2) if holder == "a sharer" else blob.data
+    if holder == "a view of a view":
+        other = other.reshape(1, 2)
+    if holder == "a sharer":
+        other.share_data(blob)
+    borrow = blob.mutable_cpu_data()
+    blob.resize(3)
+    write(blob, 5)
+    borrow[1] = 7
+    assert np.ravel(contents(other)).tolist() == [1, 7]
+
+
+@pytest.mark.parametrize("holder", ["data", "diff"])
+def test_elements_that_a_view_still_sees_keep_their_values(accelerator, holder):
+    blob = Blob(4, device=accelerator)
+    write(blob, [1, 2, 3, 4])
+    write(blob.diff, [5, 6, 7, 8])
+    view = getattr(blob, holder)
+    blob.resize(2)
+    view.mutable_cpu_data()
+    view.gpu_data()
+    view.mutable_gpu_data()
+    assert contents(view) == ([1, 2, 3, 4] if holder == "data" else [5, 6, 7, 8])
+
+
+@pytest.mark.parametrize("side", ["host", "accelerator"])
+def test_a_view_keeps_its_whole_gradient_when_its_blob_shrinks(accelerator, side):
+    blob = Blob(4, device=accelerator)
+    write(blob.diff, 7, side)
+    view = blob.data
+    gc.collect()
+    blob.resize(2)
+    view.mutable_cpu_diff()
+    view.gpu_diff()
+    view.mutable_gpu_diff()
+    assert view.cpu_diff().tolist() == [7, 7, 7, 7]
+
+
+def test_a_slice_written_after_its_blob_shrank_leaves_the_rest_of_the_gradient_alone(accelerator):
+    blob = Blob(4, device=accelerator)
+    write(blob.diff, [1, 2, 3, 4], "host")
+    tail = blob[2:4]
+    blob.resize(2)
+    tail.overwrite_gpu_diff()[...] = 9
+    assert blob.cpu_diff().tolist() == [1, 2]
+
+
+def test_sharing_survives_a_resize_within_the_capacity(accelerator):
+    blob, other = Blob(6, device=accelerator), Blob((2, 3), device=accelerator)
+    other.share_data(blob)
+    other.share_diff(blob)
+    blob.resize(4)
+    blob.resize(5)
+    blob.resize(6)
+    write(blob, 3, "accelerator")
+    write(blob.diff, 4)
+    assert other.memory is blob.memory
+    assert contents(other) == [[3, 3, 3], [3, 3, 3]]
+    assert contents(other.diff) == [[4, 4, 4], [4, 4, 4]]
+
+
+def test_a_blob_that_shares_smaller_memory_gets_its_own_when_it_outgrows_it():
+    # Caffe overruns the buffer here: the capacity belongs to the Blob there.
+    blob, small = Blob(10), Blob(2)
+    blob.resize(2)
+    blob.share_data(small)
+    write(small, [1, 2])
+    blob.resize(8)
+    assert contents(blob) == [0] * 8
+    assert contents(small) == [1, 2]
+    assert blob.memory is not small.memory
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [(-1,), ((2, -1),), ((2**62, 4),), ((1,) * 65,), (2.5,), ("x",), ((100000,) * 4 + (0,),)],
+)
+def test_a_resize_to_an_impossible_shape_changes_nothing(accelerator, shape):
+    blob = Blob((2, 3), device=accelerator)
+    write(blob, 5, "both")
+    blob.mutable_cpu_diff()[...] = 6
+    before = state(blob)
+    with pytest.raises((TypeError, ValueError)):
+        blob.resize(*shape)
+    assert state(blob) == before
+    assert contents(blob) == [[5] * 3] * 2
+
+
+@pytest.mark.parametrize("view", ["data", "diff", "const", "T"])
+def test_views_are_not_resized(view):
+    blob = Blob((2, 2))
+    with pytest.raises(ValueError, match="resize"):
+        getattr(blob, view).resize(1)
+    assert blob.shape == (2, 2)
+
+
+@pytest.mark.parametrize("spelled", [(2, 3), ((2, 3),), ([2, 3],), (np.array([2, 3]),)])
+def test_ways_to_spell_the_new_shape(spelled):
+    blob = Blob(1)
+    blob.resize(*spelled)
+    assert blob.shape == (2, 3)
+
+
+def test_resize_to_no_axes_holds_one_element_and_to_zero_none():
+    blob = Blob(3)
+    write(blob, 4)
+    blob.resize()
+    assert (blob.shape, blob.item()) == ((), 4)
+    blob.resize(0, 5)
+    assert contents(blob) == []
+    blob.resize_like(Blob((2, 1)))
+    assert contents(blob) == [[0], [0]]
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["resize", *SIDES]), st.integers(0, 9)), min_size=2, max_size=12
+    )
+)
+def test_random_resizes_read_as_a_list_that_is_cut_and_padded(program):
+    blob = Blob(4, device="simulated")
+    expected, capacity = [0] * 4, 4
+    with syncblob.use_device("simulated"):
+        for action, number in program:
+            if action != "resize":
+                write(blob, number, action)
+                expected = [number] * len(expected)
+                continue
+            blob.resize(number)
+            expected = [0] * number if number > capacity else expected[:number]
+            expected += [0] * (number - len(expected))
+            capacity = max(capacity, number)
+    assert blob.memory.nbytes == 4 * capacity
+    assert contents(blob) == expected

@@ -1,0 +1,399 @@
+"""Indexing and views against NumPy, and what views have in common with their Blob."""
+
+from __future__ import annotations
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import syncblob
+from syncblob import Blob, Head
+
+GPU, SYNCED = Head.HEAD_AT_GPU, Head.SYNCED
+DEVICES = ["cpu", "simulated:0"]
+shapes = st.lists(st.integers(0, 4), max_size=4).map(tuple)
+
+
+def blob_of(array, device="cpu"):
+    """Make a Blob with the contents of an array on a device alone, bound to simulated:0."""
+    array = np.asarray(array)
+    blob = Blob(array.shape, array.dtype, device="simulated:0")
+    lend = blob.overwrite_cpu_data if device == "cpu" else blob.overwrite_gpu_data
+    lend()[...] = array
+    return blob
+
+
+def numbers(*shape, dtype="f4"):
+    return np.arange(math.prod(shape), dtype=dtype).reshape(shape)
+
+
+def synced(device):
+    blob = blob_of(numbers(2, 3), device)
+    blob.gpu_data() if device == "cpu" else blob.cpu_data()
+    return blob
+
+
+@st.composite
+def keys(draw, shape, *, advanced):
+    """Draw an index: basic, or with one array of integers or a mask."""
+    entries, left = [], list(shape)
+    array = draw(st.integers(0, len(left))) if advanced else None
+    for axis, dim in enumerate(left[: draw(st.integers(0, len(left)))]):
+        bounds = st.none() | st.integers(-dim - 1, dim + 1)
+        choices = [st.builds(slice, bounds, bounds, st.sampled_from([None, 1, 2, -1, -3]))]
+        if dim:
+            choices.append(st.integers(-dim, dim - 1))
+        if axis == array and dim:
+            choices = [
+                st.lists(st.integers(-dim, dim - 1), max_size=3).map(lambda x: np.array(x, int)),
+                st.lists(st.booleans(), min_size=dim, max_size=dim).map(np.array),
+            ]
+        entries.append(draw(st.one_of(choices)))
+        if draw(st.integers(0, 5)) == 0:
+            entries.append(None)
+    if draw(st.booleans()):
+        entries.append(Ellipsis)
+    return entries[0] if len(entries) == 1 else tuple(entries)
+
+
+# --- getitem and setitem -----------------------------------------------------------------------
+
+
+@given(st.data(), shapes, st.sampled_from(DEVICES), st.booleans())
+def test_getitem_is_numpys(data, shape, device, advanced):
+    array = numbers(*shape)
+    blob = blob_of(array, device)
+    key = data.draw(keys(shape, advanced=advanced))
+    expected, result = np.asarray(array[key]), blob[key]
+    assert type(result) is Blob
+    assert (result.shape, result.dtype, result.device) == (expected.shape, "f4", device)
+    np.testing.assert_array_equal(np.asarray(result), expected)
+
+
+@settings(max_examples=150)
+@given(st.data(), shapes, st.sampled_from(DEVICES), st.booleans())
+def test_programs_of_assignments_leave_what_numpy_leaves(data, shape, device, advanced):
+    array = numbers(*shape)
+    blob = blob_of(array, device)
+    for _ in range(data.draw(st.integers(1, 4))):
+        key = data.draw(keys(shape, advanced=advanced))
+        target = array[key].shape
+        kinds = ["scalar", "array", "blob", "itself", *(["row"] if target and target[0] else [])]
+        value = data.draw(st.sampled_from(kinds))
+        if value == "scalar":
+            values = given_values = data.draw(st.integers(-9, 9))
+        elif value == "itself":
+            values, given_values = array[key].copy(), blob[key]
+        else:
+            values = given_values = -numbers(*target)[:1] if value == "row" else -numbers(*target)
+            if value == "blob":
+                given_values = blob_of(values, data.draw(st.sampled_from(DEVICES)))
+        array[key] = values
+        blob[key] = given_values
+        np.testing.assert_array_equal(np.asarray(blob), array)
+    assert blob.device == device
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(
+    ("key", "value", "error"),
+    [
+        (0, [1, 2], ValueError),
+        (..., np.zeros((3, 2)), ValueError),
+        ((0, 0), [1, 2], ValueError),
+        (5, 1, IndexError),
+        ((0, 0, 0), 1, IndexError),
+        ("x", 1, IndexError),
+        (1.0, 1, IndexError),
+        ([0, 9], 1, IndexError),
+        ([0, 1], [1, 2], ValueError),
+        (([0, 1], [0, 1]), [1, 2, 3], ValueError),
+        (np.ones((3, 3), bool), 1, IndexError),
+        (np.ones((2, 3), bool), [1, 2], ValueError),
+        (0, 1j, TypeError),
+        (0, np.ones(3, complex), TypeError),
+        (0, np.complex64(1j), TypeError),
+        (0, np.complex128(1j), TypeError),
+        (0, "a", (TypeError, ValueError)),
+        (0, None, TypeError),
+    ],
+)
+def test_a_failed_assignment_changes_nothing(simulated, device, key, value, error):
+    blob = synced(device)
+    simulated.reset_counts()
+    with pytest.raises(error):
+        blob[key] = value
+    assert (blob.head, blob.device) == (SYNCED, device)
+    assert simulated.uploads + simulated.downloads + simulated.allocations == 0
+    assert blob.tolist() == numbers(2, 3).tolist()
+
+
+def test_an_assignment_that_cannot_be_supplied_changes_nothing(simulated):
+    blob = synced("simulated:0")
+    elsewhere = Blob((2, 3), device="simulated:1")
+    elsewhere.mutable_gpu_data()
+    with pytest.raises(syncblob.DeviceMismatchError, match="simulated:1"):
+        blob[...] = elsewhere
+    simulated.reset_counts()
+    with simulated.failing(transfer=1), pytest.raises(RuntimeError, match="injected"):
+        blob[...] = numbers(2, 3) + 9
+    assert blob.head is SYNCED
+    assert blob.tolist() == blob.gpu_data().tolist() == numbers(2, 3).tolist()
+    blob[...] = numbers(2, 3) + 9
+    assert blob.gpu_data().tolist() == (numbers(2, 3) + 9).tolist()
+    assert simulated.uploads == 1
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("device", DEVICES)
+def test_an_integer_that_does_not_fit_is_refused_and_changes_nothing(device, dtype):
+    blob = blob_of(numbers(3, dtype=dtype), device)
+    head = blob.head
+    with pytest.raises(OverflowError):
+        blob[0] = 300
+    assert (blob.head, blob.tolist()) == (head, [0, 1, 2])
+
+
+@pytest.mark.parametrize("view", [lambda b: b, lambda b: b.T, lambda b: b[::-1, ::-1]])
+def test_an_assignment_to_everything_transfers_nothing(simulated, view):
+    blob = blob_of(numbers(2, 3), "simulated")
+    blob.mutable_cpu_data()
+    simulated.reset_counts()
+    view(blob)[...] = 7
+    view(blob)[:] = 7
+    assert simulated.uploads + simulated.downloads == 0
+    assert blob.tolist() == [[7] * 3] * 2
+
+
+def test_an_assignment_to_a_part_keeps_the_rest(simulated):
+    blob = blob_of(numbers(4), "simulated")
+    blob.set_cpu_data(numbers(4) + 10)
+    simulated.reset_counts()
+    blob.data[1:3] = 0
+    assert blob.tolist() == [10, 0, 0, 13]
+    assert simulated.uploads + simulated.downloads == 0
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_assignments_from_overlapping_parts_of_the_same_blob(device):
+    array = numbers(6)
+    blob = blob_of(array, device)
+    blob[1:] = blob[:-1]
+    array[1:] = array[:-1].copy()
+    assert blob.tolist() == array.tolist()
+    blob[...] = blob[::-1]
+    assert blob.tolist() == array[::-1].tolist()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_blobs_can_be_indices(device):
+    blob = blob_of(numbers(3, 2), device)
+    where = blob_of(np.array([2, 0]), device)
+    assert blob[where].tolist() == [[4, 5], [0, 1]]
+    assert blob[blob_of(np.array(1), device)].tolist() == [2, 3]
+    assert blob[blob_of(np.array([True, False, True]), device)].shape == (2, 2)
+    assert blob[where, blob_of(np.array(1), device)].tolist() == [5, 1]
+    blob[where] = 0
+    assert blob.tolist() == [[0, 0], [2, 3], [0, 0]]
+
+
+def test_a_result_of_advanced_indexing_is_independent():
+    blob = blob_of(numbers(3))
+    taken = blob[[0, 1]]
+    taken[...] = 9
+    assert blob.tolist() == [0, 1, 2]
+
+
+# --- views share everything --------------------------------------------------------------------
+
+VIEWS = {
+    "data": lambda b: b.data,
+    "slice": lambda b: b[:, ::2],
+    "index": lambda b: b[1],
+    "element": lambda b: b[1, 2],
+    "reversed": lambda b: b[::-1],
+    "newaxis": lambda b: b[:, None],
+    "T": lambda b: b.T,
+    "mT": lambda b: b.mT,
+    "transpose": lambda b: b.transpose(1, 0),
+    "reshape": lambda b: b.reshape(3, 2),
+    "const": lambda b: b.const,
+    "view of a view": lambda b: b.T[1:].reshape(2, 2, 1),
+    "const of a view": lambda b: b[0].const,
+    "view of const": lambda b: b.const.T[1],
+    "diff of a view": lambda b: b[0].diff.data,
+    "item of iteration": lambda b: list(b)[1][0],
+}
+
+
+@pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
+def test_making_a_view_moves_and_allocates_nothing(simulated, view):
+    blob = blob_of(numbers(2, 3), "simulated")
+    simulated.reset_counts()
+    view(blob)
+    assert simulated.uploads + simulated.downloads + simulated.host_allocations == 0
+    assert (blob.head, blob.device) == (GPU, "simulated:0")
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", [name for name in VIEWS if name != "diff of a view"])
+def test_a_view_is_numpys_view_and_shares_memory_head_and_gradient(name, device):
+    array = numbers(2, 3)
+    blob = blob_of(array, device)
+    view = VIEWS[name](blob)
+    expected = array if "data" in name or name == "const" else VIEWS[name](_ConstLess(array))
+    assert view.memory is blob.memory
+    assert (view.shape, view.strides) == (expected.shape, expected.strides)
+    assert view.head is blob.head
+    np.testing.assert_array_equal(np.asarray(view), expected)
+    blob[...] = 3
+    blob.diff[...] = 4
+    assert np.unique(np.asarray(view)).tolist() == [3]
+    assert np.unique(np.asarray(view.diff)).tolist() == [4]
+    if "const" not in name:
+        view[...] = 5
+        view.diff[...] = 6
+        assert blob.asum_data() == 3 * 6 + 2 * view.size
+        assert blob.asum_diff() == 4 * 6 + 2 * view.size
+    assert view.head is blob.head
+
+
+class _ConstLess(np.ndarray):
+    """An ndarray whose `const` is itself, for the same expressions as a Blob."""
+
+    def __new__(cls, array):
+        return array.view(cls)
+
+    @property
+    def const(self):
+        return self
+
+
+def test_the_gradient_of_a_view_is_the_part_of_the_blobs_gradient_even_if_the_view_asks_first():
+    blob = blob_of(numbers(2, 3))
+    blob[1].diff[...] = 2
+    assert blob.diff.tolist() == [[0, 0, 0], [2, 2, 2]]
+    blob[0].update()
+    blob[1].update()
+    assert blob.tolist() == [[0, 1, 2], [1, 2, 3]]
+
+
+def test_blob_diff_is_a_blob_over_the_gradient():
+    blob = blob_of(numbers(2, 3), "simulated")
+    diff = blob.diff
+    diff[0] = [1, 2, 3]
+    assert (diff.shape, diff.dtype) == (blob.shape, blob.dtype)
+    assert diff.memory is blob.diff.memory is not blob.memory
+    assert diff.T[:, 0].tolist() == [1, 2, 3]
+    assert blob.cpu_diff().tolist() == [[1, 2, 3], [0, 0, 0]]
+    assert diff.diff.tolist() == [[0] * 3] * 2
+
+
+@pytest.mark.parametrize("of", ["const", "const.T", "const.data", "const.diff", "T.const", "data"])
+def test_a_const_view_refuses_every_write(of):
+    blob = blob_of(numbers(2, 2), "simulated")
+    blob.diff[...] = 0
+    view = blob if of != "data" else blob.const[0].reshape(2)
+    for name in of.split("."):
+        view = getattr(view, name)
+    sides = [f"{side}_{which}" for side in ("cpu", "gpu") for which in ("data", "diff")]
+    flat = np.zeros(view.shape, "f4")
+    writes = [
+        getattr(view, f"{kind}_{side}") for kind in ("mutable", "overwrite") for side in sides
+    ]
+    writes += [lambda name=name: getattr(view, f"set_{name}")(flat) for name in sides]
+    writes += [
+        view.update,
+        lambda: view.scale_data(2),
+        lambda: view.scale_diff(2),
+        lambda: view.copy_from(flat),
+        lambda: view.copy_from(Blob(view.shape), copy_diff=True),
+        lambda: view.resize(1),
+        lambda: view.resize_like(blob),
+        lambda: view.share_data(Blob(view.shape)),
+        lambda: view.share_diff(Blob(view.shape)),
+        lambda: view.load_proto(b""),
+        lambda: view.__setitem__(Ellipsis, 1),
+        lambda: view.__setitem__([0], 1),
+        lambda: view.diff.__setitem__(0, 1),
+    ]
+    before = (blob.head, blob.diff_head, view.shape)
+    for write in writes:
+        with pytest.raises(ValueError, match="const view"):
+            write()
+    assert before == (blob.head, blob.diff_head, view.shape)
+    assert not view.cpu_data().flags.writeable
+    assert not view.gpu_data().flags.writeable
+    assert not np.asarray(view).flags.writeable
+    assert "const" in repr(view)
+
+
+def test_a_const_view_shows_later_writes_and_its_copies_are_free():
+    blob = blob_of(numbers(3))
+    const = blob.const
+    blob[0] = 7
+    assert const.tolist() == [7, 1, 2]
+    for copy in (const.copy(), const.astype("f4"), const.reshape(3, copy=True), const[[0, 1, 2]]):
+        copy[0] = 1
+        assert blob.tolist() == pickle.loads(pickle.dumps(const)).tolist() == [7, 1, 2]
+
+
+# --- shapes of views ---------------------------------------------------------------------------
+
+
+@given(st.data(), shapes)
+def test_reshape_is_numpys_and_a_view_whenever_numpy_makes_one(data, shape):
+    array = numbers(*shape)
+    order = data.draw(st.permutations(range(len(shape))))
+    step = data.draw(st.sampled_from([1, -1]))
+    dims = [d for dim in shape for d in ([dim // 2, 2] if dim == 4 else [dim])]
+    dims = data.draw(st.permutations(dims))
+    if array.size and dims and data.draw(st.booleans()):
+        dims = [-1, *dims[1:]]
+    key = (*[slice(None, None, step)] * len(shape), ...)
+    blob = blob_of(array).transpose(order)[key]
+    expected, result = array.transpose(order)[key].reshape(dims), blob.reshape(dims)
+    assert result.tolist() == expected.tolist()
+    assert (result.memory is blob.memory) == (np.shares_memory(expected, array) or not array.size)
+    assert blob.reshape(*dims, copy=True).memory is not blob.memory
+
+
+def test_reshape_with_copy_false_never_copies():
+    blob = Blob((2, 3))
+    assert blob.reshape(6, copy=False).memory is blob.memory
+    with pytest.raises(ValueError, match="copy=False"):
+        blob.T.reshape(6, copy=False)
+
+
+@pytest.mark.parametrize("shape", [5, (2, 2), (-1, 4), (-1, -1), (-2, 3), (), (0, -1), (6.0,)])
+def test_reshape_to_another_count_names_resize(shape):
+    with pytest.raises((ValueError, TypeError)) as caught:
+        Blob((2, 3)).reshape(shape)
+    assert shape in ((6.0,), (-2, 3)) or "resize" in str(caught.value)
+
+
+def test_mt_exchanges_the_last_two_axes_and_needs_them():
+    array = numbers(2, 3, 4)
+    np.testing.assert_array_equal(np.asarray(blob_of(array).mT), array.mT)
+    with pytest.raises(ValueError, match="two axes"):
+        _ = Blob(3).mT
+
+
+@pytest.mark.parametrize("axes", [(0,), (0, 0), (0, 2), (1, 0, 2), (0.5, 1)])
+def test_transpose_refuses_what_is_no_order_of_the_axes(axes):
+    with pytest.raises((ValueError, TypeError)):
+        Blob((2, 3)).transpose(*axes)
+
+
+def test_iteration_gives_views_of_the_first_axis():
+    blob = blob_of(numbers(3, 2))
+    for row in blob:
+        row[...] = 1
+    assert (blob.tolist(), len(blob)) == ([[1, 1]] * 3, 3)
+    assert [item.item() for item in blob[0]] == [1, 1]
+    with pytest.raises(TypeError, match="without axes"):
+        iter(Blob(()))

@@ -1,0 +1,394 @@
+"""DLPack in both directions: every keyword and refusal, capsules byte by byte, lifetimes."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import math
+import weakref
+
+import numpy as np
+import pytest
+
+import syncblob
+from syncblob import Blob, Head
+
+NONE, CPU, GPU, SYNCED = Head
+# DLPack's type codes and bits.
+CODES = {
+    "bool": (6, 8),
+    **{f"int{bits}": (0, bits) for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": (1, bits) for bits in (8, 16, 32, 64)},
+    **{f"float{bits}": (2, bits) for bits in (16, 32, 64)},
+    "bfloat16": (4, 16),
+    **{f"complex{bits}": (5, bits) for bits in (64, 128)},
+}
+READ_ONLY, IS_COPIED = 1, 2
+VERSIONED = {"max_version": (1, 0)}
+
+
+class Tensor(ctypes.Structure):  # these three are DLTensor and its managers in dlpack.h
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device", ctypes.c_int32 * 2),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+class Legacy(ctypes.Structure):
+    _fields_ = (("tensor", Tensor), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p))
+
+
+class Versioned(ctypes.Structure):
+    _fields_ = (
+        ("version", ctypes.c_uint32 * 2),
+        ("context", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("tensor", Tensor),
+    )
+
+
+KINDS = {b"dltensor": Legacy, b"dltensor_versioned": Versioned}
+pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
+pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+name_of = ctypes.pythonapi.PyCapsule_GetName
+name_of.restype, name_of.argtypes = ctypes.c_char_p, (ctypes.py_object,)
+new_capsule = ctypes.pythonapi.PyCapsule_New
+new_capsule.restype = ctypes.py_object
+new_capsule.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+
+
+def look(capsule):
+    """Return the managed tensor in a capsule, and keep the capsule with it."""
+    name = name_of(capsule)
+    managed = KINDS[name].from_address(pointer_of(capsule, name))
+    managed.capsule = capsule
+    return managed
+
+
+def values(dtype="float32", shape=(2, 3)):
+    return np.arange(math.prod(shape)).reshape(shape).astype(Blob((), dtype).dtype)
+
+
+def blob_in(head, dtype="float32"):
+    """Make a Blob of simulated:0 in a given state; its contents count up."""
+    blob = Blob((2, 3), dtype, device="simulated:0")
+    if head is CPU:
+        blob.overwrite_cpu_data()[...] = values(dtype)
+    elif head:
+        blob.overwrite_gpu_data()[...] = values(dtype)
+    if head is SYNCED:
+        blob.cpu_data()
+    return blob
+
+
+def address(array):
+    return array.__array_interface__["data"][0]
+
+
+# --- capsules ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", CODES)
+@pytest.mark.parametrize("max_version", [None, (0, 8), (1, 0), (1, 3), (2, 0)])
+@pytest.mark.parametrize("head", [CPU, GPU])
+def test_a_capsule_describes_the_blobs_own_memory(dtype, max_version, head):
+    blob = blob_in(head, dtype)
+    managed = look(blob.__dlpack__(max_version=max_version))
+    versioned = max_version is not None and max_version >= (1, 0)
+    assert type(managed) is (Versioned if versioned else Legacy)
+    tensor = managed.tensor
+    side = blob.cpu_data() if head is CPU else blob.gpu_data()
+    assert tensor.data + tensor.byte_offset == address(side)
+    assert (tensor.code, tensor.bits, tensor.lanes) == (*CODES[dtype], 1)
+    assert (tensor.ndim, tensor.shape[:2], tensor.strides[:2]) == (2, [2, 3], [3, 1])
+    assert tuple(tensor.device) == blob.__dlpack_device__() == (1, int(head is GPU))
+    if versioned:
+        assert (managed.version[0], managed.flags) == (1, 0)
+    assert blob.head is head
+
+
+@pytest.mark.parametrize(
+    "view", [lambda a: a.T, lambda a: a[::-1], lambda a: a[:, ::2], lambda a: a[1, 2, ...]]
+)
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16"])
+def test_strides_and_offsets_of_views_in_elements(view, dtype):
+    blob, expected = view(blob_in(CPU, dtype)), view(values(dtype))
+    tensor = look(blob.__dlpack__()).tensor
+    assert tensor.shape[: tensor.ndim] == list(expected.shape)
+    assert tensor.strides[: tensor.ndim] == [step // expected.itemsize for step in expected.strides]
+    assert tensor.data + tensor.byte_offset == address(blob.cpu_data())
+
+
+@pytest.mark.parametrize("const", [False, True])
+@pytest.mark.parametrize("copy", [None, False, True])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_flags_tell_what_is_read_only_and_what_is_a_copy(const, copy, dtype):
+    blob = blob_in(SYNCED, dtype)
+    managed = look((blob.const if const else blob).__dlpack__(copy=copy, **VERSIONED))
+    assert managed.flags == (IS_COPIED if copy else READ_ONLY if const else 0)
+    assert (managed.tensor.data == address(blob.gpu_data())) == (not copy)
+    assert blob.head is (SYNCED if const or copy else GPU)
+
+
+def test_a_copy_is_private_and_an_older_consumer_can_have_one_of_a_const_blob():
+    blob = blob_in(SYNCED)
+    managed = look(blob.T.const.__dlpack__(copy=True))
+    assert type(managed) is Legacy
+    ctypes.memset(managed.tensor.data, 0xFF, 24)
+    assert blob.tolist() == blob.gpu_data().tolist() == values().tolist()
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (2, 0, 3)])
+@pytest.mark.parametrize("dtype", ["int16", "bfloat16"])
+def test_no_axes_and_no_elements(shape, dtype):
+    for blob, flags in ((Blob(shape, dtype), 0), (Blob(shape, dtype).const, READ_ONLY)):
+        managed = look(blob.__dlpack__(**VERSIONED))
+        assert (managed.tensor.shape[: len(shape)], managed.flags) == (list(shape), flags)
+
+
+# --- sides, refusals ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("head", Head)
+@pytest.mark.parametrize(("wanted", "after"), [((1, 0), CPU), ((1, 1), GPU), (None, None)])
+def test_dl_device_names_the_side_and_it_is_lent_to_write(simulated, head, wanted, after):
+    blob = blob_in(head)
+    after = after or (CPU if head is CPU else GPU)
+    simulated.reset_counts()
+    tensor = look(blob.__dlpack__(dl_device=wanted)).tensor
+    assert blob.head is after
+    assert tuple(tensor.device) == (1, int(after is GPU))
+    moved = simulated.uploads + simulated.downloads
+    assert moved == (head in (CPU, GPU) and head is not after)
+    side = blob.mutable_cpu_data() if after is CPU else blob.mutable_gpu_data()
+    assert tensor.data == address(side)
+
+
+def test_dl_device_may_name_the_accelerator_that_the_accessors_would_use():
+    blob = Blob(3)
+    blob.mutable_cpu_data()[...] = 1
+    with syncblob.use_device("simulated:0"):
+        tensor = look(blob.__dlpack__(dl_device=(1, 1))).tensor
+    assert (tuple(tensor.device), blob.head) == ((1, 1), GPU)
+
+
+REFUSALS = {
+    "other accelerator": {"dl_device": (1, 5)},
+    "cuda": {"dl_device": (2, 0)},
+    "stream on the host": {"stream": 1, "dl_device": (1, 0)},
+    "stream on the host, no order": {"stream": -1},
+    "stream, of a copy": {"stream": 2, "copy": True},
+    "copy=False": {"copy": False, "dl_device": (1, 0)},
+}
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+@pytest.mark.parametrize("const", [False, True])
+def test_a_refusal_is_a_buffer_error_and_changes_nothing(simulated, name, const):
+    blob = blob_in(GPU)
+    simulated.reset_counts()
+    with pytest.raises(BufferError):
+        (blob.const if const else blob).__dlpack__(**VERSIONED, **REFUSALS[name])
+    assert (blob.head, simulated.downloads, simulated.host_allocations) == (GPU, 0, 0)
+
+
+@pytest.mark.parametrize("max_version", [None, (0, 8)])
+def test_a_const_blob_refuses_consumers_that_cannot_honour_it(max_version):
+    with pytest.raises(BufferError, match=r"1\.0"):
+        Blob(2).const.__dlpack__(max_version=max_version)
+
+
+def test_a_failed_transfer_changes_nothing(simulated):
+    blob = blob_in(GPU)
+    with simulated.failing(transfer=1), pytest.raises(RuntimeError, match="injected"):
+        blob.__dlpack__(dl_device=(1, 0))
+    assert (blob.head, np.from_dlpack(blob, device="cpu").tolist()) == (GPU, values().tolist())
+
+
+class Lent:
+    """A producer of one capsule."""
+
+    def __init__(self, capsule):
+        self.__dlpack__ = lambda **_: capsule
+
+
+@pytest.mark.parametrize("kwargs", [{}, VERSIONED, {"copy": True}])
+@pytest.mark.parametrize("consumed", [False, True])
+def test_capsules_keep_the_bytes_as_long_as_they_live_and_leak_nothing(kwargs, consumed):
+    blob = blob_in(CPU)
+    owner = weakref.ref(blob.memory._buffers[0])
+    held = [blob.__dlpack__(**kwargs) for _ in range(4)]
+    if consumed:
+        held = [np.from_dlpack(Lent(capsule)) for capsule in held]
+    gone = weakref.ref(blob.memory)
+    del blob
+    assert gone() is None
+    assert (owner() is None) == bool(kwargs.get("copy"))
+    if consumed:
+        assert held[0].tolist() == values().tolist()
+    held.clear()
+    assert owner() is None
+
+
+# --- import ------------------------------------------------------------------------------------
+
+
+class Producer:
+    """An array that is known by its DLPack methods only."""
+
+    def __init__(self, array):
+        self.array = array
+        self.asked = []
+
+    def __dlpack__(self, **kwargs):
+        self.asked.append(kwargs)
+        return self.array.__dlpack__(**kwargs)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+class KnowsNoKeywords(Producer):
+    """A producer from before 2021."""
+
+    def __dlpack__(self):
+        return self.array.__dlpack__()
+
+
+class KnowsStreamOnly(Producer):
+    """A producer of DLPack before 1.0."""
+
+    def __dlpack__(self, *, stream=None):
+        return self.array.__dlpack__(stream=stream)
+
+
+class HandWritten:
+    """A legacy producer of its own making: no NumPy in between, deletions counted."""
+
+    def __init__(self, array, *, null=False, strides=True):
+        self.array, self.deleted = array, 0
+        self.dims = (ctypes.c_int64 * 2)(*array.shape)
+        self.steps = (ctypes.c_int64 * 2)(*(step // array.itemsize for step in array.strides))
+        self.deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._delete)
+        tensor = Tensor(None if null else address(array), (1, 0), 2, 2, 32, 1, self.dims)
+        tensor.strides = self.steps if strides else None
+        self.managed = Legacy(tensor, None, ctypes.cast(self.deleter, ctypes.c_void_p))
+
+    def _delete(self, _):
+        self.deleted += 1
+
+    def __dlpack__(self, *, stream=None):
+        assert stream is None
+        return new_capsule(ctypes.addressof(self.managed), b"dltensor", None)
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+
+@pytest.mark.parametrize("take", [Blob.from_dlpack, Blob.asarray, syncblob.from_dlpack])
+@pytest.mark.parametrize("producer", [Producer, KnowsNoKeywords, KnowsStreamOnly])
+@pytest.mark.parametrize("view", [lambda a: a, lambda a: a.T, lambda a: a[::-1, ::-1]])
+def test_memory_of_any_producer_is_adopted_to_write(take, producer, view):
+    array = view(values())
+    blob = take(producer(array))
+    assert (blob.shape, blob.strides, blob.head) == (array.shape, array.strides, CPU)
+    assert address(blob.cpu_data()) == address(array)
+    blob[...] = 7
+    assert np.unique(array).tolist() == [7]
+
+
+@pytest.mark.parametrize("dtype", [d for d in CODES if d != "bfloat16"])
+@pytest.mark.parametrize("producer", [Producer, KnowsNoKeywords])
+def test_every_dtype_comes_in(dtype, producer):
+    array = values(dtype)
+    blob = Blob.from_dlpack(producer(array))
+    assert (blob.dtype, address(blob.cpu_data())) == (dtype, address(array))
+    assert blob.tolist() == array.tolist()
+
+
+@pytest.mark.parametrize("strides", [True, False])
+def test_a_hand_written_legacy_capsule_is_adopted_and_deleted_once(strides):
+    producer = HandWritten(values(), strides=strides)
+    blob = Blob.from_dlpack(producer)
+    assert address(blob.mutable_cpu_data()) == address(producer.array)
+    assert blob.tolist() == values().tolist()
+    view = blob[0]
+    del blob
+    assert producer.deleted == 0
+    del view
+    gc.collect()
+    assert producer.deleted == 1
+
+
+def test_a_tensor_without_elements_may_have_no_address():
+    producer = HandWritten(np.zeros((0, 3), "f4"), null=True)
+    assert (Blob.from_dlpack(producer).shape, Blob.asarray(producer).tolist()) == ((0, 3), [])
+    gc.collect()
+    assert producer.deleted == 2
+
+
+NOT_ADOPTABLE = {
+    "gaps": lambda a: a[:, ::2],
+    "broadcast": lambda a: np.broadcast_to(a[:1], (4, 3)),
+    "read-only": lambda a: np.frombuffer(a.tobytes(), "f4").reshape(2, 3),
+}
+
+
+@pytest.mark.parametrize("name", NOT_ADOPTABLE)
+@pytest.mark.parametrize("take", [Blob.from_dlpack, Blob.asarray])
+def test_other_memory_is_copied_or_with_copy_false_refused(name, take):
+    array = NOT_ADOPTABLE[name](values())
+    error = BufferError if take == Blob.from_dlpack else ValueError
+    with pytest.raises(error):
+        take(Producer(array), copy=False)
+    blob = take(Producer(array))
+    assert blob.tolist() == array.tolist()
+    blob[...] = 9
+    assert 9 not in array
+
+
+@pytest.mark.parametrize("take", [Blob.from_dlpack, Blob.asarray])
+def test_copy_true_copies_copy_false_does_not_and_tells_the_producer(take):
+    producer = Producer(values())
+    take(producer, copy=True)[...] = 9
+    assert producer.array.tolist() == values().tolist()
+    assert address(take(producer, copy=False).cpu_data()) == address(producer.array)
+    assert producer.asked[-1]["copy"] is False
+    assert all(asked["max_version"] >= (1, 0) for asked in producer.asked)
+
+
+@pytest.mark.parametrize("take", [Blob.from_dlpack, Blob.asarray])
+def test_copy_false_needs_a_producer_that_promises_it_and_no_move(take):
+    error = BufferError if take == Blob.from_dlpack else ValueError
+    for x, device in ((KnowsStreamOnly(values()), None), (values(), "simulated:1")):
+        with pytest.raises(error, match="copy=False"):
+            take(x, copy=False, device=device)
+    with pytest.raises(error, match="copy=False"):
+        take(Blob(3), copy=False, device="simulated:1")
+
+
+def test_memory_of_other_kinds_of_devices_and_other_objects_are_refused():
+    class Metal(Producer):
+        def __dlpack_device__(self):
+            return (8, 0)
+
+    with pytest.raises(BufferError, match="type 8"):
+        Blob.from_dlpack(Metal(values()))
+    with pytest.raises((AttributeError, TypeError)):
+        Blob.from_dlpack([1, 2])
+    with pytest.raises(BufferError):
+        Blob.from_dlpack(values().astype(">f4"))
+
+
+def test_a_blob_comes_from_dlpack_with_its_memory_unless_copied():
+    blob = blob_in(GPU)
+    assert Blob.from_dlpack(blob).memory is blob.memory
+    assert Blob.from_dlpack(blob, copy=True).memory is not blob.memory

@@ -1,0 +1,329 @@
+"""What NumPy, and any library that calls it, gets of a Blob: __array__, buffers, from_dlpack."""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import io
+import math
+import sys
+import weakref
+
+import numpy as np
+import pytest
+
+from syncblob import Blob, Head
+
+DTYPES = [
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "float32", "float64", "complex64", "complex128", "bfloat16"),
+]
+NONE, CPU, GPU, SYNCED = Head
+VIEWS = {
+    "all": lambda a: a,
+    "T": lambda a: a.T,
+    "part": lambda a: a[1:],
+    "gaps": lambda a: a[:, ::2],
+    "reversed": lambda a: a[::-1, ::-1],
+    "newaxis": lambda a: a[:, None],
+    "no axes": lambda a: a[1, 2, ...],
+    "no elements": lambda a: a[:, :0],
+}
+needs_buffer = pytest.mark.skipif(
+    sys.version_info < (3, 12), reason="Python classes export buffers since 3.12"
+)
+
+
+def values(dtype="float32", shape=(2, 3)):
+    return np.arange(math.prod(shape)).reshape(shape).astype(Blob((), dtype).dtype)
+
+
+def blob_in(head, dtype="float32"):
+    """Make a Blob of simulated:0 in a given state; its contents count up."""
+    blob = Blob((2, 3), dtype, device="simulated:0")
+    if head is CPU:
+        blob.overwrite_cpu_data()[...] = values(dtype)
+    elif head:
+        blob.overwrite_gpu_data()[...] = values(dtype)
+    if head is SYNCED:
+        blob.cpu_data()
+    return blob
+
+
+def address(array):
+    return array.__array_interface__["data"][0]
+
+
+# --- __array__ ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("const", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_asarray_is_the_blobs_own_memory_to_read(dtype, const):
+    blob = blob_in(CPU, dtype)
+    array = np.asarray(blob.const if const else blob)
+    assert address(array) == address(blob.mutable_cpu_data())
+    assert (array.shape, array.dtype, array.strides) == (blob.shape, blob.dtype, blob.strides)
+    assert array.tobytes() == values(dtype).tobytes()
+    with pytest.raises(ValueError, match="read-only"):
+        array[0] = 0
+    blob[...] = 1
+    assert array.tolist() == [[1] * 3] * 2
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("dtype", ["int8", "complex128", "bfloat16"])
+def test_views_are_exported_with_their_strides(view, dtype):
+    view = VIEWS[view]
+    blob, expected = view(blob_in(GPU, dtype)), view(values(dtype))
+    array = np.asarray(blob)
+    assert array.shape == expected.shape
+    long = [axis for axis, dim in enumerate(array.shape) if dim > 1 and array.size]
+    assert [array.strides[axis] for axis in long] == [expected.strides[axis] for axis in long]
+    assert array.tobytes() == expected.tobytes()
+    assert address(array) == address(blob.cpu_data())
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (0, 5), (3, 0, 2)])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_no_axes_and_no_elements(shape, dtype):
+    array = np.asarray(Blob(shape, dtype))
+    assert (array.shape, array.dtype.name) == (shape, dtype)
+    assert array.tolist() == np.zeros(shape).tolist()
+
+
+@pytest.mark.parametrize(
+    ("head", "after", "downloads"),
+    [(NONE, CPU, 0), (CPU, CPU, 0), (GPU, SYNCED, 1), (SYNCED, SYNCED, 0)],
+)
+def test_reading_takes_the_const_path(simulated, head, after, downloads):
+    blob = blob_in(head)
+    simulated.reset_counts()
+    for _ in range(3):
+        assert np.asarray(blob).tolist() == (values() * bool(head)).tolist()
+    assert (blob.head, simulated.downloads, simulated.uploads) == (after, downloads, 0)
+    assert simulated.downloaded_bytes == 24 * downloads
+
+
+def test_a_download_that_fails_changes_nothing(simulated):
+    blob = blob_in(GPU)
+    with simulated.failing(transfer=1), pytest.raises(RuntimeError, match="injected"):
+        blob.__array__()
+    assert blob.head is GPU
+    assert np.asarray(blob).tolist() == values().tolist()
+
+
+COPIES = {
+    "np.array": np.array,
+    "copy": lambda b: np.array(b, copy=True),
+    "asarray, copy": lambda b: np.asarray(b, copy=True),
+    "another dtype": lambda b: np.asarray(b, dtype="float64"),
+    "bfloat16": lambda b: np.asarray(b, dtype=Blob((), "bfloat16").dtype),
+    "__array__, copy": lambda b: b.__array__(copy=True),
+    "__array__, dtype": lambda b: b.__array__("float64"),
+    "__array__, dtype and copy": lambda b: b.__array__(np.dtype("int16"), copy=True),
+    "from_dlpack, copy": lambda b: np.from_dlpack(b, device="cpu", copy=True),
+}
+
+
+@pytest.mark.parametrize("make", COPIES.values(), ids=COPIES)
+@pytest.mark.parametrize("head", [CPU, GPU])
+@pytest.mark.parametrize("const", [False, True])
+def test_copies_and_conversions_are_private_and_writable_and_take_the_const_path(make, head, const):
+    blob = blob_in(head)
+    array = make(blob.const if const else blob)
+    assert array.astype("f4").tolist() == values().tolist()
+    assert blob.head is (CPU if head is CPU else SYNCED)
+    array[...] = 9
+    assert blob.tolist() == values().tolist()
+
+
+def test_the_same_dtype_is_no_conversion():
+    blob = blob_in(CPU)
+    for dtype in ("float32", np.float32, "=f4"):
+        assert address(np.asarray(blob, dtype=dtype)) == address(blob.cpu_data())
+        assert address(blob.__array__(dtype, copy=False)) == address(blob.cpu_data())
+
+
+@pytest.mark.parametrize("head", [NONE, CPU, SYNCED])
+def test_copy_false_lends_what_is_on_the_host(head):
+    blob = blob_in(head)
+    assert address(np.asarray(blob, copy=False)) == address(blob.cpu_data())
+    assert address(np.array(blob, copy=False)) == address(blob.cpu_data())
+
+
+@pytest.mark.parametrize(
+    ("head", "dtype"), [(GPU, None), (GPU, "float32"), (CPU, "float64"), (SYNCED, "int8")]
+)
+@pytest.mark.parametrize(
+    "call", [lambda b, d: np.asarray(b, d, copy=False), lambda b, d: b.__array__(d, copy=False)]
+)
+def test_copy_false_refuses_downloads_and_conversions(head, dtype, call):
+    blob = blob_in(head)
+    with pytest.raises(ValueError, match="copy"):
+        call(blob, dtype)
+    assert blob.head is head
+
+
+@pytest.mark.parametrize("export", [np.asarray, np.from_dlpack, Blob.mutable_cpu_data])
+def test_an_array_keeps_the_bytes_and_no_longer_than_it_lives(export):
+    blob = blob_in(CPU)
+    memory, gone = weakref.ref(blob.memory), weakref.ref(blob)
+    array = export(blob)
+    before = sys.getrefcount(blob.memory)
+    for _ in range(5):
+        export(blob)
+    after = sys.getrefcount(blob.memory)
+    assert after == before
+    del blob
+    gc.collect()
+    # A buffer that a Python class exports keeps its exporter; NumPy asks for one since 3.12.
+    if export is not np.asarray or sys.version_info < (3, 12):
+        assert gone() is memory() is None
+    noise = [Blob((2, 3)).mutable_cpu_data() for _ in range(50)]
+    assert len(noise) == 50
+    assert array.tolist() == values().tolist()
+    del array
+    gc.collect()
+    assert gone() is memory() is None
+
+
+@pytest.mark.parametrize("how", ["set", "share", "grow"])
+def test_memory_that_was_replaced_is_given_back(how):
+    blob, array = Blob(3), np.ones(3, "f4")
+    blob.set_cpu_data(array)
+    assert np.asarray(blob).tolist() == blob.cpu_data().tolist() == [1, 1, 1]
+    gone = weakref.ref(array)
+    del array
+    if how == "set":
+        blob.set_cpu_data(np.zeros(3, "f4"))
+    elif how == "share":
+        blob.share_data(Blob(3))
+    else:
+        blob.resize(4)
+    assert gone() is None
+    assert set(blob.tolist()) == {0}
+
+
+def test_an_export_survives_a_growing_resize():
+    blob = blob_in(CPU)
+    array = np.asarray(blob)
+    blob.resize(1000)
+    blob[...] = 5
+    assert array.tolist() == values().tolist()
+
+
+# --- __buffer__ --------------------------------------------------------------------------------
+
+
+@needs_buffer
+@pytest.mark.parametrize("dtype", DTYPES[:-1])
+@pytest.mark.parametrize("view", VIEWS)
+def test_memoryviews_read_the_blobs_own_memory(dtype, view):
+    blob, expected = VIEWS[view](blob_in(GPU, dtype)), VIEWS[view](values(dtype))
+    buffer = memoryview(blob)
+    assert (buffer.shape, buffer.readonly, buffer.itemsize) == (blob.shape, True, blob.itemsize)
+    assert buffer.format == memoryview(expected).format
+    assert buffer.tobytes() == expected.tobytes()
+    assert address(np.asarray(buffer)) == address(blob.cpu_data())
+
+
+@needs_buffer
+def test_reading_a_buffer_takes_the_const_path_and_writing_the_mutable_one(simulated):
+    blob = blob_in(GPU, "uint8")
+    with memoryview(blob) as buffer:
+        assert buffer.tolist() == values("uint8").tolist()
+    assert (blob.head, simulated.downloads) == (SYNCED, 1)
+    assert io.BytesIO(b"abcdef").readinto(blob) == 6
+    assert (blob.head, blob.tobytes()) == (CPU, b"abcdef")
+    assert blob.gpu_data().tobytes() == b"abcdef"
+
+
+@needs_buffer
+def test_a_const_view_lends_no_buffer_to_write():
+    blob = blob_in(GPU, "uint8")
+    assert bytes(memoryview(blob.const)) == bytes(range(6))
+    with pytest.raises((BufferError, TypeError), match=r"const view|read-write"):
+        io.BytesIO(b"abcdef").readinto(blob.const)
+    with pytest.raises(BufferError, match="const view"):
+        blob.const.__buffer__(1)
+    assert blob.head is SYNCED
+
+
+@needs_buffer
+@pytest.mark.parametrize("flags", [0, 1])
+def test_bfloat16_has_no_buffer_and_a_refusal_moves_nothing(flags):
+    blob = blob_in(GPU, "bfloat16")
+    with pytest.raises(BufferError, match="bfloat16"):
+        blob.__buffer__(flags)
+    assert blob.head is GPU
+    assert np.asarray(blob).tolist() == values().tolist()
+    assert address(np.asarray(blob)) == address(blob.cpu_data())
+
+
+@needs_buffer
+def test_consumers_of_plain_bytes_get_them_where_they_are_contiguous():
+    blob = blob_in(GPU)
+    assert hashlib.sha256(blob).digest() == hashlib.sha256(values()).digest()
+    assert b"".join([blob, blob[1]]) == values().tobytes() + values()[1].tobytes()
+    with pytest.raises(BufferError):
+        hashlib.sha256(blob.T)
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="Blobs export buffers there")
+def test_before_python_3_12_there_is_no_buffer():
+    with pytest.raises(TypeError):
+        memoryview(Blob(2))
+    assert not hasattr(Blob, "__buffer__")
+
+
+# --- np.from_dlpack ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", DTYPES[:-1])
+@pytest.mark.parametrize("kwargs", [{}, {"device": "cpu"}, {"copy": None}, {"copy": False}])
+def test_from_dlpack_is_the_blobs_own_memory_to_write(dtype, kwargs):
+    blob = blob_in(SYNCED if kwargs.get("device") else CPU, dtype)
+    array = np.from_dlpack(blob, **kwargs)
+    assert blob.head is CPU
+    assert address(array) == address(blob.cpu_data())
+    array[0] = 1
+    assert blob.tolist() == [[1, 1, 1], values(dtype)[1].tolist()]
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_from_dlpack_of_views(view):
+    view = VIEWS[view]
+    array = np.from_dlpack(view(blob_in(CPU)))
+    assert array.shape == view(values()).shape
+    assert array.tolist() == view(values()).tolist()
+
+
+def test_from_dlpack_of_a_const_view_is_read_only_on_the_const_path(simulated):
+    blob = blob_in(SYNCED)
+    simulated.reset_counts()
+    for device in (None, "cpu"):
+        array = np.from_dlpack(blob.const, device=device)
+        assert not array.flags.writeable
+        side = blob.gpu_data() if device is None else blob.cpu_data()
+        assert address(array) == address(side)
+    assert (blob.head, simulated.uploads + simulated.downloads) == (SYNCED, 0)
+
+
+def test_from_dlpack_lends_the_side_of_the_device_or_the_host_where_asked(simulated):
+    blob = blob_in(GPU)
+    array = np.from_dlpack(blob)
+    assert (address(array), blob.head) == (address(blob.gpu_data()), GPU)
+    assert simulated.downloads == 0
+    del array
+    array = np.from_dlpack(blob, device="cpu")
+    assert (address(array), blob.head) == (address(blob.cpu_data()), CPU)
+    assert simulated.downloads == 1
+
+
+def test_from_dlpack_with_copy_false_refuses_a_download():
+    blob = blob_in(GPU)
+    with pytest.raises(BufferError, match="copy=False"):
+        np.from_dlpack(blob, device="cpu", copy=False)
+    assert blob.head is GPU
+    assert address(np.from_dlpack(blob, copy=False)) == address(blob.gpu_data())

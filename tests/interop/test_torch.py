@@ -1,0 +1,248 @@
+"""PyTorch on the host: what its constructors get of a Blob, and Blobs over its tensors."""
+
+from __future__ import annotations
+
+import gc
+import math
+
+import numpy as np
+import pytest
+
+from syncblob import Blob, Head, StaleAliasWarning
+
+torch = pytest.importorskip("torch")
+
+NONE, CPU, GPU, SYNCED = Head
+DTYPES = [
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "float32", "float64", "complex64", "complex128", "bfloat16"),
+]
+ALIASES = {
+    "from_dlpack": torch.from_dlpack,
+    "as_tensor": torch.as_tensor,
+    "asarray": torch.asarray,
+    # To torch, simulated memory is memory of the host: it asks for no other side.
+    "from_dlpack, device": lambda b: torch.from_dlpack(b, device="cpu"),
+    "from_dlpack, no copy": lambda b: torch.from_dlpack(b, copy=False),
+}
+COPIES = {
+    "tensor": torch.tensor,
+    "as_tensor": lambda b: torch.as_tensor(b, dtype=torch.float64),
+    "from_dlpack": lambda b: torch.from_dlpack(b, copy=True),
+}
+VIEWS = [
+    lambda a: a.T,
+    lambda a: a[1:],
+    lambda a: a[:, ::2],
+    lambda a: a[:, :0],
+    lambda a: a[1, 2, ...],
+    lambda a: a[None],
+]
+
+
+def values(dtype="float32", shape=(2, 3)):
+    return np.arange(math.prod(shape)).reshape(shape).astype(Blob((), dtype).dtype)
+
+
+def blob_in(head, dtype="float32"):
+    """Make a Blob of simulated:0 in a given state; its contents count up."""
+    blob = Blob((2, 3), dtype, device="simulated:0")
+    if head is CPU:
+        blob.overwrite_cpu_data()[...] = values(dtype)
+    elif head:
+        blob.overwrite_gpu_data()[...] = values(dtype)
+    if head is SYNCED:
+        blob.cpu_data()
+    return blob
+
+
+def address(array):
+    return array.__array_interface__["data"][0]
+
+
+# --- torch takes a Blob ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("take", ALIASES.values(), ids=ALIASES)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_tensor_is_the_blobs_own_memory_to_write(take, dtype):
+    blob = blob_in(CPU, dtype)
+    tensor = take(blob)
+    assert tensor.data_ptr() == address(blob.cpu_data())
+    assert tensor.dtype == getattr(torch, dtype)
+    assert tensor.tolist() == values(dtype).tolist()
+    tensor[0] = 1
+    assert blob.tolist() == [[1, 1, 1], values(dtype)[1].tolist()]
+
+
+@pytest.mark.parametrize("take", ALIASES.values(), ids=ALIASES)
+@pytest.mark.parametrize("head", Head)
+def test_a_tensor_takes_the_mutable_path_on_the_blobs_device(simulated, take, head):
+    blob = blob_in(head)
+    simulated.reset_counts()
+    tensor = take(blob)
+    assert blob.head is (CPU if head is CPU else GPU)
+    assert simulated.uploads + simulated.downloads == 0
+    tensor += 1
+    assert blob.tolist() == (values() * bool(head) + 1).tolist()
+    assert simulated.downloads == (head is not CPU)
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("take", ALIASES.values(), ids=ALIASES)
+def test_tensors_of_views_have_their_strides(view, take):
+    blob = blob_in(CPU)
+    tensor, expected = take(view(blob)), view(values())
+    assert tuple(tensor.shape) == expected.shape
+    assert tensor.tolist() == expected.tolist()
+    if expected.size:
+        assert tensor.data_ptr() == address(view(blob).cpu_data())
+        long = [axis for axis, dim in enumerate(expected.shape) if dim > 1]
+        assert [4 * tensor.stride(axis) for axis in long] == [expected.strides[a] for a in long]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_tensors_without_axes_and_without_elements(dtype):
+    for shape in ((), (0,), (3, 0)):
+        tensor = torch.from_dlpack(Blob(shape, dtype))
+        assert (tuple(tensor.shape), tensor.dtype) == (shape, getattr(torch, dtype))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_const_blob_is_lent_on_the_const_path(simulated, dtype):
+    blob = blob_in(SYNCED, dtype)
+    simulated.reset_counts()
+    assert torch.from_dlpack(blob.const).data_ptr() == address(blob.gpu_data())
+    assert torch.as_tensor(blob.const).tolist() == values(dtype).tolist()
+    assert (blob.head, simulated.uploads + simulated.downloads) == (SYNCED, 0)
+
+
+@pytest.mark.parametrize("take", COPIES.values(), ids=COPIES)
+@pytest.mark.parametrize("head", [CPU, GPU])
+def test_copies_are_private(take, head):
+    blob = blob_in(head)
+    tensor = take(blob)
+    assert tensor.tolist() == values().tolist()
+    tensor[...] = 9
+    assert blob.tolist() == values().tolist()
+
+
+def test_from_dlpack_with_copy_true_leaves_the_head():
+    blob = blob_in(SYNCED)
+    torch.from_dlpack(blob, copy=True)
+    assert blob.head is SYNCED
+
+
+def test_a_tensor_keeps_the_bytes_when_the_blob_is_gone_or_has_grown():
+    blob = blob_in(CPU)
+    tensor, other = torch.from_dlpack(blob), torch.from_dlpack(blob.T)
+    with pytest.warns(StaleAliasWarning, match="growing resize"):
+        blob.resize(100)
+    blob[...] = 7
+    del blob
+    gc.collect()
+    noise = [Blob((2, 3)).mutable_cpu_data() for _ in range(50)]
+    assert len(noise) == 50
+    assert tensor.tolist() == values().tolist()
+    assert other.tolist() == values().T.tolist()
+
+
+def test_numpy_and_torch_see_each_others_writes():
+    blob = blob_in(CPU)
+    tensor, array = torch.from_dlpack(blob), np.from_dlpack(blob)
+    tensor[0, 0] = 5
+    array[1, 2] = 6
+    blob[0, 1] = 7
+    expected = [[5, 7, 2], [3, 4, 6]]
+    assert tensor.tolist() == array.tolist() == np.asarray(blob).tolist() == expected
+
+
+# --- Blobs over tensors ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("take", [Blob.asarray, Blob.from_dlpack])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_tensor_is_adopted_in_every_dtype(take, dtype):
+    tensor = torch.arange(6).reshape(2, 3).to(getattr(torch, dtype))
+    blob = take(tensor, copy=False)
+    assert (blob.dtype.name, blob.head, blob.device) == (dtype, CPU, "cpu")
+    assert address(blob.cpu_data()) == tensor.data_ptr()
+    assert blob.tolist() == tensor.tolist()
+    blob[...] = 1
+    assert tensor.tolist() == [[1] * 3] * 2
+
+
+@pytest.mark.parametrize(
+    ("view", "adopted"),
+    [
+        (lambda t: t.mT, True),
+        (lambda t: t[1:], True),
+        (lambda t: t.permute(3, 0, 2, 1), True),
+        (lambda t: t.to(memory_format=torch.channels_last), True),
+        (lambda t: t[0, 0, 0, 0], True),
+        (lambda t: t[:0], True),
+        (lambda t: t[..., ::2], False),
+        (lambda t: t[:, 1:], False),
+        (lambda t: t[:, :1].expand(2, 3, 4, 5), False),
+    ],
+)
+def test_tensors_of_any_order_are_adopted_and_those_with_gaps_copied(view, adopted):
+    tensor = view(torch.arange(120.0).reshape(2, 3, 4, 5))
+    blob = Blob.asarray(tensor)
+    assert blob.tolist() == tensor.tolist()
+    if tensor.numel():
+        assert (address(blob.cpu_data()) == tensor.data_ptr()) is adopted
+    if not adopted:
+        with pytest.raises(ValueError, match="copy=False"):
+            Blob.asarray(tensor, copy=False)
+
+
+@pytest.mark.parametrize("take", [Blob.asarray, Blob.from_dlpack])
+def test_copy_true_copies_a_tensor(take):
+    tensor = torch.ones(3)
+    take(tensor, copy=True)[...] = 4
+    assert tensor.tolist() == [1, 1, 1]
+    assert Blob.asarray(tensor, dtype="int8").tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("take", [Blob.asarray, Blob.from_dlpack, Blob(3).set_cpu_data])
+def test_a_tensor_that_requires_grad_is_refused_and_told_what_to_do(take):
+    with pytest.raises((BufferError, TypeError, RuntimeError), match="detach"):
+        take(torch.ones(3, requires_grad=True))
+    with pytest.raises((BufferError, TypeError, RuntimeError), match="detach"):
+        take(torch.nn.Parameter(torch.ones(3)))
+
+
+def test_a_tensor_with_a_pending_conjugation_is_never_taken_for_its_memory():
+    lazy = torch.tensor([1 + 2j, 3 - 4j]).conj()
+    with pytest.raises(BufferError, match="conj"):
+        Blob.asarray(lazy)
+    assert Blob.asarray(lazy.resolve_conj()).tolist() == [1 - 2j, 3 + 4j]
+
+
+@pytest.mark.parametrize("side", ["cpu", "gpu"])
+def test_tensors_can_be_set_and_hold_what_transfers_bring(side):
+    blob, tensor = blob_in(CPU), torch.zeros(2, 3)
+    other = "gpu" if side == "cpu" else "cpu"
+    getattr(blob, f"set_{side}_data")(tensor)
+    getattr(blob, f"mutable_{other}_data")()[...] = 8
+    getattr(blob, f"{side}_data")()
+    assert tensor.tolist() == [[8] * 3] * 2
+    blob.copy_from(torch.ones(2, 3))
+    blob[0] = torch.full((3,), 4.0)
+    assert blob.tolist() == [[4] * 3, [1] * 3]
+
+
+def test_a_blob_keeps_a_tensors_memory():
+    tensor = torch.arange(1000.0)
+    blob, weak = Blob.asarray(tensor), tensor.data_ptr()
+    del tensor
+    gc.collect()
+    noise = [torch.zeros(1000) for _ in range(20)]
+    assert weak not in [other.data_ptr() for other in noise]
+    assert blob.asum_data() == 499500
+
+
+def test_a_tensor_of_a_type_a_blob_cannot_hold_is_refused():
+    with pytest.raises((BufferError, TypeError, RuntimeError)):
+        Blob.asarray(torch.zeros(2, dtype=torch.float8_e4m3fn))

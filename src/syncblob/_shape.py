@@ -183,6 +183,8 @@ class Layout:
         """Tell whether writing every element writes every one of the first `nbytes` bytes."""
         if self.nbytes != nbytes:
             return False
+        if not nbytes:
+            return True
         if self.contiguous:
             return not self.offset
         first = self.offset

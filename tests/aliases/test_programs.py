@@ -244,6 +244,9 @@ class Program:
 
     def store(self, alias: Alias) -> None:
         array = self.consumed(alias)
+        if isinstance(array, np.ndarray) and not array.flags.writeable:
+            # It was left behind once, and raises instead of losing what is written.
+            return
         count = len(array)
         values = self.fresh(count)
         for place, value in enumerate(values):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from types import CodeType, FrameType
 
-__all__ = ["Place", "SourceLine", "user_frame", "user_line", "user_place"]
+__all__ = ["Place", "SourceLine", "note_place", "user_frame", "user_line", "user_place"]
 
 # Frames of these packages are not the user's: ours, and the libraries that call our protocols.
 _LIBRARIES = frozenset({"syncblob", "numpy", "torch", "cupy", "array_api_compat", "copy", "pickle"})
@@ -57,34 +57,64 @@ class Place(NamedTuple):
 
 
 def _library(frame: FrameType) -> str | None:
-    """Return the library that a frame belongs to, None for the user's."""
-    filename = frame.f_code.co_filename
-    try:
-        return _known[filename]
-    except KeyError:
-        package = frame.f_globals.get("__name__", "").partition(".")[0]
-        library = _known[filename] = package if package in _LIBRARIES else None
-        return library
+    """Return the library that a frame belongs to, None for the user's; and remember it."""
+    package = frame.f_globals.get("__name__", "").partition(".")[0]
+    library = _known[frame.f_code.co_filename] = package if package in _LIBRARIES else None
+    return library
 
 
-def user_frame() -> tuple[FrameType, str | None]:
-    """Return the innermost frame of the user's, and the library between it and us."""
-    frame = sys._getframe(1)  # noqa: SLF001  # the documented way to the caller's frame
+def user_frame(depth: int = 1) -> tuple[FrameType, str | None]:
+    """Return the innermost frame of the user's, and the library between it and us.
+
+    Parameters
+    ----------
+    depth
+        How many frames out to begin; those in between are known to be ours.
+    """
+    frame = sys._getframe(depth)  # noqa: SLF001  # the documented way to the caller's frame
     between = None
-    while (library := _library(frame)) is not None and frame.f_back is not None:
+    while True:
+        try:
+            library = _known[frame.f_code.co_filename]
+        except KeyError:
+            library = _library(frame)
+        outer = frame.f_back
+        if library is None or outer is None:
+            return frame, between
         if library != "syncblob":
             between = library
-        frame = frame.f_back
-    return frame, between
+        frame = outer
 
 
 def user_place() -> Place:
     """Note where the user's code is."""
-    frame, library = user_frame()
-    return Place(frame.f_code, frame.f_lasti, library)
+    return Place(*note_place(2))
+
+
+def note_place(depth: int) -> tuple[CodeType, int, str | None]:
+    """Note where the user's code is, as the fields of a Place: the way that is made on each export.
+
+    Parameters
+    ----------
+    depth
+        As for `user_frame`, whose loop this repeats to save a call.
+    """
+    frame = sys._getframe(depth)  # noqa: SLF001  # the documented way to the caller's frame
+    between = None
+    while True:
+        code = frame.f_code
+        try:
+            library = _known[code.co_filename]
+        except KeyError:
+            library = _library(frame)
+        if library is None or frame.f_back is None:
+            return code, frame.f_lasti, between
+        if library != "syncblob":
+            between = library
+        frame = frame.f_back
 
 
 def user_line() -> SourceLine:
     """Return the line where the user's code is."""
-    frame, _ = user_frame()
+    frame, _ = user_frame(2)
     return SourceLine(frame.f_code.co_filename, frame.f_lineno)

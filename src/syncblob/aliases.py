@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob._source_lines import user_frame, user_place
+from syncblob._source_lines import Place, note_place, user_frame, user_place
 from syncblob.errors import StaleAliasWarning
 
 if TYPE_CHECKING:
-    from syncblob._source_lines import Place
+    from types import CodeType
+
     from syncblob.devices.base import Side
 
 __all__ = ["NUMPY", "Borrows", "HandedOut", "Lease", "warn_of_stale_aliases"]
@@ -93,22 +94,28 @@ class Lease(weakref.ref[Any]):
         The leases of the same side; this one is taken out when it ends.
     kind
         The protocol it went through, as the warning names it.
-    place
-        Where the user made it.
+    noted
+        Where the user made it: the fields of `place`.
     """
 
-    __slots__ = ("kind", "place", "register")
+    __slots__ = ("kind", "noted", "register")
 
     kind: str
-    place: Place
+    noted: tuple[CodeType, int, str | None]
     register: dict[int, Lease]
+
+    @property
+    def place(self) -> Place:
+        """Where the user made it."""
+        return Place(*self.noted)
 
     def described(self, side: Side) -> str:
         """Say what this alias is, of which side, and where it was made."""
-        consumer = f" ({self.place.library})" if self.place.library else ""
+        place = self.place
+        consumer = f" ({place.library})" if place.library else ""
         return (
             f"a {self.kind} alias{consumer} of the {side.name.lower()} side, made at "
-            f"{self.place.line.described()}"
+            f"{place.line.described()}"
         )
 
 
@@ -146,7 +153,7 @@ class HandedOut:
         """Note a writable alias that lives as long as `target`."""
         lease = Lease(target, _end)
         lease.kind = kind
-        lease.place = user_place()
+        lease.noted = note_place(3)
         lease.register = self.leases
         self.leases[id(lease)] = lease
 

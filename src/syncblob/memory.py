@@ -294,7 +294,9 @@ class SyncedMemory(StateMachine):
                 return self._export_watched(side, layout, reason, kind, target)
             return self.array(side, access, layout, reason)
         with self._lock:
-            buffer = self._acquire(side, self._narrowed(access, layout), reason)
+            if access is Access.OVERWRITE:
+                access = self._narrowed(access, layout)
+            buffer = self._acquire(side, access, reason)
             array, owner = self._home(side).alias(buffer, layout)
             self._handed_out[side].lease(owner if target is None else target, kind)
             if kind == NUMPY:

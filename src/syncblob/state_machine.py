@@ -137,6 +137,19 @@ class StateMachine(TwoHomes):
 
     def _acquire(self, side: Side, access: Access, reason: str) -> Any:
         """Bring one side up to date for an access and return its buffer."""
+        others = self._handed_out[side.other]
+        if (
+            self._head == 1 << side
+            and self._pending is None
+            and self._watch is None
+            and not others.leases
+            and not recording()
+        ):
+            # Nothing to warn of, to wait for, to copy or to write down.
+            if access is not Access.CONST:
+                others.exposed = None
+                self._written = side
+            return self._buffers[side]
         if access is not Access.CONST:
             self._warn_if_aliased(reason, side.other)
         self._settle(side, access)

@@ -29,7 +29,10 @@ class Side(enum.IntEnum):
     @property
     def other(self) -> Side:
         """The opposite side."""
-        return Side(1 - self)
+        return _OTHER_SIDE[self]
+
+
+_OTHER_SIDE = (Side.ACCELERATOR, Side.HOST)
 
 
 class Device:

@@ -52,7 +52,7 @@ class NumpyHome(Home):
         gives every slice and every view the last array above such a base as its own base, so all
         of them keep this one alive.
         """
-        base: Any = PickleBuffer(buffer.data)
+        base: Any = PickleBuffer(buffer)  # type: ignore[arg-type]  # an array is a Buffer
         array: NDArray[Any] = np.ndarray(
             layout.shape, layout.dtype, base, layout.offset, layout.strides
         )

@@ -1,8 +1,6 @@
-"""SyncedMemory: bytes with two homes, and the ways to reach them.
+"""SyncedMemory: bytes with two homes. Caffe's class, with Caffe's accessors.
 
-What each access does is written in `state_machine`; here are the accesses themselves, and the three
-kinds of arrays they give: for work that is over soon (`array`), borrows (`lend`) and aliases
-(`export`).
+What each access does is written in `state_machine`, what kinds of arrays it gives in `lending`.
 """
 
 from __future__ import annotations
@@ -10,27 +8,23 @@ from __future__ import annotations
 import operator
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from syncblob._shape import Layout
-from syncblob.aliases import NUMPY
 from syncblob.devices import CPU, Device, Side, default_device, home_accelerator
 from syncblob.errors import DeviceMismatchError
-from syncblob.state_machine import Access, Head, StateMachine
-from syncblob.transfers import avoided, recording
-from syncblob.verification import Watch, verifying
+from syncblob.lending import Lending
+from syncblob.state_machine import Access, Head
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     from syncblob._homes import Source
-    from syncblob.aliases import HandedOut
     from syncblob.devices.base import Accelerator
 
 __all__ = ["Access", "Head", "SyncedMemory"]
 
 
-class SyncedMemory(StateMachine):
+class SyncedMemory(Lending):
     """A number of bytes with at most one buffer on the host and one on an accelerator.
 
     Knows nothing of shapes and dtypes. Safe to use from several threads: two that read at once
@@ -107,35 +101,6 @@ class SyncedMemory(StateMachine):
         memory._head = 1 << side
         return memory
 
-    # --- what it is ------------------------------------------------------------------------------
-
-    @property
-    def device(self) -> Device:
-        """The device last written to; before the first write, the one asked for."""
-        if self._written is Side.HOST or self._accelerator is None:
-            return CPU
-        return self._accelerator.device
-
-    @property
-    def side(self) -> Side:
-        """The side of `device`."""
-        return self._written
-
-    @property
-    def blank(self) -> bool:
-        """Whether it reads as zeros because nobody has touched it and it has no source."""
-        return not self._head and self._source is None
-
-    def holds_newest(self, side: Side) -> bool:
-        """Tell whether an access on `side` needs no transfer."""
-        return not self._head or bool(self._head & (1 << side))
-
-    def host_if_newest(self) -> NDArray[np.uint8] | None:
-        """Return the host buffer if it holds the newest contents and is not under watch."""
-        newest = self._head & 1 and self._watch is None
-        buffer: NDArray[np.uint8] | None = self._buffers[0] if newest else None
-        return buffer
-
     # --- Caffe's accessors -----------------------------------------------------------------------
 
     def cpu_data(self) -> NDArray[np.uint8]:
@@ -162,11 +127,43 @@ class SyncedMemory(StateMachine):
         """Return the bytes in use on the accelerator to be written completely. No transfer."""
         return self._lend_accelerator(Access.OVERWRITE, "overwrite_gpu_data")
 
-    def set_data(self, side: Side, buffer: Any, accelerator: Accelerator | None = None) -> None:
-        """Adopt a buffer as one side's; its contents become the newest. Never copies.
+    def set_cpu_data(self, array: Any) -> None:
+        """Adopt an array as the host side, without a copy; its contents are the newest.
 
-        Newer contents of the other side are abandoned, as in Caffe: the caller replaces them.
-        Later transfers write into the buffer.
+        Newer contents of the accelerator are abandoned, as in Caffe: the caller replaces them.
+        Later downloads write into the array.
+
+        Parameters
+        ----------
+        array
+            C-contiguous, aligned, writable, with as many bytes as are in use, of any dtype:
+            NumPy's, or of any library with DLPack.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If it is not. Nothing has changed then.
+        """
+        self._set(Side.HOST, array)
+
+    def set_gpu_data(self, array: Any) -> None:
+        """Adopt an array as the accelerator side; otherwise as `set_cpu_data`.
+
+        Parameters
+        ----------
+        array
+            On a CUDA device: CuPy's, or any with the CUDA array interface or DLPack. On a
+            simulated device: a NumPy array, or any on the host with DLPack.
+        """
+        self._set(Side.ACCELERATOR, array)
+
+    def _set(self, side: Side, array: Any) -> None:
+        from syncblob.interop.adopt import set_side  # noqa: PLC0415  # the protocols are above
+
+        set_side(self, None, side, array)
+
+    def replace_side(self, side: Side, buffer: Any, accelerator: Accelerator | None = None) -> None:
+        """Adopt a buffer as one side's, as `set_cpu_data` and `set_gpu_data` do.
 
         Parameters
         ----------
@@ -216,119 +213,6 @@ class SyncedMemory(StateMachine):
             self._push(stream)
 
     # --- what Blobs and protocols use ------------------------------------------------------------
-
-    def array(self, side: Side, access: Access, layout: Layout, reason: str) -> Any:
-        """Make one side fit for an access and return an array over it. Copies as the table says.
-
-        For work that is over when the caller returns; what is kept longer is for `lend` and
-        `export`.
-
-        Parameters
-        ----------
-        side
-            Where the caller wants to work.
-        access
-            What it is going to do. An overwrite that does not cover the bytes in use is treated
-            as mutable.
-        layout
-            The array to return.
-        reason
-            The name of the access, for the journal.
-
-        Returns
-        -------
-        array
-            A NumPy array (host, simulated) or a CuPy array. Read-only for a const access, where
-            the library has read-only arrays.
-
-        Warns
-        -----
-        StaleAliasWarning
-            If the access may write, and a writable alias of the other side is alive.
-        """
-        if (
-            access is Access.CONST
-            and self._head & (1 << side)
-            and self._pending is None
-            and self._watch is None
-        ):
-            # No state can change, so no lock is needed: the head is always set last.
-            if recording() and self.on_both_sides:
-                avoided(self._used)
-            return self._home(side).view(self._buffers[side], layout, writable=False)
-        with self._lock:
-            buffer = self._acquire(side, self._narrowed(access, layout), reason)
-            return self._home(side).view(buffer, layout, writable=access is not Access.CONST)
-
-    def lend(self, side: Side, access: Access, layout: Layout, reason: str) -> Any:
-        """Return an array as `array` does, as a borrow: it can lose its write permission."""
-        if access is Access.CONST:
-            return self.array(side, access, layout, reason)
-        with self._lock:
-            array = self.array(side, access, layout, reason)
-            self._handed_out[side].borrows.add(array)
-            return array
-
-    def export(  # noqa: PLR0913, PLR0917  # an access, and whom it is for
-        self,
-        side: Side,
-        access: Access,
-        layout: Layout,
-        reason: str,
-        kind: str,
-        target: object | None = None,
-    ) -> Any:
-        """Return an array as `array` does, as an alias: its consumer may keep it.
-
-        Parameters
-        ----------
-        side, access, layout, reason
-            As for `array`.
-        kind
-            What the warning calls it.
-        target
-            What dies with the last use of the alias, where that is not the array itself.
-        """
-        if access is Access.CONST:
-            if verifying():
-                return self._export_watched(side, layout, reason, kind, target)
-            return self.array(side, access, layout, reason)
-        with self._lock:
-            if access is Access.OVERWRITE:
-                access = self._narrowed(access, layout)
-            buffer = self._acquire(side, access, reason)
-            array, owner = self._home(side).alias(buffer, layout)
-            self._handed_out[side].lease(owner if target is None else target, kind)
-            if kind == NUMPY:
-                self._handed_out[side].borrows.add(array)
-            return array
-
-    def expose(self, side: Side) -> None:
-        """Note that somebody of unknown lifetime can write into one side's buffer."""
-        with self._lock:
-            self._handed_out[side].expose()
-            if self._head == Head.SYNCED:
-                self._head = 1 << side
-
-    def assume_unaliased(self) -> None:
-        """End the exposure of both sides: the caller promises that nobody writes into them."""
-        with self._lock:
-            for handed_out in self._handed_out:
-                handed_out.exposed = None
-
-    @property
-    def aliased(self) -> bool:
-        """Whether a writable alias of either side may be alive."""
-        return any(handed_out.may_be_written for handed_out in self._handed_out)
-
-    def buffer_nbytes(self, side: Side) -> int | None:
-        """Return the bytes allocated on one side, None where there is no buffer."""
-        buffer = self._buffers[side]
-        return None if buffer is None else int(buffer.nbytes)
-
-    def handed_out(self, side: Side) -> HandedOut:
-        """Return what one side has handed out, to look at."""
-        return self._handed_out[side]
 
     def bind(self, accelerator: Accelerator) -> None:
         """Bind this memory to an accelerator that it is going to be used on.
@@ -389,23 +273,3 @@ class SyncedMemory(StateMachine):
 
     def _lend_accelerator(self, access: Access, reason: str) -> Any:
         return self.lend(Side.ACCELERATOR, access, Layout.raw(self._used), reason)
-
-    def _narrowed(self, access: Access, layout: Layout) -> Access:
-        """Treat an overwrite that does not cover the memory as a mutable access."""
-        if access is Access.OVERWRITE and not layout.covers(self._used):
-            return Access.MUTABLE
-        return access
-
-    def _export_watched(
-        self, side: Side, layout: Layout, reason: str, kind: str, target: object | None
-    ) -> Any:
-        """Make a const export that is checked."""
-        with self._lock:
-            buffer = self._acquire(side, Access.CONST, reason)
-            array, owner = self._home(side).alias(buffer, layout)
-            if isinstance(array, np.ndarray):
-                array.flags.writeable = False
-            if self._watch is None:
-                self._watch = Watch(self._lock, self._buffers)
-            self._watch.add(side, owner if target is None else target, kind, self._used)
-            return array

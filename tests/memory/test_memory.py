@@ -190,7 +190,7 @@ def test_a_push_ends_host_borrows() -> None:
 def test_adoption_ends_the_borrows_of_the_buffer_that_is_replaced() -> None:
     memory = at_cpu()
     borrow = memory.mutable_cpu_data()
-    memory.set_data(Side.HOST, np.zeros(NBYTES, np.uint8))
+    memory.set_cpu_data(np.zeros(NBYTES, np.uint8))
     assert not borrow.flags.writeable
 
 
@@ -210,6 +210,41 @@ def test_many_borrows_are_all_ended_and_dead_ones_forgotten() -> None:
     kept = [memory.mutable_cpu_data() for _ in range(100)]
     memory.gpu_data()
     assert not any(borrow.flags.writeable for borrow in kept)
+
+
+# --- adoption ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("adopt", ["set_cpu_data", "set_gpu_data"])
+def test_arrays_of_any_library_and_dtype_become_a_side(adopt: str) -> None:
+    torch = pytest.importorskip("torch", reason="one of the libraries")
+    for array in (np.arange(8.0), torch.arange(16, dtype=torch.float32)):
+        memory = SyncedMemory(NBYTES, device="simulated")
+        getattr(memory, adopt)(array)
+        array[0] = 3
+        assert memory.cpu_data().tobytes() == np.asarray(array).tobytes()
+
+
+@pytest.mark.parametrize("adopt", ["set_cpu_data", "set_gpu_data"])
+@pytest.mark.parametrize(
+    ("array", "error"),
+    [
+        (np.zeros(NBYTES - 1, np.uint8), ValueError),
+        (np.zeros((NBYTES, 2), np.uint8)[:, 0], ValueError),
+        (np.frombuffer(bytes(NBYTES), np.uint8), ValueError),
+        (np.zeros(NBYTES + 1, np.uint8)[1:].view(np.float64), ValueError),
+        ([0] * NBYTES, TypeError),
+        (None, TypeError),
+    ],
+)
+def test_what_cannot_be_adopted_is_refused_and_changes_nothing(
+    adopt: str, array: object, error: type[Exception]
+) -> None:
+    memory = at_cpu()
+    with pytest.raises(error):
+        getattr(memory, adopt)(array)
+    assert memory.head is Head.HEAD_AT_CPU
+    assert memory.gpu_data().tolist() == [7] * NBYTES
 
 
 # --- threads -------------------------------------------------------------------------------------
@@ -307,7 +342,7 @@ def test_adoption_and_regrowth_wait_for_the_upload(simulated: SimulatedBackend) 
     assert memory.gpu_data().tolist() == [7] * 8 + [0] * (NBYTES - 8)
     memory = at_cpu()
     memory.async_gpu_push()
-    memory.set_data(Side.ACCELERATOR, np.full(NBYTES, 3, np.uint8))
+    memory.set_gpu_data(np.full(NBYTES, 3, np.uint8))
     assert memory.gpu_data().tolist() == [3] * NBYTES
 
 

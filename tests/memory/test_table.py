@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from syncblob import Head, SyncedMemory, record_transfers
-from syncblob.devices import HOST, Side
+from syncblob.devices import HOST
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,8 +50,7 @@ def memory_at(head: Head) -> SyncedMemory:
 
 def perform(memory: SyncedMemory, access: str) -> Any:
     if access.startswith("set_"):
-        side = Side.HOST if "cpu" in access else Side.ACCELERATOR
-        return memory.set_data(side, np.full(NBYTES, 9, np.uint8))
+        return getattr(memory, access)(np.full(NBYTES, 9, np.uint8))
     method: Callable[[], Any] = getattr(memory, access)
     return method()
 
@@ -127,14 +126,14 @@ def test_the_nine_calls_of_the_tutorial() -> None:
         assert [transfer.direction for transfer in log] == ([] if expected == "-" else [expected])
 
 
-@pytest.mark.parametrize("side", list(Side))
-def test_a_buffer_of_the_other_side_is_reused(side: Side, simulated: SimulatedBackend) -> None:
+@pytest.mark.parametrize("adopt", ["set_cpu_data", "set_gpu_data"])
+def test_a_buffer_of_the_other_side_is_reused(adopt: str, simulated: SimulatedBackend) -> None:
     memory = memory_at(S)
     simulated.reset_counts()
     for _ in range(3):
         memory.mutable_cpu_data()
         memory.mutable_gpu_data()
-    memory.set_data(side, HOST.allocate(NBYTES))
+    getattr(memory, adopt)(HOST.allocate(NBYTES))
     memory.mutable_cpu_data()
     memory.mutable_gpu_data()
     assert simulated.allocations == simulated.host_allocations == 0

@@ -117,8 +117,17 @@ def adopt(  # noqa: PLR0913  # where an array is, what it becomes and whose it i
     return memory, layout
 
 
-def set_side(memory: SyncedMemory, layout: Layout, side: Side, array: Any) -> None:
+def set_side(memory: SyncedMemory, layout: Layout | None, side: Side, array: Any) -> None:
     """Make an array's memory one side of a memory, without a copy; its contents are the newest.
+
+    Parameters
+    ----------
+    memory, side
+        What is to be set.
+    layout
+        The dtype and the size that the array must have; None where only its bytes count.
+    array
+        C-contiguous, aligned, writable.
 
     Raises
     ------
@@ -133,28 +142,33 @@ def set_side(memory: SyncedMemory, layout: Layout, side: Side, array: Any) -> No
         hasattr(array, protocol)
         for protocol in ("__dlpack__", "__cuda_array_interface__", "__array__")
     ):
-        raise TypeError(f"expected an array of dtype {layout.dtype}, got {type(array).__name__}")
+        of_dtype = "" if layout is None else f" of dtype {layout.dtype}"
+        raise TypeError(f"expected an array{of_dtype}, got {type(array).__name__}")
     array, _ = native_array(array, copy=False)
-    on_host = isinstance(array, np.ndarray)
     home, backend = _home_for(memory, side, array)
-    if on_host != isinstance(home, NumpyHome):
+    if isinstance(array, np.ndarray) != isinstance(home, NumpyHome):
         raise TypeError(f"expected an array that {home.device} can use, got {type(array).__name__}")
+    if layout is not None:
+        _require_elements(array, layout)
+    if not array.flags.c_contiguous:
+        raise ValueError("expected a C-contiguous array; use numpy.ascontiguousarray() first")
+    if isinstance(array, np.ndarray) and not array.flags.aligned:
+        raise ValueError("expected an aligned array; use .copy() first")
+    if isinstance(array, np.ndarray) and not array.flags.writeable:
+        raise ValueError(
+            "expected a writable array, because transfers write into it, got a read-only one; "
+            "use .copy() first"
+        )
+    memory.replace_side(side, home.wrap(array), backend)
+
+
+def _require_elements(array: Any, layout: Layout) -> None:
     if array.dtype != layout.dtype:
         raise TypeError(f"expected dtype {layout.dtype}, got {array.dtype}; use .astype()")
     if array.size != layout.size:
         raise ValueError(
             f"expected {layout.size} elements, shape {layout.shape}, got shape {array.shape}"
         )
-    if not array.flags.c_contiguous:
-        raise ValueError("expected a C-contiguous array; use numpy.ascontiguousarray() first")
-    if on_host and not array.flags.aligned:
-        raise ValueError("expected an aligned array; use .copy() first")
-    if on_host and not array.flags.writeable:
-        raise ValueError(
-            "expected a writable array, because transfers write into it, got a read-only one; "
-            "use .copy() first"
-        )
-    memory.set_data(side, home.wrap(array), backend)
 
 
 def _home_for(memory: SyncedMemory, side: Side, array: Any) -> tuple[Home, Accelerator | None]:

@@ -1,0 +1,196 @@
+"""Lending the bytes of a memory: the three kinds of arrays that it gives.
+
+`array` is for work that is over when the caller returns, `lend` makes borrows, and `export` makes
+aliases.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from syncblob.aliases import NUMPY
+from syncblob.devices import CPU, Side
+from syncblob.state_machine import Access, Head, StateMachine
+from syncblob.transfers import avoided, recording
+from syncblob.verification import Watch, verifying
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from syncblob._shape import Layout
+    from syncblob.aliases import HandedOut
+    from syncblob.devices import Device
+
+__all__ = ["Lending"]
+
+
+class Lending(StateMachine):
+    """A memory that can be looked at and lent."""
+
+    __slots__ = ()
+
+    @property
+    def device(self) -> Device:
+        """The device last written to; before the first write, the one asked for."""
+        if self._written is Side.HOST or self._accelerator is None:
+            return CPU
+        return self._accelerator.device
+
+    @property
+    def side(self) -> Side:
+        """The side of `device`."""
+        return self._written
+
+    @property
+    def blank(self) -> bool:
+        """Whether it reads as zeros because nobody has touched it and it has no source."""
+        return not self._head and self._source is None
+
+    def holds_newest(self, side: Side) -> bool:
+        """Tell whether an access on `side` needs no transfer."""
+        return not self._head or bool(self._head & (1 << side))
+
+    def host_if_newest(self) -> NDArray[np.uint8] | None:
+        """Return the host buffer if it holds the newest contents and is not under watch."""
+        newest = self._head & 1 and self._watch is None
+        buffer: NDArray[np.uint8] | None = self._buffers[0] if newest else None
+        return buffer
+
+    # --- arrays ----------------------------------------------------------------------------------
+
+    def array(self, side: Side, access: Access, layout: Layout, reason: str) -> Any:
+        """Make one side fit for an access and return an array over it. Copies as the table says.
+
+        For work that is over when the caller returns; what is kept longer is for `lend` and
+        `export`.
+
+        Parameters
+        ----------
+        side
+            Where the caller wants to work.
+        access
+            What it is going to do. An overwrite that does not cover the bytes in use is treated
+            as mutable.
+        layout
+            The array to return.
+        reason
+            The name of the access, for the journal.
+
+        Returns
+        -------
+        array
+            A NumPy array (host, simulated) or a CuPy array. Read-only for a const access, where
+            the library has read-only arrays.
+
+        Warns
+        -----
+        StaleAliasWarning
+            If the access may write, and a writable alias of the other side is alive.
+        """
+        if (
+            access is Access.CONST
+            and self._head & (1 << side)
+            and self._pending is None
+            and self._watch is None
+        ):
+            # No state can change, so no lock is needed: the head is always set last.
+            if recording() and self.on_both_sides:
+                avoided(self._used)
+            return self._home(side).view(self._buffers[side], layout, writable=False)
+        with self._lock:
+            buffer = self._acquire(side, self._narrowed(access, layout), reason)
+            return self._home(side).view(buffer, layout, writable=access is not Access.CONST)
+
+    def lend(self, side: Side, access: Access, layout: Layout, reason: str) -> Any:
+        """Return an array as `array` does, as a borrow: it can lose its write permission."""
+        if access is Access.CONST:
+            return self.array(side, access, layout, reason)
+        with self._lock:
+            array = self.array(side, access, layout, reason)
+            self._handed_out[side].borrows.add(array)
+            return array
+
+    def export(  # noqa: PLR0913, PLR0917  # an access, and whom it is for
+        self,
+        side: Side,
+        access: Access,
+        layout: Layout,
+        reason: str,
+        kind: str,
+        target: object | None = None,
+    ) -> Any:
+        """Return an array as `array` does, as an alias: its consumer may keep it.
+
+        Parameters
+        ----------
+        side, access, layout, reason
+            As for `array`.
+        kind
+            What the warning calls it.
+        target
+            What dies with the last use of the alias, where that is not the array itself.
+        """
+        if access is Access.CONST:
+            if verifying():
+                return self._export_watched(side, layout, reason, kind, target)
+            return self.array(side, access, layout, reason)
+        with self._lock:
+            if access is Access.OVERWRITE:
+                access = self._narrowed(access, layout)
+            buffer = self._acquire(side, access, reason)
+            array, owner = self._home(side).alias(buffer, layout)
+            self._handed_out[side].lease(owner if target is None else target, kind)
+            if kind == NUMPY:
+                self._handed_out[side].borrows.add(array)
+            return array
+
+    def expose(self, side: Side) -> None:
+        """Note that somebody of unknown lifetime can write into one side's buffer."""
+        with self._lock:
+            self._handed_out[side].expose()
+            if self._head == Head.SYNCED:
+                self._head = 1 << side
+
+    def assume_unaliased(self) -> None:
+        """End the exposure of both sides: the caller promises that nobody writes into them."""
+        with self._lock:
+            for handed_out in self._handed_out:
+                handed_out.exposed = None
+
+    @property
+    def aliased(self) -> bool:
+        """Whether a writable alias of either side may be alive."""
+        return any(handed_out.may_be_written for handed_out in self._handed_out)
+
+    def buffer_nbytes(self, side: Side) -> int | None:
+        """Return the bytes allocated on one side, None where there is no buffer."""
+        buffer = self._buffers[side]
+        return None if buffer is None else int(buffer.nbytes)
+
+    def handed_out(self, side: Side) -> HandedOut:
+        """Return what one side has handed out, to look at."""
+        return self._handed_out[side]
+
+    # --- how -------------------------------------------------------------------------------------
+
+    def _narrowed(self, access: Access, layout: Layout) -> Access:
+        """Treat an overwrite that does not cover the memory as a mutable access."""
+        if access is Access.OVERWRITE and not layout.covers(self._used):
+            return Access.MUTABLE
+        return access
+
+    def _export_watched(
+        self, side: Side, layout: Layout, reason: str, kind: str, target: object | None
+    ) -> Any:
+        """Make a const export that is checked."""
+        with self._lock:
+            buffer = self._acquire(side, Access.CONST, reason)
+            array, owner = self._home(side).alias(buffer, layout)
+            if isinstance(array, np.ndarray):
+                array.flags.writeable = False
+            if self._watch is None:
+                self._watch = Watch(self._lock, self._buffers)
+            self._watch.add(side, owner if target is None else target, kind, self._used)
+            return array

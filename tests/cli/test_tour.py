@@ -51,12 +51,13 @@ def test_the_transfers_are_those_that_the_device_counts(tour_json, simulated):
     moved = [transfer for step in report["steps"] for transfer in step["moved"]]
     up = [transfer["bytes"] for transfer in moved if transfer["direction"] == "upload"]
     down = [transfer["bytes"] for transfer in moved if transfer["direction"] == "download"]
+    downloads = 5 if "PyTorch" in report["versions"] else 2
     assert len(up) == simulated.uploads == 3
-    assert len(down) == simulated.downloads == 2
+    assert len(down) == simulated.downloads == downloads
     assert sum(up) == simulated.uploaded_bytes == 3 * 500 * 800 * 4
-    assert sum(down) == simulated.downloaded_bytes == 2 * 500 * 800 * 4
-    assert report["totals"]["transfers"] == 5
-    assert report["totals"]["moved_bytes"] == 5 * 500 * 800 * 4
+    assert sum(down) == simulated.downloaded_bytes == downloads * 500 * 800 * 4
+    assert report["totals"]["transfers"] == 3 + downloads
+    assert report["totals"]["moved_bytes"] == (3 + downloads) * 500 * 800 * 4
     assert report["totals"]["copied_bytes"] == 500 * 800 * 4
     assert report["totals"]["copying_each_time_bytes"] == (
         report["totals"]["hand_overs"] * 500 * 800 * 4
@@ -85,7 +86,8 @@ def test_the_contents_are_those_of_the_code(tour_json, opened, tmp_path):
     write_lenet(tmp_path / "lenet.caffemodel")
     tour_json(tmp_path / "lenet.caffemodel")
     weights = np.array(syncblob.open_model(tmp_path / "lenet.caffemodel")["ip1"].blobs[0])
-    weights = (weights * np.float32(0.5) + np.float32(1)) * np.float32(0.5)
+    # Halved on the accelerator and doubled through the alias: only the host leaves traces.
+    weights = (weights + np.float32(1)) * np.float32(0.5)
     gradient = np.float32(0.1) * weights
     star = opened[0]["ip1"].blobs[0]
     np.testing.assert_array_equal(np.asarray(star), weights - gradient)
@@ -106,19 +108,25 @@ def test_heads_and_moves_step_by_step(tour_json):
         ("accelerator reads", ["upload"], "SYNCED"),
         ("accelerator again", [], "SYNCED"),
         ("accelerator writes", [], "HEAD_AT_GPU"),
+        ("NumPy reads", ["download"], "SYNCED"),
         ("torch takes it", [], "HEAD_AT_GPU"),
+        ("NumPy reads", ["download"], "HEAD_AT_GPU"),
+        ("torch computes", [], "HEAD_AT_GPU"),
+        ("NumPy sees it", ["download"], "HEAD_AT_GPU"),
+        ("torch lets go", [], "HEAD_AT_GPU"),
         ("NumPy reads", ["download"], "SYNCED"),
         ("NumPy again", [], "SYNCED"),
         ("NumPy writes", [], "HEAD_AT_CPU"),
         ("torch takes it", [], "HEAD_AT_CPU"),
         ("torch computes", [], "HEAD_AT_CPU"),
+        ("torch lets go", [], "HEAD_AT_CPU"),
         ("accelerator reads", ["upload"], "SYNCED"),
         ("torch only reads", [], "SYNCED"),
         ("gradient written", [], "SYNCED"),
         ("update", ["upload"], "HEAD_AT_GPU"),
         ("NumPy reads", ["download"], "SYNCED"),
     ]
-    assert [step["step"] for step in steps] == list(range(1, 18))
+    assert [step["step"] for step in steps] == list(range(1, 24))
     assert steps[0]["head_before"] == "UNINITIALIZED"
     for before, after in itertools.pairwise(steps):
         assert after["head_before"] == before["head"]
@@ -130,7 +138,7 @@ def test_the_code_that_is_shown_gives_the_same_when_a_user_types_it(tour_json, t
     steps = tour_json(path)["steps"]
     with syncblob.use_device("simulated"):
         blob = syncblob.open_model(path)["ip1"].blobs[0]
-    # None where torch is missing: then no step needs it.
+    # A session: what a line binds stays alive. None where torch is missing: no step needs it.
     session = {"np": np, "torch": sys.modules.get("torch"), "blob": blob}
     for step in steps:
         with syncblob.record_transfers() as log:
@@ -175,10 +183,11 @@ def test_it_fits_80_columns_with_the_longest_sizes(run, write_model):
     assert "download 1023.9 KiB" in done.out
     lines = done.out.splitlines()
     assert max(len(line) for line in lines if not line.startswith("model")) <= 80
+    newest = 3 if "PyTorch" in done.out.partition("skipped")[0] else 2
     (table,) = [i for i, line in enumerate(lines) if line.startswith("What was shared")]
-    assert sum(line.endswith("  newest on accelerator") for line in lines[table:]) == 2
+    assert sum(line.endswith("  newest on accelerator") for line in lines[table:]) == newest
     step = re.compile(r"    host 0x\w+ +download 1023\.9 KiB: newest on accelerator")
-    assert sum(bool(step.fullmatch(line)) for line in lines) == 2
+    assert sum(bool(step.fullmatch(line)) for line in lines) == newest
 
 
 @pytest.mark.parametrize("columns", [80, 120])
@@ -264,7 +273,8 @@ def test_a_real_model(tour_json, real_files, name, layer):
     assert report["blob"]["layer"] == layer
     blob = syncblob.open_model(real_files / name)[layer].blobs[0]
     assert report["blob"]["shape"] == list(blob.shape)
-    assert report["totals"]["moved_bytes"] == 5 * blob.nbytes
+    transfers = 8 if "PyTorch" in report["versions"] else 5
+    assert report["totals"]["moved_bytes"] == transfers * blob.nbytes
 
 
 def test_very_large_blobs_stay_in_their_file(tour_json, write_model, monkeypatch):

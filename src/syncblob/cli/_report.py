@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from syncblob.cli._steps import Library
     from syncblob.cli._walk import Outcome
     from syncblob.devices import Device
-    from syncblob.transfers import Transfer, TransferLog
+    from syncblob.transfer_log import TransferLog
+    from syncblob.transfers import Transfer
 
 __all__ = ["Report", "Skipped", "Stage", "Star"]
 
@@ -213,6 +214,7 @@ def _outcome_as_json(outcome: Outcome) -> dict[str, Any]:
         "head_before": outcome.before.data.name,
         "head": outcome.after.data.name,
         "diff_head": outcome.after.diff.name,
+        "aliased": [place.value for place in outcome.after.aliased],
         "refused": outcome.refused,
         "problems": outcome.problems,
     }

@@ -48,7 +48,8 @@ class Step:
     chapter, title
         What it is about.
     code
-        What is executed. Whatever arrays it gives names to are looked at.
+        What is executed. Its variables stay alive, as in a session at the prompt. The arrays that
+        it binds names to are looked at.
     place
         Where those should lie; None if there are none.
     moves
@@ -56,13 +57,12 @@ class Step:
         depend on the file.
     head
         The head it should leave.
+    alias
+        The side on which it should leave a writable alias alive; None if on neither.
     compute
         What it does to the contents.
     needs
         The library it needs besides NumPy.
-    keeps
-        Whether the next step goes on with its arrays. All others are let go: like Caffe's
-        pointers, they are good until the other side is used.
     refusable
         Whether older versions of the library refuse it.
     """
@@ -73,14 +73,18 @@ class Step:
     place: Place | None = None
     moves: tuple[str, ...] | Callable[[Blob], tuple[str, ...]] = ()
     head: Head
+    alias: Place | None = None
     compute: Callable[[_Floats], _Floats] | None = None
     needs: Library | None = None
-    keeps: bool = False
     refusable: bool = False
 
 
 def _halve(values: _Floats) -> _Floats:
     return values * values.dtype.type(0.5)
+
+
+def _double(values: _Floats) -> _Floats:
+    return values * values.dtype.type(2)
 
 
 def _raise(values: _Floats) -> _Floats:
@@ -103,8 +107,9 @@ def _moves_of_update(blob: Blob) -> tuple[str, ...]:
 
 _FIRST = "NumPy opens the weights"
 _SECOND = "The accelerator takes over"
-_THIRD = "Back on the host"
-_FOURTH = "A step of training"
+_THIRD = "An alias stays coherent"
+_FOURTH = "Back on the host"
+_FIFTH = "A step of training"
 
 STEPS = (
     Step(
@@ -154,16 +159,69 @@ STEPS = (
     Step(
         chapter=_SECOND,
         title="CuPy takes it",
-        code="array = cupy.asarray(blob)",
+        code="array = cupy.asarray(blob.gpu)",
         place=Place.ACCELERATOR,
+        head=Head.HEAD_AT_GPU,
+        alias=Place.ACCELERATOR,
+        needs=Library.CUPY,
+    ),
+    Step(
+        chapter=_SECOND,
+        title="CuPy lets go",
+        code="del array",
         head=Head.HEAD_AT_GPU,
         needs=Library.CUPY,
     ),
     Step(
         chapter=_SECOND,
+        title="NumPy reads",
+        code="weights = np.asarray(blob)",
+        place=Place.HOST,
+        moves=("download",),
+        head=Head.SYNCED,
+    ),
+    Step(
+        chapter=_THIRD,
         title="torch takes it",
         code="tensor = torch.from_dlpack(blob)",
         place=Place.ACCELERATOR,
+        head=Head.HEAD_AT_GPU,
+        alias=Place.ACCELERATOR,
+        needs=Library.TORCH_ON_ACCELERATOR,
+    ),
+    Step(
+        chapter=_THIRD,
+        title="NumPy reads",
+        code="weights = np.asarray(blob)",
+        place=Place.HOST,
+        moves=("download",),
+        head=Head.HEAD_AT_GPU,
+        alias=Place.ACCELERATOR,
+        needs=Library.TORCH_ON_ACCELERATOR,
+    ),
+    Step(
+        chapter=_THIRD,
+        title="torch computes",
+        code="tensor.mul_(2)",
+        head=Head.HEAD_AT_GPU,
+        alias=Place.ACCELERATOR,
+        compute=_double,
+        needs=Library.TORCH_ON_ACCELERATOR,
+    ),
+    Step(
+        chapter=_THIRD,
+        title="NumPy sees it",
+        code="weights = np.asarray(blob)",
+        place=Place.HOST,
+        moves=("download",),
+        head=Head.HEAD_AT_GPU,
+        alias=Place.ACCELERATOR,
+        needs=Library.TORCH_ON_ACCELERATOR,
+    ),
+    Step(
+        chapter=_THIRD,
+        title="torch lets go",
+        code="del tensor",
         head=Head.HEAD_AT_GPU,
         needs=Library.TORCH_ON_ACCELERATOR,
     ),
@@ -174,6 +232,7 @@ STEPS = (
         place=Place.HOST,
         moves=("download",),
         head=Head.SYNCED,
+        needs=Library.TORCH_ON_ACCELERATOR,
     ),
     Step(
         chapter=_THIRD,
@@ -181,9 +240,10 @@ STEPS = (
         code="weights = np.asarray(blob)",
         place=Place.HOST,
         head=Head.SYNCED,
+        needs=Library.TORCH_ON_ACCELERATOR,
     ),
     Step(
-        chapter=_THIRD,
+        chapter=_FOURTH,
         title="NumPy writes",
         code="weights = blob.mutable_cpu_data(); weights += 1",
         place=Place.HOST,
@@ -191,25 +251,33 @@ STEPS = (
         compute=_raise,
     ),
     Step(
-        chapter=_THIRD,
+        chapter=_FOURTH,
         title="torch takes it",
         code="tensor = torch.from_dlpack(blob)",
         place=Place.HOST,
         head=Head.HEAD_AT_CPU,
+        alias=Place.HOST,
         needs=Library.TORCH,
-        keeps=True,
     ),
     Step(
-        chapter=_THIRD,
+        chapter=_FOURTH,
         title="torch computes",
         code="tensor.mul_(0.5); seen = np.asarray(blob)",
         place=Place.HOST,
         head=Head.HEAD_AT_CPU,
+        alias=Place.HOST,
         compute=_halve,
         needs=Library.TORCH,
     ),
     Step(
         chapter=_FOURTH,
+        title="torch lets go",
+        code="del tensor",
+        head=Head.HEAD_AT_CPU,
+        needs=Library.TORCH,
+    ),
+    Step(
+        chapter=_FIFTH,
         title="accelerator reads",
         code="gpu = blob.gpu_data()",
         place=Place.ACCELERATOR,
@@ -217,7 +285,7 @@ STEPS = (
         head=Head.SYNCED,
     ),
     Step(
-        chapter=_FOURTH,
+        chapter=_FIFTH,
         title="torch only reads",
         code="tensor = torch.from_dlpack(blob.const)",
         place=Place.HOST,
@@ -227,14 +295,14 @@ STEPS = (
         refusable=True,
     ),
     Step(
-        chapter=_FOURTH,
+        chapter=_FIFTH,
         title="gradient written",
         code="blob.diff[...] = 0.1 * np.asarray(blob)",
         moves=_moves_of_gradient,
         head=Head.SYNCED,
     ),
     Step(
-        chapter=_FOURTH,
+        chapter=_FIFTH,
         title="update",
         code="blob.update()",
         moves=_moves_of_update,
@@ -242,7 +310,7 @@ STEPS = (
         compute=_decay,
     ),
     Step(
-        chapter=_FOURTH,
+        chapter=_FIFTH,
         title="NumPy reads",
         code="weights = np.asarray(blob)",
         place=Place.HOST,

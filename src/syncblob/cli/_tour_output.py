@@ -171,11 +171,16 @@ def show_result(output: Output, report: Report) -> None:
             output.line((f"WRONG: {printable(problem)}", "bold red"))
         return
     output.line(("All checks passed", "bold green"), ": addresses, transfers, heads, contents.")
-    output.line("An array is good until the other side is used: ask the Blob each time.")
+    output.line("What gpu_data() and its kind return is good until the other side is used.")
+    output.line("A writable alias is good while it lives; the other side then copies each time.")
 
 
 def _memory(outcome: Outcome) -> tuple[str, str]:
     """Say where the arrays of a step lie, with the address for the reader to compare."""
+    if outcome.before.aliased and not outcome.taken:
+        for place in outcome.after.aliased:
+            return f"alias on the {place.value}", _PLACES[place]
+        return "no alias", _QUIET
     if not outcome.taken:
         return f"gradient {outcome.after.diff.name}", _HEADS[outcome.after.diff]
     found = dict.fromkeys((taken.place, taken.address) for taken in outcome.taken)

@@ -48,7 +48,7 @@ EPILOG = """\
   steps              in order, each with step, chapter, title, code, arrays
                      (name, address, bytes, memory), moved (direction, bytes,
                      seconds, access), why, head_before, head, diff_head,
-                     refused, problems
+                     aliased (sides with writable aliases), refused, problems
   totals             transfers, moved_bytes, copied_bytes (private copies that
                      were asked for), hand_overs, copying_each_time_bytes (had
                      each hand-over been a copy)

@@ -205,7 +205,9 @@ class TransferLog:
         }
 
     def plot(self, axes: Any = None) -> Any:
-        """Draw the transfers on a time line, a row for each memory. Needs matplotlib.
+        """Draw the transfers on a time line, a row for each memory.
+
+        Needs matplotlib: ``pip install 'syncblob[plot]'``.
 
         Parameters
         ----------

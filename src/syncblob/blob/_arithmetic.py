@@ -98,7 +98,7 @@ class Arithmetic(Views):
         _sums.axpy(-1, gradient, data)
 
     def asum_data(self) -> float | int:
-        """Return the sum of the absolute values of data; |re| + |im| of complex ones, as BLAS.
+        """Return the sum of the absolute values of data; ``|re| + |im|`` of complex ones, as BLAS.
 
         Never transfers. 0 for UNINITIALIZED memory, without allocating it. Floating-point numbers
         are accumulated in float64, integers in 64 bits.

@@ -23,7 +23,7 @@ _BLOCK = 1 << 16
 
 
 def asum(array: Any, xp: ModuleType) -> float | int:
-    """Sum the absolute values; of a complex number |re| + |im|, as BLAS's scasum does."""
+    """Sum the absolute values; of a complex number ``|re| + |im|``, as BLAS's scasum does."""
     return _total(array, lambda part: xp.sum(_magnitudes(part, xp)))
 
 

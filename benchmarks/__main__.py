@@ -6,9 +6,9 @@ import argparse
 import platform
 from importlib.metadata import PackageNotFoundError, version
 
-from benchmarks import import_time, interop
+from benchmarks import aliases, import_time, interop
 
-GROUPS = {"import_time": import_time.main, "interop": interop.main}
+GROUPS = {"aliases": aliases.main, "import_time": import_time.main, "interop": interop.main}
 PACKAGES = ("syncblob", "numpy", "torch", "cupy-cuda13x")
 
 

@@ -90,19 +90,20 @@ class Lease(weakref.ref[Any]):
 
     Attributes
     ----------
-    register
-        The leases of the same side; this one is taken out when it ends.
     kind
         The protocol it went through, as the warning names it.
     noted
         Where the user made it: the fields of `place`.
     """
 
-    __slots__ = ("kind", "noted", "register")
+    __slots__ = ("kind", "noted")
 
     kind: str
     noted: tuple[CodeType, int, str | None]
-    register: dict[int, Lease]
+
+    # Itself, not what it refers to: arrays have no hash, and are equal element by element.
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
 
     @property
     def place(self) -> Place:
@@ -119,11 +120,6 @@ class Lease(weakref.ref[Any]):
         )
 
 
-def _end(lease: Lease) -> None:
-    # Runs on any thread, at any moment, also inside this package: it may only note the fact.
-    lease.register.pop(id(lease), None)
-
-
 class HandedOut:
     """What one side of a memory has handed out. Changed under the memory's lock.
 
@@ -135,14 +131,17 @@ class HandedOut:
         The writable aliases that are alive. Entries vanish at any time.
     exposed
         Where an alias of unknown lifetime was made; None where there is none.
+    exporter
+        What the aliases of this side are laid over; see `Home.exporter`. None before the first.
     """
 
-    __slots__ = ("borrows", "exposed", "leases")
+    __slots__ = ("borrows", "exporter", "exposed", "leases")
 
     def __init__(self) -> None:
         self.borrows = Borrows()
-        self.leases: dict[int, Lease] = {}
+        self.leases: set[Lease] = set()
         self.exposed: Place | None = None
+        self.exporter: Any = None
 
     @property
     def may_be_written(self) -> bool:
@@ -151,22 +150,23 @@ class HandedOut:
 
     def lease(self, target: object, kind: str) -> None:
         """Note a writable alias that lives as long as `target`."""
-        lease = Lease(target, _end)
+        leases = self.leases
+        # The callback runs on any thread, at any moment, also inside this package: it may only
+        # note the fact, and no function of Python's own is called for that.
+        lease = Lease(target, leases.discard)
         lease.kind = kind
         lease.noted = note_place(3)
-        lease.register = self.leases
-        self.leases[id(lease)] = lease
+        leases.add(lease)
 
     def expose(self) -> None:
         """Note an alias whose lifetime nobody can see."""
         self.exposed = user_place()
 
     def detach(self) -> None:
-        """Forget everything: the buffer is another one from now on."""
-        self.borrows.suspend()
-        self.borrows.forget()
-        self.leases = {}
+        """Forget all aliases: the buffer is another one from now on."""
+        self.leases = set()
         self.exposed = None
+        self.exporter = None
 
 
 def warn_of_stale_aliases(action: str, stale: list[tuple[Side, Lease]]) -> None:

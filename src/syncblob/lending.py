@@ -140,10 +140,11 @@ class Lending(StateMachine):
             if access is Access.OVERWRITE:
                 access = self._narrowed(access, layout)
             buffer = self._acquire(side, access, reason)
-            array, owner = self._home(side).alias(buffer, layout)
-            self._handed_out[side].lease(owner if target is None else target, kind)
+            handed_out = self._handed_out[side]
+            array, owner = self._alias(side, buffer, layout)
+            handed_out.lease(owner if target is None else target, kind)
             if kind == NUMPY:
-                self._handed_out[side].borrows.add(array)
+                handed_out.borrows.add(array)
             return array
 
     def expose(self, side: Side) -> None:
@@ -181,13 +182,21 @@ class Lending(StateMachine):
             return Access.MUTABLE
         return access
 
+    def _alias(self, side: Side, buffer: Any, layout: Layout) -> tuple[Any, object]:
+        """Lay an array over one side's buffer, whose lifetime can be seen."""
+        handed_out = self._handed_out[side]
+        home = self._home(side)
+        if handed_out.exporter is None:
+            handed_out.exporter = home.exporter(buffer)
+        return home.alias(handed_out.exporter, layout)
+
     def _export_watched(
         self, side: Side, layout: Layout, reason: str, kind: str, target: object | None
     ) -> Any:
         """Make a const export that is checked."""
         with self._lock:
             buffer = self._acquire(side, Access.CONST, reason)
-            array, owner = self._home(side).alias(buffer, layout)
+            array, owner = self._alias(side, buffer, layout)
             if isinstance(array, np.ndarray):
                 array.flags.writeable = False
             if self._watch is None:

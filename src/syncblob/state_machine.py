@@ -232,7 +232,7 @@ class StateMachine(TwoHomes):
             handed_out.borrows.suspend()
             handed_out.borrows.forget()
             handed_out.exposed = None
-        self._handed_out[side].leases = {}
+        self._handed_out[side].detach()
         if self._watch is not None:
             self._watch.compare()
             self._watch.drop(side)
@@ -292,9 +292,5 @@ class StateMachine(TwoHomes):
         if any(self._handed_out[side].leases for side in sides):
             warn_of_stale_aliases(
                 action,
-                [
-                    (side, lease)
-                    for side in sides
-                    for lease in list(self._handed_out[side].leases.values())
-                ],
+                [(side, lease) for side in sides for lease in list(self._handed_out[side].leases)],
             )

@@ -66,7 +66,7 @@ def _rows(memory: SyncedMemory) -> list[tuple[str, str]]:
     ]
     for side in Side:
         handed_out = memory.handed_out(side)
-        rows += [("alias", lease.described(side)) for lease in list(handed_out.leases.values())]
+        rows += [("alias", lease.described(side)) for lease in list(handed_out.leases)]
         exposed = handed_out.exposed
         if exposed is not None:
             whose = f"the {side.name.lower()} side, to somebody of unknown lifetime"

@@ -118,8 +118,12 @@ class Home(ABC):
         """Lay an array over a buffer, without a copy."""
 
     @abstractmethod
-    def alias(self, buffer: Any, layout: Layout) -> tuple[Any, object]:
-        """Lay a writable array over a buffer whose lifetime can be seen.
+    def exporter(self, buffer: Any) -> Any:
+        """Return what the aliases of a buffer are laid over. It is kept, and used for each."""
+
+    @abstractmethod
+    def alias(self, exporter: Any, layout: Layout) -> tuple[Any, object]:
+        """Lay a writable array, whose lifetime can be seen, over an exporter's buffer.
 
         Returns
         -------

@@ -159,12 +159,18 @@ class CudaBackend(Accelerator):
                 layout.shape, layout.dtype, buffer.data + layout.offset, layout.strides
             )
 
-    def alias(self, buffer: Any, layout: Layout) -> tuple[Any, object]:
+    def exporter(self, buffer: Any) -> Any:
+        """Return the buffer: each alias has an owner of its own."""
+        return buffer
+
+    def alias(self, exporter: Any, layout: Layout) -> tuple[Any, object]:
         """Lay an array over a buffer; the owner of its memory dies with the last view of it."""
         cuda = self._cupy.cuda
-        owner = _Owner(buffer)
+        owner = _Owner(exporter)
         with self._context:
-            memory = cuda.UnownedMemory(buffer.data.ptr, buffer.nbytes, owner, self.device.index)
+            memory = cuda.UnownedMemory(
+                exporter.data.ptr, exporter.nbytes, owner, self.device.index
+            )
             pointer = cuda.MemoryPointer(memory, layout.offset)
             array = self._cupy.ndarray(layout.shape, layout.dtype, pointer, layout.strides)
         return array, owner

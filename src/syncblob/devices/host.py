@@ -45,16 +45,18 @@ class NumpyHome(Home):
             array.flags.writeable = False
         return array
 
-    def alias(self, buffer: NDArray[np.uint8], layout: Layout) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Lay an array over a buffer whose lifetime can be seen.
+    def exporter(self, buffer: NDArray[np.uint8]) -> PickleBuffer:
+        """Return a base that NumPy does not look through, as it does through arrays."""
+        return PickleBuffer(buffer)  # type: ignore[arg-type]  # an array is a Buffer
 
-        Its base is a PickleBuffer, which is no array (a memoryview NumPy would look through). NumPy
-        gives every slice and every view the last array above such a base as its own base, so all
-        of them keep this one alive.
+    def alias(self, exporter: Any, layout: Layout) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Lay an array, whose lifetime can be seen, over an exporter's buffer.
+
+        Its base is no array. NumPy gives every slice and every view the last array above such a
+        base as its own base, so all of them keep this one alive.
         """
-        base: Any = PickleBuffer(buffer)  # type: ignore[arg-type]  # an array is a Buffer
         array: NDArray[Any] = np.ndarray(
-            layout.shape, layout.dtype, base, layout.offset, layout.strides
+            layout.shape, layout.dtype, exporter, layout.offset, layout.strides
         )
         return array, array
 

@@ -34,7 +34,7 @@ _SUPPORTED = frozenset(np.dtype(name) for name in _NAMES)
 
 def is_bfloat16(dtype: np.dtype[np.generic]) -> bool:
     """Tell ml_dtypes' bfloat16, which NumPy itself takes for a void type."""
-    return dtype.name == "bfloat16"
+    return dtype.kind == "V" and dtype.name == "bfloat16"
 
 
 def is_supported(dtype: np.dtype[np.generic]) -> bool:

@@ -108,7 +108,8 @@ class Lending(StateMachine):
         if access is Access.CONST:
             return self.array(side, access, layout, reason)
         with self._lock:
-            array = self.array(side, access, layout, reason)
+            buffer = self._acquire(side, self._narrowed(access, layout), reason)
+            array = self._home(side).view(buffer, layout, writable=True)
             self._handed_out[side].borrows.add(array)
             return array
 
@@ -137,9 +138,7 @@ class Lending(StateMachine):
                 return self._export_watched(side, layout, reason, kind, target)
             return self.array(side, access, layout, reason)
         with self._lock:
-            if access is Access.OVERWRITE:
-                access = self._narrowed(access, layout)
-            buffer = self._acquire(side, access, reason)
+            buffer = self._acquire(side, self._narrowed(access, layout), reason)
             handed_out = self._handed_out[side]
             array, owner = self._alias(side, buffer, layout)
             handed_out.lease(owner if target is None else target, kind)

@@ -61,7 +61,10 @@ class SyncedMemory(Lending):
         nbytes = operator.index(nbytes)
         if nbytes < 0:
             raise ValueError(f"expected a non-negative number of bytes, got {nbytes}")
-        device = default_device() if device is None else Device(device)
+        if device is None:
+            device = default_device()
+        elif not isinstance(device, Device):
+            device = Device(device)
         super().__init__(nbytes, home_accelerator(device), source)
 
     @classmethod

@@ -101,11 +101,14 @@ def export(  # noqa: PLR0913  # the keywords of the protocol
     home = _home(memory, side)
     if stream is not None and isinstance(home, NumpyHome):
         raise BufferError(f"{home.device} has no streams: expected stream=None, got {stream!r}")
-    const = readonly or bool(copy)
-    array = memory.export(side, Access.CONST if const else access, layout, "__dlpack__", "DLPack")
+    array = memory.export(side, Access.CONST if copy else access, layout, "__dlpack__", "DLPack")
+    flags = 0
     if copy:
         array = array.copy()
-    flags = _capsule.IS_COPIED if copy else _capsule.READ_ONLY if const else 0
+        flags = _capsule.IS_COPIED
+    elif readonly and not isinstance(home, NumpyHome):
+        # NumPy sets the flag itself, from the array.
+        flags = _capsule.READ_ONLY
     bfloat16 = is_bfloat16(layout.dtype)
     capsule = home.capsule(
         array.view(np.uint16) if bfloat16 else array, stream=stream, max_version=max_version

@@ -6,12 +6,12 @@ A `Blob` goes as it is into NumPy, CuPy and PyTorch; the contents move when they
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING
 
 from syncblob._source_lines import SourceLine
 from syncblob.array_api import asarray, from_dlpack
 from syncblob.blob import Blob
-from syncblob.caffe import Layer, ModelFile, open_model, read_blob
 from syncblob.devices import (
     Device,
     default_device,
@@ -36,6 +36,11 @@ from syncblob.verification import verified_const
 
 if TYPE_CHECKING:
     from typing import Any
+
+    from syncblob.caffe import Layer, ModelFile, open_model, read_blob
+
+# Each warning is about one loss: a line that runs twice may lose twice. Users' filters come first.
+warnings.simplefilter("always", StaleAliasWarning, append=True)
 
 __all__ = [
     "Blob",
@@ -71,10 +76,22 @@ __all__ = [
 ]
 
 
+_FILES = ("Layer", "ModelFile", "open_model", "read_blob")
+
+
 def __getattr__(name: str) -> Any:
-    """Look the version up when it is asked for: importlib.metadata is slow to import."""
+    """Bring in what is not always needed when it is asked for: files, and the version."""
+    if name in _FILES:
+        from syncblob import caffe  # noqa: PLC0415  # see above
+
+        return getattr(caffe, name)
     if name == "__version__":
-        from importlib.metadata import version  # noqa: PLC0415  # see above
+        from importlib.metadata import version  # noqa: PLC0415  # slow to import
 
         return version("syncblob")
     raise AttributeError(f"module 'syncblob' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """List the names, those that are brought in later too."""
+    return sorted({*globals(), *__all__})

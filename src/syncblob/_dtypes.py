@@ -59,7 +59,12 @@ def as_dtype(dtype: DTypeLike) -> np.dtype[np.generic]:
         return _bfloat16()
     if dtype is None:
         raise TypeError("expected a dtype, got None, which NumPy would take for float64")
-    result: np.dtype[np.generic] = np.dtype(dtype)
+    try:
+        result: np.dtype[np.generic] = np.dtype(dtype)
+    except TypeError as error:
+        raise TypeError(
+            f"expected a dtype, got {dtype!r} ({error}); a shape of several dimensions is one tuple"
+        ) from None
     if is_supported(result):
         return result
     advice = (

@@ -1,6 +1,6 @@
 """The two homes of a memory: their buffers, how one is made and filled, and copies between them.
 
-Which of the two holds the newest contents is not known here; see `memory`.
+Which of the two holds the newest contents is not known here; see `state_machine`.
 """
 
 from __future__ import annotations
@@ -90,22 +90,9 @@ class TwoHomes:
             return partner.allocate_host(self._nbytes, zeroed=zeroed)
         return HOST.allocate(self._nbytes, zeroed=zeroed)
 
-    def reserve(self, side: Side) -> None:
-        """Allocate one side's buffer, so that an overwrite there cannot fail any more."""
-        accelerator = self._accelerator
-        if side is Side.ACCELERATOR and accelerator is None:
-            accelerator = current_accelerator()
-        self._buffers[side] = self._buffer(side, accelerator)
-        if side is Side.ACCELERATOR:
-            self._accelerator = accelerator
-
     def _initialised_buffer(self, side: Side, accelerator: Accelerator | None, reason: str) -> Any:
-        """Return a buffer with the first contents: from the source, else zeros."""
+        """Return a new buffer with the first contents: from the source, else zeros."""
         if self._source is None:
-            reserved = self._buffers[side]
-            if reserved is not None:
-                self._home(side).zero(reserved)
-                return reserved
             return self._buffer(side, accelerator, zeroed=True)
         contents = self._source()
         if contents.shape != (self._nbytes,) or contents.dtype != np.uint8:

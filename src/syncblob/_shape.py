@@ -179,6 +179,16 @@ class Layout:
         """Bytes of all elements, without any gaps between them."""
         return self.size * self.dtype.itemsize
 
+    @property
+    def end(self) -> int:
+        """Bytes from the start of the memory to behind the last element."""
+        if not self.size:
+            return 0
+        reach = sum(
+            max(0, (dim - 1) * step) for dim, step in zip(self.shape, self.strides, strict=True)
+        )
+        return self.offset + reach + self.dtype.itemsize
+
     def covers(self, nbytes: int) -> bool:
         """Tell whether writing every element writes every one of the first `nbytes` bytes."""
         if self.nbytes != nbytes:

@@ -12,7 +12,13 @@ if TYPE_CHECKING:
 __all__ = ["Place", "SourceLine", "note_place", "user_frame", "user_line", "user_place"]
 
 # Frames of these packages are not the user's: ours, and the libraries that call our protocols.
-_LIBRARIES = frozenset({"syncblob", "numpy", "torch", "cupy", "array_api_compat", "copy", "pickle"})
+_LIBRARIES = frozenset(
+    """
+    syncblob numpy torch cupy cupyx array_api_compat array_api_extra scipy sklearn pandas pyarrow
+    xarray jax jaxlib numba tensorflow einops dask matplotlib PIL skimage h5py zarr safetensors
+    copy pickle concurrent threading contextlib functools
+    """.split()  # noqa: SIM905  # reads best as words
+)
 
 # Whether a file belongs to one of them, by file name: asked on every export, so remembered.
 _known: dict[str, str | None] = {}
@@ -58,8 +64,12 @@ class Place(NamedTuple):
 
 def _library(frame: FrameType) -> str | None:
     """Return the library that a frame belongs to, None for the user's; and remember it."""
-    package = frame.f_globals.get("__name__", "").partition(".")[0]
-    library = _known[frame.f_code.co_filename] = package if package in _LIBRARIES else None
+    package = str(frame.f_globals.get("__name__")).partition(".")[0]
+    library = package if package in _LIBRARIES else None
+    filename = frame.f_code.co_filename
+    # Names like "<string>" belong to nobody in particular.
+    if not filename.startswith("<"):
+        _known[filename] = library
     return library
 
 

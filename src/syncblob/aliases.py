@@ -162,6 +162,13 @@ class HandedOut:
         """Note an alias whose lifetime nobody can see."""
         self.exposed = user_place()
 
+    def leave_behind(self) -> None:
+        """Take the write permission of the NumPy arrays among the aliases."""
+        for lease in list(self.leases):
+            array = lease() if lease.kind == NUMPY else None
+            if array is not None:
+                array.flags.writeable = False
+
     def detach(self) -> None:
         """Forget all aliases: the buffer is another one from now on."""
         self.leases = set()

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob.aliases import NUMPY
 from syncblob.devices import CPU, Side
 from syncblob.state_machine import Access, Head, StateMachine
 from syncblob.transfers import avoided, recording
@@ -99,6 +98,8 @@ class Lending(StateMachine):
             if recording() and self.on_both_sides:
                 avoided(self._used)
             return self._home(side).view(self._buffers[side], layout, writable=False)
+        if access is not Access.CONST:
+            self._warn_if_aliased(reason, side.other)
         with self._lock:
             buffer = self._acquire(side, self._narrowed(access, layout), reason)
             return self._home(side).view(buffer, layout, writable=access is not Access.CONST)
@@ -107,6 +108,7 @@ class Lending(StateMachine):
         """Return an array as `array` does, as a borrow: it can lose its write permission."""
         if access is Access.CONST:
             return self.array(side, access, layout, reason)
+        self._warn_if_aliased(reason, side.other)
         with self._lock:
             buffer = self._acquire(side, self._narrowed(access, layout), reason)
             array = self._home(side).view(buffer, layout, writable=True)
@@ -137,13 +139,12 @@ class Lending(StateMachine):
             if verifying():
                 return self._export_watched(side, layout, reason, kind, target)
             return self.array(side, access, layout, reason)
+        self._warn_if_aliased(reason, side.other)
         with self._lock:
             buffer = self._acquire(side, self._narrowed(access, layout), reason)
             handed_out = self._handed_out[side]
             array, owner = self._alias(side, buffer, layout)
             handed_out.lease(owner if target is None else target, kind)
-            if kind == NUMPY:
-                handed_out.borrows.add(array)
             return array
 
     def expose(self, side: Side) -> None:
@@ -198,6 +199,10 @@ class Lending(StateMachine):
             array, owner = self._alias(side, buffer, layout)
             if isinstance(array, np.ndarray):
                 array.flags.writeable = False
+            handed_out = self._handed_out[side]
+            if handed_out.may_be_written or len(handed_out.borrows):
+                # Others may write here by right, so a difference would accuse nobody.
+                return array
             if self._watch is None:
                 self._watch = Watch(self._lock, self._buffers)
             self._watch.add(side, owner if target is None else target, kind, self._used)

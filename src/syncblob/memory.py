@@ -6,7 +6,7 @@ What each access does is written in `state_machine`, what kinds of arrays it giv
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Never
 
 from syncblob._shape import Layout
 from syncblob.devices import CPU, Device, Side, default_device, home_accelerator
@@ -182,12 +182,13 @@ class SyncedMemory(Lending):
         ValueError
             If the buffer has another size.
         """
+        if buffer.nbytes != self._used:
+            raise ValueError(
+                f"expected {self._used} bytes, the bytes in use of this memory (shared with every "
+                f"Blob and view over it), got {buffer.nbytes}"
+            )
+        self._warn_if_aliased("adoption", *Side)
         with self._lock:
-            if buffer.nbytes != self._used:
-                raise ValueError(
-                    f"expected {self._used} bytes, the bytes in use of this memory (shared with "
-                    f"every Blob and view over it), got {buffer.nbytes}"
-                )
             if accelerator is not None:
                 self.bind(accelerator)
             self._replace(side, buffer)
@@ -240,6 +241,9 @@ class SyncedMemory(Lending):
         with self._lock:
             if nbytes > self._used:
                 self._settle(Side.ACCELERATOR, Access.MUTABLE)
+                if self._watch is not None:
+                    self._watch.drop(Side.HOST)
+                    self._watch.drop(Side.ACCELERATOR)
                 for side in (Side.ACCELERATOR, Side.HOST):
                     if self._head & (1 << side):
                         self._home(side).zero(self._buffers[side][self._used : nbytes])
@@ -257,12 +261,23 @@ class SyncedMemory(Lending):
         """Warn that an action takes this memory away from under its writable aliases."""
         self._warn_if_aliased(action, *Side)
 
-    def end_borrows(self) -> None:
-        """Take the write permission of all borrows: their memory has no Blob any more."""
+    def abandon(self) -> None:
+        """Take the write permission of all that was handed out: no Blob sees it any more."""
         with self._lock:
             for handed_out in self._handed_out:
                 handed_out.borrows.suspend()
                 handed_out.borrows.forget()
+                handed_out.leave_behind()
+
+    def __reduce__(self) -> Never:
+        """Refuse copies and pickles: two memories over the same buffers would not be in step.
+
+        Raises
+        ------
+        TypeError
+            Always.
+        """
+        raise TypeError("a SyncedMemory is not copied or pickled; copy or pickle the Blob")
 
     def __repr__(self) -> str:
         """Show size, head and device. Never moves anything."""

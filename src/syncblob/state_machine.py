@@ -107,6 +107,7 @@ class StateMachine(TwoHomes):
         "_head",
         "_history",
         "_lock",
+        "_moving",
         "_pending",
         "_watch",
         "_written",
@@ -121,6 +122,8 @@ class StateMachine(TwoHomes):
         self._handed_out = (HandedOut(), HandedOut())
         # An asynchronous upload that somebody may have to wait for.
         self._pending: Push | None = None
+        # Whether bytes are on their way: what comes in between, on the same thread, is refused.
+        self._moving = False
         # Const exports that are checked; see `verification`.
         self._watch: Watch | None = None
         self._history: deque[Transition] | None = None
@@ -142,6 +145,7 @@ class StateMachine(TwoHomes):
             self._head == 1 << side
             and self._pending is None
             and self._watch is None
+            and not self._moving
             and not others.leases
             and not recording()
         ):
@@ -150,13 +154,20 @@ class StateMachine(TwoHomes):
                 others.exposed = None
                 self._written = side
             return self._buffers[side]
-        if access is not Access.CONST:
-            self._warn_if_aliased(reason, side.other)
+        if self._moving:
+            if access is Access.CONST and self._head & (1 << side):
+                return self._buffers[side]
+            raise RuntimeError(
+                f"{reason} came in the middle of a transfer of the same memory, from a finaliser "
+                "or a signal handler; use the Blob outside of them"
+            )
         self._settle(side, access)
         if self._watch is not None:
             self._watch.compare()
             if access is not Access.CONST:
                 self._watch.drop(side)
+            if self._watch.idle:
+                self._watch = None
         if self._head & (1 << side):
             return self._stay(side, access, reason)
         return self._cross(side, access, reason)
@@ -170,6 +181,7 @@ class StateMachine(TwoHomes):
             others = self._handed_out[side.other]
             others.exposed = None
             self._written = side
+            others.leave_behind()
             if self._head != here:
                 others.borrows.suspend()
                 others.borrows.forget()
@@ -185,11 +197,14 @@ class StateMachine(TwoHomes):
         head = self._head_after_crossing(side, access)
         others = self._handed_out[side.other]
         suspended = others.borrows.suspend()
+        self._moving = True
         try:
             buffer, copied = self._filled_buffer(side, access, accelerator, reason)
         except BaseException:
             others.borrows.restore(suspended)
             raise
+        finally:
+            self._moving = False
         others.borrows.forget()
         if side is Side.ACCELERATOR:
             self._accelerator = accelerator
@@ -197,6 +212,7 @@ class StateMachine(TwoHomes):
         self._source = None
         if access is not Access.CONST:
             others.exposed = None
+            others.leave_behind()
             self._written = side
         # Last of all: readers without the lock look at the head first.
         self._move_head(head, reason, copied)
@@ -226,16 +242,16 @@ class StateMachine(TwoHomes):
 
     def _replace(self, side: Side, buffer: Any) -> None:
         """Put another buffer, with newer contents, in the place of one side's."""
-        self._warn_if_aliased("adoption", *Side)
         self._settle(side, Access.OVERWRITE)
+        if self._watch is not None:
+            self._watch.compare()
+            self._watch.drop(side)
         for handed_out in self._handed_out:
             handed_out.borrows.suspend()
             handed_out.borrows.forget()
             handed_out.exposed = None
+            handed_out.leave_behind()
         self._handed_out[side].detach()
-        if self._watch is not None:
-            self._watch.compare()
-            self._watch.drop(side)
         self._buffers[side] = buffer
         self._nbytes = self._used
         self._source = None
@@ -246,20 +262,26 @@ class StateMachine(TwoHomes):
         """Start an upload from HEAD_AT_CPU."""
         self._settle(Side.HOST, Access.MUTABLE)
         accelerator = self._accelerator or current_accelerator()
-        head = self._head_after_crossing(Side.ACCELERATOR, Access.CONST)
+        # An alias of either side may write before the upload has arrived, so nothing is trusted.
+        aliased = any(handed_out.may_be_written for handed_out in self._handed_out)
         buffer = self._buffer(Side.ACCELERATOR, accelerator)
         borrows = self._handed_out[Side.HOST].borrows
         suspended = borrows.suspend()
+        self._moving = True
         try:
             pending = self._start_upload(buffer, accelerator, stream)
         except BaseException:
             borrows.restore(suspended)
             raise
+        finally:
+            self._moving = False
         borrows.forget()
         self._accelerator = accelerator
         self._buffers[Side.ACCELERATOR] = buffer
         self._pending = pending
-        self._move_head(head, "async_gpu_push", "upload")
+        self._move_head(Head.HEAD_AT_CPU if aliased else Head.SYNCED, "async_gpu_push", "upload")
+        if self._watch is not None:
+            self._watch.drop(Side.ACCELERATOR)
 
     def _settle(self, side: Side, access: Access) -> None:
         """Wait for an asynchronous upload as far as an access needs it."""
@@ -274,10 +296,11 @@ class StateMachine(TwoHomes):
             else:
                 return
         except Exception:
-            # It never arrived. The host still has the newest contents: nothing wrote since.
-            self._pending = None
+            # It never arrived. The host still has the newest contents: nothing wrote since. The
+            # head goes first: readers without the lock believe it as soon as nothing is pending.
             if self._head == Head.SYNCED:
                 self._head = Head.HEAD_AT_CPU
+            self._pending = None
             raise
         self._pending = None
 
@@ -288,7 +311,10 @@ class StateMachine(TwoHomes):
         self._history.append(Transition(reason, Head(before), Head(head), copied, user_place()))
 
     def _warn_if_aliased(self, action: str, *sides: Side) -> None:
-        """Warn that an action leaves the writable aliases of some sides behind."""
+        """Warn that an action leaves the writable aliases of some sides behind.
+
+        Called without the lock: the user's filters and hooks may do anything.
+        """
         if any(self._handed_out[side].leases for side in sides):
             warn_of_stale_aliases(
                 action,

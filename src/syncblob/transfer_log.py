@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -61,9 +62,14 @@ class TransferLog:
         self._transfers: list[Transfer] = []
         self.avoided = 0
         self.avoided_bytes = 0
+        self._open = False
+        self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
         """Begin to record."""
+        if self._open:
+            raise RuntimeError("this log is recording already; make another one")
+        self._open = True
         open_log(self)
         return self
 
@@ -74,6 +80,7 @@ class TransferLog:
         traceback: TracebackType | None,
     ) -> None:
         """Stop recording."""
+        self._open = False
         close_log(self)
 
     def add(self, transfer: Transfer) -> None:
@@ -82,8 +89,9 @@ class TransferLog:
 
     def add_avoided(self, nbytes: int) -> None:
         """Take an access that found the newest contents already there."""
-        self.avoided += 1
-        self.avoided_bytes += nbytes
+        with self._lock:
+            self.avoided += 1
+            self.avoided_bytes += nbytes
 
     def __len__(self) -> int:
         """Count the transfers."""

@@ -11,7 +11,6 @@ from syncblob._source_lines import SourceLine, user_line
 from syncblob.errors import TransferGuardError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from types import TracebackType
     from typing import Protocol, Self
 
@@ -92,7 +91,7 @@ class Transfer(NamedTuple):
 
 # Replaced as a whole, so that readers need no lock.
 _open_logs: tuple[Recorder, ...] = ()
-_open_logs_lock = threading.Lock()
+_open_logs_lock = threading.RLock()
 
 
 def open_log(log: Recorder) -> None:
@@ -122,7 +121,7 @@ def avoided(nbytes: int) -> None:
 
 # --- guards --------------------------------------------------------------------------------------
 
-_guard: ContextVar[TransferGuard | None] = ContextVar("syncblob_transfer_guard", default=None)
+_guards: ContextVar[tuple[TransferGuard, ...]] = ContextVar("syncblob_guards", default=())
 
 
 class TransferGuard:
@@ -132,21 +131,18 @@ class TransferGuard:
     ----------
     count, nbytes
         Transfers and bytes so far.
-    outer
-        The guard around this one.
     """
 
     def __init__(self, max_count: int | None, max_bytes: int | None) -> None:
         self.count = 0
         self.nbytes = 0
+        self._lock = threading.Lock()
         self._max_count = max_count
         self._max_bytes = max_bytes
-        self.outer: TransferGuard | None = None
 
     def __enter__(self) -> Self:
         """Begin to guard."""
-        self.outer = _guard.get()
-        _guard.set(self)
+        _guards.set((*_guards.get(), self))
         return self
 
     def __exit__(
@@ -155,15 +151,19 @@ class TransferGuard:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Stop guarding."""
-        _guard.set(self.outer)
+        """Stop guarding. Other guards of this context stay, whichever block ends first."""
+        guards = list(_guards.get())
+        if self in guards:
+            guards.reverse()
+            guards.remove(self)
+            guards.reverse()
+        _guards.set(tuple(guards))
 
-    def chain(self) -> Iterator[TransferGuard]:
-        """Yield this guard and those around it."""
-        guard: TransferGuard | None = self
-        while guard is not None:
-            yield guard
-            guard = guard.outer
+    def book(self, nbytes: int) -> None:
+        """Count a transfer that was made."""
+        with self._lock:
+            self.count += 1
+            self.nbytes += nbytes
 
     def require_room(self, direction: str, nbytes: int, reason: str) -> None:
         """Raise if a transfer would exceed this limit."""
@@ -218,8 +218,12 @@ def max_transfers(count: int | None = None, bytes: int | None = None) -> Transfe
     TransferGuardError
         In the block, before the transfer that would exceed a limit.
     """
-    if count is None and bytes is None:
-        raise TypeError("max_transfers needs a count or a number of bytes")
+    limits = [limit for limit in (count, bytes) if limit is not None]
+    if not limits or any(not isinstance(limit, int) or limit < 0 for limit in limits):
+        raise TypeError(
+            "max_transfers needs a count or a number of bytes, "
+            f"got count={count!r}, bytes={bytes!r}"
+        )
     return TransferGuard(count, bytes)
 
 
@@ -236,39 +240,38 @@ class Copying(NamedTuple):
 
 def upload(copying: Copying, host: NDArray[np.uint8], buffer: Any) -> None:
     """Copy host to accelerator, if the guards permit, and write it into the open logs."""
-    guard = _permitted("upload", host.nbytes, copying.reason)
+    guards = _permitted("upload", host.nbytes, copying.reason)
     start = time.perf_counter()
     copying.accelerator.upload(host, buffer)
-    _book(guard, "upload", host.nbytes, copying, start)
+    _book(guards, "upload", host.nbytes, copying, start)
 
 
 def download(copying: Copying, buffer: Any, host: NDArray[np.uint8]) -> None:
     """Copy accelerator to host, if the guards permit, and write it into the open logs."""
-    guard = _permitted("download", host.nbytes, copying.reason)
+    guards = _permitted("download", host.nbytes, copying.reason)
     start = time.perf_counter()
     copying.accelerator.download(buffer, host)
-    _book(guard, "download", host.nbytes, copying, start)
+    _book(guards, "download", host.nbytes, copying, start)
 
 
 def push(copying: Copying, host: NDArray[np.uint8], buffer: Any, stream: Any) -> Push:
     """Start a copy host to accelerator, if the guards permit, and write it into the open logs."""
-    guard = _permitted("upload", host.nbytes, copying.reason)
+    guards = _permitted("upload", host.nbytes, copying.reason)
     start = time.perf_counter()
     started = copying.accelerator.push(host, buffer, stream)
-    _book(guard, "upload", host.nbytes, copying, start, asynchronous=True)
+    _book(guards, "upload", host.nbytes, copying, start, asynchronous=True)
     return started
 
 
-def _permitted(direction: str, nbytes: int, reason: str) -> TransferGuard | None:
-    guard = _guard.get()
-    if guard is not None:
-        for each in guard.chain():
-            each.require_room(direction, nbytes, reason)
-    return guard
+def _permitted(direction: str, nbytes: int, reason: str) -> set[TransferGuard]:
+    guards = set(_guards.get())
+    for guard in guards:
+        guard.require_room(direction, nbytes, reason)
+    return guards
 
 
 def _book(  # noqa: PLR0913  # the fields of a Transfer
-    guard: TransferGuard | None,
+    guards: set[TransferGuard],
     direction: str,
     nbytes: int,
     copying: Copying,
@@ -278,10 +281,8 @@ def _book(  # noqa: PLR0913  # the fields of a Transfer
 ) -> None:
     """Count a copy that was made, and write it into the open logs."""
     seconds = time.perf_counter() - start
-    if guard is not None:
-        for each in guard.chain():
-            each.count += 1
-            each.nbytes += nbytes
+    for guard in guards:
+        guard.book(nbytes)
     if not _open_logs:
         return
     accelerator, reason, memory = copying

@@ -91,6 +91,11 @@ class Watch:
         self._buffers = buffers
         self._checks: list[_Check] = []
 
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is watched any more."""
+        return not self._checks
+
     def add(self, side: Side, target: object, kind: str, nbytes: int) -> None:
         """Watch an export of the first `nbytes` bytes of a side that lives as long as `target`."""
         check = _Check(target, self._ended)

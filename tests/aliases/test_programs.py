@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from syncblob import Blob, Head, StaleAliasWarning
+from syncblob import Blob, Head, StaleAliasWarning, simulated
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,6 +38,9 @@ HEADS = {
     frozenset({GPU}): Head.HEAD_AT_GPU,
     frozenset({CPU, GPU}): Head.SYNCED,
 }
+
+
+BACKEND = simulated(0)
 
 
 class Capsule:
@@ -85,6 +88,7 @@ class Alias:
     side: str
     first: int
     stale: bool = False
+    was_stale: bool = False
 
 
 class Program:
@@ -102,6 +106,7 @@ class Program:
 
     def run(self) -> None:
         moves = [self.read, self.read, self.write, self.write, self.share, self.resize]
+        moves += [self.push, self.adopt, self.fail]
         if self.with_aliases:
             moves += [self.make_alias, self.make_alias, self.write_alias, self.write_alias]
             moves += [self.read_alias, self.slice_alias, self.drop_alias, self.drop_elsewhere]
@@ -156,6 +161,63 @@ class Program:
             truth.access(side, reads=False)
             self.revive(truth, side)
 
+    def push(self) -> None:
+        """Start an upload that arrives later, or fails on its way."""
+        index = self.random.randrange(2)
+        blob, truth = self.blobs[index], self.truths[index]
+        if blob.head is not Head.HEAD_AT_CPU:
+            return
+        delay = self.random.choice((0, 0, 0.001))
+        self.note(f"push {index}, delayed by {delay}")
+        BACKEND.delay = delay
+        if self.random.random() < 0.2:
+            # An upload of another memory that is still to come must not take the failure.
+            BACKEND.synchronize()
+            with BACKEND.failing(transfer=1):
+                blob.async_gpu_push()
+                with pytest.raises(RuntimeError, match="injected"):
+                    blob.gpu_data()
+            assert blob.head is Head.HEAD_AT_CPU
+            return
+        blob.async_gpu_push()
+        truth.access(GPU, reads=True)
+
+    def adopt(self) -> None:
+        """Replace the contents by an array."""
+        index = self.random.randrange(2)
+        side = self.random.choice((CPU, GPU))
+        blob, truth = self.blobs[index], self.truths[index]
+        if blob.size != len(truth.values):
+            return
+        self.note(f"adopt an array as {index} on the {side}")
+        values = self.fresh(blob.size)
+        array = np.array(values, np.int32)
+        if self.announced(lambda: getattr(blob, f"set_{side}_data")(array), self.of(truth)):
+            truth.values = values
+            truth.valid = frozenset({side})
+            # Those of the side itself are over a buffer that is no longer the Blob's.
+            self.aliases = [
+                alias for alias in self.aliases if alias.truth is not truth or alias.side != side
+            ]
+
+    def fail(self) -> None:
+        """Let an access fail: nothing has changed, and the next one succeeds."""
+        index = self.random.randrange(2)
+        side = self.random.choice((CPU, GPU))
+        blob, truth = self.blobs[index], self.truths[index]
+        head = blob.head
+        # Without aliases on the other side nothing else can happen than the failure.
+        if head not in (Head.HEAD_AT_CPU, Head.HEAD_AT_GPU) or self.of(truth):
+            return
+        if (head is Head.HEAD_AT_CPU) == (side == CPU):
+            return
+        self.note(f"a transfer of {index} to the {side} fails")
+        access = self.random.choice(("", "mutable_"))
+        BACKEND.synchronize()
+        with BACKEND.failing(transfer=1), pytest.raises(RuntimeError, match="injected"):
+            getattr(blob, f"{access}{side}_data")()
+        assert blob.head is head
+
     def share(self) -> None:
         first, second = self.blobs
         if first.size != second.size or self.truths[0] is self.truths[1]:
@@ -204,7 +266,7 @@ class Program:
             action()
         assert [warning.category for warning in caught] == [StaleAliasWarning] * bool(left_behind)
         for alias in left_behind:
-            alias.stale = True
+            alias.stale = alias.was_stale = True
         return True
 
     # --- aliases ---------------------------------------------------------------------------------
@@ -249,7 +311,7 @@ class Program:
     def store(self, alias: Alias) -> None:
         array = self.consumed(alias)
         if isinstance(array, np.ndarray) and not array.flags.writeable:
-            # It was left behind once, and raises instead of losing what is written.
+            assert alias.was_stale, "it raises only if it was left behind once"
             return
         count = len(array)
         values = self.fresh(count)

@@ -199,7 +199,10 @@ class Accessors(ShapeMethods):
         self._require_sharable(other, "share_data")
         if other._memory is self._memory:
             return
-        self._give_up_data("share_data")
+        self._memory.warn_if_aliased("share_data")
+        if self._owns_data_alone():
+            self._memory.abandon()
+        self._host_view = None
         self._memory = other._memory
 
     def share_diff(self, other: BlobBase) -> None:

@@ -66,14 +66,15 @@ class Arithmetic(Views):
         origin = source._diff_memory() if copy_diff else source._memory
         self._check_partner(self._memory, origin, side)
         contents = origin.array(side, Access.CONST, source._layout, "copy_from")
-        if source.shape != self.shape:
-            self._require_own("resize")
-            self._resize_to(Layout.c_order(source.shape, self.dtype), reserve=side)
         target = self._diff_memory() if copy_diff else self._memory
         self._check_partner(self._memory, target, side)
-        if origin is target:
+        if source.dtype != self.dtype:
+            # Before anything is overwritten: a conversion may raise, where the user asks for it.
+            contents = contents.astype(self.dtype)
+        elif origin is target:
             contents = contents.copy()
-        array = target.array(side, Access.OVERWRITE, self._layout, "copy_from")
+        layout = Layout.c_order(source.shape, self.dtype)
+        array = self._resized_array(layout, side, "copy_from", diff=copy_diff)
         array[...] = contents
 
     def update(self) -> None:
@@ -95,13 +96,13 @@ class Arithmetic(Views):
         self._check_partner(self._memory, diff, side)
         gradient = diff.array(side, Access.CONST, self._layout, "update")
         data = self._memory.array(side, Access.MUTABLE, self._layout, "update")
-        _sums.axpy(-1, gradient, data)
+        _sums.subtract(gradient, data)
 
     def asum_data(self) -> float | int:
         """Return the sum of the absolute values of data; ``|re| + |im|`` of complex ones, as BLAS.
 
         Never transfers. 0 for UNINITIALIZED memory, without allocating it. Floating-point numbers
-        are accumulated in float64, integers in 64 bits.
+        are accumulated in float64, integers in 64 bits, where they wrap around.
         """
         return self._reduce(self._memory, _sums.asum, "asum_data")
 

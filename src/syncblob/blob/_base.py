@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BlobBase"]
 
-_diff_lock = threading.Lock()
+_diff_lock = threading.RLock()
 
 # References to a memory that only one Blob holds, as sys.getrefcount sees them: the Blob's and
 # that of the call.
@@ -56,10 +56,10 @@ class BlobBase:
     # Buffers whose address went out through __cuda_array_interface__: the consumer keeps the Blob.
     _exposed: tuple[Any, ...]
     _shape_blob: BlobBase | None
-    # A read-only array over the host buffer beside it, to make further ones from.
-    _host_view: tuple[Any, NDArray[Any]] | None
+    # A layout, a host buffer, and a read-only array over the two, to make further ones from.
+    _host_view: tuple[Layout, Any, NDArray[Any]] | None
 
-    # As in the array API, equality is element by element, so a Blob cannot be a key.
+    # Contents change, and in the array API equality is element by element: no key for a dict.
     __hash__ = None  # type: ignore[assignment]  # the documented way to say so
 
     def __init__(
@@ -218,14 +218,20 @@ class BlobBase:
     def _read_host(self, reason: str) -> NDArray[Any]:
         """Return a read-only array over data on the host; the const path in a hurry."""
         memory = self._memory
+        layout = self._layout
         kept = self._host_view
-        if kept is not None and memory.host_if_newest() is kept[0] and not recording():
-            return kept[1].view()
-        array: NDArray[Any] = memory.array(Side.HOST, Access.CONST, self._layout, reason)
+        if (
+            kept is not None
+            and kept[0] is layout
+            and memory.host_if_newest() is kept[1]
+            and not recording()
+        ):
+            return kept[2].view()
+        array: NDArray[Any] = memory.array(Side.HOST, Access.CONST, layout, reason)
         buffer = memory.host_if_newest()
         # Another thread may have replaced the buffer meanwhile; then this array is not kept.
         if buffer is not None and np.may_share_memory(array, buffer):
-            self._host_view = (buffer, array)
+            self._host_view = (layout, buffer, array)
         return array.view()
 
     def _require_writable(self, action: str) -> None:
@@ -237,19 +243,24 @@ class BlobBase:
     def _existing_diff(self) -> SyncedMemory | None:
         base = self._base
         if base is not None and base._memory is self._memory:
-            return base._existing_diff()
+            diff = base._existing_diff()
+            if diff is None or diff.nbytes >= self._layout.end:
+                return diff
         return self._diff
 
     def _diff_memory(self) -> SyncedMemory:
         """Return the memory of diff; created here, with the capacity of data."""
         base = self._base
         if base is not None and base._memory is self._memory:
-            return base._diff_memory()
+            diff = base._diff_memory()
+            # A smaller one may have been shared into the base since.
+            if diff.nbytes >= self._layout.end:
+                return diff
         if self._diff is None:
+            diff = self._memory.successor(self._memory.nbytes)
+            diff.fit(self._memory.used_nbytes)
             with _diff_lock:
                 if self._diff is None:
-                    diff = self._memory.successor(self._memory.nbytes)
-                    diff.fit(self._memory.used_nbytes)
                     self._diff = diff
         return self._diff
 

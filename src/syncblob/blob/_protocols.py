@@ -15,6 +15,7 @@ from syncblob.devices import HOST, Side
 from syncblob.interop import cuda, dlpack
 from syncblob.interop import numpy as numpy_protocol
 from syncblob.memory import Access, SyncedMemory
+from syncblob.verification import verifying
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,7 +51,7 @@ class Protocols(Arithmetic):
         ValueError
             If `copy` is False and either is needed.
         """
-        if dtype is None and copy is None:
+        if dtype is None and copy is None and not verifying():
             return self._read_host("__array__")
         return numpy_protocol.to_ndarray(self._memory, self._layout, dtype, copy)
 
@@ -114,6 +115,8 @@ class Protocols(Arithmetic):
         """
         access = Access.CONST if self._readonly else Access.MUTABLE
         array = cuda.lend(self._memory, self._layout, access)
+        if not self._readonly:
+            self._memory.expose(Side.ACCELERATOR)
         if not any(array.data.mem is kept.data.mem for kept in self._exposed):
             self._exposed = (*self._exposed, array)
         return cuda.describe(self._memory, array, readonly=self._readonly)
@@ -131,6 +134,13 @@ class Protocols(Arithmetic):
             return numpy_protocol.to_buffer(
                 self._memory, self._layout, flags, readonly=self._readonly
             )
+
+        def __release_buffer__(self, view: memoryview, /) -> None:
+            """Do nothing, but be there.
+
+            A consumer keeps the memoryview, which ends with the last use, only where a type wants
+            to know of releases; of others NumPy keeps the object and an address.
+            """
 
     # --- what is going on ------------------------------------------------------------------------
 
@@ -261,8 +271,6 @@ class Protocols(Arithmetic):
             return None
         array = memory.array(Side.HOST, Access.CONST, self._layout, "pickle")
         flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        # Nobody is going to write into it; but what is pickled read-only comes back read-only.
-        flat.flags.writeable = True
         return pickle.PickleBuffer(flat.data) if out_of_band else flat.tobytes()
 
 
@@ -282,7 +290,9 @@ def _unpickled(buffer: Any, nbytes: int) -> SyncedMemory:
     if buffer is None:
         return SyncedMemory(nbytes)
     contents = np.frombuffer(buffer, dtype=np.uint8) if nbytes else np.empty(0, dtype=np.uint8)
-    if contents.flags.writeable and contents.ctypes.data % np.dtype(np.complex128).alignment == 0:
-        return SyncedMemory.adopting(Side.HOST, contents, device="cpu")
-    # Read-only: copied on first use.
-    return SyncedMemory(nbytes, device="cpu", source=lambda: contents)
+    if isinstance(buffer, bytes):
+        # They cannot change: copied on first use.
+        return SyncedMemory(nbytes, device="cpu", source=lambda: contents)
+    owned = HOST.allocate(nbytes)
+    owned[:] = contents
+    return SyncedMemory.adopting(Side.HOST, owned, device="cpu")

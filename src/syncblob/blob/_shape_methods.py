@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 from syncblob import _shape
 from syncblob._shape import Layout, as_shape
 from syncblob.blob._base import BlobBase
+from syncblob.memory import Access
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from syncblob.caffe._pb.caffe_pb2 import BlobProto
     from syncblob.devices import Side
+    from syncblob.memory import SyncedMemory
 
 __all__ = ["ShapeMethods", "shape_from"]
 
@@ -162,8 +164,8 @@ class ShapeMethods(BlobBase):
         contents of both are dropped, and Blobs that shared the old memory keep it. Memory never
         shrinks.
 
-        While a view or another Blob can see the memory, elements that go out of use keep their
-        values.
+        While a view, another Blob, an alias or the owner of an adopted array can see the memory,
+        elements that go out of use keep their values.
 
         Parameters
         ----------
@@ -180,6 +182,8 @@ class ShapeMethods(BlobBase):
 
     def resize_like(self, other: BlobBase) -> None:
         """Take the shape of another Blob; see `resize`."""
+        if not isinstance(other, BlobBase):
+            raise TypeError(f"resize_like expects a Blob, got {type(other).__name__}; use resize")
         self.resize(other.shape)
 
     def _require_own(self, action: str) -> None:
@@ -189,19 +193,41 @@ class ShapeMethods(BlobBase):
         if not self._layout.contiguous or self._layout.offset:
             raise ValueError(f"{action} is for a C-contiguous Blob, and this one is not; copy it")
 
-    def _resize_to(self, layout: Layout, *, reserve: Side | None = None) -> None:
-        """Resize; with a side to reserve, an overwrite there cannot fail afterwards."""
+    def _resize_to(self, layout: Layout) -> None:
+        """Change the layout, and the memories as far as they must."""
         if layout.nbytes > self._memory.nbytes:
-            memory = self._memory.successor(layout.nbytes)
-            if reserve is not None:
-                memory.reserve(reserve)
-            self._give_up_data("a growing resize")
-            self._give_up_diff("a growing resize")
-            self._memory = memory
+            self._replace_memories(self._memory.successor(layout.nbytes), None, "a growing resize")
         else:
-            if reserve is not None:
-                self._memory.reserve(reserve)
             self._refit(layout.nbytes)
+        self._set_layout(layout)
+
+    def _resized_array(self, layout: Layout, side: Side, reason: str, *, diff: bool = False) -> Any:
+        """Resize, and return an array of the new shape to be overwritten.
+
+        Whatever can fail or warn does so before anything has changed.
+        """
+        if layout.shape == self.shape:
+            memory = self._diff_memory() if diff else self._memory
+            return memory.array(side, Access.OVERWRITE, self._layout, reason)
+        self._require_own("resize")
+        if layout.nbytes > self._memory.nbytes:
+            data = self._memory.successor(layout.nbytes)
+            gradient = data.successor(layout.nbytes) if diff else None
+            array = (gradient or data).array(side, Access.OVERWRITE, layout, reason)
+            self._replace_memories(data, gradient, reason)
+            self._set_layout(layout)
+            return array
+        if diff and self._diff is not None and layout.nbytes > self._diff.nbytes:
+            self._give_up_diff(reason)
+        (self._diff_memory() if diff else self._memory).array(
+            side, Access.OVERWRITE, self._layout, reason
+        )
+        self._refit(layout.nbytes)
+        self._set_layout(layout)
+        memory = self._diff_memory() if diff else self._memory
+        return memory.array(side, Access.OVERWRITE, layout, reason)
+
+    def _set_layout(self, layout: Layout) -> None:
         if layout.shape != self.shape:
             self._shape_blob = None
         self._host_view = None
@@ -209,26 +235,31 @@ class ShapeMethods(BlobBase):
 
     def _refit(self, nbytes: int) -> None:
         """Fit both memories to new bytes in use, as far as nobody else looks at them."""
+        if self._diff is not None and nbytes > self._diff.nbytes:
+            # Another Blob's, shared, and too small: its own from now on.
+            self._give_up_diff("a growing resize")
         # A view of data can reach diff too. No local names for memories: they would be counted.
         alone = self._owns_data_alone()
         if nbytes > self._memory.used_nbytes or (alone and not self._memory.aliased):
             self._memory.fit(nbytes)
-        if self._diff is None:
-            return
-        if nbytes > self._diff.nbytes:
-            # Another Blob's, shared, and too small: its own from now on.
-            self._give_up_diff("a growing resize")
-        elif nbytes > self._diff.used_nbytes or (
-            alone and self._owns_diff_alone() and not self._diff.aliased
+        if self._diff is not None and (
+            nbytes > self._diff.used_nbytes
+            or (alone and self._owns_diff_alone() and not self._diff.aliased)
         ):
             self._diff.fit(nbytes)
 
-    def _give_up_data(self, action: str) -> None:
-        """Let go of the memory of data, which is going to be replaced."""
+    def _replace_memories(self, data: SyncedMemory, diff: SyncedMemory | None, action: str) -> None:
+        """Let go of both memories for others. Warns of both before anything changes."""
         self._memory.warn_if_aliased(action)
+        if self._diff is not None:
+            self._diff.warn_if_aliased(action)
+            if self._owns_diff_alone():
+                self._diff.abandon()
         if self._owns_data_alone():
-            self._memory.end_borrows()
+            self._memory.abandon()
         self._host_view = None
+        self._memory = data
+        self._diff = diff
 
     def _give_up_diff(self, action: str) -> None:
         """Let go of the memory of diff, if there is one."""
@@ -236,5 +267,5 @@ class ShapeMethods(BlobBase):
             return
         self._diff.warn_if_aliased(action)
         if self._owns_diff_alone():
-            self._diff.end_borrows()
+            self._diff.abandon()
         self._diff = None

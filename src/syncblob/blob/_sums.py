@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import ModuleType
 
-__all__ = ["asum", "axpy", "scal", "sumsq"]
+__all__ = ["asum", "scal", "subtract", "sumsq"]
 
 # Elements converted at a time: the temporary arrays stay in the cache.
 _BLOCK = 1 << 16
@@ -32,12 +32,9 @@ def sumsq(array: Any, xp: ModuleType) -> float | int:
     return _total(array, lambda part: xp.sum(_squares(part)))
 
 
-def axpy(alpha: int, x: Any, y: Any) -> None:
-    """Add alpha * x to y in place, for alpha 1 or -1, in the dtype of y."""
-    if alpha == 1:
-        y += x
-    else:
-        y -= x
+def subtract(x: Any, y: Any) -> None:
+    """Subtract x from y in place, in the dtype of y: BLAS's axpy with alpha -1."""
+    y -= x
 
 
 def scal(factor: complex, x: Any) -> None:

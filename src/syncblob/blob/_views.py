@@ -84,7 +84,7 @@ class Views(Accessors):
 
     def _side_view(self, side: Side) -> SideView:
         access = Access.CONST if self._readonly else Access.MUTABLE
-        return SideView(self._memory, self._layout, side, access)
+        return SideView(lambda: (self._memory, self._layout), side, access)
 
     def assume_unaliased(self) -> None:
         """Promise that nobody outside writes into this Blob's memories any more.
@@ -188,6 +188,9 @@ class Views(Accessors):
         if is_basic_index(key):
             target = self._derive(key)
             prepared = self._prepared(value, target.shape, side)
+            if getattr(prepared, "dtype", self.dtype) != self.dtype:
+                # Before anything is overwritten: a conversion may raise, where a user wants it.
+                prepared = prepared.astype(self.dtype)
             array = self._memory.array(side, Access.OVERWRITE, target, "__setitem__")
             array[...] = prepared
             return

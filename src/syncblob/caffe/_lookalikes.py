@@ -34,6 +34,7 @@ _SIGNATURES = {
         "this is an AppleDouble file, in which macOS keeps the attributes of another file; the "
         "contents are in the file of the same name, without a leading '._'"
     ),
+    b"\x93NUMPY": "this is an array of NumPy's own format (.npy); numpy.load opens it",
     b"PK\x03\x04": "this is a zip archive; unpack it first",
     b"\x1f\x8b": "this is a gzip archive; unpack it first",
 }

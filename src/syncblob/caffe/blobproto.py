@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 
 from syncblob._dtypes import is_bfloat16
+from syncblob._shape import Layout
 from syncblob.blob import Blob
 from syncblob.caffe._blob_index import index_blob, static_cast
 from syncblob.caffe._encode import length_header, varint
 from syncblob.caffe._wire import WireReader
+from syncblob.devices import Side
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
@@ -106,9 +108,11 @@ def load_proto(
             f"resize=True gives the Blob the shape of the proto"
         )
     data, diff = _read(index, buffer, blob.dtype)
-    if resize and blob.shape != index.shape:
-        blob.resize(index.shape)
-    _write(blob, data, diff)
+    layout = Layout.c_order(index.shape if resize else blob.shape, blob.dtype)
+    array = blob._resized_array(layout, Side.HOST, "load_proto")  # noqa: SLF001  # a method of Blob
+    array[...] = data.reshape(blob.shape)
+    if diff is not None:
+        blob.overwrite_cpu_diff()[...] = diff.reshape(blob.shape)
 
 
 def shape_equals(shape: tuple[int, ...], proto: BlobProto) -> bool:

@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 _backends: dict[Device, Accelerator] = {}
-_backends_lock = threading.Lock()
+_backends_lock = threading.RLock()
 _process_default = CPU
 _context_default: ContextVar[Device | None] = ContextVar("syncblob_device", default=None)
 

@@ -8,8 +8,10 @@ was forgotten shows as poison too. NumPy computes on it.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
+import weakref
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -66,7 +68,15 @@ class SimulatedBackend(NumpyHome, Accelerator):
         self._lock = threading.Lock()
         self._countdowns: dict[str, int] = {}
         self._default_stream: SimulatedStream | None = None
+        self._streams: weakref.WeakSet[SimulatedStream] = weakref.WeakSet()
         self.reset_counts()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forget_streams)
+
+    def _forget_streams(self) -> None:
+        """Do without the streams of a parent process: their threads stayed there."""
+        self._default_stream = None
+        self._streams = weakref.WeakSet()
 
     def reset_counts(self) -> None:
         """Set all counters to zero."""
@@ -96,7 +106,9 @@ class SimulatedBackend(NumpyHome, Accelerator):
 
     def stream(self, *, delay: float | None = None) -> SimulatedStream:
         """Make a stream for asynchronous uploads, with its own thread."""
-        return SimulatedStream(self, delay)
+        stream = SimulatedStream(self, delay)
+        self._streams.add(stream)
+        return stream
 
     # --- what every backend does -----------------------------------------------------------------
 
@@ -136,9 +148,9 @@ class SimulatedBackend(NumpyHome, Accelerator):
         return _SimulatedPush(stream.submit(lambda: self.upload(host, buffer)))
 
     def synchronize(self) -> None:
-        """Wait for the asynchronous uploads on the default stream."""
-        if self._default_stream is not None:
-            self._default_stream.synchronize()
+        """Wait for the asynchronous uploads on all streams."""
+        for stream in list(self._streams):
+            stream.synchronize()
 
     @property
     def dlpack_device(self) -> tuple[int, int]:

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 from syncblob.devices import Side, accelerator, current_accelerator
 from syncblob.devices.cuda import CudaBackend, device_count
 from syncblob.errors import NoDeviceError
-from syncblob.memory import Access
 
 if TYPE_CHECKING:
     from syncblob._shape import Layout
-    from syncblob.memory import SyncedMemory
+    from syncblob.memory import Access, SyncedMemory
 
 __all__ = ["backend_of", "describe", "from_dlpack", "from_interface", "lend", "require_cuda"]
 
@@ -56,8 +55,7 @@ def lend(
     access
         What the consumer is going to do.
     target
-        What the consumer keeps and nobody else. None where its lifetime says nothing: then the
-        side is exposed.
+        What the consumer keeps and nobody else; None to make no lease.
 
     Raises
     ------
@@ -68,10 +66,7 @@ def lend(
     name = "__cuda_array_interface__"
     if target is not None:
         return memory.export(Side.ACCELERATOR, access, layout, name, "CUDA array interface", target)
-    array = memory.array(Side.ACCELERATOR, access, layout, name)
-    if access is not Access.CONST:
-        memory.expose(Side.ACCELERATOR)
-    return array
+    return memory.array(Side.ACCELERATOR, access, layout, name)
 
 
 def describe(memory: SyncedMemory, array: Any, *, readonly: bool) -> dict[str, Any]:

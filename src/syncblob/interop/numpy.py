@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob._dtypes import is_bfloat16
+from syncblob.aliases import NUMPY
 from syncblob.devices import Side
 from syncblob.memory import Access
 
@@ -40,7 +41,7 @@ def to_ndarray(
     """
     convert = dtype is not None and np.dtype(dtype) != layout.dtype
     refuse_copy(memory, layout, Side.HOST, dtype if convert else None, copy)
-    array: NDArray[Any] = memory.array(Side.HOST, Access.CONST, layout, "__array__")
+    array: NDArray[Any] = memory.export(Side.HOST, Access.CONST, layout, "__array__", NUMPY)
     if convert:
         return array.astype(dtype)
     return array.copy() if copy else array

@@ -7,16 +7,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob.aliases import NUMPY
-from syncblob.devices import HOST, Side
+from syncblob.devices import HOST, Side, current_accelerator
 from syncblob.devices.host import NumpyHome
 from syncblob.interop import cuda, dlpack
 from syncblob.interop import numpy as numpy_protocol
 from syncblob.memory import Access
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import DTypeLike, NDArray
 
     from syncblob._shape import Layout
+    from syncblob.devices.base import Home
     from syncblob.memory import SyncedMemory
 
 __all__ = ["SideView"]
@@ -30,19 +33,21 @@ class SideView:
     tracked: `cupy.asarray` keeps the SideView itself, whose life is then the alias's.
     """
 
-    __slots__ = ("__weakref__", "_access", "_layout", "_lent", "_memory", "_side")
+    __slots__ = ("__weakref__", "_access", "_lent", "_side", "_what")
 
-    def __init__(self, memory: SyncedMemory, layout: Layout, side: Side, access: Access) -> None:
-        self._memory = memory
-        self._layout = layout
+    def __init__(
+        self, what: Callable[[], tuple[SyncedMemory, Layout]], side: Side, access: Access
+    ) -> None:
+        # Asked anew each time: a resize or an adoption may have replaced the memory.
+        self._what = what
         self._side = side
         self._access = access
-        self._lent: Any = None
+        self._lent = False
 
     @property
     def const(self) -> SideView:
         """The same side, to be read only."""
-        return SideView(self._memory, self._layout, self._side, Access.CONST)
+        return SideView(self._what, self._side, Access.CONST)
 
     @property
     def overwrite(self) -> SideView:
@@ -57,7 +62,7 @@ class SideView:
         """
         if self._access is Access.CONST:
             raise ValueError("this view is const; take overwrite of the Blob itself")
-        return SideView(self._memory, self._layout, self._side, Access.OVERWRITE)
+        return SideView(self._what, self._side, Access.OVERWRITE)
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         """Give NumPy an array over this side: writable and tracked, or read-only if const.
@@ -76,17 +81,16 @@ class SideView:
         ValueError
             If `copy` is False and a conversion or a transfer is needed.
         """
-        home = HOST if self._side is Side.HOST else self._memory.accelerator
-        if home is not None and not isinstance(home, NumpyHome):
+        memory, layout = self._what()
+        home: Home = HOST
+        if self._side is Side.ACCELERATOR:
+            home = memory.accelerator or current_accelerator()
+        if not isinstance(home, NumpyHome):
             raise TypeError(f"NumPy cannot reach memory on {home.device}; use .cpu")
-        convert = dtype is not None and np.dtype(dtype) != self._layout.dtype
+        convert = dtype is not None and np.dtype(dtype) != layout.dtype
         access = Access.CONST if convert or copy else self._access
-        numpy_protocol.refuse_copy(
-            self._memory, self._layout, self._side, dtype if convert else None, copy
-        )
-        array: NDArray[Any] = self._memory.export(
-            self._side, access, self._layout, "__array__", NUMPY
-        )
+        numpy_protocol.refuse_copy(memory, layout, self._side, dtype if convert else None, copy)
+        array: NDArray[Any] = memory.export(self._side, access, layout, "__array__", NUMPY)
         if convert:
             return array.astype(dtype)
         return array.copy() if copy else array
@@ -100,9 +104,10 @@ class SideView:
         copy: bool | None = None,
     ) -> Any:
         """Lend this side through DLPack; the keywords are those of ``Blob.__dlpack__``."""
+        memory, layout = self._what()
         return dlpack.export(
-            self._memory,
-            self._layout,
+            memory,
+            layout,
             self._access,
             side=self._side,
             stream=stream,
@@ -113,7 +118,7 @@ class SideView:
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return the DLPack device type and id of this side."""
-        return dlpack.device_of(self._memory, self._side)
+        return dlpack.device_of(self._what()[0], self._side)
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -126,13 +131,21 @@ class SideView:
         """
         if self._side is Side.HOST:
             raise AttributeError("__cuda_array_interface__: this is the host's side")
-        if self._lent is None:
-            self._lent = cuda.lend(self._memory, self._layout, self._access, target=self)
-        return cuda.describe(self._memory, self._lent, readonly=self._access is Access.CONST)
+        memory, layout = self._what()
+        # Asked twice by most consumers: one lease, but each time what the side holds now.
+        array = cuda.lend(
+            memory,
+            layout,
+            self._access,
+            target=None if self._lent else self,
+        )
+        self._lent = True
+        return cuda.describe(memory, array, readonly=self._access is Access.CONST)
 
     def __repr__(self) -> str:
         """Show the side, what it is lent for, shape and dtype."""
+        _, layout = self._what()
         return (
             f"<{self._side.name.lower()} side of a Blob, to {self._access.value}: "
-            f"shape={self._layout.shape}, dtype={self._layout.dtype.name}>"
+            f"shape={layout.shape}, dtype={layout.dtype.name}>"
         )

@@ -1,0 +1,290 @@
+"""Programs that once lost a write, read an old value, hung or crashed."""
+
+from __future__ import annotations
+
+import copy
+import os
+import sys
+import threading
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from syncblob import (
+    Blob,
+    Head,
+    StaleAliasWarning,
+    TransferGuardError,
+    max_transfers,
+    no_transfers,
+    verified_const,
+)
+from syncblob.devices import Side
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from syncblob.devices import SimulatedBackend
+
+
+def made(count: int = 3) -> Blob:
+    blob = Blob(count, "int32", device="simulated")
+    blob.mutable_cpu_data()[...] = range(1, count + 1)
+    return blob
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="Python classes export buffers since 3.12")
+def test_numpy_frombuffer_is_tracked_and_keeps_its_bytes() -> None:
+    blob = made()
+    array = np.frombuffer(blob, "int32")
+    assert len(blob.memory.handed_out(Side.HOST).leases) == int(array.flags.writeable)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", StaleAliasWarning)
+        blob.resize(1000)
+    assert array.tolist() == [1, 2, 3]
+
+
+def test_a_push_while_an_alias_was_left_behind_loses_nothing(simulated: SimulatedBackend) -> None:
+    blob = made()
+    alias = np.from_dlpack(blob.gpu)
+    with pytest.warns(StaleAliasWarning):
+        blob.mutable_cpu_data()[...] = 7
+    simulated.delay = 0.05
+    blob.async_gpu_push()
+    assert blob.cpu_data().tolist() == blob.gpu_data().tolist() == alias.tolist() == [7, 7, 7]
+
+
+def test_a_push_that_fails_while_an_alias_was_left_behind_loses_nothing(
+    simulated: SimulatedBackend,
+) -> None:
+    blob = made()
+    alias = np.from_dlpack(blob.gpu)
+    with pytest.warns(StaleAliasWarning):
+        blob.mutable_cpu_data()[...] = 7
+    with simulated.failing(transfer=1):
+        blob.async_gpu_push()
+        with pytest.raises(RuntimeError, match="injected"):
+            blob.gpu_data()
+    assert blob.cpu_data().tolist() == [7, 7, 7]
+    assert alias is not None
+
+
+def test_a_finaliser_cannot_write_into_a_transfer(
+    simulated: SimulatedBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blob = made()
+    blob.mutable_gpu_data()
+    real = simulated.download
+    refused = []
+
+    def download(buffer: Any, host: Any) -> None:
+        real(buffer, host)
+        assert blob.gpu_data().tolist() == [1, 2, 3]
+        with pytest.raises(RuntimeError, match="in the middle of a transfer"):
+            blob.mutable_gpu_data()
+        refused.append(True)
+
+    monkeypatch.setattr(simulated, "download", download)
+    assert blob.cpu_data().tolist() == [1, 2, 3]
+    assert (refused, blob.head) == ([True], Head.SYNCED)
+
+
+def test_a_numpy_alias_stays_writable_through_reads_of_the_other_side() -> None:
+    for side, read in (("cpu", "gpu_data"), ("gpu", "cpu_data")):
+        blob = made()
+        array = np.asarray(getattr(blob, side))
+        getattr(blob, read)()
+        array[0] = 9
+        assert getattr(blob, read)()[0] == 9
+
+
+def test_hooks_of_warnings_may_use_the_blob_from_other_threads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    blob = made()
+    alias = np.from_dlpack(blob)
+    done = []
+
+    def show(*_: Any, **__: Any) -> None:
+        thread = threading.Thread(target=lambda: done.append(blob.mutable_cpu_data()[0]))
+        thread.start()
+        thread.join(10)
+
+    monkeypatch.setattr(warnings, "showwarning", show)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        monkeypatch.setattr(warnings, "showwarning", show)
+        blob.mutable_gpu_data()
+    assert done == [1]
+    assert alias is not None
+
+
+def test_a_side_that_was_kept_is_that_of_the_memory_the_blob_has_now() -> None:
+    blob = made()
+    side = blob.cpu
+    blob.share_data(made())
+    np.asarray(side)[...] = 9
+    assert blob.tolist() == [9, 9, 9]
+    blob.resize(5)
+    assert np.asarray(side).shape == (5,)
+
+
+def test_memories_are_not_copied() -> None:
+    for duplicate in (copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError, match="copy or pickle the Blob"):
+            duplicate(made().memory)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_forked_child_can_push() -> None:
+    made().async_gpu_push()
+    child = os.fork()
+    if child == 0:  # pragma: no cover  # in the child
+        blob = made()
+        blob.async_gpu_push()
+        os._exit(0 if blob.gpu_data().tolist() == [1, 2, 3] else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_a_view_has_a_gradient_of_its_own_where_the_shared_one_is_too_small() -> None:
+    blob = made(10)
+    tail = blob[8:]
+    blob.resize(3)
+    blob.share_diff(Blob(3, "int32"))
+    assert tail.cpu_diff().tolist() == [0, 0]
+
+
+# --- nothing has changed -------------------------------------------------------------------------
+
+
+def test_a_refused_resize_leaves_the_borrows_of_data_alone() -> None:
+    blob = made()
+    borrow, alias = blob.mutable_cpu_data(), np.from_dlpack(blob.diff)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(StaleAliasWarning):
+            blob.resize(10)
+    borrow[0] = 5
+    assert blob.tolist() == [5, 2, 3]
+    assert alias is not None
+
+
+@pytest.mark.parametrize("copy_diff", [False, True])
+@pytest.mark.parametrize("count", [2, 5, 20])
+def test_a_refused_copy_changes_nothing(count: int, copy_diff: bool) -> None:  # drawn
+    blob = made(10)
+    blob.resize(3)
+    alias = np.from_dlpack((blob.diff if copy_diff else blob).cpu)
+    source = made(count)
+    source.diff[...] = 4
+    blob.memory._written = Side.ACCELERATOR
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(StaleAliasWarning):
+            blob.copy_from(source, copy_diff=copy_diff, resize=True)
+    assert (blob.shape, blob.tolist()) == ((3,), [1, 2, 3])
+    assert alias is not None
+
+
+@pytest.mark.parametrize("kind", ["allocation", "transfer"])
+@pytest.mark.parametrize("count", [2, 5, 20])
+@pytest.mark.parametrize("copy_diff", [False, True])
+def test_a_failed_copy_changes_nothing(
+    kind: str,
+    count: int,
+    copy_diff: bool,  # drawn
+    simulated: SimulatedBackend,
+) -> None:
+    for which in range(1, 4):
+        blob = made(10)
+        blob.resize(3)
+        blob.mutable_gpu_data()
+        blob.diff[...] = 6
+        source = made(count)
+        source.diff[...] = 4
+        try:
+            with simulated.failing(**{kind: which}):
+                blob.copy_from(source, copy_diff=copy_diff, resize=True)
+        except (MemoryError, RuntimeError):
+            assert (blob.shape, blob.tolist()) == ((3,), [1, 2, 3])
+            assert blob.diff.tolist() == [6, 6, 6]
+        else:
+            assert blob.shape == (count,)
+
+
+def test_a_conversion_that_raises_leaves_the_contents_alone() -> None:
+    blob = made()
+    with np.errstate(invalid="raise"), pytest.raises(FloatingPointError):
+        blob[...] = np.array([1, np.nan, 2])
+    single = Blob(2)
+    single[...] = 1
+    with np.errstate(over="raise"), pytest.raises(FloatingPointError):
+        single.copy_from(np.array([1.0, 1e300]))
+    assert (blob.tolist(), single.tolist()) == ([1, 2, 3], [1, 1])
+
+
+# --- guards --------------------------------------------------------------------------------------
+
+
+def test_a_guard_may_be_entered_twice() -> None:
+    blob = made()
+    guard = max_transfers(count=1)
+    with guard:
+        with guard:
+            blob.gpu_data()
+        blob.mutable_cpu_data()
+        with pytest.raises(TransferGuardError):
+            blob.gpu_data()
+    blob.gpu_data()
+
+
+def test_guards_may_end_in_any_order() -> None:
+    blob = made()
+
+    def guarded() -> Iterator[None]:
+        with no_transfers():
+            yield
+
+    steps = guarded()
+    next(steps)
+    with max_transfers(count=0):
+        steps.close()
+        with pytest.raises(TransferGuardError):
+            blob.gpu_data()
+    blob.gpu_data()
+
+
+# --- verified const ------------------------------------------------------------------------------
+
+
+def test_who_may_write_is_not_accused(simulated: SimulatedBackend) -> None:
+    del simulated
+    with warnings.catch_warnings(), verified_const():
+        warnings.simplefilter("error")
+        blob = made()
+        borrow, export = blob.mutable_cpu_data(), np.from_dlpack(blob.const)
+        borrow[0] = 5
+        assert blob.cpu_data()[0] == 5
+        blob = made()
+        export = np.asarray(blob.gpu.const)
+        blob.mutable_cpu_data()[...] = 2
+        blob.async_gpu_push()
+        assert blob.gpu_data().tolist() == [2, 2, 2]
+        blob = made()
+        export = np.from_dlpack(blob.const)
+        blob.resize(2)
+        blob.resize(3)
+        assert blob.tolist() == [1, 2, 0]
+    assert export is not None
+
+
+def test_the_watch_ends_with_the_exports() -> None:
+    blob = made()
+    with verified_const():
+        export = np.from_dlpack(blob.const)
+        del export
+        blob.mutable_cpu_data()
+    assert blob.memory._watch is None

@@ -211,11 +211,18 @@ class SimulatedStream:
 
 class _SimulatedPush(Push):
     def __init__(self, future: Future[None]) -> None:
-        self._future = future
+        self._future: Future[None] | None = future
 
     def order(self) -> bool:
         self.wait()
         return True
 
     def wait(self) -> None:
-        self._future.result()
+        # Let go of it: an exception that it keeps would keep, by its traceback, all callers.
+        future, self._future = self._future, None
+        if future is None:
+            return
+        try:
+            future.result()
+        finally:
+            del future

@@ -23,7 +23,7 @@ def main() -> None:
         ("blob.mutable_cpu_data()", blob.mutable_cpu_data, "ndarray[:]", lambda: array[:]),
     ]
     try:
-        import torch  # noqa: PLC0415  # a rival that may be missing
+        import torch  # a rival that may be missing
     except ImportError:
         print("\ntorch is not installed: the protocols are not compared")
     else:

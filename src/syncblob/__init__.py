@@ -82,11 +82,11 @@ _FILES = ("Layer", "ModelFile", "open_model", "read_blob")
 def __getattr__(name: str) -> Any:
     """Bring in what is not always needed when it is asked for: files, and the version."""
     if name in _FILES:
-        from syncblob import caffe  # noqa: PLC0415  # see above
+        from syncblob import caffe  # see above
 
         return getattr(caffe, name)
     if name == "__version__":
-        from importlib.metadata import version  # noqa: PLC0415  # slow to import
+        from importlib.metadata import version  # slow to import
 
         return version("syncblob")
     raise AttributeError(f"module 'syncblob' has no attribute {name!r}")

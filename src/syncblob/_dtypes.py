@@ -79,7 +79,7 @@ def as_dtype(dtype: DTypeLike) -> np.dtype[np.generic]:
 
 def _bfloat16() -> np.dtype[np.generic]:
     try:
-        import ml_dtypes  # noqa: PLC0415  # an optional dependency
+        import ml_dtypes  # an optional dependency
     except ImportError as error:
         raise TypeError("dtype 'bfloat16' needs ml_dtypes; pip install ml-dtypes") from error
     result: np.dtype[np.generic] = np.dtype(ml_dtypes.bfloat16)

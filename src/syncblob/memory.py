@@ -161,7 +161,7 @@ class SyncedMemory(Lending):
         self._set(Side.ACCELERATOR, array)
 
     def _set(self, side: Side, array: Any) -> None:
-        from syncblob.interop.adopt import set_side  # noqa: PLC0415  # the protocols are above
+        from syncblob.interop.adopt import set_side  # the protocols are above
 
         set_side(self, None, side, array)
 

@@ -227,7 +227,7 @@ class TransferLog:
         matplotlib.axes.Axes
         """
         if axes is None:
-            import matplotlib.pyplot as plt  # noqa: PLC0415  # optional, and only for this
+            import matplotlib.pyplot as plt  # optional, and only for this
 
             _, axes = plt.subplots(figsize=(9, 3))
         origin = min((transfer.start for transfer in self), default=0.0)

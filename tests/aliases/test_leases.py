@@ -294,7 +294,7 @@ def test_a_copy_of_an_array_is_nobody_elses() -> None:
 
 @pytest.mark.gpu
 def test_cupy_over_a_side_is_tracked_and_over_the_blob_exposed() -> None:
-    import cupy  # noqa: PLC0415  # only where there is a GPU
+    import cupy  # only where there is a GPU
 
     blob = Blob(3, device="cuda:0")
     array = cupy.asarray(blob.gpu)
@@ -320,7 +320,7 @@ def test_cupy_over_a_side_is_tracked_and_over_the_blob_exposed() -> None:
 
 @pytest.mark.gpu
 def test_dlpack_to_cupy_and_torch_on_cuda_is_tracked() -> None:
-    import cupy  # noqa: PLC0415  # only where there is a GPU
+    import cupy  # only where there is a GPU
 
     blob = Blob(3, device="cuda:0")
     for take in (cupy.from_dlpack, torch.from_dlpack):

@@ -218,7 +218,7 @@ class Blob(Protocols):
         ModelFileError
             If the bytes are no BlobProto, or the data does not fit the shape.
         """
-        from syncblob.caffe import blobproto  # noqa: PLC0415  # file formats are built on Blobs
+        from syncblob.caffe import blobproto  # file formats are built on Blobs
 
         blob = blobproto.from_proto(proto, dtype=dtype, device=device)
         return blob if type(blob) is cls else cls._of(blob._memory, blob._layout, diff=blob._diff)
@@ -240,7 +240,7 @@ class Blob(Protocols):
         ModelFileError, ValueError
             If the message does not fit. Nothing has changed then.
         """
-        from syncblob.caffe import blobproto  # noqa: PLC0415  # file formats are built on Blobs
+        from syncblob.caffe import blobproto  # file formats are built on Blobs
 
         self._require_writable("load_proto")
         blobproto.load_proto(self, proto, resize=resize)
@@ -261,7 +261,7 @@ class Blob(Protocols):
         ValueError
             If the message would reach 2 GiB.
         """
-        from syncblob.caffe import blobproto  # noqa: PLC0415  # file formats are built on Blobs
+        from syncblob.caffe import blobproto  # file formats are built on Blobs
 
         return blobproto.to_proto(self, write_diff=write_diff)
 

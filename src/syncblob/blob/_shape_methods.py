@@ -150,7 +150,7 @@ class ShapeMethods(BlobBase):
         """
         if isinstance(other, BlobBase):
             return self.shape == other.shape
-        from syncblob.caffe import blobproto  # noqa: PLC0415  # file formats are built on Blobs
+        from syncblob.caffe import blobproto  # file formats are built on Blobs
 
         return blobproto.shape_equals(self.shape, other)
 

@@ -153,7 +153,7 @@ def to_proto(blob: Blob, *, write_diff: bool = False) -> BlobProto:
         If the message would have 2 GiB or more, which protobuf cannot represent. Nothing has been
         read then.
     """
-    from syncblob.caffe._pb.caffe_pb2 import BlobProto  # noqa: PLC0415  # protobuf only when needed
+    from syncblob.caffe._pb.caffe_pb2 import BlobProto  # protobuf only when needed
 
     return BlobProto.FromString(_encode(blob, write_diff=write_diff))
 

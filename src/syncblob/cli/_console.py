@@ -107,7 +107,7 @@ class Output:
 
     def __init__(self) -> None:
         try:
-            from rich.console import Console  # noqa: PLC0415  # an optional dependency
+            from rich.console import Console  # an optional dependency
         except ImportError as error:
             raise MissingRichError from error
         options: dict[str, Any] = {"markup": False, "highlight": False, "emoji": False}
@@ -134,7 +134,7 @@ class Output:
 
     def facts(self, facts: Iterable[tuple[str, str]]) -> None:
         """Print names and what is to be said of each, side by side."""
-        from rich.table import Table  # noqa: PLC0415  # an optional dependency
+        from rich.table import Table  # an optional dependency
 
         grid = Table.grid(padding=(0, 2))
         grid.add_column(style="dim", no_wrap=True)
@@ -155,8 +155,8 @@ class Output:
         rows
             A text, or a pair of text and style, for each column.
         """
-        from rich.box import SIMPLE_HEAD, Box  # noqa: PLC0415  # an optional dependency
-        from rich.table import Table  # noqa: PLC0415  # an optional dependency
+        from rich.box import SIMPLE_HEAD, Box  # an optional dependency
+        from rich.table import Table  # an optional dependency
 
         # Only the line under the headings is drawn, with dashes.
         dashes = Box("\n".join(("    ", "    ", " -- ", *["    "] * 5)), ascii=True)
@@ -194,6 +194,6 @@ class Output:
 
 
 def _text(*pieces: str | tuple[str, str]) -> Text:
-    from rich.text import Text  # noqa: PLC0415  # an optional dependency
+    from rich.text import Text  # an optional dependency
 
     return Text.assemble(*pieces)

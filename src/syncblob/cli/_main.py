@@ -92,7 +92,7 @@ class _Version(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         """Print the version and exit."""
-        from importlib.metadata import version  # noqa: PLC0415  # slow to import
+        from importlib.metadata import version  # slow to import
 
         print(f"syncblob {version('syncblob')}")  # noqa: T201  # this is its output
         parser.exit()

@@ -37,7 +37,7 @@ def _why_not() -> str | None:
     except OSError:
         return "there is no NVIDIA driver on this machine"
     try:
-        import cupy  # noqa: PLC0415  # imported only where a CUDA device is asked for
+        import cupy  # imported only where a CUDA device is asked for
     except ImportError as error:
         return f"CuPy cannot be imported ({error}); pip install 'syncblob[cuda13]'"
     try:
@@ -50,7 +50,7 @@ def device_count() -> int:
     """Return the number of CUDA devices that CuPy can use; 0 where it cannot be used."""
     if _why_not() is not None:
         return 0
-    import cupy  # noqa: PLC0415  # imported only where a CUDA device is asked for
+    import cupy  # imported only where a CUDA device is asked for
 
     count: int = cupy.cuda.runtime.getDeviceCount()
     return count
@@ -58,7 +58,7 @@ def device_count() -> int:
 
 def current_index() -> int:
     """Return the index of CuPy's current device."""
-    import cupy  # noqa: PLC0415  # imported only where a CUDA device is asked for
+    import cupy  # imported only where a CUDA device is asked for
 
     index: int = cupy.cuda.runtime.getDevice()
     return index
@@ -82,7 +82,7 @@ class CudaBackend(Accelerator):
                 f"cuda:{index} cannot be used: {reason}. Select another device, for example "
                 "with syncblob.use_device('simulated')"
             )
-        import cupy  # noqa: PLC0415  # imported only where a CUDA device is asked for
+        import cupy  # imported only where a CUDA device is asked for
 
         self.device = Device(f"cuda:{index}")
         self._cupy = cupy
@@ -200,7 +200,7 @@ class CudaBackend(Accelerator):
     @property
     def namespace(self) -> ModuleType:
         """CuPy, through array-api-compat."""
-        import array_api_compat.cupy as namespace  # noqa: PLC0415  # needs CuPy
+        import array_api_compat.cupy as namespace  # needs CuPy
 
         return namespace
 

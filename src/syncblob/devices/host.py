@@ -74,7 +74,7 @@ class NumpyHome(Home):
     @property
     def namespace(self) -> ModuleType:
         """NumPy, through array-api-compat."""
-        import array_api_compat.numpy as namespace  # noqa: PLC0415  # keeps `import syncblob` fast
+        import array_api_compat.numpy as namespace  # keeps `import syncblob` fast
 
         return namespace
 

@@ -188,7 +188,7 @@ class SimulatedStream:
     """
 
     def __init__(self, backend: SimulatedBackend, delay: float | None = None) -> None:
-        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  # rarely needed
+        from concurrent.futures import ThreadPoolExecutor  # rarely needed
 
         self.backend = backend
         self.delay = delay

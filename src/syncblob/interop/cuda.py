@@ -85,7 +85,7 @@ def from_interface(x: Any) -> Any:
         If CuPy cannot use a CUDA device here.
     """
     require_cuda()
-    import cupy  # noqa: PLC0415  # only where a CUDA array is at hand
+    import cupy  # only where a CUDA array is at hand
 
     return cupy.asarray(x)
 
@@ -99,7 +99,7 @@ def from_dlpack(x: Any) -> Any:
         If CuPy cannot use a CUDA device here.
     """
     require_cuda()
-    import cupy  # noqa: PLC0415  # only where a CUDA array is at hand
+    import cupy  # only where a CUDA array is at hand
 
     return cupy.from_dlpack(x)
 

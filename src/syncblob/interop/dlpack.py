@@ -143,7 +143,7 @@ def import_array(x: Any, *, copy: bool | None = None) -> Any:
     if kind in _HOST_TYPES:
         return _import_host(x, copy)
     if kind == _CUDA_TYPE:
-        from syncblob.interop import cuda  # noqa: PLC0415  # the way to CuPy
+        from syncblob.interop import cuda  # the way to CuPy
 
         return cuda.from_dlpack(x)
     raise BufferError(

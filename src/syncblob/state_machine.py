@@ -154,13 +154,8 @@ class StateMachine(TwoHomes):
                 others.exposed = None
                 self._written = side
             return self._buffers[side]
-        if self._moving:
-            if access is Access.CONST and self._head & (1 << side):
-                return self._buffers[side]
-            raise RuntimeError(
-                f"{reason} came in the middle of a transfer of the same memory, from a finaliser "
-                "or a signal handler; use the Blob outside of them"
-            )
+        if self._moving and access is Access.CONST and self._head & (1 << side):
+            return self._buffers[side]
         self._settle(side, access)
         if self._watch is not None:
             self._watch.compare()
@@ -284,7 +279,18 @@ class StateMachine(TwoHomes):
             self._watch.drop(Side.ACCELERATOR)
 
     def _settle(self, side: Side, access: Access) -> None:
-        """Wait for an asynchronous upload as far as an access needs it."""
+        """Wait for an asynchronous upload as far as an access needs it.
+
+        Raises
+        ------
+        RuntimeError
+            In the middle of a transfer, which only the same thread can come to see.
+        """
+        if self._moving:
+            raise RuntimeError(
+                "this memory is in the middle of a transfer, and was used from a finaliser or a "
+                "signal handler meanwhile; use the Blob outside of them"
+            )
         if self._pending is None:
             return
         try:

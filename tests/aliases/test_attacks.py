@@ -82,8 +82,12 @@ def test_a_finaliser_cannot_write_into_a_transfer(
     def download(buffer: Any, host: Any) -> None:
         real(buffer, host)
         assert blob.gpu_data().tolist() == [1, 2, 3]
-        with pytest.raises(RuntimeError, match="in the middle of a transfer"):
-            blob.mutable_gpu_data()
+        for use in (
+            blob.mutable_gpu_data,
+            lambda: blob.set_gpu_data(np.zeros(3, np.int32)),
+        ):
+            with pytest.raises(RuntimeError, match="in the middle of a transfer"):
+                use()
         refused.append(True)
 
     monkeypatch.setattr(simulated, "download", download)

@@ -146,9 +146,13 @@ class Blob(Protocols):
         ------
         BufferError
             If the producer refuses, or its memory is on a device of another kind.
-        AttributeError
+        TypeError
             If `x` is no DLPack producer.
         """
+        if not hasattr(x, "__dlpack__"):
+            raise TypeError(
+                f"expected an object with __dlpack__, got {type(x).__name__}; asarray takes others"
+            )
         try:
             if isinstance(x, BlobBase):
                 return cls.asarray(x, device=device, copy=copy)

@@ -42,7 +42,12 @@ def device_of(memory: SyncedMemory, side: Side) -> tuple[int, int]:
 def _named_side(memory: SyncedMemory, side: Side, dl_device: tuple[int, int] | None) -> Side:
     if dl_device is None:
         return side
-    wanted = (int(dl_device[0]), int(dl_device[1]))
+    try:
+        wanted = (int(dl_device[0]), int(dl_device[1]))
+    except (TypeError, ValueError, IndexError):
+        raise BufferError(
+            f"expected dl_device to be a pair of numbers, as (1, 0), got {dl_device!r}"
+        ) from None
     if wanted == HOST.dlpack_device:
         return Side.HOST
     homes = [HOST.dlpack_device]

@@ -20,6 +20,8 @@ _LIBRARIES = frozenset(
     """.split()  # noqa: SIM905  # reads best as words
 )
 
+_getframe = sys._getframe  # noqa: SLF001  # the documented way to the caller's frame
+
 # Whether a file belongs to one of them, by file name: asked on every export, so remembered.
 _known: dict[str, str | None] = {}
 
@@ -81,7 +83,7 @@ def user_frame(depth: int = 1) -> tuple[FrameType, str | None]:
     depth
         How many frames out to begin; those in between are known to be ours.
     """
-    frame = sys._getframe(depth)  # noqa: SLF001  # the documented way to the caller's frame
+    frame = _getframe(depth)
     between = None
     while True:
         try:
@@ -109,7 +111,7 @@ def note_place(depth: int) -> tuple[CodeType, int, str | None]:
     depth
         As for `user_frame`, whose loop this repeats to save a call.
     """
-    frame = sys._getframe(depth)  # noqa: SLF001  # the documented way to the caller's frame
+    frame = _getframe(depth)
     between = None
     while True:
         code = frame.f_code

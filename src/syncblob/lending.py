@@ -98,7 +98,7 @@ class Lending(StateMachine):
             if recording() and self.on_both_sides:
                 avoided(self._used)
             return self._home(side).view(self._buffers[side], layout, writable=False)
-        if access is not Access.CONST:
+        if access is not Access.CONST and self._handed_out[side.other].leases:
             self._warn_if_aliased(reason, side.other)
         with self._lock:
             buffer = self._acquire(side, self._narrowed(access, layout), reason)
@@ -108,7 +108,8 @@ class Lending(StateMachine):
         """Return an array as `array` does, as a borrow: it can lose its write permission."""
         if access is Access.CONST:
             return self.array(side, access, layout, reason)
-        self._warn_if_aliased(reason, side.other)
+        if self._handed_out[side.other].leases:
+            self._warn_if_aliased(reason, side.other)
         with self._lock:
             buffer = self._acquire(side, self._narrowed(access, layout), reason)
             array = self._home(side).view(buffer, layout, writable=True)
@@ -139,12 +140,12 @@ class Lending(StateMachine):
             if verifying():
                 return self._export_watched(side, layout, reason, kind, target)
             return self.array(side, access, layout, reason)
-        self._warn_if_aliased(reason, side.other)
+        if self._handed_out[side.other].leases:
+            self._warn_if_aliased(reason, side.other)
         with self._lock:
             buffer = self._acquire(side, self._narrowed(access, layout), reason)
-            handed_out = self._handed_out[side]
             array, owner = self._alias(side, buffer, layout)
-            handed_out.lease(owner if target is None else target, kind)
+            self._handed_out[side].lease(owner if target is None else target, kind)
             return array
 
     def expose(self, side: Side) -> None:

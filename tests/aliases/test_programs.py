@@ -2,7 +2,7 @@
 
 Each program makes Blobs, aliases of several consumers, slices of them, and accesses in any order,
 beside a model that knows the true contents. A program is made from a number, which a failure names.
-``SYNCBLOB_PROGRAMS`` sets how many run; without it, 20,000 where ``CI`` is set, else 4,000.
+``SYNCBLOB_PROGRAMS`` sets how many run; without it, 24,000 where ``CI`` is set, else 4,000.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ try:
 except ImportError:
     torch = None
 
-PROGRAMS = int(os.environ.get("SYNCBLOB_PROGRAMS", "20000" if "CI" in os.environ else "4000"))
+PROGRAMS = int(os.environ.get("SYNCBLOB_PROGRAMS", "24000" if "CI" in os.environ else "4000"))
 STEPS = 18
 CPU, GPU = "cpu", "gpu"
 OTHER = {CPU: GPU, GPU: CPU}

@@ -9,6 +9,7 @@ import pickle
 
 import numpy as np
 import pytest
+from made_blobs import address, blob_in, values
 
 import syncblob
 from syncblob import Blob, Head
@@ -18,26 +19,6 @@ DTYPES = [
     *("float16", "float32", "float64", "complex64", "complex128", "bfloat16"),
 ]
 NONE, CPU, GPU, SYNCED = Head
-
-
-def values(dtype, shape=(2, 3)):
-    return np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(Blob((), dtype).dtype)
-
-
-def blob_in(head, dtype="float32", shape=(2, 3)):
-    """Make a Blob of simulated:0 in a given state; its contents count up."""
-    blob = Blob(shape, dtype, device="simulated:0")
-    if head is CPU:
-        blob.overwrite_cpu_data()[...] = values(dtype, shape)
-    elif head:
-        blob.overwrite_gpu_data()[...] = values(dtype, shape)
-    if head is SYNCED:
-        blob.cpu_data()
-    return blob
-
-
-def address(a):
-    return a.__array_interface__["data"][0]
 
 
 # --- scalars, lists, bytes ---------------------------------------------------------------------

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import math
 import weakref
 
 import numpy as np
 import pytest
+from made_blobs import address, blob_in, values
 
 import syncblob
 from syncblob import Blob, Head
@@ -71,26 +71,6 @@ def look(capsule):
     managed = KINDS[name].from_address(pointer_of(capsule, name))
     managed.capsule = capsule
     return managed
-
-
-def values(dtype="float32", shape=(2, 3)):
-    return np.arange(math.prod(shape)).reshape(shape).astype(Blob((), dtype).dtype)
-
-
-def blob_in(head, dtype="float32"):
-    """Make a Blob of simulated:0 in a given state; its contents count up."""
-    blob = Blob((2, 3), dtype, device="simulated:0")
-    if head is CPU:
-        blob.overwrite_cpu_data()[...] = values(dtype)
-    elif head:
-        blob.overwrite_gpu_data()[...] = values(dtype)
-    if head is SYNCED:
-        blob.cpu_data()
-    return blob
-
-
-def address(array):
-    return array.__array_interface__["data"][0]
 
 
 # --- capsules ----------------------------------------------------------------------------------

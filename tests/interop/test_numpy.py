@@ -5,12 +5,12 @@ from __future__ import annotations
 import gc
 import hashlib
 import io
-import math
 import sys
 import weakref
 
 import numpy as np
 import pytest
+from made_blobs import address, blob_in, values
 
 from syncblob import Blob, Head
 
@@ -32,26 +32,6 @@ VIEWS = {
 needs_buffer = pytest.mark.skipif(
     sys.version_info < (3, 12), reason="Python classes export buffers since 3.12"
 )
-
-
-def values(dtype="float32", shape=(2, 3)):
-    return np.arange(math.prod(shape)).reshape(shape).astype(Blob((), dtype).dtype)
-
-
-def blob_in(head, dtype="float32"):
-    """Make a Blob of simulated:0 in a given state; its contents count up."""
-    blob = Blob((2, 3), dtype, device="simulated:0")
-    if head is CPU:
-        blob.overwrite_cpu_data()[...] = values(dtype)
-    elif head:
-        blob.overwrite_gpu_data()[...] = values(dtype)
-    if head is SYNCED:
-        blob.cpu_data()
-    return blob
-
-
-def address(array):
-    return array.__array_interface__["data"][0]
 
 
 # --- __array__ ---------------------------------------------------------------------------------

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import gc
-import math
 
 import numpy as np
 import pytest
+from made_blobs import address, blob_in, values
 
 from syncblob import Blob, Head, StaleAliasWarning
 
@@ -38,26 +38,6 @@ VIEWS = [
     lambda a: a[1, 2, ...],
     lambda a: a[None],
 ]
-
-
-def values(dtype="float32", shape=(2, 3)):
-    return np.arange(math.prod(shape)).reshape(shape).astype(Blob((), dtype).dtype)
-
-
-def blob_in(head, dtype="float32"):
-    """Make a Blob of simulated:0 in a given state; its contents count up."""
-    blob = Blob((2, 3), dtype, device="simulated:0")
-    if head is CPU:
-        blob.overwrite_cpu_data()[...] = values(dtype)
-    elif head:
-        blob.overwrite_gpu_data()[...] = values(dtype)
-    if head is SYNCED:
-        blob.cpu_data()
-    return blob
-
-
-def address(array):
-    return array.__array_interface__["data"][0]
 
 
 # --- torch takes a Blob ------------------------------------------------------------------------

@@ -310,7 +310,7 @@ def test_threads_on_both_sides_never_see_an_old_value() -> None:
 
 
 def test_the_upload_really_runs_later_and_every_access_waits(simulated: SimulatedBackend) -> None:
-    simulated.delay = 0.05
+    simulated.delay = 0.5
     memory = at_cpu()
     memory.async_gpu_push()
     raw = memory._buffers[Side.ACCELERATOR]
@@ -347,7 +347,7 @@ def test_adoption_and_regrowth_wait_for_the_upload(simulated: SimulatedBackend) 
 
 
 def test_streams_run_side_by_side_and_keep_their_order(simulated: SimulatedBackend) -> None:
-    slow, fast = simulated.stream(delay=0.5), simulated.stream(delay=0.0)
+    slow, fast = simulated.stream(delay=1.0), simulated.stream(delay=0.0)
     first, second = at_cpu(1), at_cpu(2)
     first.async_gpu_push(slow)
     second.async_gpu_push(fast)

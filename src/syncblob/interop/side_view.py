@@ -42,7 +42,7 @@ class SideView:
         self._what = what
         self._side = side
         self._access = access
-        self._lent = False
+        self._lent: list[Any] = []
 
     @property
     def const(self) -> SideView:
@@ -139,7 +139,8 @@ class SideView:
             self._access,
             target=None if self._lent else self,
         )
-        self._lent = True
+        # The consumer has an address only, which must stay good as long as this object does.
+        self._lent.append(array)
         return cuda.describe(memory, array, readonly=self._access is Access.CONST)
 
     def __repr__(self) -> str:

@@ -42,7 +42,7 @@ class SideView:
         self._what = what
         self._side = side
         self._access = access
-        self._lent: list[Any] = []
+        self._lent: list[tuple[SyncedMemory, Any]] = []
 
     @property
     def const(self) -> SideView:
@@ -132,15 +132,11 @@ class SideView:
         if self._side is Side.HOST:
             raise AttributeError("__cuda_array_interface__: this is the host's side")
         memory, layout = self._what()
-        # Asked twice by most consumers: one lease, but each time what the side holds now.
-        array = cuda.lend(
-            memory,
-            layout,
-            self._access,
-            target=None if self._lent else self,
-        )
+        # Asked twice by most consumers: one lease of a memory, but each time what it holds now.
+        leased = any(lender is memory for lender, _ in self._lent)
+        array = cuda.lend(memory, layout, self._access, target=None if leased else self)
         # The consumer has an address only, which must stay good as long as this object does.
-        self._lent.append(array)
+        self._lent.append((memory, array))
         return cuda.describe(memory, array, readonly=self._access is Access.CONST)
 
     def __repr__(self) -> str:

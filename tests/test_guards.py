@@ -25,7 +25,7 @@ def test_a_forbidden_transfer_is_not_made_and_names_its_line() -> None:
     assert blob.head is Head.HEAD_AT_CPU
     assert borrow.flags.writeable
     message = str(caught.value)
-    assert message.startswith("no transfers are allowed here, and gpu_data needs an upload of 16")
+    assert message.startswith("no transfers allowed here, and gpu_data needs an upload of 16")
     assert f"{__file__}:" in message
     assert "blob.gpu_data()" in message
     assert blob.gpu_data().tolist() == [1] * 4
@@ -73,7 +73,7 @@ def test_guards_nest_and_all_of_them_count() -> None:
     blob = at_cpu()
     with max_transfers(count=1) as outer, max_transfers(count=5) as inner:
         blob.mutable_gpu_data()
-        with pytest.raises(TransferGuardError, match="at most 1 transfers"):
+        with pytest.raises(TransferGuardError, match="at most 1 transfer"):
             blob.cpu_data()
     assert (outer.count, inner.count) == (1, 1)
     blob.cpu_data()

@@ -77,7 +77,7 @@ def test_totals_and_order() -> None:
     assert (log.uploaded_bytes, log.downloaded_bytes, log.nbytes) == (24, 24, 48)
     assert len(log) == 2
     assert log[1].reason == "gpu_data"
-    assert repr(log) == ("<TransferLog: 1 uploads of 24 bytes, 1 downloads of 24 bytes>")
+    assert repr(log) == ("<TransferLog: 1 upload of 24 bytes, 1 download of 24 bytes>")
 
 
 def test_logs_nest_and_see_only_what_happens_inside() -> None:

@@ -6,7 +6,7 @@ import threading
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from syncblob.transfers import Transfer, close_log, open_log
+from syncblob.transfers import Transfer, close_log, counted, open_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -156,10 +156,10 @@ class TransferLog:
     def summary(self) -> str:
         """Describe totals, the lines that moved most, and what goes to and fro."""
         totals = (
-            f"{self.uploads} uploads of {self.uploaded_bytes} bytes, "
-            f"{self.downloads} downloads of {self.downloaded_bytes} bytes, "
+            f"{counted(self.uploads, 'upload')} of {self.uploaded_bytes} bytes, "
+            f"{counted(self.downloads, 'download')} of {self.downloaded_bytes} bytes, "
             f"{self.seconds * 1e3:.3f} ms; "
-            f"{self.avoided} transfers of {self.avoided_bytes} bytes avoided"
+            f"{counted(self.avoided, 'transfer')} of {self.avoided_bytes} bytes avoided"
         )
         parts = [totals]
         counts: Counter[tuple[str, str, SourceLine]] = Counter()
@@ -249,8 +249,8 @@ class TransferLog:
     def __repr__(self) -> str:
         """Show the totals."""
         return (
-            f"<TransferLog: {self.uploads} uploads of {self.uploaded_bytes} bytes, "
-            f"{self.downloads} downloads of {self.downloaded_bytes} bytes>"
+            f"<TransferLog: {counted(self.uploads, 'upload')} of {self.uploaded_bytes} bytes, "
+            f"{counted(self.downloads, 'download')} of {self.downloaded_bytes} bytes>"
         )
 
 
@@ -271,7 +271,7 @@ def record_transfers() -> TransferLog:
     ...     _ = blob.gpu_data()
     ...     _ = blob.gpu_data()
     >>> log
-    <TransferLog: 1 uploads of 24 bytes, 0 downloads of 0 bytes>
+    <TransferLog: 1 upload of 24 bytes, 0 downloads of 0 bytes>
     >>> log[0].reason
     'gpu_data'
     >>> log.avoided

@@ -35,6 +35,7 @@ __all__ = [
     "TransferGuard",
     "avoided",
     "close_log",
+    "counted",
     "download",
     "max_transfers",
     "no_transfers",
@@ -85,6 +86,11 @@ class Transfer(NamedTuple):
         return (
             f"{self.direction} of {self.nbytes} bytes for {self.reason} at {self.line.described()}"
         )
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, in the plural where it must be."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 # --- the logs that are open ----------------------------------------------------------------------
@@ -168,15 +174,16 @@ class TransferGuard:
     def require_room(self, direction: str, nbytes: int, reason: str) -> None:
         """Raise if a transfer would exceed this limit."""
         if self._max_count is not None and self.count + 1 > self._max_count:
-            limit = f"at most {self._max_count} transfers" if self._max_count else "no transfers"
+            limit = f"at most {counted(self._max_count, 'transfer')} allowed"
+            limit = limit if self._max_count else "no transfers allowed"
         elif self._max_bytes is not None and self.nbytes + nbytes > self._max_bytes:
-            limit = f"at most {self._max_bytes} bytes"
+            limit = f"at most {self._max_bytes} bytes allowed"
         else:
             return
         article = "an" if direction == "upload" else "a"
         so_far = f" after {self.count} of {self.nbytes} bytes" if self.count else ""
         raise TransferGuardError(
-            f"{limit} are allowed here, and {reason} needs {article} {direction} of {nbytes} bytes"
+            f"{limit} here, and {reason} needs {article} {direction} of {nbytes} bytes"
             f"{so_far}, at {user_line().described()}"
         )
 
@@ -198,7 +205,7 @@ def no_transfers() -> TransferGuard:
     ...     blob.gpu_data()
     Traceback (most recent call last):
     ...
-    syncblob.errors.TransferGuardError: no transfers are allowed here, and gpu_data needs ...
+    syncblob.errors.TransferGuardError: no transfers allowed here, and gpu_data needs ...
     """
     return TransferGuard(0, None)
 

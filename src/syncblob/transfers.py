@@ -174,16 +174,16 @@ class TransferGuard:
     def require_room(self, direction: str, nbytes: int, reason: str) -> None:
         """Raise if a transfer would exceed this limit."""
         if self._max_count is not None and self.count + 1 > self._max_count:
-            limit = f"at most {counted(self._max_count, 'transfer')} allowed"
-            limit = limit if self._max_count else "no transfers allowed"
+            most = f"at most {counted(self._max_count, 'transfer')}"
+            limit = most if self._max_count else "no transfers"
         elif self._max_bytes is not None and self.nbytes + nbytes > self._max_bytes:
-            limit = f"at most {self._max_bytes} bytes allowed"
+            limit = f"at most {self._max_bytes} bytes"
         else:
             return
         article = "an" if direction == "upload" else "a"
         so_far = f" after {self.count} of {self.nbytes} bytes" if self.count else ""
         raise TransferGuardError(
-            f"{limit} here, and {reason} needs {article} {direction} of {nbytes} bytes"
+            f"{limit} allowed here, and {reason} needs {article} {direction} of {nbytes} bytes"
             f"{so_far}, at {user_line().described()}"
         )
 

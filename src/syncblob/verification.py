@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import warnings
 import weakref
-import zlib
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -67,6 +66,8 @@ def verifying() -> bool:
 
 
 def _checksum(buffer: Any) -> int:
+    import zlib  # only for debugging
+
     array: np.ndarray[Any, Any] = buffer if isinstance(buffer, np.ndarray) else buffer.get()
     return zlib.crc32(array.data)
 

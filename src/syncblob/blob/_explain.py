@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from typing import TYPE_CHECKING
 
 from syncblob.devices import Side
@@ -50,6 +49,8 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         """Return the table for a notebook."""
+        import html  # only notebooks need it
+
         rows = "".join(
             f"<tr><th style='text-align:left'>{html.escape(label)}</th>"
             f"<td style='text-align:left'>{html.escape(text)}</td></tr>"

@@ -67,6 +67,11 @@ def as_dtype(dtype: DTypeLike) -> np.dtype[np.generic]:
         ) from None
     if is_supported(result):
         return result
+    if result.kind in "OSUMm":
+        raise TypeError(
+            f"a Blob holds numbers and truth values, got what NumPy makes {result.name} of; "
+            "convert it to an array of numbers first"
+        )
     advice = (
         f"; convert to native byte order first, with .astype({result.name!r})"
         if result.newbyteorder("=") in _SUPPORTED

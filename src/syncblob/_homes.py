@@ -95,11 +95,11 @@ class TwoHomes:
         if self._source is None:
             return self._buffer(side, accelerator, zeroed=True)
         contents = self._source()
+        expected = f"expected a source of {self._nbytes} bytes in a one-dimensional uint8 array"
+        if not isinstance(contents, np.ndarray):
+            raise TypeError(f"{expected}, got {type(contents).__name__}")
         if contents.shape != (self._nbytes,) or contents.dtype != np.uint8:
-            raise ValueError(
-                f"expected a source of {self._nbytes} bytes in a one-dimensional uint8 array, got "
-                f"{contents.dtype} of shape {contents.shape}"
-            )
+            raise ValueError(f"{expected}, got {contents.dtype} of shape {contents.shape}")
         buffer = self._buffer(side, accelerator)
         known = self._source_nbytes
         if side is Side.HOST or accelerator is None:

@@ -189,13 +189,16 @@ def _require_conversion(source: np.dtype[np.generic], target: np.dtype[np.generi
 
 
 def _require_factor(factor: complex, dtype: np.dtype[np.generic]) -> None:
+    if dtype.kind == "b":
+        raise TypeError("bool has no multiplication by numbers; use an integer dtype")
     kinds: tuple[type, ...] = (int, np.integer)
+    expected = "an integer"
     if dtype.kind in "fcV":
-        kinds = (*kinds, float, np.floating)
+        expected, kinds = "a real number", (*kinds, float, np.floating)
     if dtype.kind == "c":
-        kinds = (*kinds, complex, np.complexfloating)
-    if dtype.kind == "b" or isinstance(factor, (bool, np.bool)) or not isinstance(factor, kinds):
-        raise TypeError(f"a Blob of dtype {dtype} cannot be scaled by {factor!r}")
+        expected, kinds = "a number", (*kinds, complex, np.complexfloating)
+    if isinstance(factor, (bool, np.bool)) or not isinstance(factor, kinds):
+        raise TypeError(f"expected {expected} to scale a Blob of dtype {dtype}, got {factor!r}")
     if dtype.kind in "iu":
         limits = np.iinfo(dtype.name)
         if not limits.min <= factor <= limits.max:  # type: ignore[operator]  # an integer here

@@ -180,8 +180,8 @@ class Blob(Protocols):
             As for the constructor.
         source
             A function that returns the contents as a one-dimensional uint8 array of `nbytes`
-            bytes, read-only or not. Called at most once, by the first access that reads; on the
-            accelerator its result is uploaded directly.
+            bytes, read-only or not. Called by the first access that reads, again if that fails;
+            on the accelerator its result is uploaded directly.
         diff_source
             The same for diff.
         """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -61,3 +63,13 @@ def _default_device() -> Iterator[None]:
     """Leave the process's default device as it was at the start."""
     yield
     syncblob.set_default_device("cpu")
+
+
+@pytest.fixture(scope="session")
+def real_files() -> Path:
+    """Files that real Caffe wrote, which lie outside the project."""
+    default = Path(__file__).resolve().parents[2] / "shared" / "data"
+    directory = Path(os.environ.get("SYNCBLOB_REAL_FILES", default))
+    if not directory.is_dir():
+        pytest.skip(f"no real files in {directory}; SYNCBLOB_REAL_FILES names their directory")
+    return directory

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from types import CodeType, FrameType
 
-__all__ = ["Place", "SourceLine", "note_place", "user_frame", "user_line", "user_place"]
+__all__ = ["Place", "SourceLine", "user_frame", "user_line", "user_place"]
 
 # Frames of these packages are not the user's: ours, and the libraries that call our protocols.
 _LIBRARIES = frozenset(
@@ -63,6 +63,11 @@ class Place(NamedTuple):
                 lineno = line
         return SourceLine(self.code.co_filename, lineno)
 
+    @property
+    def consumer(self) -> str:
+        """The library in parentheses, to be put behind what it took; empty where it is unknown."""
+        return f" ({self.library})" if self.library else ""
+
 
 def _library(frame: FrameType) -> str | None:
     """Return the library that a frame belongs to, None for the user's; and remember it."""
@@ -100,30 +105,8 @@ def user_frame(depth: int = 1) -> tuple[FrameType, str | None]:
 
 def user_place() -> Place:
     """Note where the user's code is."""
-    return Place(*note_place(2))
-
-
-def note_place(depth: int) -> tuple[CodeType, int, str | None]:
-    """Note where the user's code is, as the fields of a Place: the way that is made on each export.
-
-    Parameters
-    ----------
-    depth
-        As for `user_frame`, whose loop this repeats to save a call.
-    """
-    frame = _getframe(depth)
-    between = None
-    while True:
-        code = frame.f_code
-        try:
-            library = _known[code.co_filename]
-        except KeyError:
-            library = _library(frame)
-        if library is None or frame.f_back is None:
-            return code, frame.f_lasti, between
-        if library != "syncblob":
-            between = library
-        frame = frame.f_back
+    frame, library = user_frame(2)
+    return Place(frame.f_code, frame.f_lasti, library)
 
 
 def user_line() -> SourceLine:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob._source_lines import Place, note_place, user_frame, user_place
+from syncblob._source_lines import Place, user_frame, user_place
 from syncblob.errors import StaleAliasWarning
 
 if TYPE_CHECKING:
@@ -80,6 +80,11 @@ class Borrows:
         self._live.clear()
         self._prune_at = _FIRST_PRUNING
 
+    def end(self) -> None:
+        """Take the write permission of all borrows for good."""
+        self.suspend()
+        self.forget()
+
     def __len__(self) -> int:
         """Count the borrows that are alive."""
         return sum(borrow() is not None for borrow in self._live)
@@ -113,9 +118,8 @@ class Lease(weakref.ref[Any]):
     def described(self, side: Side) -> str:
         """Say what this alias is, of which side, and where it was made."""
         place = self.place
-        consumer = f" ({place.library})" if place.library else ""
         return (
-            f"a {self.kind} alias{consumer} of the {side.name.lower()} side, made at "
+            f"a {self.kind} alias{place.consumer} of the {side.name.lower()} side, made at "
             f"{place.line.described()}"
         )
 
@@ -155,7 +159,9 @@ class HandedOut:
         # note the fact, and no function of Python's own is called for that.
         lease = Lease(target, leases.discard)
         lease.kind = kind
-        lease.noted = note_place(3)
+        # Three frames out is whoever asked the memory for an export.
+        frame, library = user_frame(3)
+        lease.noted = (frame.f_code, frame.f_lasti, library)
         leases.add(lease)
 
     def expose(self) -> None:

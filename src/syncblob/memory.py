@@ -187,7 +187,7 @@ class SyncedMemory(Lending):
                 f"expected {self._used} bytes, the bytes in use of this memory (shared with every "
                 f"Blob and view over it), got {buffer.nbytes}"
             )
-        self._warn_if_aliased("adoption", *Side)
+        self.warn_if_aliased("adoption")
         with self._lock:
             if accelerator is not None:
                 self.bind(accelerator)
@@ -265,8 +265,7 @@ class SyncedMemory(Lending):
         """Take the write permission of all that was handed out: no Blob sees it any more."""
         with self._lock:
             for handed_out in self._handed_out:
-                handed_out.borrows.suspend()
-                handed_out.borrows.forget()
+                handed_out.borrows.end()
                 handed_out.leave_behind()
 
     def __reduce__(self) -> Never:

@@ -178,8 +178,7 @@ class StateMachine(TwoHomes):
             self._written = side
             others.leave_behind()
             if self._head != here:
-                others.borrows.suspend()
-                others.borrows.forget()
+                others.borrows.end()
                 self._move_head(here, reason)
         return self._buffers[side]
 
@@ -242,8 +241,7 @@ class StateMachine(TwoHomes):
             self._watch.compare()
             self._watch.drop(side)
         for handed_out in self._handed_out:
-            handed_out.borrows.suspend()
-            handed_out.borrows.forget()
+            handed_out.borrows.end()
             handed_out.exposed = None
             handed_out.leave_behind()
         self._handed_out[side].detach()
@@ -321,8 +319,7 @@ class StateMachine(TwoHomes):
 
         Called without the lock: the user's filters and hooks may do anything.
         """
-        if any(self._handed_out[side].leases for side in sides):
-            warn_of_stale_aliases(
-                action,
-                [(side, lease) for side in sides for lease in list(self._handed_out[side].leases)],
-            )
+        warn_of_stale_aliases(
+            action,
+            [(side, lease) for side in sides for lease in list(self._handed_out[side].leases)],
+        )

@@ -10,7 +10,6 @@ from syncblob.transfers import Transfer, close_log, counted, open_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import TracebackType
     from typing import Self
 
     from syncblob._source_lines import SourceLine
@@ -73,12 +72,7 @@ class TransferLog:
         open_log(self)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_exception: object) -> None:
         """Stop recording."""
         self._open = False
         close_log(self)

@@ -11,7 +11,6 @@ from syncblob._source_lines import SourceLine, user_line
 from syncblob.errors import TransferGuardError
 
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import Protocol, Self
 
     import numpy as np
@@ -151,12 +150,7 @@ class TransferGuard:
         _guards.set((*_guards.get(), self))
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_exception: object) -> None:
         """Stop guarding. Other guards of this context stay, whichever block ends first."""
         guards = list(_guards.get())
         if self in guards:

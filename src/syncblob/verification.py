@@ -150,9 +150,8 @@ class _Check(weakref.ref[Any]):
     def report(self) -> None:
         """Emit the warning, at the line of the export."""
         line = self.place.line
-        consumer = f" ({self.place.library})" if self.place.library else ""
         warnings.warn_explicit(
-            f"somebody wrote through the const {self.kind} export{consumer} of the "
+            f"somebody wrote through the const {self.kind} export{self.place.consumer} of the "
             f"{self.side.name.lower()} side made at {line.described()}; the other side may hold "
             "older contents now",
             ConstWriteWarning,

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import pytest
 
 from syncblob.caffe._pb.caffe_pb2 import (
@@ -14,16 +11,6 @@ from syncblob.caffe._pb.caffe_pb2 import (
     NetParameter,
     V1LayerParameter,
 )
-
-
-@pytest.fixture(scope="session")
-def real_files() -> Path:
-    """Files that real Caffe wrote, which lie outside the project."""
-    default = Path(__file__).resolve().parents[2].parent / "shared" / "data"
-    directory = Path(os.environ.get("SYNCBLOB_REAL_FILES", default))
-    if not directory.is_dir():
-        pytest.skip(f"no real files in {directory}; SYNCBLOB_REAL_FILES names their directory")
-    return directory
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import os
 import struct
 import subprocess
 import sys
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -161,13 +160,3 @@ def small_model(write_model):
 def no_cuda(monkeypatch):
     """Hold the tour on the simulated device, also where there is a GPU."""
     monkeypatch.setattr(tour, "_why_no_cuda", lambda: "this is a test")
-
-
-@pytest.fixture(scope="session")
-def real_files() -> Path:
-    """Files that real Caffe wrote, which lie outside the project."""
-    default = Path(__file__).resolve().parents[2].parent / "shared" / "data"
-    directory = Path(os.environ.get("SYNCBLOB_REAL_FILES", default))
-    if not directory.is_dir():
-        pytest.skip(f"no real files in {directory}; SYNCBLOB_REAL_FILES names their directory")
-    return directory

@@ -241,7 +241,7 @@ class Accessors(ShapeMethods):
         if not self._layout.contiguous or self._layout.offset:
             raise ValueError(f"{action} is for a C-contiguous Blob, and this is a strided view")
         self._host_view = None
-        set_side(self._diff_memory() if diff else self._memory, self._layout, side, array)
+        set_side(self._memory_of(diff=diff), self._layout, side, array)
 
     def _place(self, indices: tuple[Any, ...]) -> tuple[int, ...]:
         """Turn the arguments of `offset` into a full, checked index."""

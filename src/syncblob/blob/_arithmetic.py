@@ -63,15 +63,15 @@ class Arithmetic(Views):
                 "the shape of the source"
             )
         side = self._memory.side
-        origin = source._diff_memory() if copy_diff else source._memory
-        self._check_partner(self._memory, origin, side)
+        origin = source._memory_of(diff=copy_diff)
+        self._meet(origin, side)
         contents = origin.array(side, Access.CONST, source._layout, "copy_from")
-        target = self._diff_memory() if copy_diff else self._memory
-        self._check_partner(self._memory, target, side)
+        # No local name for the target: whether it may shrink depends on who holds it.
+        self._meet(self._memory_of(diff=copy_diff), side)
         if source.dtype != self.dtype:
             # Before anything is overwritten: a conversion may raise, where the user asks for it.
             contents = contents.astype(self.dtype)
-        elif origin is target:
+        elif origin is self._memory_of(diff=copy_diff):
             contents = contents.copy()
         layout = Layout.c_order(source.shape, self.dtype)
         array = self._resized_array(layout, side, "copy_from", diff=copy_diff)
@@ -93,7 +93,7 @@ class Arithmetic(Views):
             raise TypeError("update subtracts, and bool has no subtraction; use an integer dtype")
         side = self._head_side(self._memory)
         diff = self._diff_memory()
-        self._check_partner(self._memory, diff, side)
+        self._meet(diff, side)
         gradient = diff.array(side, Access.CONST, self._layout, "update")
         data = self._memory.array(side, Access.MUTABLE, self._layout, "update")
         _sums.subtract(gradient, data)
@@ -146,12 +146,6 @@ class Arithmetic(Views):
         if memory.head is Head.UNINITIALIZED:
             return memory.side
         return Side.HOST if memory.head is Head.HEAD_AT_CPU else Side.ACCELERATOR
-
-    @staticmethod
-    def _check_partner(memory: SyncedMemory, partner: SyncedMemory, side: Side) -> None:
-        """Put the second memory of an operation on the first one's accelerator."""
-        if side is Side.ACCELERATOR and memory.accelerator is not None:
-            partner.bind(memory.accelerator)
 
     @staticmethod
     def _namespace(memory: SyncedMemory, side: Side) -> ModuleType:

@@ -202,12 +202,27 @@ class BlobBase:
 
     # --- the plumbing ----------------------------------------------------------------------------
 
+    def _memory_of(self, *, diff: bool) -> SyncedMemory:
+        """Return the memory of diff, created where it must be, or that of data."""
+        return self._diff_memory() if diff else self._memory
+
+    def _meet(self, partner: SyncedMemory, side: Side) -> None:
+        """Put another memory on this Blob's accelerator, for work with it on a side.
+
+        Raises
+        ------
+        DeviceMismatchError
+            If it is on another one.
+        """
+        accelerator = self._memory.accelerator
+        if side is Side.ACCELERATOR and accelerator is not None:
+            partner.bind(accelerator)
+
     def _lend(self, side: Side, access: Access, reason: str, *, diff: bool = False) -> Any:
         """Return a borrow of data or diff; see `SyncedMemory.lend`."""
         if access is not Access.CONST:
             self._require_writable(reason)
-        memory = self._diff_memory() if diff else self._memory
-        return memory.lend(side, access, self._layout, reason)
+        return self._memory_of(diff=diff).lend(side, access, self._layout, reason)
 
     def _array(self, side: Side, access: Access, reason: str) -> Any:
         """Return an array over data for work that is over soon; see `SyncedMemory.array`."""

@@ -207,8 +207,7 @@ class ShapeMethods(BlobBase):
         Whatever can fail or warn does so before anything has changed.
         """
         if layout.shape == self.shape:
-            memory = self._diff_memory() if diff else self._memory
-            return memory.array(side, Access.OVERWRITE, self._layout, reason)
+            return self._memory_of(diff=diff).array(side, Access.OVERWRITE, self._layout, reason)
         self._require_own("resize")
         if layout.nbytes > self._memory.nbytes:
             data = self._memory.successor(layout.nbytes)
@@ -219,13 +218,10 @@ class ShapeMethods(BlobBase):
             return array
         if diff and self._diff is not None and layout.nbytes > self._diff.nbytes:
             self._give_up_diff(reason)
-        (self._diff_memory() if diff else self._memory).array(
-            side, Access.OVERWRITE, self._layout, reason
-        )
+        self._memory_of(diff=diff).array(side, Access.OVERWRITE, self._layout, reason)
         self._refit(layout.nbytes)
         self._set_layout(layout)
-        memory = self._diff_memory() if diff else self._memory
-        return memory.array(side, Access.OVERWRITE, layout, reason)
+        return self._memory_of(diff=diff).array(side, Access.OVERWRITE, layout, reason)
 
     def _set_layout(self, layout: Layout) -> None:
         if layout.shape != self.shape:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 import numpy as np
 
 from syncblob._dtypes import as_dtype
-from syncblob._shape import Layout, as_shape, is_basic_index
+from syncblob._shape import Layout, as_shape, is_basic_index, is_integer
 from syncblob.blob._accessors import Accessors
 from syncblob.blob._base import BlobBase
 from syncblob.blob._shape_methods import shape_from
@@ -244,7 +244,7 @@ class Views(Accessors):
 
     def _complete(self, shape: Any) -> tuple[int, ...]:
         """Fill in a dimension of -1 and check the count."""
-        entries = (shape,) if hasattr(shape, "__index__") else tuple(shape)
+        entries = (shape,) if is_integer(shape) else tuple(shape)
         dims = [operator.index(entry) for entry in entries]
         if dims.count(-1) == 1:
             place = dims.index(-1)
@@ -269,9 +269,7 @@ class Views(Accessors):
 
     def _operand(self, other: BlobBase, side: Side, reason: str) -> Any:
         """Return another Blob's data on one side, for an operation with this Blob there."""
-        accelerator = self._memory.accelerator
-        if side is Side.ACCELERATOR and accelerator is not None:
-            other._memory.bind(accelerator)
+        self._meet(other._memory, side)
         return other._array(side, Access.CONST, reason)
 
     def _prepared(self, value: Any, shape: tuple[int, ...] | None, side: Side) -> Any:

@@ -17,52 +17,58 @@ if TYPE_CHECKING:
     from syncblob._shape import Layout
     from syncblob.memory import SyncedMemory
 
-__all__ = ["refuse_copy", "to_buffer", "to_ndarray"]
+__all__ = ["to_buffer", "to_ndarray"]
 
 # PyBUF_WRITABLE of CPython's object.h.
 _WRITABLE = 1
 
 
-def to_ndarray(
-    memory: SyncedMemory, layout: Layout, dtype: DTypeLike | None, copy: bool | None
+def to_ndarray(  # noqa: PLR0913  # what is lent, how, and the keywords of the protocol
+    memory: SyncedMemory,
+    layout: Layout,
+    dtype: DTypeLike | None,
+    copy: bool | None,
+    *,
+    side: Side = Side.HOST,
+    access: Access = Access.CONST,
 ) -> NDArray[Any]:
-    """Answer ``__array__``: the const path, on the host.
+    """Answer ``__array__``.
+
+    Parameters
+    ----------
+    memory, layout
+        What is lent.
+    dtype, copy
+        The keywords of the protocol.
+    side
+        Where; it must be one that NumPy can reach.
+    access
+        What the consumer is going to do. Conversions and copies take the const path in any case.
 
     Returns
     -------
     ndarray
-        Read-only and over the memory itself, unless `dtype` asks for a conversion or `copy` is
-        True: then private and writable.
+        Over the memory itself, unless `dtype` asks for a conversion or `copy` is True: then
+        private and writable.
 
     Raises
     ------
     ValueError
-        If `copy` is False and a download or a conversion is needed.
+        If `copy` is False and a transfer or a conversion is needed.
     """
     convert = dtype is not None and np.dtype(dtype) != layout.dtype
-    refuse_copy(memory, layout, Side.HOST, dtype if convert else None, copy)
-    array: NDArray[Any] = memory.export(Side.HOST, Access.CONST, layout, "__array__", NUMPY)
+    if copy is False:
+        _refuse_copy(memory, layout, side, dtype if convert else None)
+    if convert or copy:
+        access = Access.CONST
+    array: NDArray[Any] = memory.export(side, access, layout, "__array__", NUMPY)
     if convert:
         return array.astype(dtype)
     return array.copy() if copy else array
 
 
-def refuse_copy(
-    memory: SyncedMemory, layout: Layout, side: Side, dtype: DTypeLike | None, copy: bool | None
-) -> None:
-    """Raise ValueError if `copy` is False and a conversion or a transfer is needed.
-
-    Parameters
-    ----------
-    memory, layout, side
-        What is to be exported.
-    dtype
-        What it is to be converted to; None for no conversion.
-    copy
-        What the consumer allows.
-    """
-    if copy is not False:
-        return
+def _refuse_copy(memory: SyncedMemory, layout: Layout, side: Side, dtype: DTypeLike | None) -> None:
+    """Raise ValueError if a transfer, or a conversion to `dtype`, is needed."""
     if dtype is not None:
         needed = f"a conversion from {layout.dtype} to {np.dtype(dtype)}"
     elif not memory.holds_newest(side):

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from syncblob.aliases import NUMPY
 from syncblob.devices import HOST, Side, current_accelerator
 from syncblob.devices.host import NumpyHome
 from syncblob.interop import cuda, dlpack
@@ -87,13 +84,9 @@ class SideView:
             home = memory.accelerator or current_accelerator()
         if not isinstance(home, NumpyHome):
             raise TypeError(f"NumPy cannot reach memory on {home.device}; use .cpu")
-        convert = dtype is not None and np.dtype(dtype) != layout.dtype
-        access = Access.CONST if convert or copy else self._access
-        numpy_protocol.refuse_copy(memory, layout, self._side, dtype if convert else None, copy)
-        array: NDArray[Any] = memory.export(self._side, access, layout, "__array__", NUMPY)
-        if convert:
-            return array.astype(dtype)
-        return array.copy() if copy else array
+        return numpy_protocol.to_ndarray(
+            memory, layout, dtype, copy, side=self._side, access=self._access
+        )
 
     def __dlpack__(
         self,

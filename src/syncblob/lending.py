@@ -57,6 +57,10 @@ class Lending(StateMachine):
         buffer: NDArray[np.uint8] | None = self._buffers[0] if newest else None
         return buffer
 
+    def buffer(self, side: Side) -> Any:
+        """Return the buffer of one side, whatever it holds; None where there is none."""
+        return self._buffers[side]
+
     # --- arrays ----------------------------------------------------------------------------------
 
     def array(self, side: Side, access: Access, layout: Layout, reason: str) -> Any:
@@ -204,6 +208,7 @@ class Lending(StateMachine):
             if handed_out.may_be_written or len(handed_out.borrows):
                 # Others may write here by right, so a difference would accuse nobody.
                 return array
+            self._sole = None
             if self._watch is None:
                 self._watch = Watch(self._lock, self._buffers)
             self._watch.add(side, owner if target is None else target, kind, self._used)

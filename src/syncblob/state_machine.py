@@ -109,6 +109,7 @@ class StateMachine(TwoHomes):
         "_lock",
         "_moving",
         "_pending",
+        "_sole",
         "_watch",
         "_written",
     )
@@ -124,6 +125,8 @@ class StateMachine(TwoHomes):
         self._pending: Push | None = None
         # Whether bytes are on their way: what comes in between, on the same thread, is refused.
         self._moving = False
+        # The buffer, once it was found that there is one only and nothing to keep in step with it.
+        self._sole: Any = None
         # Const exports that are checked; see `verification`.
         self._watch: Watch | None = None
         self._history: deque[Transition] | None = None
@@ -137,6 +140,26 @@ class StateMachine(TwoHomes):
     def history(self) -> tuple[Transition, ...]:
         """The last transitions, oldest first."""
         return tuple(self._history or ())
+
+    def sole_buffer(self) -> Any:
+        """Return the only buffer if every access of its side leaves everything as it is, else None.
+
+        The answer stands until `_sole` is None again, which Blobs look at to save themselves
+        the way through here.
+        """
+        with self._lock:
+            side = self._written
+            others = self._handed_out[side.other]
+            if (
+                self._head == 1 << side
+                and self._buffers[side.other] is None
+                and self._pending is None
+                and self._watch is None
+                and not self._moving
+                and not others.may_be_written
+            ):
+                self._sole = self._buffers[side]
+            return self._sole
 
     def _acquire(self, side: Side, access: Access, reason: str) -> Any:
         """Bring one side up to date for an access and return its buffer."""
@@ -191,6 +214,7 @@ class StateMachine(TwoHomes):
         head = self._head_after_crossing(side, access)
         others = self._handed_out[side.other]
         suspended = others.borrows.suspend()
+        self._sole = None
         self._moving = True
         try:
             buffer, copied = self._filled_buffer(side, access, accelerator, reason)
@@ -236,6 +260,7 @@ class StateMachine(TwoHomes):
 
     def _replace(self, side: Side, buffer: Any) -> None:
         """Put another buffer, with newer contents, in the place of one side's."""
+        self._sole = None
         self._settle(side, Access.OVERWRITE)
         if self._watch is not None:
             self._watch.compare()
@@ -260,6 +285,7 @@ class StateMachine(TwoHomes):
         buffer = self._buffer(Side.ACCELERATOR, accelerator)
         borrows = self._handed_out[Side.HOST].borrows
         suspended = borrows.suspend()
+        self._sole = None
         self._moving = True
         try:
             pending = self._start_upload(buffer, accelerator, stream)

@@ -202,8 +202,7 @@ class Accessors(ShapeMethods):
         self._memory.warn_if_aliased("share_data")
         if self._owns_data_alone():
             self._memory.abandon()
-        self._host_view = None
-        self._memory = other._memory
+        self._use(other._memory)
 
     def share_diff(self, other: BlobBase) -> None:
         """Use the memory of another Blob's diff from now on; see `share_data`."""

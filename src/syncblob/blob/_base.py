@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,9 @@ import numpy as np
 
 from syncblob._dtypes import as_dtype
 from syncblob._shape import Layout, as_shape
-from syncblob.devices import Side
+from syncblob.devices import HOST, Side
+from syncblob.devices.base import Accelerator
+from syncblob.interop.adopt import adopt
 from syncblob.memory import Access, Head, SyncedMemory
 from syncblob.transfers import recording
 
@@ -21,10 +24,15 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
     from syncblob.devices import Device
+    from syncblob.devices.base import Home
 
 __all__ = ["BlobBase"]
 
-_diff_lock = threading.RLock()
+# Taken for the moment in which a Blob's memories come to be.
+_making_lock = threading.RLock()
+
+# In the place of a buffer: unlike None, it is never the sole buffer of a memory.
+_NONE = object()
 
 # References to a memory that only one Blob holds, as sys.getrefcount sees them: the Blob's and
 # that of the call.
@@ -32,24 +40,39 @@ _SOLE = 2
 
 
 class BlobBase:
-    """The state of a Blob and its plain attributes. Nothing here moves data."""
+    """The state of a Blob and its plain attributes. Nothing here moves data.
+
+    The result of a computation is a *fresh* Blob: an array and the home it lies in, which nobody
+    else has. Its memory is made when something but a computation needs it. From then on the array
+    is a mere shortcut: good while the memory has one buffer, and that is the one under the array.
+    """
 
     __slots__ = (
         "__weakref__",
+        "_array",
         "_base",
+        "_buffer",
         "_diff",
         "_exposed",
+        "_held",
+        "_home",
         "_host_view",
-        "_layout",
-        "_memory",
+        "_placed",
         "_readonly",
         "_shape_blob",
     )
 
-    _memory: SyncedMemory
+    # An array of data, of this shape, dtype and strides; None where none was made yet.
+    _array: Any
+    # The home of that array, and the buffer under it; `_NONE` for a fresh Blob.
+    _home: Home
+    _buffer: Any
+    # The memory of data, and how data lies in it. None where they are not made yet: see `_memory`
+    # and `_layout`.
+    _held: SyncedMemory | None
+    _placed: Layout | None
     # None until somebody asks for the gradient.
     _diff: SyncedMemory | None
-    _layout: Layout
     # The Blob that a view was taken from: its gradient is the view's gradient too.
     _base: BlobBase | None
     _readonly: bool
@@ -82,8 +105,11 @@ class BlobBase:
         base: BlobBase | None = None,
         readonly: bool = False,
     ) -> None:
-        self._memory = memory
-        self._layout = layout
+        self._array = None
+        self._home = HOST
+        self._buffer = _NONE
+        self._held = memory
+        self._placed = layout
         self._diff = diff
         self._base = base
         self._readonly = readonly
@@ -106,50 +132,160 @@ class BlobBase:
         blob._fill(memory, layout, diff=diff, base=base, readonly=readonly)
         return blob
 
+    @classmethod
+    def _fresh(cls, array: Any, home: Home) -> Self:
+        """Make a Blob of an array that nobody else has, in the home where it was computed.
+
+        The array owns its memory, or `adopt` finds nothing against it.
+        """
+        blob = cls.__new__(cls)
+        blob._array = array
+        blob._home = home
+        blob._buffer = _NONE
+        blob._held = None
+        blob._placed = None
+        blob._diff = None
+        blob._base = None
+        blob._readonly = False
+        blob._exposed = ()
+        blob._host_view = None
+        blob._shape_blob = None
+        return blob
+
     def _view(self, layout: Layout) -> Self:
         """Make a view of this Blob."""
         return self._of(self._memory, layout, base=self._root(), readonly=self._readonly)
 
+    def _view_of_array(self, array: Any) -> Self:
+        """Make a view of this Blob from a view of its array, which must be in use."""
+        memory = self._memory
+        blob = self.__new__(type(self))
+        blob._array = array
+        blob._home = self._home
+        blob._buffer = self._buffer
+        blob._held = memory
+        blob._placed = None
+        blob._diff = None
+        base = self._base
+        blob._base = self if base is None else base
+        blob._readonly = self._readonly
+        blob._exposed = ()
+        blob._host_view = None
+        blob._shape_blob = None
+        return blob
+
     def _root(self) -> BlobBase:
         """Return the Blob that this one is a view of, or this one."""
         return self if self._base is None else self._base
+
+    # --- what is made when it is needed ----------------------------------------------------------
+
+    @property
+    def _memory(self) -> SyncedMemory:
+        """The memory of data. A fresh Blob gets one now, over its array."""
+        held = self._held
+        return self._settle() if held is None else held
+
+    @property
+    def _layout(self) -> Layout:
+        """How data lies in the memory."""
+        placed = self._placed
+        if placed is None:
+            if self._held is None:
+                self._settle()
+            placed = self._placed
+        if placed is None:
+            placed = self._placed = self._home.layout(self._array, self._buffer)
+        return placed
+
+    def _settle(self) -> SyncedMemory:
+        """Make the memory of a fresh Blob, without a copy."""
+        with _making_lock:
+            if self._held is None:
+                home = self._home
+                accelerator = home if isinstance(home, Accelerator) else None
+                memory, self._placed = adopt(
+                    self._array,
+                    dtype=None,
+                    device=home.device,
+                    copy=None,
+                    backend=accelerator,
+                    owned=True,
+                )
+                self._keep_array(memory, self._placed, home)
+                # Last of all: readers without the lock look at this first.
+                self._held = memory
+            return self._held
+
+    def _keep_array(self, memory: SyncedMemory, layout: Layout, home: Home) -> None:
+        """Make the array that computations use, if the memory has but one buffer."""
+        buffer = memory.sole_buffer()
+        if buffer is not None:
+            self._array = home.view(buffer, layout, writable=not self._readonly)
+            self._home = home
+            self._buffer = buffer
+
+    def _use(self, memory: SyncedMemory, layout: Layout | None = None) -> None:
+        """Put another memory in the place of data's, or keep it with another layout."""
+        self._placed = self._layout if layout is None else layout
+        self._array = None
+        self._buffer = _NONE
+        self._host_view = None
+        self._held = memory
+
+    def _on_device(self, reason: str) -> tuple[Any, Home]:
+        """Return data as an array on this Blob's device, to read, and the home it lies in."""
+        held = self._held
+        if held is None or held._sole is self._buffer:
+            return self._array, self._home
+        side = held.side
+        layout = self._layout
+        array = held.array(side, Access.CONST, layout, reason)
+        accelerator = held.accelerator
+        home: Home = HOST if side is Side.HOST or accelerator is None else accelerator
+        self._keep_array(held, layout, home)
+        return array, home
 
     # --- attributes ------------------------------------------------------------------------------
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The dimensions."""
-        return self._layout.shape
+        array = self._array
+        shape: tuple[int, ...] = self._layout.shape if array is None else array.shape
+        return shape
 
     @property
     def dtype(self) -> np.dtype[np.generic]:
         """The data type of the elements, in data and in diff."""
-        return self._layout.dtype
+        array = self._array
+        dtype: np.dtype[np.generic] = self._layout.dtype if array is None else array.dtype
+        return dtype
 
     @property
     def ndim(self) -> int:
         """The number of axes."""
-        return len(self._layout.shape)
+        return len(self.shape)
 
     @property
     def num_axes(self) -> int:
         """The number of axes. Caffe's name."""
-        return len(self._layout.shape)
+        return len(self.shape)
 
     @property
     def size(self) -> int:
         """The number of elements; 1 for a Blob without axes."""
-        return self._layout.size
+        return math.prod(self.shape)
 
     @property
     def itemsize(self) -> int:
         """Bytes of one element."""
-        return self._layout.dtype.itemsize
+        return self.dtype.itemsize
 
     @property
     def nbytes(self) -> int:
         """Bytes of all elements of data, without gaps."""
-        return self._layout.nbytes
+        return self.size * self.dtype.itemsize
 
     @property
     def strides(self) -> tuple[int, ...]:
@@ -162,7 +298,8 @@ class BlobBase:
 
         Before the first write it is the device asked for.
         """
-        return self._memory.device
+        held = self._held
+        return self._home.device if held is None else held.device
 
     @property
     def head(self) -> Head:
@@ -188,9 +325,10 @@ class BlobBase:
         TypeError
             If there is no axis.
         """
-        if not self._layout.shape:
+        shape = self.shape
+        if not shape:
             raise TypeError("a Blob without axes has no length")
-        return self._layout.shape[0]
+        return shape[0]
 
     def __repr__(self) -> str:
         """Show shape, dtype, device and head. Never moves anything."""
@@ -224,7 +362,7 @@ class BlobBase:
             self._require_writable(reason)
         return self._memory_of(diff=diff).lend(side, access, self._layout, reason)
 
-    def _array(self, side: Side, access: Access, reason: str) -> Any:
+    def _array_on(self, side: Side, access: Access, reason: str) -> Any:
         """Return an array over data for work that is over soon; see `SyncedMemory.array`."""
         if access is not Access.CONST:
             self._require_writable(reason)
@@ -274,7 +412,7 @@ class BlobBase:
         if self._diff is None:
             diff = self._memory.successor(self._memory.nbytes)
             diff.fit(self._memory.used_nbytes)
-            with _diff_lock:
+            with _making_lock:
                 if self._diff is None:
                     self._diff = diff
         return self._diff

@@ -9,7 +9,7 @@ import numpy as np
 from syncblob._dtypes import as_dtype
 from syncblob._shape import Layout, as_shape
 from syncblob.blob._base import BlobBase
-from syncblob.blob._protocols import Protocols
+from syncblob.blob._operators import Operators
 from syncblob.devices import CPU, Device, Side, accelerator
 from syncblob.interop.adopt import adopt, native_array
 from syncblob.interop.dlpack import import_array
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Blob"]
 
 
-class Blob(Protocols):
+class Blob(Operators):
     """One N-dimensional array with a copy on the host and a copy on an accelerator.
 
     Each copy is allocated on first use, and brought up to date when somebody needs it there.
@@ -285,7 +285,7 @@ class Blob(Protocols):
         if wanted == self.dtype and not copy:
             return self
         side = self._memory.side
-        array = self._array(side, Access.CONST, "astype")
+        array = self._array_on(side, Access.CONST, "astype")
         return self._result(array, side, dtype=wanted, copy=True)
 
     def to_device(self, device: Device | str, /, *, stream: Any = None) -> Self:
@@ -312,7 +312,7 @@ class Blob(Protocols):
             return self
         if device != CPU:
             accelerator(device)
-        contents = np.array(self._array(Side.HOST, Access.CONST, "to_device"), order="C")
+        contents = np.array(self._array_on(Side.HOST, Access.CONST, "to_device"), order="C")
         flat = contents.reshape(-1).view(np.uint8)
         layout = Layout.c_order(self.shape, self.dtype)
         if device == CPU:

@@ -226,8 +226,7 @@ class ShapeMethods(BlobBase):
     def _set_layout(self, layout: Layout) -> None:
         if layout.shape != self.shape:
             self._shape_blob = None
-        self._host_view = None
-        self._layout = layout
+        self._use(self._memory, layout)
 
     def _refit(self, nbytes: int) -> None:
         """Fit both memories to new bytes in use, as far as nobody else looks at them."""
@@ -253,8 +252,7 @@ class ShapeMethods(BlobBase):
                 self._diff.abandon()
         if self._owns_data_alone():
             self._memory.abandon()
-        self._host_view = None
-        self._memory = data
+        self._use(data)
         self._diff = diff
 
     def _give_up_diff(self, action: str) -> None:

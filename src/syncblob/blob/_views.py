@@ -12,16 +12,20 @@ from syncblob._shape import Layout, as_shape, is_basic_index, is_integer
 from syncblob.blob._accessors import Accessors
 from syncblob.blob._base import BlobBase
 from syncblob.blob._shape_methods import shape_from
-from syncblob.devices import CPU, Side
-from syncblob.interop.adopt import adopt, native_array
+from syncblob.devices import HOST, Side
+from syncblob.interop.adopt import adopt, can_adopt, native_array
 from syncblob.interop.side_view import SideView
 from syncblob.memory import Access
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Self
 
+    from syncblob.devices.base import Home
+
 __all__ = ["Views"]
+
+_BASIC = frozenset({int, slice, type(None), type(Ellipsis)})
 
 
 class Views(Accessors):
@@ -125,10 +129,11 @@ class Views(Accessors):
         wanted = self._complete(shape_from(shape))
         if copy:
             return self._compact().reshape(wanted)
-        if self._layout.contiguous:
-            return self._view(Layout.c_order(wanted, self.dtype, self._layout.offset))
+        layout = self._layout
+        if layout.contiguous:
+            return self._view(Layout.c_order(wanted, layout.dtype, layout.offset))
         try:
-            return self._view(self._layout.derive(lambda a: a.reshape(wanted, copy=False)))
+            return self._view(layout.derive(lambda a: a.reshape(wanted, copy=False)))
         except ValueError:
             if copy is False:
                 raise ValueError(
@@ -140,7 +145,7 @@ class Views(Accessors):
     def transpose(self, *axes: SupportsIndex | Iterable[SupportsIndex]) -> Self:
         """Return a view with the axes in another order, reversed if none is given."""
         order: Any = None if not axes else shape_from(axes)
-        return self._view(self._layout.derive(lambda a: a.transpose(order)))
+        return self._derived(lambda a: a.transpose(order))
 
     @property
     def T(self) -> Self:  # noqa: N802  # the name in NumPy and the array API
@@ -158,7 +163,7 @@ class Views(Accessors):
         """
         if self.ndim < 2:  # noqa: PLR2004  # a matrix has two axes
             raise ValueError(f"expected at least two axes, got shape {self.shape}")
-        return self._view(self._layout.derive(lambda a: a.swapaxes(-1, -2)))
+        return self._derived(lambda a: a.swapaxes(-1, -2))
 
     # --- indexing --------------------------------------------------------------------------------
 
@@ -168,12 +173,18 @@ class Views(Accessors):
         Integers, slices, None and Ellipsis give a view; nothing moves. Arrays of integers or
         booleans give a new Blob, computed on this Blob's device.
         """
-        key = _plain(key)
-        if is_basic_index(key):
-            return self._view(self._derive(key))
-        side = self._memory.side
-        array = self._array(side, Access.CONST, "__getitem__")
-        return self._result(array[self._keys_on(key, side)], side)
+        full = _full_index(key)
+        if full is None:
+            key = _plain(key)
+            if not is_basic_index(key):
+                return self._selected(key)
+            full = _completed(key)
+        held = self._held
+        if held is None:
+            held = self._settle()
+        if held._sole is self._buffer:
+            return self._view_of_array(self._array[full])
+        return self._view(self._layout.derive(lambda a: a[full]))
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """Assign as NumPy does, on this Blob's device.
@@ -186,7 +197,8 @@ class Views(Accessors):
         side = self._memory.side
         key = _plain(key)
         if is_basic_index(key):
-            target = self._derive(key)
+            full = _completed(key)
+            target = self._layout.derive(lambda a: a[full])
             prepared = self._prepared(value, target.shape, side)
             if getattr(prepared, "dtype", self.dtype) != self.dtype:
                 # Before anything is overwritten: a conversion may raise, where a user wants it.
@@ -196,7 +208,7 @@ class Views(Accessors):
             return
         key = self._keys_on(key, side)
         prepared = self._prepared(value, _selected_shape(self.shape, key), side)
-        self._array(side, Access.MUTABLE, "__setitem__")[key] = prepared
+        self._array_on(side, Access.MUTABLE, "__setitem__")[key] = prepared
 
     def __iter__(self) -> Iterator[Self]:
         """Iterate over the first axis; the items are views.
@@ -212,17 +224,25 @@ class Views(Accessors):
 
     # --- how -------------------------------------------------------------------------------------
 
-    def _derive(self, key: Any) -> Layout:
-        """Return the layout that a basic index selects."""
-        entries = key if isinstance(key, tuple) else (key,)
-        # The Ellipsis keeps a full index from reading an element.
-        full = entries if Ellipsis in entries else (*entries, Ellipsis)
-        return self._layout.derive(lambda a: a[full])
+    def _derived(self, view: Callable[[Any], Any]) -> Self:
+        """Return the view that a function makes of this Blob's array, without reading elements."""
+        held = self._held
+        if held is None:
+            held = self._settle()
+        if held._sole is self._buffer:
+            return self._view_of_array(view(self._array))
+        return self._view(self._layout.derive(view))
+
+    def _selected(self, key: Any) -> Self:
+        """Copy the elements that arrays of integers or booleans select."""
+        side = self._memory.side
+        array = self._array_on(side, Access.CONST, "__getitem__")
+        return self._result(array[self._keys_on(key, side)], side)
 
     def _compact(self) -> Self:
         """Copy to a new C-contiguous Blob, on this Blob's device."""
         side = self._memory.side
-        return self._result(self._array(side, Access.CONST, "reshape"), side, copy=True)
+        return self._result(self._array_on(side, Access.CONST, "reshape"), side, copy=True)
 
     def _result(
         self,
@@ -230,17 +250,17 @@ class Views(Accessors):
         side: Side,
         *,
         dtype: np.dtype[np.generic] | None = None,
-        copy: bool | None = None,
+        copy: bool = False,
     ) -> Self:
         """Make a Blob of an array that was computed on one side of this one."""
-        if isinstance(array, np.generic):
-            array = np.asarray(array)
-        backend = None if side is Side.HOST else self._memory.accelerator
-        device = CPU if backend is None else backend.device
-        memory, layout = adopt(
-            array, dtype=dtype, device=device, copy=copy, backend=backend, owned=True
-        )
-        return self._of(memory, layout)
+        accelerator = self._memory.accelerator
+        home: Home = HOST if side is Side.HOST or accelerator is None else accelerator
+        array = home.as_array(array)
+        if dtype is not None and dtype != array.dtype:
+            array = array.astype(dtype, order="C")
+        elif copy or not can_adopt(array):
+            array = array.copy(order="C")
+        return self._fresh(array, home)
 
     def _complete(self, shape: Any) -> tuple[int, ...]:
         """Fill in a dimension of -1 and check the count."""
@@ -270,7 +290,7 @@ class Views(Accessors):
     def _operand(self, other: BlobBase, side: Side, reason: str) -> Any:
         """Return another Blob's data on one side, for an operation with this Blob there."""
         self._meet(other._memory, side)
-        return other._array(side, Access.CONST, reason)
+        return other._array_on(side, Access.CONST, reason)
 
     def _prepared(self, value: Any, shape: tuple[int, ...] | None, side: Side) -> Any:
         """Bring a value to a side, and check that it fits before anything is touched."""
@@ -299,6 +319,31 @@ class Views(Accessors):
         """Adopt any array for reading."""
         memory, layout = adopt(array, dtype=None, device="cpu", copy=None, owned=True)
         return self._of(memory, layout)
+
+
+def _full_index(key: Any) -> Any:
+    """Complete an index of integers, slices, None and Ellipsis; None where it is another one.
+
+    For the types that indices nearly always have. An Ellipsis keeps a full index from reading an
+    element.
+    """
+    kind = type(key)
+    if kind is int:
+        return (key, ...)
+    if kind is slice:
+        return key
+    if kind is not tuple:
+        return None
+    for entry in key:
+        if type(entry) not in _BASIC:
+            return None
+    return key if Ellipsis in key else (*key, ...)
+
+
+def _completed(key: Any) -> Any:
+    """Complete any basic index."""
+    entries = key if isinstance(key, tuple) else (key,)
+    return entries if any(entry is Ellipsis for entry in entries) else (*entries, Ellipsis)
 
 
 def _plain(key: Any) -> Any:

@@ -104,6 +104,22 @@ class Home(ABC):
     """
 
     device: Device
+    # Whether NumPy's functions compute here without further ado.
+    native: bool
+    # The array library that computes here: NumPy, or CuPy through array-api-compat.
+    namespace: ModuleType
+
+    @abstractmethod
+    def compute(self, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+        """Call a function of arrays that lie here."""
+
+    @abstractmethod
+    def as_array(self, result: Any) -> Any:
+        """Return what a computation gave as an array: NumPy's functions also give scalars."""
+
+    @abstractmethod
+    def overlap(self, array: Any, buffer: Any) -> bool:
+        """Tell whether an array lies within a buffer, or might."""
 
     @abstractmethod
     def allocate(self, nbytes: int, *, zeroed: bool = False) -> Any:
@@ -116,6 +132,10 @@ class Home(ABC):
     @abstractmethod
     def view(self, buffer: Any, layout: Layout, *, writable: bool) -> Any:
         """Lay an array over a buffer, without a copy."""
+
+    @abstractmethod
+    def layout(self, array: Any, buffer: Any) -> Layout:
+        """Return how an array, made by `view` or a view of such a one, lies in its buffer."""
 
     @abstractmethod
     def exporter(self, buffer: Any) -> Any:
@@ -147,10 +167,6 @@ class Home(ABC):
     def dlpack_device(self) -> tuple[int, int]:
         """The DLPack device type and id of arrays that lie here."""
 
-    @property
-    @abstractmethod
-    def namespace(self) -> ModuleType:
-        """The array API namespace that computes here (array-api-compat)."""
 
 
 class Push(ABC):

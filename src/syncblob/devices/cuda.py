@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from syncblob._shape import Layout
 from syncblob.devices.base import Accelerator, Device, Push
 from syncblob.errors import DeviceMismatchError, NoDeviceError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import ModuleType
 
     from numpy.typing import NDArray
-
-    from syncblob._shape import Layout
 
 __all__ = ["CudaBackend", "current_index", "device_count"]
 
@@ -84,10 +84,32 @@ class CudaBackend(Accelerator):
             )
         import cupy  # imported only where a CUDA device is asked for
 
+        import array_api_compat.cupy as namespace  # needs CuPy
+
         self.device = Device(f"cuda:{index}")
+        self.namespace = namespace
         self._cupy = cupy
         self._context = cupy.cuda.Device(index)
         self._push_stream: Any = None
+
+    native = False
+
+    def compute(self, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+        """Call the function with this device as CuPy's current one."""
+        with self._context:
+            return function(*args, **keywords)
+
+    def as_array(self, result: Any) -> Any:
+        """Return the array; CuPy gives no scalars, but array-api-compat may give Python's."""
+        if isinstance(result, self._cupy.ndarray):
+            return result
+        with self._context:
+            return self._cupy.asarray(result)
+
+    def overlap(self, array: Any, buffer: Any) -> bool:
+        """Compare the bounds of the two."""
+        with self._context:
+            return bool(self._cupy.may_share_memory(array, buffer))
 
     def allocate(self, nbytes: int, *, zeroed: bool = False) -> Any:
         """Return a new buffer from CuPy's memory pool, zeroed on the current stream if asked."""
@@ -159,6 +181,11 @@ class CudaBackend(Accelerator):
                 layout.shape, layout.dtype, buffer.data + layout.offset, layout.strides
             )
 
+    def layout(self, array: Any, buffer: Any) -> Layout:
+        """Return how an array lies in its buffer."""
+        offset = array.data.ptr - buffer.data.ptr if array.size else 0
+        return Layout(tuple(array.shape), array.dtype, tuple(array.strides), offset)
+
     def exporter(self, buffer: Any) -> Any:
         """Return the buffer: each alias has an owner of its own."""
         return buffer
@@ -196,13 +223,6 @@ class CudaBackend(Accelerator):
         """Return CuPy's ``__cuda_array_interface__`` of an array, with the current stream."""
         with self._context:
             return dict(array.__cuda_array_interface__)
-
-    @property
-    def namespace(self) -> ModuleType:
-        """CuPy, through array-api-compat."""
-        import array_api_compat.cupy as namespace  # needs CuPy
-
-        return namespace
 
     @property
     def dlpack_device(self) -> tuple[int, int]:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from syncblob._shape import Layout
 from syncblob.devices.base import CPU, Home
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import ModuleType
 
     from numpy.typing import NDArray
-
-    from syncblob._shape import Layout
 
 __all__ = ["HOST", "NumpyHome"]
 
@@ -24,6 +24,20 @@ _ALIGNMENT = 64
 
 class NumpyHome(Home):
     """A home whose buffers are NumPy arrays."""
+
+    native = True
+
+    def compute(self, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+        """Call the function."""
+        return function(*args, **keywords)
+
+    def as_array(self, result: Any) -> NDArray[Any]:
+        """Return an array, without axes where NumPy gave a scalar."""
+        return np.asarray(result)
+
+    def overlap(self, array: NDArray[Any], buffer: NDArray[np.uint8]) -> bool:
+        """Compare the bounds of the two."""
+        return np.may_share_memory(array, buffer)
 
     def allocate(self, nbytes: int, *, zeroed: bool = False) -> NDArray[np.uint8]:
         """Return a new buffer, aligned to 64 bytes."""
@@ -44,6 +58,14 @@ class NumpyHome(Home):
         if not writable:
             array.flags.writeable = False
         return array
+
+    def layout(self, array: NDArray[Any], buffer: NDArray[np.uint8]) -> Layout:
+        """Return how an array lies in its buffer."""
+        offset = 0
+        if array.size:
+            start: int = buffer.__array_interface__["data"][0]
+            offset = array.__array_interface__["data"][0] - start
+        return Layout(array.shape, array.dtype, array.strides, offset)
 
     def exporter(self, buffer: NDArray[np.uint8]) -> PickleBuffer:
         """Return a base that NumPy does not look through, as it does through arrays."""
@@ -71,12 +93,7 @@ class NumpyHome(Home):
         del stream
         return array.__dlpack__(max_version=max_version)
 
-    @property
-    def namespace(self) -> ModuleType:
-        """NumPy, through array-api-compat."""
-        import array_api_compat.numpy as namespace  # keeps `import syncblob` fast
-
-        return namespace
+    namespace = np
 
 
 class _Host(NumpyHome):

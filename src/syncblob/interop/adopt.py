@@ -16,7 +16,7 @@ from syncblob.memory import SyncedMemory
 if TYPE_CHECKING:
     from syncblob.devices.base import Accelerator, Home
 
-__all__ = ["adopt", "native_array", "set_side"]
+__all__ = ["adopt", "can_adopt", "native_array", "set_side"]
 
 
 def native_array(x: Any, *, copy: bool | None = None) -> tuple[Any, bool]:
@@ -115,6 +115,11 @@ def adopt(  # noqa: PLR0913  # where an array is, what it becomes and whose it i
     if not owned:
         memory.expose(side)
     return memory, layout
+
+
+def can_adopt(array: Any) -> bool:
+    """Tell whether the memory of an array can be taken over as it is."""
+    return _obstacle(array, None) is None
 
 
 def set_side(memory: SyncedMemory, layout: Layout | None, side: Side, array: Any) -> None:

@@ -1,0 +1,89 @@
+"""Elementwise functions where NumPy and CuPy differ from the array API standard.
+
+Each is made of ufuncs, which CuPy's arrays take over by NumPy's own protocol, so that one text
+serves all devices. Those of two arguments write into `out` where one is given.
+
+The rules are those of the special cases in the standard, version 2025.12
+(https://data-apis.org/array-api/2025.12/API_specification/elementwise_functions.html).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+__all__ = ["ceil", "expm1", "floor", "floor_divide", "power", "sign", "tanh", "trunc"]
+
+_FLOATING = "fc"
+_WHOLE = "iu"
+
+
+def floor_divide(x1: Any, x2: Any, out: Any = None) -> Any:
+    """Divide and round down. Where an operand is infinite: the quotient, rounded down."""
+    result = np.floor_divide(x1, x2)
+    if result.dtype.kind == "f":
+        infinite = np.isinf(x1) | np.isinf(x2)
+        with np.errstate(all="ignore"):
+            result = np.where(infinite, np.floor(np.divide(x1, x2)), result)
+    return _put(result, out)
+
+
+def power(x1: Any, x2: Any, out: Any = None) -> Any:
+    """Raise to a power. The square root of a zero or of an infinity has no sign."""
+    result = np.power(x1, x2)
+    if result.dtype.kind == "f":
+        unsigned = (np.equal(x1, 0) | np.isinf(x1)) & np.equal(x2, 0.5)
+        with np.errstate(all="ignore"):
+            result = np.where(unsigned, np.power(np.abs(x1), x2), result)
+    return _put(result, out)
+
+
+def expm1(x: Any) -> Any:
+    """Compute ``exp(x) - 1``; of infinite, undefined and zero complex numbers in just this way."""
+    result = np.expm1(x)
+    if result.dtype.kind == "c":
+        special = ~np.isfinite(x) | np.equal(x, 0)
+        with np.errstate(all="ignore"):
+            result = np.where(special, np.exp(x) - 1, result)
+    return result
+
+
+def tanh(x: Any) -> Any:
+    """Compute the hyperbolic tangent: ±1, with the sign of the real part, at its infinities."""
+    result = np.tanh(x)
+    if result.dtype.kind == "c":
+        infinite = np.isinf(x.real)
+        result.real[infinite] = np.copysign(1, x.real)[infinite]
+        result.imag[infinite] = np.copysign(0, x.imag)[infinite]
+    return result
+
+
+def sign(x: Any) -> Any:
+    """Return the sign of each element; that of either zero is +0."""
+    result = np.sign(x)
+    if result.dtype.kind in _FLOATING:
+        result = np.add(result, 0)
+    return result
+
+
+def ceil(x: Any) -> Any:
+    """Round up. Integers are what they were."""
+    return x.copy() if x.dtype.kind in _WHOLE else np.ceil(x)
+
+
+def floor(x: Any) -> Any:
+    """Round down. Integers are what they were."""
+    return x.copy() if x.dtype.kind in _WHOLE else np.floor(x)
+
+
+def trunc(x: Any) -> Any:
+    """Round towards zero. Integers are what they were."""
+    return x.copy() if x.dtype.kind in _WHOLE else np.trunc(x)
+
+
+def _put(result: Any, out: Any) -> Any:
+    if out is None:
+        return result
+    out[...] = result
+    return out

@@ -1,0 +1,231 @@
+"""Operators: those of the array API, elementwise but for ``@``.
+
+Each computes in a new Blob, on the accelerator if one of the operands is there. The other operand
+may be a Python scalar, and an array of any library, on either side.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from syncblob import _kernels
+from syncblob.blob._compute import binary, inplace, unary
+from syncblob.blob._protocols import Protocols
+
+if TYPE_CHECKING:
+    from typing import Self
+
+__all__ = ["Operators"]
+
+
+class Operators(Protocols):
+    """The operators. The in-place ones keep dtype and shape, and write without a temporary array."""
+
+    __slots__ = ()
+
+    # Defining equality took the class's declaration away.
+    __hash__ = None  # type: ignore[assignment]  # see BlobBase
+
+    # --- of one Blob -----------------------------------------------------------------------------
+
+    def __neg__(self) -> Self:
+        """Return ``-self``."""
+        return unary(np.negative, self)
+
+    def __pos__(self) -> Self:
+        """Return ``+self``, a copy."""
+        return unary(np.positive, self)
+
+    def __abs__(self) -> Self:
+        """Return the absolute values."""
+        return unary(np.absolute, self)
+
+    def __invert__(self) -> Self:
+        """Return ``~self``: every bit inverted, or not."""
+        return unary(np.invert, self)
+
+    # --- comparisons -----------------------------------------------------------------------------
+
+    def __eq__(self, other: object, /) -> Self:  # type: ignore[override]  # element by element, as in NumPy
+        """Compare element by element: ``self == other``."""
+        return binary(np.equal, self, other, True)
+
+    def __ne__(self, other: object, /) -> Self:  # type: ignore[override]  # element by element, as in NumPy
+        """Compare element by element: ``self != other``."""
+        return binary(np.not_equal, self, other, True)
+
+    def __lt__(self, other: object, /) -> Self:
+        """Compare element by element: ``self < other``."""
+        return binary(np.less, self, other, True)
+
+    def __le__(self, other: object, /) -> Self:
+        """Compare element by element: ``self <= other``."""
+        return binary(np.less_equal, self, other, True)
+
+    def __gt__(self, other: object, /) -> Self:
+        """Compare element by element: ``self > other``."""
+        return binary(np.greater, self, other, True)
+
+    def __ge__(self, other: object, /) -> Self:
+        """Compare element by element: ``self >= other``."""
+        return binary(np.greater_equal, self, other, True)
+
+    # --- arithmetic ------------------------------------------------------------------------------
+
+    def __add__(self, other: Any, /) -> Self:
+        """Add: ``self + other``."""
+        return binary(np.add, self, other, True)
+
+    def __radd__(self, other: Any, /) -> Self:
+        """Add: ``other + self``."""
+        return binary(np.add, other, self, True)
+
+    def __iadd__(self, other: Any, /) -> Self:
+        """Add: ``self += other``."""
+        return inplace(np.add, self, other)
+
+    def __sub__(self, other: Any, /) -> Self:
+        """Subtract: ``self - other``."""
+        return binary(np.subtract, self, other, True)
+
+    def __rsub__(self, other: Any, /) -> Self:
+        """Subtract: ``other - self``."""
+        return binary(np.subtract, other, self, True)
+
+    def __isub__(self, other: Any, /) -> Self:
+        """Subtract: ``self -= other``."""
+        return inplace(np.subtract, self, other)
+
+    def __mul__(self, other: Any, /) -> Self:
+        """Multiply: ``self * other``."""
+        return binary(np.multiply, self, other, True)
+
+    def __rmul__(self, other: Any, /) -> Self:
+        """Multiply: ``other * self``."""
+        return binary(np.multiply, other, self, True)
+
+    def __imul__(self, other: Any, /) -> Self:
+        """Multiply: ``self *= other``."""
+        return inplace(np.multiply, self, other)
+
+    def __truediv__(self, other: Any, /) -> Self:
+        """Divide: ``self / other``."""
+        return binary(np.true_divide, self, other, True)
+
+    def __rtruediv__(self, other: Any, /) -> Self:
+        """Divide: ``other / self``."""
+        return binary(np.true_divide, other, self, True)
+
+    def __itruediv__(self, other: Any, /) -> Self:
+        """Divide: ``self /= other``."""
+        return inplace(np.true_divide, self, other)
+
+    def __floordiv__(self, other: Any, /) -> Self:
+        """Divide and round down: ``self // other``."""
+        return binary(_kernels.floor_divide, self, other, True)
+
+    def __rfloordiv__(self, other: Any, /) -> Self:
+        """Divide and round down: ``other // self``."""
+        return binary(_kernels.floor_divide, other, self, True)
+
+    def __ifloordiv__(self, other: Any, /) -> Self:
+        """Divide and round down: ``self //= other``."""
+        return inplace(_kernels.floor_divide, self, other)
+
+    def __mod__(self, other: Any, /) -> Self:
+        """Divide, and return the remainder, which has the divisor's sign: ``self % other``."""
+        return binary(np.remainder, self, other, True)
+
+    def __rmod__(self, other: Any, /) -> Self:
+        """Divide, and return the remainder, which has the divisor's sign: ``other % self``."""
+        return binary(np.remainder, other, self, True)
+
+    def __imod__(self, other: Any, /) -> Self:
+        """Divide, and return the remainder, which has the divisor's sign: ``self %= other``."""
+        return inplace(np.remainder, self, other)
+
+    def __pow__(self, other: Any, /) -> Self:
+        """Raise to a power: ``self ** other``."""
+        return binary(_kernels.power, self, other, True)
+
+    def __rpow__(self, other: Any, /) -> Self:
+        """Raise to a power: ``other ** self``."""
+        return binary(_kernels.power, other, self, True)
+
+    def __ipow__(self, other: Any, /) -> Self:
+        """Raise to a power: ``self **= other``."""
+        return inplace(_kernels.power, self, other)
+
+    def __matmul__(self, other: Any, /) -> Self:
+        """Multiply as matrices: ``self @ other``."""
+        return binary(np.matmul, self, other, True)
+
+    def __rmatmul__(self, other: Any, /) -> Self:
+        """Multiply as matrices: ``other @ self``."""
+        return binary(np.matmul, other, self, True)
+
+    def __imatmul__(self, other: Any, /) -> Self:
+        """Multiply as matrices: ``self @= other``."""
+        return inplace(np.matmul, self, other)
+
+    def __and__(self, other: Any, /) -> Self:
+        """Combine bit by bit with and: ``self & other``."""
+        return binary(np.bitwise_and, self, other, True)
+
+    def __rand__(self, other: Any, /) -> Self:
+        """Combine bit by bit with and: ``other & self``."""
+        return binary(np.bitwise_and, other, self, True)
+
+    def __iand__(self, other: Any, /) -> Self:
+        """Combine bit by bit with and: ``self &= other``."""
+        return inplace(np.bitwise_and, self, other)
+
+    def __or__(self, other: Any, /) -> Self:
+        """Combine bit by bit with or: ``self | other``."""
+        return binary(np.bitwise_or, self, other, True)
+
+    def __ror__(self, other: Any, /) -> Self:
+        """Combine bit by bit with or: ``other | self``."""
+        return binary(np.bitwise_or, other, self, True)
+
+    def __ior__(self, other: Any, /) -> Self:
+        """Combine bit by bit with or: ``self |= other``."""
+        return inplace(np.bitwise_or, self, other)
+
+    def __xor__(self, other: Any, /) -> Self:
+        """Combine bit by bit with exclusive or: ``self ^ other``."""
+        return binary(np.bitwise_xor, self, other, True)
+
+    def __rxor__(self, other: Any, /) -> Self:
+        """Combine bit by bit with exclusive or: ``other ^ self``."""
+        return binary(np.bitwise_xor, other, self, True)
+
+    def __ixor__(self, other: Any, /) -> Self:
+        """Combine bit by bit with exclusive or: ``self ^= other``."""
+        return inplace(np.bitwise_xor, self, other)
+
+    def __lshift__(self, other: Any, /) -> Self:
+        """Shift the bits to the left: ``self << other``."""
+        return binary(np.left_shift, self, other, True)
+
+    def __rlshift__(self, other: Any, /) -> Self:
+        """Shift the bits to the left: ``other << self``."""
+        return binary(np.left_shift, other, self, True)
+
+    def __ilshift__(self, other: Any, /) -> Self:
+        """Shift the bits to the left: ``self <<= other``."""
+        return inplace(np.left_shift, self, other)
+
+    def __rshift__(self, other: Any, /) -> Self:
+        """Shift the bits to the right: ``self >> other``."""
+        return binary(np.right_shift, self, other, True)
+
+    def __rrshift__(self, other: Any, /) -> Self:
+        """Shift the bits to the right: ``other >> self``."""
+        return binary(np.right_shift, other, self, True)
+
+    def __irshift__(self, other: Any, /) -> Self:
+        """Shift the bits to the right: ``self >>= other``."""
+        return inplace(np.right_shift, self, other)

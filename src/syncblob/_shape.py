@@ -170,6 +170,18 @@ class Layout:
         return cls(shape, dtype, None, offset)
 
     @classmethod
+    def dense(cls, array: Any) -> Layout:
+        """Describe a C-contiguous array that its memory consists of."""
+        layout = cls.__new__(cls)
+        layout.shape = array.shape
+        layout.dtype = array.dtype
+        layout.strides = array.strides
+        layout.offset = 0
+        layout.size = array.size
+        layout.contiguous = True
+        return layout
+
+    @classmethod
     def raw(cls, nbytes: int) -> Layout:
         """Lay out plain bytes."""
         return cls((nbytes,), UINT8, (1,))

@@ -203,16 +203,28 @@ class BlobBase:
         with _making_lock:
             if self._held is None:
                 home = self._home
+                array = self._array
                 accelerator = home if isinstance(home, Accelerator) else None
-                memory, self._placed = adopt(
-                    self._array,
-                    dtype=None,
-                    device=home.device,
-                    copy=None,
-                    backend=accelerator,
-                    owned=True,
-                )
-                self._keep_array(memory, self._placed, home)
+                if array.flags.c_contiguous:
+                    memory = SyncedMemory.adopting(
+                        Side.HOST if accelerator is None else Side.ACCELERATOR,
+                        home.wrap(array),
+                        accelerator=accelerator,
+                        device=home.device,
+                    )
+                    layout = Layout.dense(array)
+                    self._buffer = memory.sole_buffer()
+                else:
+                    memory, layout = adopt(
+                        array,
+                        dtype=None,
+                        device=home.device,
+                        copy=None,
+                        backend=accelerator,
+                        owned=True,
+                    )
+                    self._keep_array(memory, layout, home)
+                self._placed = layout
                 # Last of all: readers without the lock look at this first.
                 self._held = memory
             return self._held
@@ -224,6 +236,16 @@ class BlobBase:
             self._array = home.view(buffer, layout, writable=not self._readonly)
             self._home = home
             self._buffer = buffer
+
+    def _array_in_use(self) -> bool:
+        """Tell whether `_array` is data as it is now, and not under way; make it if it can be."""
+        held = self._held
+        if held is None:
+            held = self._settle()
+        if held._sole is not self._buffer and held.head:
+            home: Home = held.accelerator or HOST if held.side is Side.ACCELERATOR else HOST
+            self._keep_array(held, self._layout, home)
+        return held._sole is self._buffer
 
     def _use(self, memory: SyncedMemory, layout: Layout | None = None) -> None:
         """Put another memory in the place of data's, or keep it with another layout."""

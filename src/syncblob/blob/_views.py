@@ -180,9 +180,7 @@ class Views(Accessors):
                 return self._selected(key)
             full = _completed(key)
         held = self._held
-        if held is None:
-            held = self._settle()
-        if held._sole is self._buffer:
+        if (held is not None and held._sole is self._buffer) or self._array_in_use():
             return self._view_of_array(self._array[full])
         return self._view(self._layout.derive(lambda a: a[full]))
 
@@ -226,10 +224,7 @@ class Views(Accessors):
 
     def _derived(self, view: Callable[[Any], Any]) -> Self:
         """Return the view that a function makes of this Blob's array, without reading elements."""
-        held = self._held
-        if held is None:
-            held = self._settle()
-        if held._sole is self._buffer:
+        if self._array_in_use():
             return self._view_of_array(view(self._array))
         return self._view(self._layout.derive(view))
 

@@ -2,6 +2,8 @@
 
 A `Blob` goes as it is into NumPy, CuPy and PyTorch; the contents move when they must, and
 `record_transfers` shows when and why. `open_model` and `read_blob` open Caffe's files as Blobs.
+
+``import syncblob as xp`` is a namespace of the Python array API standard, version 2025.12.
 """
 
 from __future__ import annotations
@@ -10,7 +12,8 @@ import warnings
 from typing import TYPE_CHECKING
 
 from syncblob._source_lines import SourceLine
-from syncblob.array_api import asarray, from_dlpack
+from syncblob import array_api
+from syncblob.array_api import *  # noqa: F403  # every name of the standard: its __all__
 from syncblob.blob import Blob
 from syncblob.devices import (
     Device,
@@ -60,10 +63,8 @@ __all__ = [
     "Transfer",
     "TransferGuardError",
     "TransferLog",
-    "asarray",
     "default_device",
     "devices",
-    "from_dlpack",
     "max_transfers",
     "no_transfers",
     "open_model",
@@ -74,6 +75,7 @@ __all__ = [
     "use_device",
     "verified_const",
 ]
+__all__ += array_api.__all__
 
 
 _FILES = ("Layer", "ModelFile", "open_model", "read_blob")

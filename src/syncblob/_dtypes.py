@@ -30,6 +30,10 @@ _NAMES = (
     "complex128",
 )
 _SUPPORTED = frozenset(np.dtype(name) for name in _NAMES)
+# The usual ways to name them: asking NumPy takes longer.
+_BY_NAME: dict[object, np.dtype[np.generic]] = {
+    key: np.dtype(name) for name in _NAMES for key in (name, np.dtype(name), np.dtype(name).type)
+}
 
 
 def is_bfloat16(dtype: np.dtype[np.generic]) -> bool:
@@ -55,6 +59,10 @@ def as_dtype(dtype: DTypeLike) -> np.dtype[np.generic]:
     TypeError
         If a Blob cannot hold the dtype, or if it needs ml_dtypes and that is not installed.
     """
+    try:
+        return _BY_NAME[dtype]  # type: ignore[index]  # what has no hash is no dtype of these
+    except (KeyError, TypeError):
+        pass
     if isinstance(dtype, str) and dtype == "bfloat16":
         return _bfloat16()
     if dtype is None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["ceil", "expm1", "floor", "floor_divide", "power", "sign", "tanh", "trunc"]
+__all__ = ["ceil", "expm1", "floor", "floor_divide", "power", "rint", "sign", "tanh", "trunc"]
 
 _FLOATING = "fc"
 _WHOLE = "iu"
@@ -75,6 +75,11 @@ def ceil(x: Any) -> Any:
 def floor(x: Any) -> Any:
     """Round down. Integers are what they were."""
     return x.copy() if x.dtype.kind in _WHOLE else np.floor(x)
+
+
+def rint(x: Any) -> Any:
+    """Round to the nearest whole number, halves to even. Integers are what they were."""
+    return x.copy() if x.dtype.kind in _WHOLE else np.rint(x)
 
 
 def trunc(x: Any) -> Any:

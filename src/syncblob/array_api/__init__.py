@@ -1,7 +1,58 @@
-"""The Python array API standard's functions, one file a chapter of the standard."""
+"""The Python array API standard, version 2025.12: one file a chapter of the standard.
+
+https://data-apis.org/array-api/2025.12/
+
+All its names are names of `syncblob` itself. Computation is delegated to the array library of the
+device, NumPy or CuPy; where those differ from the standard, it is corrected here.
+"""
 
 from __future__ import annotations
 
-from syncblob.array_api.creation_functions import asarray, from_dlpack
+from syncblob.array_api import (
+    constants,
+    creation_functions,
+    data_type_functions,
+    data_types,
+    elementwise_functions,
+    fft,
+    indexing_functions,
+    linalg,
+    linear_algebra_functions,
+    manipulation_functions,
+    searching_functions,
+    set_functions,
+    sorting_functions,
+    statistical_functions,
+    utility_functions,
+)
+from syncblob.array_api.constants import *  # noqa: F403  # the names in __all__ of each chapter
+from syncblob.array_api.creation_functions import *  # noqa: F403
+from syncblob.array_api.data_type_functions import *  # noqa: F403
+from syncblob.array_api.data_types import *  # noqa: F403
+from syncblob.array_api.elementwise_functions import *  # noqa: F403
+from syncblob.array_api.indexing_functions import *  # noqa: F403
+from syncblob.array_api.info import __array_namespace_info__
+from syncblob.array_api.linear_algebra_functions import *  # noqa: F403
+from syncblob.array_api.manipulation_functions import *  # noqa: F403
+from syncblob.array_api.searching_functions import *  # noqa: F403
+from syncblob.array_api.set_functions import *  # noqa: F403
+from syncblob.array_api.sorting_functions import *  # noqa: F403
+from syncblob.array_api.statistical_functions import *  # noqa: F403
+from syncblob.array_api.utility_functions import *  # noqa: F403
 
-__all__ = ["asarray", "from_dlpack"]
+__array_api_version__ = "2025.12"
+
+__all__ = ["__array_api_version__", "__array_namespace_info__", "fft", "linalg"]
+__all__ += constants.__all__
+__all__ += creation_functions.__all__
+__all__ += data_type_functions.__all__
+__all__ += data_types.__all__
+__all__ += elementwise_functions.__all__
+__all__ += indexing_functions.__all__
+__all__ += linear_algebra_functions.__all__
+__all__ += manipulation_functions.__all__
+__all__ += searching_functions.__all__
+__all__ += set_functions.__all__
+__all__ += sorting_functions.__all__
+__all__ += statistical_functions.__all__
+__all__ += utility_functions.__all__

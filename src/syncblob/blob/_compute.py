@@ -7,6 +7,7 @@ looked up by name in the namespace of the device.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from syncblob.devices.base import Home
 
-__all__ = ["SCALARS", "apply", "binary", "gather", "inplace", "operand", "unary", "wrap"]
+__all__ = ["SCALARS", "apply", "binary", "gather", "inplace", "operand", "unary", "view", "wrap"]
 
 SCALARS = frozenset({bool, int, float, complex})
 
@@ -149,7 +150,13 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:
         if type(x2) is type(x1):
             held2 = x2._held
             if (held2 is None or held2._sole is x2._buffer) and home is x2._home:
-                return _write(kernel, x1, x1._array, x2._array, home)
+                array1 = x1._array
+                array2 = x2._array
+                if home.native and array1.dtype is array2.dtype:
+                    # The usual case. The dtype stays, unless a kernel never keeps it.
+                    kernel(array1, array2, array1)
+                    return x1
+                return _write(kernel, x1, array1, array2, home)
         elif type(x2) in SCALARS:
             return _write(kernel, x1, x1._array, x2, home)
     if type(x2) not in SCALARS and not isinstance(x2, BlobBase):
@@ -208,8 +215,8 @@ def apply(function: str | Callable[..., Any], *operands: Any, **keywords: Any) -
     Parameters
     ----------
     function
-        The name of a function of the device's array library, or a function that is given that
-        library and the arrays.
+        The name of a function of the device's array library, as ``"linalg.inv"``, or a function
+        that is given that library and the arrays.
     *operands
         Blobs, and scalars or None.
     **keywords
@@ -230,13 +237,37 @@ def apply(function: str | Callable[..., Any], *operands: Any, **keywords: Any) -
     name = function if isinstance(function, str) else function.__name__
     arrays, home = gather(name, *operands)
     if isinstance(function, str):
-        result = home.compute(getattr(home.namespace, function), *arrays, **keywords)
+        found = attrgetter(function)(home.namespace)
+        result = home.compute(found, *arrays, **keywords)
     else:
         result = home.compute(function, home.namespace, *arrays, **keywords)
     blobs = [x for x in operands if isinstance(x, BlobBase)]
     if isinstance(result, (tuple, list)):
         return tuple(wrap(array, home, *blobs) for array in result)
     return wrap(result, home, *blobs)
+
+
+def view(x: Any, name: str, function: Callable[[Any], Any]) -> Any:
+    """Return the view that a function makes of a Blob's array. Nothing is read or moved.
+
+    Parameters
+    ----------
+    x
+        The Blob.
+    name
+        The operation, for messages.
+    function
+        Given an array of NumPy or CuPy, which may lie at an address that holds nothing, it returns
+        a view.
+
+    Raises
+    ------
+    TypeError
+        If `x` is no Blob.
+    """
+    if not isinstance(x, BlobBase):
+        raise _refusal(name, x)
+    return x._derived(function)
 
 
 def operand(x: Any, name: str) -> tuple[Any, Home]:

@@ -19,6 +19,7 @@ from syncblob.verification import verifying
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import ModuleType
     from typing import Self
 
     from numpy.typing import DTypeLike, NDArray
@@ -26,12 +27,35 @@ if TYPE_CHECKING:
 __all__ = ["Protocols"]
 
 _OUT_OF_BAND = 5
+_API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 
 
 class Protocols(Arithmetic):
     """The protocols. Reading ones take the const path, writing ones the mutable path."""
 
     __slots__ = ()
+
+    def __array_namespace__(self, /, *, api_version: str | None = None) -> ModuleType:
+        """Return `syncblob`, the array API namespace.
+
+        Parameters
+        ----------
+        api_version
+            A version of the standard, ``"2021.12"`` to ``"2025.12"``; None for the newest.
+
+        Raises
+        ------
+        ValueError
+            If it is another one.
+        """
+        import syncblob  # the package that this module is part of
+
+        if api_version is not None and api_version not in _API_VERSIONS:
+            raise ValueError(
+                f"expected a version of the array API standard, {', '.join(_API_VERSIONS)}, "
+                f"got {api_version!r}"
+            )
+        return syncblob
 
     # --- array libraries -------------------------------------------------------------------------
 

@@ -8,7 +8,8 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from syncblob.devices import cuda
-from syncblob.devices.base import CPU, Accelerator, Device
+from syncblob.devices.base import CPU, Accelerator, Device, Home
+from syncblob.devices.host import HOST
 from syncblob.devices.simulated import SimulatedBackend
 from syncblob.errors import NoDeviceError
 
@@ -21,6 +22,7 @@ __all__ = [
     "default_device",
     "devices",
     "home_accelerator",
+    "home_of",
     "set_default_device",
     "simulated",
     "use_device",
@@ -64,6 +66,21 @@ def simulated(index: int = 0) -> SimulatedBackend:
     if not isinstance(backend, SimulatedBackend):  # pragma: no cover  # the name decides the kind
         raise TypeError(f"{backend.device} is not simulated")
     return backend
+
+
+def home_of(device: Device | str | None = None) -> Home:
+    """Return the home that a device computes in; None means the default device.
+
+    Raises
+    ------
+    NoDeviceError
+        If it cannot be used here.
+    """
+    if device is None:
+        device = _context_default.get() or _process_default
+    if device is CPU:
+        return HOST
+    return home_accelerator(Device(device)) or HOST
 
 
 def home_accelerator(device: Device) -> Accelerator | None:

@@ -1,0 +1,219 @@
+"""Data type functions (array API standard 2025.12). None of them looks at an element.
+
+https://data-apis.org/array-api/2025.12/API_specification/data_type_functions.html
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from syncblob._dtypes import as_dtype, is_bfloat16
+from syncblob.blob import Blob
+from syncblob.blob._compute import SCALARS
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+    from syncblob.devices import Device
+
+__all__ = ["astype", "can_cast", "finfo", "iinfo", "isdtype", "result_type"]
+
+
+@dataclass(frozen=True, slots=True)
+class FInfo:
+    """Machine limits of a real floating-point dtype, as Python floats.
+
+    Attributes
+    ----------
+    bits
+        Bits of one number.
+    eps
+        Distance from 1.0 to the next greater number.
+    max, min
+        Greatest and least finite number.
+    smallest_normal
+        Least positive number with full precision.
+    dtype
+        The dtype itself.
+    """
+
+    bits: int
+    eps: float
+    max: float
+    min: float
+    smallest_normal: float
+    dtype: np.dtype[np.generic]
+
+
+@dataclass(frozen=True, slots=True)
+class IInfo:
+    """Machine limits of an integer dtype.
+
+    Attributes
+    ----------
+    bits
+        Bits of one number.
+    max, min
+        Greatest and least number.
+    dtype
+        The dtype itself.
+    """
+
+    bits: int
+    max: int
+    min: int
+    dtype: np.dtype[np.generic]
+
+
+def astype(
+    x: Blob, dtype: DTypeLike, /, *, copy: bool = True, device: Device | str | None = None
+) -> Blob:
+    """Convert to another dtype, on the device of `x`.
+
+    Parameters
+    ----------
+    x
+        The Blob.
+    dtype
+        The dtype wanted.
+    copy
+        False returns `x` itself where nothing changes.
+    device
+        Where the result is to be; None for the device of `x`.
+
+    Raises
+    ------
+    TypeError
+        For complex numbers where a real dtype is wanted: take `real` or `abs` first.
+    """
+    if not isinstance(x, Blob):
+        raise TypeError(f"astype expects a Blob, got {type(x).__name__}; use syncblob.asarray()")
+    wanted = as_dtype(dtype)
+    if x.dtype.kind == "c" and wanted.kind not in "cb":
+        raise TypeError(
+            f"astype does not drop imaginary parts: expected a complex dtype or bool for "
+            f"{x.dtype}, got {wanted}; take real(x) or abs(x) first"
+        )
+    result = x.astype(wanted, copy=copy)
+    return result if device is None else result.to_device(device)
+
+
+def can_cast(from_: DTypeLike | Blob, to: DTypeLike, /) -> bool:
+    """Tell whether type promotion leads from one dtype to another.
+
+    Parameters
+    ----------
+    from_
+        A dtype, or a Blob for its dtype.
+    to
+        A dtype.
+    """
+    return np.can_cast(_dtype_of(from_), as_dtype(to))
+
+
+def finfo(type: DTypeLike | Blob, /) -> FInfo:  # noqa: A002  # the standard's name
+    """Return the machine limits of a floating-point dtype.
+
+    Parameters
+    ----------
+    type
+        A dtype, or a Blob for its dtype; of complex ones, the limits of their parts.
+
+    Raises
+    ------
+    TypeError
+        If it is no floating-point dtype.
+    """
+    dtype = _dtype_of(type)
+    if is_bfloat16(dtype):
+        import ml_dtypes  # there is a dtype of it
+
+        limits = ml_dtypes.finfo(dtype)
+    elif dtype.kind in "fc":
+        limits = np.finfo(dtype)
+    else:
+        raise TypeError(f"expected a floating-point dtype, got {dtype}; iinfo is for integers")
+    return FInfo(
+        int(limits.bits),
+        float(limits.eps),
+        float(limits.max),
+        float(limits.min),
+        float(limits.smallest_normal),
+        np.dtype(limits.dtype),
+    )
+
+
+def iinfo(type: DTypeLike | Blob, /) -> IInfo:  # noqa: A002  # the standard's name
+    """Return the machine limits of an integer dtype.
+
+    Parameters
+    ----------
+    type
+        A dtype, or a Blob for its dtype.
+
+    Raises
+    ------
+    TypeError
+        If it is no integer dtype.
+    """
+    dtype = _dtype_of(type)
+    if dtype.kind not in "iu":
+        raise TypeError(f"expected an integer dtype, got {dtype}; finfo is for floating point")
+    limits = np.iinfo(dtype)  # type: ignore[type-var]  # an integer dtype, as was just asked
+    return IInfo(limits.bits, int(limits.max), int(limits.min), dtype)
+
+
+def isdtype(
+    dtype: DTypeLike, kind: DTypeLike | str | tuple[DTypeLike | str, ...]
+) -> bool:
+    """Tell whether a dtype is of a kind. float16 and bfloat16 are real floating.
+
+    Parameters
+    ----------
+    dtype
+        A dtype.
+    kind
+        A dtype; ``"bool"``, ``"signed integer"``, ``"unsigned integer"``, ``"integral"``, ``"real
+        floating"``, ``"complex floating"`` or ``"numeric"``; or a tuple of those, for any of them.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `kind` is none of these.
+    """
+    wanted = as_dtype(dtype)
+    if is_bfloat16(wanted):
+        kinds = kind if isinstance(kind, tuple) else (kind,)
+        return any(
+            entry in {"real floating", "numeric"} if isinstance(entry, str) else wanted == entry
+            for entry in kinds
+        )
+    return np.isdtype(wanted, kind)  # type: ignore[arg-type]  # it says what it does not take
+
+
+def result_type(
+    *arrays_and_dtypes: Blob | complex | DTypeLike,
+) -> np.dtype[np.generic]:
+    """Return the dtype that type promotion gives.
+
+    Parameters
+    ----------
+    *arrays_and_dtypes
+        Blobs, dtypes and Python scalars; at least one that is no scalar.
+
+    Raises
+    ------
+    TypeError
+        If there are scalars only, or something else.
+    """
+    parts = [x if type(x) in SCALARS else _dtype_of(x) for x in arrays_and_dtypes]
+    if all(type(part) in SCALARS for part in parts):
+        raise TypeError(f"expected at least one Blob or dtype, got {arrays_and_dtypes}")
+    return np.result_type(*parts)
+
+
+def _dtype_of(x: object) -> np.dtype[np.generic]:
+    return x.dtype if isinstance(x, Blob) else as_dtype(x)  # type: ignore[arg-type]  # it says what it does not take

@@ -1,0 +1,92 @@
+"""Inspection (array API standard 2025.12): what this namespace can do, and on which devices.
+
+https://data-apis.org/array-api/2025.12/API_specification/inspection.html
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from syncblob import devices as _devices
+from syncblob.array_api import data_types
+from syncblob.devices import Device
+
+__all__ = ["Info", "__array_namespace_info__"]
+
+# NumPy's own limit.
+_MAX_AXES = 64
+
+_DEFAULTS = {
+    "real floating": np.dtype(np.float64),
+    "complex floating": np.dtype(np.complex128),
+    "integral": np.dtype(np.int64),
+    "indexing": np.dtype(np.int64),
+}
+
+
+class Info:
+    """What `__array_namespace_info__` returns: the standard's inspection functions."""
+
+    __slots__ = ()
+
+    def capabilities(self) -> dict[str, Any]:
+        """Return what is supported: boolean indexing, data-dependent shapes, up to 64 axes."""
+        return {
+            "boolean indexing": True,
+            "data-dependent shapes": True,
+            "max dimensions": _MAX_AXES,
+        }
+
+    def default_device(self) -> Device:
+        """Return the device of new Blobs: that of `use_device`, else the process's default."""
+        return _devices.default_device()
+
+    def default_dtypes(
+        self, *, device: Device | str | None = None
+    ) -> dict[str, np.dtype[np.generic]]:
+        """Return the dtypes of results where none is named: the same on every device."""
+        _check(device)
+        return dict(_DEFAULTS)
+
+    def devices(self) -> tuple[Device, ...]:
+        """List the devices that can be used."""
+        return _devices.devices()
+
+    def dtypes(
+        self, *, device: Device | str | None = None, kind: str | tuple[str, ...] | None = None
+    ) -> dict[str, np.dtype[np.generic]]:
+        """Return the standard's dtypes by name: the same on every device.
+
+        Parameters
+        ----------
+        device
+            A device, or None for the default device.
+        kind
+            A kind, as for `isdtype`, or a tuple of kinds; None for all dtypes.
+
+        Raises
+        ------
+        ValueError
+            If there is no such kind or device.
+        """
+        _check(device)
+        dtypes = {
+            name: np.dtype(getattr(data_types, name))
+            for name in data_types.__all__
+            if name != "float16"
+        }
+        if kind is None:
+            return dtypes
+        return {name: dtype for name, dtype in dtypes.items() if np.isdtype(dtype, kind)}
+
+
+def __array_namespace_info__() -> Info:  # noqa: N807  # the standard's name
+    """Return the inspection functions: capabilities, devices, dtypes and the defaults."""
+    return Info()
+
+
+def _check(device: Device | str | None) -> None:
+    if device is not None:
+        Device(device)

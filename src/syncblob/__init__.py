@@ -11,8 +11,8 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING
 
-from syncblob._source_lines import SourceLine
 from syncblob import array_api
+from syncblob._source_lines import SourceLine
 from syncblob.array_api import *  # noqa: F403  # every name of the standard: its __all__
 from syncblob.blob import Blob
 from syncblob.devices import (

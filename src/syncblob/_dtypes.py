@@ -60,7 +60,7 @@ def as_dtype(dtype: DTypeLike) -> np.dtype[np.generic]:
         If a Blob cannot hold the dtype, or if it needs ml_dtypes and that is not installed.
     """
     try:
-        return _BY_NAME[dtype]  # type: ignore[index]  # what has no hash is no dtype of these
+        return _BY_NAME[dtype]
     except (KeyError, TypeError):
         pass
     if isinstance(dtype, str) and dtype == "bfloat16":

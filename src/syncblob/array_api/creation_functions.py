@@ -44,7 +44,7 @@ __all__ = [
 Shape = int | tuple[int, ...]
 
 
-def arange(  # noqa: PLR0913  # the standard's
+def arange(  # the standard's
     start: float,
     /,
     stop: float | None = None,
@@ -342,9 +342,7 @@ def zeros_like(
 # --- how -----------------------------------------------------------------------------------------
 
 
-def _filled(
-    name: str, shape: Shape, dtype: DTypeLike | None, device: Device | str | None
-) -> Blob:
+def _filled(name: str, shape: Shape, dtype: DTypeLike | None, device: Device | str | None) -> Blob:
     home = home_of(device)
     if type(shape) is not int:
         shape = as_shape(shape)

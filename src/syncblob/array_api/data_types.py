@@ -7,7 +7,7 @@ The `dtype` of a Blob is a `numpy.dtype`, which equals its scalar class.
 
 from __future__ import annotations
 
-from numpy import bool as bool  # noqa: A004, PLC0414  # the standard's name, exported
+from numpy import bool as bool  # noqa: PLC0414  # exported
 from numpy import (
     complex64,
     complex128,

@@ -59,9 +59,9 @@ __all__ = [
     "less",
     "less_equal",
     "log",
-    "log10",
     "log1p",
     "log2",
+    "log10",
     "logaddexp",
     "logical_and",
     "logical_not",
@@ -172,9 +172,7 @@ def ceil(x: Blob, /) -> Blob:
     return unary(_kernels.ceil, x)
 
 
-def clip(
-    x: Blob, /, min: float | Blob | None = None, max: float | Blob | None = None
-) -> Blob:
+def clip(x: Blob, /, min: float | Blob | None = None, max: float | Blob | None = None) -> Blob:
     """Bring elements below `min` up to it, and those above `max` down to it.
 
     Parameters

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob.blob._base import BlobBase
+from syncblob.blob._views import Views
 from syncblob.devices import HOST, Side
 from syncblob.devices.base import Accelerator
 from syncblob.interop.adopt import can_adopt, native_array
@@ -23,14 +24,28 @@ if TYPE_CHECKING:
 
     from syncblob.devices.base import Home
 
-__all__ = ["SCALARS", "apply", "binary", "gather", "inplace", "operand", "unary", "view", "wrap"]
+__all__ = [
+    "OPERATOR",
+    "SCALARS",
+    "apply",
+    "binary",
+    "gather",
+    "inplace",
+    "operand",
+    "unary",
+    "view",
+    "wrap",
+]
 
 SCALARS = frozenset({bool, int, float, complex})
+
+# For `binary`: an operator asks.
+OPERATOR = True
 
 _PROTOCOLS = ("__cuda_array_interface__", "__dlpack__", "__array__")
 
 
-# --- elementwise: as few steps as possible ---------------------------------------------------------
+# --- elementwise: as few steps as possible -------------------------------------------------------
 
 
 def unary(kernel: Callable[..., Any], x: Any) -> Any:
@@ -56,7 +71,12 @@ def unary(kernel: Callable[..., Any], x: Any) -> Any:
     return x._fresh(result, home)
 
 
-def binary(kernel: Callable[..., Any], x1: Any, x2: Any, operator: bool = False) -> Any:  # noqa: FBT002  # it is called with each operation, and keywords take time
+def binary(  # a keyword would take time with each operation
+    kernel: Callable[..., Any],
+    x1: Any,
+    x2: Any,
+    operator: bool = False,  # noqa: FBT002  # see above
+) -> Any:
     """Compute ``kernel(x1, x2)``, element by element, in a new Blob.
 
     Parameters
@@ -206,7 +226,7 @@ def _require_same_shape(
         )
 
 
-# --- everything else -------------------------------------------------------------------------------
+# --- everything else -----------------------------------------------------------------------------
 
 
 def apply(function: str | Callable[..., Any], *operands: Any, **keywords: Any) -> Any:
@@ -265,7 +285,7 @@ def view(x: Any, name: str, function: Callable[[Any], Any]) -> Any:
     TypeError
         If `x` is no Blob.
     """
-    if not isinstance(x, BlobBase):
+    if not isinstance(x, Views):
         raise _refusal(name, x)
     return x._derived(function)
 
@@ -356,6 +376,4 @@ def _converted(x: Any, like: Any) -> Any:
 
 
 def _refusal(name: str, x: object) -> TypeError:
-    return TypeError(
-        f"{name} expects a Blob, got {type(x).__name__}; use syncblob.asarray() first"
-    )
+    return TypeError(f"{name} expects a Blob, got {type(x).__name__}; use syncblob.asarray() first")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob import _kernels
-from syncblob.blob._compute import binary, inplace, unary
+from syncblob.blob._compute import OPERATOR, binary, inplace, unary
 from syncblob.blob._protocols import Protocols
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ __all__ = ["Operators"]
 
 
 class Operators(Protocols):
-    """The operators. The in-place ones keep dtype and shape, and write without a temporary array."""
+    """The operators. The in-place ones keep dtype and shape, and need no temporary array."""
 
     __slots__ = ()
 
@@ -50,37 +50,37 @@ class Operators(Protocols):
 
     def __eq__(self, other: object, /) -> Self:  # type: ignore[override]  # element by element, as in NumPy
         """Compare element by element: ``self == other``."""
-        return binary(np.equal, self, other, True)
+        return binary(np.equal, self, other, OPERATOR)
 
     def __ne__(self, other: object, /) -> Self:  # type: ignore[override]  # element by element, as in NumPy
         """Compare element by element: ``self != other``."""
-        return binary(np.not_equal, self, other, True)
+        return binary(np.not_equal, self, other, OPERATOR)
 
     def __lt__(self, other: object, /) -> Self:
         """Compare element by element: ``self < other``."""
-        return binary(np.less, self, other, True)
+        return binary(np.less, self, other, OPERATOR)
 
     def __le__(self, other: object, /) -> Self:
         """Compare element by element: ``self <= other``."""
-        return binary(np.less_equal, self, other, True)
+        return binary(np.less_equal, self, other, OPERATOR)
 
     def __gt__(self, other: object, /) -> Self:
         """Compare element by element: ``self > other``."""
-        return binary(np.greater, self, other, True)
+        return binary(np.greater, self, other, OPERATOR)
 
     def __ge__(self, other: object, /) -> Self:
         """Compare element by element: ``self >= other``."""
-        return binary(np.greater_equal, self, other, True)
+        return binary(np.greater_equal, self, other, OPERATOR)
 
     # --- arithmetic ------------------------------------------------------------------------------
 
     def __add__(self, other: Any, /) -> Self:
         """Add: ``self + other``."""
-        return binary(np.add, self, other, True)
+        return binary(np.add, self, other, OPERATOR)
 
     def __radd__(self, other: Any, /) -> Self:
         """Add: ``other + self``."""
-        return binary(np.add, other, self, True)
+        return binary(np.add, other, self, OPERATOR)
 
     def __iadd__(self, other: Any, /) -> Self:
         """Add: ``self += other``."""
@@ -88,11 +88,11 @@ class Operators(Protocols):
 
     def __sub__(self, other: Any, /) -> Self:
         """Subtract: ``self - other``."""
-        return binary(np.subtract, self, other, True)
+        return binary(np.subtract, self, other, OPERATOR)
 
     def __rsub__(self, other: Any, /) -> Self:
         """Subtract: ``other - self``."""
-        return binary(np.subtract, other, self, True)
+        return binary(np.subtract, other, self, OPERATOR)
 
     def __isub__(self, other: Any, /) -> Self:
         """Subtract: ``self -= other``."""
@@ -100,11 +100,11 @@ class Operators(Protocols):
 
     def __mul__(self, other: Any, /) -> Self:
         """Multiply: ``self * other``."""
-        return binary(np.multiply, self, other, True)
+        return binary(np.multiply, self, other, OPERATOR)
 
     def __rmul__(self, other: Any, /) -> Self:
         """Multiply: ``other * self``."""
-        return binary(np.multiply, other, self, True)
+        return binary(np.multiply, other, self, OPERATOR)
 
     def __imul__(self, other: Any, /) -> Self:
         """Multiply: ``self *= other``."""
@@ -112,11 +112,11 @@ class Operators(Protocols):
 
     def __truediv__(self, other: Any, /) -> Self:
         """Divide: ``self / other``."""
-        return binary(np.true_divide, self, other, True)
+        return binary(np.true_divide, self, other, OPERATOR)
 
     def __rtruediv__(self, other: Any, /) -> Self:
         """Divide: ``other / self``."""
-        return binary(np.true_divide, other, self, True)
+        return binary(np.true_divide, other, self, OPERATOR)
 
     def __itruediv__(self, other: Any, /) -> Self:
         """Divide: ``self /= other``."""
@@ -124,11 +124,11 @@ class Operators(Protocols):
 
     def __floordiv__(self, other: Any, /) -> Self:
         """Divide and round down: ``self // other``."""
-        return binary(_kernels.floor_divide, self, other, True)
+        return binary(_kernels.floor_divide, self, other, OPERATOR)
 
     def __rfloordiv__(self, other: Any, /) -> Self:
         """Divide and round down: ``other // self``."""
-        return binary(_kernels.floor_divide, other, self, True)
+        return binary(_kernels.floor_divide, other, self, OPERATOR)
 
     def __ifloordiv__(self, other: Any, /) -> Self:
         """Divide and round down: ``self //= other``."""
@@ -136,11 +136,11 @@ class Operators(Protocols):
 
     def __mod__(self, other: Any, /) -> Self:
         """Divide, and return the remainder, which has the divisor's sign: ``self % other``."""
-        return binary(np.remainder, self, other, True)
+        return binary(np.remainder, self, other, OPERATOR)
 
     def __rmod__(self, other: Any, /) -> Self:
         """Divide, and return the remainder, which has the divisor's sign: ``other % self``."""
-        return binary(np.remainder, other, self, True)
+        return binary(np.remainder, other, self, OPERATOR)
 
     def __imod__(self, other: Any, /) -> Self:
         """Divide, and return the remainder, which has the divisor's sign: ``self %= other``."""
@@ -148,11 +148,11 @@ class Operators(Protocols):
 
     def __pow__(self, other: Any, /) -> Self:
         """Raise to a power: ``self ** other``."""
-        return binary(_kernels.power, self, other, True)
+        return binary(_kernels.power, self, other, OPERATOR)
 
     def __rpow__(self, other: Any, /) -> Self:
         """Raise to a power: ``other ** self``."""
-        return binary(_kernels.power, other, self, True)
+        return binary(_kernels.power, other, self, OPERATOR)
 
     def __ipow__(self, other: Any, /) -> Self:
         """Raise to a power: ``self **= other``."""
@@ -160,11 +160,11 @@ class Operators(Protocols):
 
     def __matmul__(self, other: Any, /) -> Self:
         """Multiply as matrices: ``self @ other``."""
-        return binary(np.matmul, self, other, True)
+        return binary(np.matmul, self, other, OPERATOR)
 
     def __rmatmul__(self, other: Any, /) -> Self:
         """Multiply as matrices: ``other @ self``."""
-        return binary(np.matmul, other, self, True)
+        return binary(np.matmul, other, self, OPERATOR)
 
     def __imatmul__(self, other: Any, /) -> Self:
         """Multiply as matrices: ``self @= other``."""
@@ -172,11 +172,11 @@ class Operators(Protocols):
 
     def __and__(self, other: Any, /) -> Self:
         """Combine bit by bit with and: ``self & other``."""
-        return binary(np.bitwise_and, self, other, True)
+        return binary(np.bitwise_and, self, other, OPERATOR)
 
     def __rand__(self, other: Any, /) -> Self:
         """Combine bit by bit with and: ``other & self``."""
-        return binary(np.bitwise_and, other, self, True)
+        return binary(np.bitwise_and, other, self, OPERATOR)
 
     def __iand__(self, other: Any, /) -> Self:
         """Combine bit by bit with and: ``self &= other``."""
@@ -184,11 +184,11 @@ class Operators(Protocols):
 
     def __or__(self, other: Any, /) -> Self:
         """Combine bit by bit with or: ``self | other``."""
-        return binary(np.bitwise_or, self, other, True)
+        return binary(np.bitwise_or, self, other, OPERATOR)
 
     def __ror__(self, other: Any, /) -> Self:
         """Combine bit by bit with or: ``other | self``."""
-        return binary(np.bitwise_or, other, self, True)
+        return binary(np.bitwise_or, other, self, OPERATOR)
 
     def __ior__(self, other: Any, /) -> Self:
         """Combine bit by bit with or: ``self |= other``."""
@@ -196,11 +196,11 @@ class Operators(Protocols):
 
     def __xor__(self, other: Any, /) -> Self:
         """Combine bit by bit with exclusive or: ``self ^ other``."""
-        return binary(np.bitwise_xor, self, other, True)
+        return binary(np.bitwise_xor, self, other, OPERATOR)
 
     def __rxor__(self, other: Any, /) -> Self:
         """Combine bit by bit with exclusive or: ``other ^ self``."""
-        return binary(np.bitwise_xor, other, self, True)
+        return binary(np.bitwise_xor, other, self, OPERATOR)
 
     def __ixor__(self, other: Any, /) -> Self:
         """Combine bit by bit with exclusive or: ``self ^= other``."""
@@ -208,11 +208,11 @@ class Operators(Protocols):
 
     def __lshift__(self, other: Any, /) -> Self:
         """Shift the bits to the left: ``self << other``."""
-        return binary(np.left_shift, self, other, True)
+        return binary(np.left_shift, self, other, OPERATOR)
 
     def __rlshift__(self, other: Any, /) -> Self:
         """Shift the bits to the left: ``other << self``."""
-        return binary(np.left_shift, other, self, True)
+        return binary(np.left_shift, other, self, OPERATOR)
 
     def __ilshift__(self, other: Any, /) -> Self:
         """Shift the bits to the left: ``self <<= other``."""
@@ -220,11 +220,11 @@ class Operators(Protocols):
 
     def __rshift__(self, other: Any, /) -> Self:
         """Shift the bits to the right: ``self >> other``."""
-        return binary(np.right_shift, self, other, True)
+        return binary(np.right_shift, self, other, OPERATOR)
 
     def __rrshift__(self, other: Any, /) -> Self:
         """Shift the bits to the right: ``other >> self``."""
-        return binary(np.right_shift, other, self, True)
+        return binary(np.right_shift, other, self, OPERATOR)
 
     def __irshift__(self, other: Any, /) -> Self:
         """Shift the bits to the right: ``self >>= other``."""

@@ -48,14 +48,13 @@ class Protocols(Arithmetic):
         ValueError
             If it is another one.
         """
-        import syncblob  # the package that this module is part of
-
         if api_version is not None and api_version not in _API_VERSIONS:
             raise ValueError(
                 f"expected a version of the array API standard, {', '.join(_API_VERSIONS)}, "
                 f"got {api_version!r}"
             )
-        return syncblob
+        # Not imported: the namespace is above this module, and there before any Blob is.
+        return sys.modules["syncblob"]
 
     # --- array libraries -------------------------------------------------------------------------
 

@@ -168,7 +168,6 @@ class Home(ABC):
         """The DLPack device type and id of arrays that lie here."""
 
 
-
 class Push(ABC):
     """An upload that is under way on another stream."""
 

@@ -19,7 +19,6 @@ from syncblob.errors import DeviceMismatchError, NoDeviceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import ModuleType
 
     from numpy.typing import NDArray
 
@@ -82,9 +81,8 @@ class CudaBackend(Accelerator):
                 f"cuda:{index} cannot be used: {reason}. Select another device, for example "
                 "with syncblob.use_device('simulated')"
             )
-        import cupy  # imported only where a CUDA device is asked for
-
         import array_api_compat.cupy as namespace  # needs CuPy
+        import cupy  # imported only where a CUDA device is asked for
 
         self.device = Device(f"cuda:{index}")
         self.namespace = namespace

@@ -12,7 +12,6 @@ from syncblob.devices.base import CPU, Home
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import ModuleType
 
     from numpy.typing import NDArray
 

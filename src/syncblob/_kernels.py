@@ -13,7 +13,18 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["ceil", "expm1", "floor", "floor_divide", "power", "rint", "sign", "tanh", "trunc"]
+__all__ = [
+    "ceil",
+    "expm1",
+    "floor",
+    "floor_divide",
+    "matmul",
+    "power",
+    "rint",
+    "sign",
+    "tanh",
+    "trunc",
+]
 
 _FLOATING = "fc"
 _WHOLE = "iu"
@@ -35,8 +46,25 @@ def power(x1: Any, x2: Any, out: Any = None) -> Any:
     if result.dtype.kind == "f":
         unsigned = (np.equal(x1, 0) | np.isinf(x1)) & np.equal(x2, 0.5)
         with np.errstate(all="ignore"):
-            result = np.where(unsigned, np.power(np.abs(x1), x2), result)
+            result = np.where(unsigned, np.power(abs(x1), x2), result)
     return _put(result, out)
+
+
+def matmul(x1: Any, x2: Any, out: Any) -> Any:
+    """Multiply matrices into `out`, of the shape of `x1`. NumPy alone would broadcast the product.
+
+    Raises
+    ------
+    ValueError
+        If the product has another shape.
+    """
+    axes = np.ndim(x2)
+    if not x1.ndim or not 2 <= axes <= max(2, x1.ndim):  # noqa: PLR2004  # a matrix has two axes
+        raise ValueError(
+            f"in-place matmul keeps the shape, {x1.shape}, and expects stacks of matrices of at "
+            f"most as many axes, got an operand of {axes} axes"
+        )
+    return np.matmul(x1, x2, out)
 
 
 def expm1(x: Any) -> Any:
@@ -51,11 +79,13 @@ def expm1(x: Any) -> Any:
 
 def tanh(x: Any) -> Any:
     """Compute the hyperbolic tangent: ±1, with the sign of the real part, at its infinities."""
-    result = np.tanh(x)
-    if result.dtype.kind == "c":
-        infinite = np.isinf(x.real)
-        result.real[infinite] = np.copysign(1, x.real)[infinite]
-        result.imag[infinite] = np.copysign(0, x.imag)[infinite]
+    if x.dtype.kind != "c":
+        return np.tanh(x)
+    # Into an array: what NumPy returns for one without axes cannot be written.
+    result = np.tanh(x, out=np.empty_like(x))
+    infinite = np.isinf(x.real)
+    result.real[infinite] = np.copysign(1, x.real)[infinite]
+    result.imag[infinite] = np.copysign(0, x.imag)[infinite]
     return result
 
 
@@ -90,5 +120,10 @@ def trunc(x: Any) -> Any:
 def _put(result: Any, out: Any) -> Any:
     if out is None:
         return result
+    # Assignment would drop axes, and would make truth values of numbers.
+    if result.shape != out.shape:
+        raise ValueError(f"expected a result of shape {out.shape}, got {result.shape}")
+    if result.dtype != out.dtype:
+        raise TypeError(f"expected a result of dtype {out.dtype}, got {result.dtype}")
     out[...] = result
     return out

@@ -1,3 +1,397 @@
-"""Being written."""
+"""Manipulation functions (array API standard 2025.12).
 
-__all__: list[str] = []
+https://data-apis.org/array-api/2025.12/API_specification/manipulation_functions.html
+
+The functions that return views read no element, and nothing moves. The others compute on the device
+of the operands, without a transfer; on the accelerator where some operands are there and some are
+not. What is no Blob is refused with a TypeError.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
+
+from syncblob.array_api import _corrected
+from syncblob.array_api._operands import require_blobs, require_integers, require_some
+from syncblob.blob._compute import apply, view
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from syncblob.blob import Blob
+
+__all__ = [
+    "broadcast_arrays",
+    "broadcast_shapes",
+    "broadcast_to",
+    "concat",
+    "expand_dims",
+    "flip",
+    "moveaxis",
+    "permute_dims",
+    "repeat",
+    "reshape",
+    "roll",
+    "squeeze",
+    "stack",
+    "tile",
+    "unstack",
+]
+
+_WHOLE = slice(None)
+_REVERSED = slice(None, None, -1)
+
+
+# --- broadcasting --------------------------------------------------------------------------------
+
+
+def broadcast_arrays(*arrays: Blob) -> tuple[Blob, ...]:
+    """Broadcast Blobs to their common shape; see `broadcast_to`.
+
+    Each stays on its device.
+
+    Returns
+    -------
+    tuple of Blob
+        Views, one for each Blob; const views where elements are repeated.
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not broadcast.
+    """
+    require_blobs("broadcast_arrays", *arrays)
+    shape = np.broadcast_shapes(*(x.shape for x in arrays))
+    return tuple(broadcast_to(x, shape) for x in arrays)
+
+
+def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """Broadcast shapes against one another; without any, return the shape of no axes.
+
+    Raises
+    ------
+    ValueError
+        If they do not broadcast.
+    """
+    return np.broadcast_shapes(*shapes)
+
+
+def broadcast_to(x: Blob, /, shape: tuple[int, ...]) -> Blob:
+    """Return a view of another shape in which elements are repeated along axes of length 1.
+
+    Returns
+    -------
+    Blob
+        A const view if elements are repeated, because they share memory: what is written to one
+        would appear in others. A view that may be written otherwise.
+
+    Raises
+    ------
+    ValueError
+        If `x` does not broadcast to the shape.
+    """
+    require_blobs("broadcast_to", x)
+    result: Blob = view(x.const, "broadcast_to", lambda a: np.broadcast_to(a, shape))
+    return x.reshape(result.shape) if result.size == x.size else result
+
+
+# --- other shapes of the same elements -----------------------------------------------------------
+
+
+def expand_dims(x: Blob, /, axis: int | tuple[int, ...]) -> Blob:
+    """Return a view with axes of length 1 at the given positions of the result.
+
+    Raises
+    ------
+    IndexError
+        If a position is out of range.
+    ValueError
+        If a position is given twice.
+    """
+    return view(x, "expand_dims", lambda a: _expanded(a, axis))
+
+
+def _expanded(a: Any, axis: int | tuple[int, ...]) -> Any:
+    ndim = a.ndim + (len(axis) if isinstance(axis, tuple) else 1)
+    axes = normalize_axis_tuple(axis, ndim)
+    key = tuple(None if place in axes else _WHOLE for place in range(ndim))
+    # The Ellipsis keeps an index of no axes from reading an element.
+    return a[(*key, ...)]
+
+
+def reshape(x: Blob, /, shape: tuple[int, ...], *, copy: bool | None = None) -> Blob:
+    """Return the elements in C order in another shape.
+
+    Parameters
+    ----------
+    x
+        The Blob.
+    shape
+        The new dimensions; one may be -1.
+    copy
+        None copies only where strides allow no view, True always, False never.
+
+    Returns
+    -------
+    Blob
+        A view, or a new Blob where `copy` says so.
+
+    Raises
+    ------
+    ValueError
+        If the count of elements differs, or if `copy` is False and a view is impossible.
+    """
+    require_blobs("reshape", x)
+    return x.reshape(shape, copy=copy)
+
+
+def squeeze(x: Blob, /, axis: int | tuple[int, ...]) -> Blob:
+    """Return a view without the given axes, which have length 1.
+
+    Raises
+    ------
+    ValueError
+        If one of them has another length.
+    IndexError
+        If an axis is out of range.
+    """
+    return view(x, "squeeze", lambda a: a.squeeze(normalize_axis_tuple(axis, a.ndim)))
+
+
+# --- the order of axes and elements --------------------------------------------------------------
+
+
+def flip(x: Blob, /, *, axis: int | tuple[int, ...] | None = None) -> Blob:
+    """Return a view with the elements in reverse order along axes; along all if None is given.
+
+    Raises
+    ------
+    IndexError
+        If an axis is out of range.
+    """
+    return view(x, "flip", lambda a: _flipped(a, axis))
+
+
+def _flipped(a: Any, axis: int | tuple[int, ...] | None) -> Any:
+    if axis is None:
+        return a[(_REVERSED,) * a.ndim + (...,)]
+    axes = normalize_axis_tuple(axis, a.ndim)
+    key = tuple(_REVERSED if place in axes else _WHOLE for place in range(a.ndim))
+    return a[(*key, ...)]
+
+
+def moveaxis(
+    x: Blob,
+    source: int | tuple[int, ...],
+    destination: int | tuple[int, ...],
+    /,
+) -> Blob:
+    """Return a view with some axes at new positions; the others keep their order.
+
+    Raises
+    ------
+    IndexError
+        If an axis or a position is out of range.
+    ValueError
+        If one is given twice, or there are more of one than of the other.
+    """
+    return view(x, "moveaxis", lambda a: a.transpose(_moved(a.ndim, source, destination)))
+
+
+def _moved(
+    ndim: int, source: int | tuple[int, ...], destination: int | tuple[int, ...]
+) -> list[int]:
+    """Return the order of axes after some have moved."""
+    moving = normalize_axis_tuple(source, ndim, "source")
+    places = normalize_axis_tuple(destination, ndim, "destination")
+    if len(moving) != len(places):
+        raise ValueError(f"expected as many destinations as sources, got {source} to {destination}")
+    order = [axis for axis in range(ndim) if axis not in moving]
+    for place, axis in sorted(zip(places, moving, strict=True)):
+        order.insert(place, axis)
+    return order
+
+
+def permute_dims(x: Blob, /, axes: tuple[int, ...]) -> Blob:
+    """Return a view with the axes in another order.
+
+    Raises
+    ------
+    IndexError
+        If an axis is out of range.
+    ValueError
+        If `axes` is no permutation of the axes.
+    """
+    return view(x, "permute_dims", lambda a: a.transpose(normalize_axis_tuple(axes, a.ndim)))
+
+
+def roll(
+    x: Blob,
+    /,
+    shift: int | tuple[int, ...],
+    *,
+    axis: int | tuple[int, ...] | None = None,
+) -> Blob:
+    """Shift the elements along axes; those that leave at one end come back at the other.
+
+    Parameters
+    ----------
+    x
+        The Blob.
+    shift
+        By how many places: towards higher indices if positive. A tuple has one entry for each
+        entry of `axis`; an integer is for all of them.
+    axis
+        The axes; None shifts the elements in C order, and restores the shape.
+
+    Returns
+    -------
+    Blob
+        A new Blob.
+
+    Raises
+    ------
+    ValueError
+        If `shift` is a tuple and `axis` is none of the same length.
+    IndexError
+        If an axis is out of range.
+    """
+    # NumPy would broadcast the two against each other; the standard allows no more than this.
+    if isinstance(shift, tuple) and not (isinstance(axis, tuple) and len(axis) == len(shift)):
+        raise ValueError(f"expected a tuple of {len(shift)} axes, one for each shift, got {axis}")
+    return apply("roll", x, shift=shift, axis=axis)
+
+
+def unstack(x: Blob, /, *, axis: int = 0) -> tuple[Blob, ...]:
+    """Split a Blob along an axis, which goes.
+
+    Returns
+    -------
+    tuple of Blob
+        Views, as many as the axis is long.
+
+    Raises
+    ------
+    IndexError
+        If the axis is out of range.
+    """
+    require_blobs("unstack", x)
+    place = normalize_axis_index(axis, x.ndim)
+    before = (_WHOLE,) * place
+    return tuple(x[(*before, index)] for index in range(x.shape[place]))
+
+
+# --- joining and repeating -----------------------------------------------------------------------
+
+
+def concat(arrays: Sequence[Blob], /, *, axis: int | None = 0) -> Blob:
+    """Join Blobs along an axis that they have.
+
+    Parameters
+    ----------
+    arrays
+        Blobs whose shapes differ in that axis at most. Dtypes are promoted as NumPy promotes them.
+    axis
+        The axis; None joins the elements of each in C order.
+
+    Returns
+    -------
+    Blob
+        A new Blob.
+
+    Raises
+    ------
+    ValueError
+        If there are none, or their shapes do not fit.
+    IndexError
+        If the axis is out of range.
+    """
+    require_some("concat", arrays)
+    return apply(_corrected.concat, *arrays, axis=axis)
+
+
+def stack(arrays: Sequence[Blob], /, *, axis: int = 0) -> Blob:
+    """Join Blobs of the same shape along a new axis.
+
+    Parameters
+    ----------
+    arrays
+        The Blobs. Dtypes are promoted as NumPy promotes them.
+    axis
+        Where the new axis is in the result.
+
+    Returns
+    -------
+    Blob
+        A new Blob.
+
+    Raises
+    ------
+    ValueError
+        If there are none, or their shapes differ.
+    IndexError
+        If the axis is out of range.
+    """
+    require_some("stack", arrays)
+    return apply(_corrected.stack, *arrays, axis=axis)
+
+
+def repeat(x: Blob, repeats: int | Blob, /, *, axis: int | None = None) -> Blob:
+    """Repeat each element.
+
+    Parameters
+    ----------
+    x
+        The Blob.
+    repeats
+        How often: for all, or a Blob of integers with one entry for all or one for each. Such a
+        Blob on an accelerator makes the host wait, because its contents say how long the result is.
+    axis
+        The axis along which to repeat; None repeats the elements in C order.
+
+    Returns
+    -------
+    Blob
+        A new Blob; of one axis if `axis` is None.
+
+    Raises
+    ------
+    TypeError
+        If `repeats` is no integer and has no integer dtype.
+    ValueError
+        If a count is negative, or there are neither one nor as many as elements.
+    IndexError
+        If the axis is out of range.
+    """
+    require_blobs("repeat", x)
+    if not isinstance(repeats, int):
+        require_blobs("repeat", repeats)
+        require_integers("repeat", repeats)
+    return apply(_corrected.repeat, x, repeats, axis=axis)
+
+
+def tile(x: Blob, repetitions: tuple[int, ...], /) -> Blob:
+    """Lay copies of a Blob side by side.
+
+    Parameters
+    ----------
+    x
+        The Blob.
+    repetitions
+        How many along each axis. Where there are fewer than axes, they are for the last axes; where
+        there are more, axes of length 1 are put before those of `x`.
+
+    Returns
+    -------
+    Blob
+        A new Blob.
+
+    Raises
+    ------
+    ValueError
+        If a number is negative.
+    """
+    return apply("tile", x, reps=repetitions)

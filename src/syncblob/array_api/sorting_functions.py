@@ -1,3 +1,60 @@
-"""Being written."""
+"""Sorting functions (array API standard 2025.12).
 
-__all__: list[str] = []
+https://data-apis.org/array-api/2025.12/API_specification/sorting_functions.html
+
+Both return a new Blob, computed on the device of the operand, without a transfer. NaN counts as
+greater than every number: it comes last in ascending order and first in descending order. What is
+no Blob is refused with a TypeError.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from numpy.lib.array_utils import normalize_axis_index
+
+from syncblob.array_api import _corrected
+from syncblob.array_api._operands import require_blobs
+from syncblob.blob._compute import apply
+
+if TYPE_CHECKING:
+    from syncblob.blob import Blob
+
+__all__ = ["argsort", "sort"]
+
+
+def argsort(x: Blob, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Blob:
+    """Return the indices that sort a Blob along an axis.
+
+    Parameters
+    ----------
+    x
+        The Blob.
+    axis
+        The axis.
+    descending
+        Sort from the greatest to the least.
+    stable
+        Keep equal elements in their order, in either direction.
+
+    Raises
+    ------
+    IndexError
+        If the axis is out of range.
+    """
+    require_blobs("argsort", x)
+    place = normalize_axis_index(axis, x.ndim)
+    return apply(_corrected.argsort, x, axis=place, descending=descending, stable=stable)
+
+
+def sort(x: Blob, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Blob:
+    """Sort a Blob along an axis; see `argsort`.
+
+    Raises
+    ------
+    IndexError
+        If the axis is out of range.
+    """
+    require_blobs("sort", x)
+    place = normalize_axis_index(axis, x.ndim)
+    return apply(_corrected.sort, x, axis=place, descending=descending, stable=stable)

@@ -9,7 +9,7 @@ import numpy as np
 from syncblob._dtypes import as_dtype
 from syncblob._shape import Layout, as_shape
 from syncblob.blob._base import BlobBase
-from syncblob.blob._operators import Operators
+from syncblob.blob._ndarray_methods import NdarrayMethods
 from syncblob.devices import CPU, Device, Side, accelerator
 from syncblob.interop.adopt import adopt, native_array
 from syncblob.interop.dlpack import import_array
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Blob"]
 
 
-class Blob(Operators):
+class Blob(NdarrayMethods):
     """One N-dimensional array with a copy on the host and a copy on an accelerator.
 
     Each copy is allocated on first use, and brought up to date when somebody needs it there.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from syncblob import _kernels
 from syncblob.blob._base import BlobBase
 from syncblob.blob._views import Views
 from syncblob.devices import HOST, Side
@@ -216,7 +217,7 @@ def _require_same_dtype(kernel: Callable[..., Any], dtype: Any, other: Any) -> N
 def _require_same_shape(
     kernel: Callable[..., Any], shape: tuple[int, ...], other: tuple[int, ...]
 ) -> None:
-    if kernel is np.matmul:
+    if kernel is _kernels.matmul:
         return
     result = np.broadcast_shapes(shape, other)
     if result != shape:
@@ -356,7 +357,8 @@ def wrap(array: Any, home: Home, *operands: BlobBase) -> Any:
         What it was computed from. A result that overlaps one of them is a view of it.
     """
     array = home.as_array(array)
-    if array.base is None:
+    # Some functions return the operand itself where there is nothing to do.
+    if array.base is None and not any(array is x._array for x in operands):
         return operands[0]._fresh(array, home)
     side = Side.HOST if home is HOST else Side.ACCELERATOR
     for x in operands:

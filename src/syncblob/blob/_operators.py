@@ -168,7 +168,7 @@ class Operators(Protocols):
 
     def __imatmul__(self, other: Any, /) -> Self:
         """Multiply as matrices: ``self @= other``."""
-        return inplace(np.matmul, self, other)
+        return inplace(_kernels.matmul, self, other)
 
     def __and__(self, other: Any, /) -> Self:
         """Combine bit by bit with and: ``self & other``."""

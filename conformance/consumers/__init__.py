@@ -1,0 +1,1 @@
+"""Libraries that compute with any array API, tried unmodified on Blobs: see README.md here."""

@@ -1,0 +1,139 @@
+"""The record of what came of each call: read, write, and tell what got worse."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+__all__ = ["PATH", "RANKS", "Change", "Record", "compare", "load", "save"]
+
+PATH = Path(__file__).with_name("record.json")
+
+# Kinds of outcomes, from worst to best.
+RANKS = ("wrong value", "error", "other out", "Blob out, on cpu", "Blob out")
+
+
+def kind_of(outcome: str) -> str:
+    """Return the kind of an outcome: what stands before its details."""
+    return outcome.partition(": ")[0]
+
+
+@dataclass
+class Record:
+    """Outcomes by package, call and device, with the versions of the packages."""
+
+    versions: dict[str, str] = field(default_factory=dict)
+    outcomes: dict[str, dict[str, dict[str, str]]] = field(default_factory=dict)
+
+    def add(self, package: str, call: str, device: str, outcome: str) -> None:
+        """Enter the outcome of a call."""
+        self.outcomes.setdefault(package, {}).setdefault(call, {})[device] = outcome
+
+    def updated(self, newer: Record) -> Record:
+        """Return this record with the packages of another one in place of its own."""
+        return Record(self.versions | newer.versions, self.outcomes | newer.outcomes)
+
+    def table(self) -> str:
+        """Write every outcome on a line."""
+        lines = []
+        for package, calls in sorted(self.outcomes.items()):
+            lines.append(f"\n{package} {self.versions[package]}")
+            for call, by_device in sorted(calls.items()):
+                same = _together(by_device)
+                if isinstance(same, str):
+                    lines.append(f"  {call:<58} {same}")
+                else:
+                    lines += [f"  {call:<58} {key}: {same[key]}" for key in same]
+        return "\n".join(lines)
+
+    def totals(self) -> str:
+        """Count the kinds of outcomes, a line for each package and device."""
+        lines = [""]
+        for package, calls in sorted(self.outcomes.items()):
+            devices = sorted({device for by_device in calls.values() for device in by_device})
+            for device in devices:
+                kinds = Counter(kind_of(by_device[device]) for by_device in calls.values())
+                counts = ", ".join(f"{kinds[kind]} {kind}" for kind in RANKS[::-1] if kinds[kind])
+                lines.append(f"{package}, {device}: {len(calls)} calls: {counts}")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Change:
+    """A difference between the record and what was found."""
+
+    call: str
+    before: str
+    after: str
+    worse: bool
+
+    def __str__(self) -> str:
+        """Say what changed, in a line."""
+        return f"{'WORSE' if self.worse else 'changed'}: {self.call}: {self.before} -> {self.after}"
+
+
+def compare(recorded: Record, found: Record) -> list[Change]:
+    """List the differences in the packages that were tried.
+
+    A call got worse if its kind of outcome did, or if it is no longer made. A wrong value is worse
+    than anything that a record may say.
+    """
+    changes = []
+    for package, calls in found.outcomes.items():
+        before = recorded.outcomes.get(package, {})
+        for call in sorted(before.keys() | calls.keys()):
+            devices = before.get(call, {}).keys() | calls.get(call, {}).keys()
+            for device in sorted(devices):
+                was = before.get(call, {}).get(device, "not recorded")
+                now = calls.get(call, {}).get(device, "not tried")
+                worse = _rank(now) == 0 or _rank(now) < _rank(was)
+                if was != now or worse:
+                    name = f"{package} {found.versions[package]} {call}, {device}"
+                    changes.append(Change(name, was, now, worse))
+    return changes
+
+
+def _rank(outcome: str) -> int:
+    kind = kind_of(outcome)
+    return RANKS.index(kind) if kind in RANKS else -1
+
+
+def _together(by_device: dict[str, str]) -> str | dict[str, str]:
+    """Write an outcome once where it is the same on all devices."""
+    outcomes = set(by_device.values())
+    return outcomes.pop() if len(outcomes) == 1 else by_device
+
+
+def load(path: Path = PATH) -> Record:
+    """Read the record; an empty one where there is no file."""
+    if not path.exists():
+        return Record()
+    content = json.loads(path.read_text(encoding="utf-8"))
+    found = Record(versions=content["versions"])
+    for package, calls in content["outcomes"].items():
+        for call, outcome in calls.items():
+            for device in content["devices"]:
+                text = outcome[device] if isinstance(outcome, dict) else outcome
+                found.add(package, call, device, text)
+    return found
+
+
+def save(found: Record, path: Path = PATH) -> None:
+    """Write the record, sorted, an outcome once where it is the same on all devices."""
+    outcomes = {
+        package: {call: _together(by_device) for call, by_device in calls.items()}
+        for package, calls in found.outcomes.items()
+    }
+    devices = sorted(
+        {
+            device
+            for calls in found.outcomes.values()
+            for by_device in calls.values()
+            for device in by_device
+        }
+    )
+    content = {"devices": devices, "outcomes": outcomes, "versions": found.versions}
+    text = json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False)
+    path.write_text(text + "\n", encoding="utf-8")

@@ -1,0 +1,228 @@
+"""What a run of the suite found: counts, what is wrong, and how it reads."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from conformance.tiers import TIERS
+
+__all__ = ["SUITE_SKIPS", "Found", "Report", "Request", "update_table"]
+
+# The tests which the suite skips itself, as flaky.
+SUITE_SKIPS = frozenset(
+    f"array_api_tests/test_operators_and_elementwise_functions.py::test_remainder[{parameters}]"
+    for parameters in (
+        "remainder(x1, x2)",
+        "__mod__(x1, x2)",
+        "__mod__(x, s)",
+        "__imod__(x1, x2)",
+        "__imod__(x, s)",
+    )
+)
+
+# What pytest calls an outcome, and the count it goes into.
+_COUNTS = {
+    "passed": "passed",
+    "failed": "failed",
+    "error": "errors",
+    "xfailed": "xfailed",
+    "xpassed": "xpassed",
+    "skipped": "skipped",
+}
+
+BEGIN = "<!-- results: run.py --update-readme writes this table -->"
+END = "<!-- end of results -->"
+_COLUMNS = [
+    *("library", "device", "tier"),
+    *("passed", "failed", "errors", "xfailed", "skipped", "suite defects"),
+    *("seed", "duration", "versions", "date"),
+]
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """What was run, and with what."""
+
+    library: str
+    device: str
+    tier: str
+    max_examples: int
+    seed: int
+    selection: str | None
+    started: str
+    commits: dict[str, str]
+    versions: dict[str, str]
+
+
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """A test that did not pass, and what it said."""
+
+    test: str
+    outcome: str
+    message: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """A run and its outcome."""
+
+    request: Request
+    seconds: float
+    counts: dict[str, int]
+    found: list[Found]
+    problems: list[str]
+
+    @property
+    def conforming(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems
+
+    @classmethod
+    def from_pytest(cls, request: Request, raw: dict[str, Any]) -> Report:
+        """Make a report of what pytest-json-report wrote.
+
+        Parameters
+        ----------
+        request
+            What was run. The library's own version and the device of its arrays come from `raw`.
+        raw
+            The report of pytest-json-report, with what the plugin added.
+        """
+        library = raw["library"]
+        request = dataclasses.replace(
+            request,
+            device=library["device"],
+            versions={request.library: library["version"], **request.versions},
+        )
+        counts = dict.fromkeys([*_COUNTS.values(), "suite_defects"], 0)
+        found = []
+        for test in raw["tests"]:
+            defect = _suite_defect(test)
+            counts["suite_defects" if defect else _COUNTS[test["outcome"]]] += 1
+            if test["outcome"] != "passed":
+                outcome = "suite defect" if defect else test["outcome"]
+                found.append(Found(test["nodeid"], outcome, defect or _message(test)))
+        counts["total"] = len(raw["tests"])
+        problems = _problems(request, raw["exitcode"], counts, found)
+        return cls(request, round(raw["duration"], 1), counts, found, problems)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what a JSON file of the report has."""
+        return {"conforming": self.conforming, **dataclasses.asdict(self)}
+
+    def as_text(self) -> str:
+        """Return the report as text to read."""
+        request = self.request
+        selected = f", only -k {request.selection!r}" if request.selection else ""
+        examples = f"{request.max_examples} examples{selected}"
+        verdict = "conforming" if self.conforming else "NOT conforming"
+        lines = [
+            f"{request.library} on {request.device}, tier {request.tier} ({examples}): {verdict}",
+            ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in self.counts.items()),
+            f"seed {request.seed}, {self.seconds} s, started {request.started}",
+            *(f"{name} at {commit}" for name, commit in request.commits.items()),
+            ", ".join(f"{name} {version}" for name, version in request.versions.items()),
+        ]
+        if self.problems:
+            lines += ["", "What is wrong:", *(f"- {problem}" for problem in self.problems)]
+        for outcome in dict.fromkeys(found.outcome for found in self.found):
+            of_outcome = [found for found in self.found if found.outcome == outcome]
+            lines += ["", f"{outcome} ({len(of_outcome)}):"]
+            lines += [f"- {found.test}: {_first_line(found.message)}" for found in of_outcome]
+        return "\n".join(lines) + "\n"
+
+
+def update_table(text: str, report: Report) -> str:
+    """Return a README's text with the row of a run replaced or added.
+
+    A library, a device and a tier have one row.
+
+    Raises
+    ------
+    ValueError
+        If `text` has not both markers.
+    """
+    before, begin, rest = text.partition(BEGIN)
+    table, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"expected the lines {BEGIN!r} and {END!r}, found not both")
+    rows = {}
+    for line in [*table.strip().splitlines()[2:], _row(report)]:
+        cells = tuple(cell.strip() for cell in line.strip("|").split("|"))
+        rows[cells[:3]] = cells
+    ordered = sorted(rows.values(), key=_order)
+    lines = [_line(_COLUMNS), _line(["---"] * len(_COLUMNS)), *map(_line, ordered)]
+    return "\n".join([before + begin, *lines, end + after])
+
+
+def _suite_defect(test: dict[str, Any]) -> str | None:
+    for entry in test.get("user_properties", ()):
+        if "suite_defect" in entry:
+            return str(entry["suite_defect"])
+    return None
+
+
+def _message(test: dict[str, Any]) -> str:
+    """Return why a test did not pass."""
+    stages = [test[stage] for stage in ("setup", "call", "teardown") if stage in test]
+    for stage in stages:
+        if "crash" in stage:
+            return str(stage["crash"]["message"])
+    for stage in stages:
+        if stage["outcome"] != "passed":
+            # The end of where it was skipped, and why.
+            return stage["longrepr"].rpartition("Skipped: ")[2].rstrip("')\"")
+    return "no message"
+
+
+def _problems(
+    request: Request, status: int, counts: dict[str, int], found: list[Found]
+) -> list[str]:
+    problems = []
+    if status not in {0, 1}:
+        problems.append(f"pytest ended with exit status {status}")
+    if not counts["total"]:
+        problems.append("no test was run")
+    problems += [
+        f"{counts[name]} {name}"
+        for name in ("failed", "errors", "xfailed", "xpassed")
+        if counts[name]
+    ]
+    skipped = {one.test for one in found if one.outcome == "skipped"}
+    expected = SUITE_SKIPS if not TIERS[request.tier].boosted else frozenset()
+    problems += [f"skipped, and not by the suite itself: {name}" for name in skipped - expected]
+    if request.selection is None:
+        problems += [f"not skipped, as the suite does: {name}" for name in expected - skipped]
+    return problems
+
+
+def _row(report: Report) -> str:
+    request, counts = report.request, report.counts
+    cells = [
+        request.library,
+        request.device,
+        request.tier,
+        *(counts[name] for name in ("passed", "failed", "errors", "xfailed", "skipped")),
+        counts["suite_defects"],
+        request.seed,
+        f"{report.seconds:.0f} s",
+        ", ".join(f"{name} {version}" for name, version in request.versions.items()),
+        request.started[:10],
+    ]
+    return _line([str(cell) for cell in cells])
+
+
+def _line(cells: list[str] | tuple[str, ...]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _order(cells: tuple[str, ...]) -> tuple[bool, str, str, int]:
+    """Return what rows are sorted by: syncblob first, tiers as they grow."""
+    library, device, tier = cells[:3]
+    return library != "syncblob", library, device, list(TIERS).index(tier)
+
+
+def _first_line(message: str) -> str:
+    return message.partition("\n")[0]

@@ -1,0 +1,235 @@
+"""Run the array API test suite on syncblob: ``python conformance/run.py [--help]``.
+
+Ends with status 0 if the suite passes, 1 if it does not, 2 if it could not be run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import random
+import subprocess
+import sys
+import tempfile
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+
+# Run as a script, Python looks for modules beside it and not in the folder of the package.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from conformance.report import Report, Request, update_table
+from conformance.suite import (
+    SuiteError,
+    check_suite,
+    clone_suite,
+    describe_commit,
+    find_suite,
+    suite_folder,
+)
+from conformance.tiers import TIERS
+
+HERE = Path(__file__).resolve().parent
+README = HERE / "README.md"
+SKIPS, XFAILS = HERE / "skips.txt", HERE / "xfails.txt"
+STANDARD = "2025.12"
+
+_NEEDED = {
+    "hypothesis": "hypothesis",
+    "ndindex": "ndindex",
+    "pytest": "pytest",
+    "pytest_jsonreport": "pytest-json-report",
+    "xdist": "pytest-xdist",
+}
+_VERSIONS = ("numpy", "array-api-compat", "hypothesis", "pytest")
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run what the command line asks for and return the exit status."""
+    parser = _parser()
+    options = parser.parse_args(argv)
+    if options.update_readme and (options.k or options.any_commit):
+        parser.error(
+            "--update-readme is for whole runs of the pinned suite: no -k, no --any-commit"
+        )
+    try:
+        _check_packages()
+        device = _device(options.module, options.device)
+        suite = find_suite(options.suite)
+        if suite is None:
+            suite = suite_folder(options.suite)
+            print(f"cloning the suite into {suite}")
+            clone_suite(suite)
+        commits = check_suite(suite, any_commit=options.any_commit)
+        request = Request(
+            library=options.module,
+            device=device,
+            tier=options.tier,
+            max_examples=TIERS[options.tier].max_examples,
+            seed=random.randrange(2**32) if options.seed is None else options.seed,  # noqa: S311  # no secret
+            selection=options.k,
+            started=datetime.now(UTC).isoformat(timespec="seconds"),
+            commits={**commits._asdict(), **_own_commit(options.module)},
+            versions=_versions(options.module),
+        )
+        report = run_suite(suite, request, options.n)
+    except SuiteError as error:
+        print(f"run.py: {error}", file=sys.stderr)
+        return 2
+    print(f"\n{report.as_text()}")
+    print("written:", *write(report, options.report or default_path(request)))
+    if options.update_readme:
+        README.write_text(update_table(README.read_text("utf-8"), report), "utf-8")
+    return 0 if report.conforming else 1
+
+
+def run_suite(suite: Path, request: Request, processes: str) -> Report:
+    """Run the suite in a process of its own and return what came out.
+
+    Raises
+    ------
+    SuiteError
+        If pytest did not get as far as a report.
+    """
+    with tempfile.TemporaryDirectory() as temporary:
+        raw = Path(temporary) / "report.json"
+        done = subprocess.run(  # noqa: S603  # our own interpreter
+            command(suite, request, processes, raw),
+            env=environment(request, Path(temporary)),
+            check=False,
+        )
+        try:
+            found = json.loads(raw.read_text("utf-8"))
+        except FileNotFoundError:
+            raise SuiteError(
+                f"expected pytest to run the suite, got exit status {done.returncode} and no "
+                "report; its output above says why"
+            ) from None
+    return Report.from_pytest(request, found)
+
+
+def command(suite: Path, request: Request, processes: str, raw: Path) -> list[str]:
+    """Return the command that runs the suite and writes the report `raw`."""
+    options = {
+        "-c": suite / "pytest.ini",
+        "--rootdir": suite,
+        "-n": processes,
+        "--max-examples": request.max_examples,
+        "--hypothesis-seed": request.seed,
+        "--skips-file": SKIPS,
+        "--xfails-file": XFAILS,
+        "--json-report-file": raw,
+    }
+    return [
+        *(sys.executable, "-m", "pytest", str(suite / "array_api_tests"), "-q"),
+        *("-p", "no:cacheprovider", "-p", "conformance.plugin"),
+        *(str(part) for option in options.items() for part in option),
+        "--hypothesis-disable-deadline",
+        "--json-report",
+        *("--json-report-omit", "collectors", "keywords", "log", "streams", "warnings"),
+        *(("--boosted",) if TIERS[request.tier].boosted else ()),
+        *(("--syncblob-device", request.device) if request.library == "syncblob" else ()),
+        *(("-k", request.selection) if request.selection else ()),
+    ]
+
+
+def environment(request: Request, storage: Path) -> dict[str, str]:
+    """Return the environment that the suite runs in."""
+    # What is said to a pytest around this one, or to the suite by hand, is not for this run.
+    mine = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PYTEST_", "ARRAY_API_TESTS_"))
+    }
+    paths = [str(HERE.parent), *filter(None, [mine.get("PYTHONPATH")])]
+    return mine | {
+        "ARRAY_API_TESTS_MODULE": request.library,
+        "ARRAY_API_TESTS_VERSION": STANDARD,
+        "HYPOTHESIS_STORAGE_DIRECTORY": str(storage / "hypothesis"),
+        "PYTHONPATH": os.pathsep.join(paths),
+    }
+
+
+def default_path(request: Request) -> Path:
+    """Return where a report goes if nothing is said."""
+    name = f"{request.library}-{request.device.replace(':', '-')}-{request.tier}.json"
+    return HERE.parent / "build" / "conformance" / name
+
+
+def write(report: Report, path: Path) -> tuple[Path, Path]:
+    """Write a report as JSON, and as text beside it; return both paths."""
+    text_path = path.with_suffix(".txt")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(report.as_json(), indent=1) + "\n", "utf-8")
+    text_path.write_text(report.as_text(), "utf-8")
+    return path, text_path
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="run.py", description=__doc__.partition("\n")[0])
+    add = parser.add_argument
+    tiers = ", ".join(f"{tier.name} {tier.max_examples}" for tier in TIERS.values())
+    add("--tier", choices=TIERS, default="quick", help=f"how many examples a test: {tiers}")
+    add("--device", default="cpu", help="syncblob's default device (default: cpu)")
+    add("--suite", type=Path, help="folder of the suite; cloned into it if it is not there")
+    add("--any-commit", action="store_true", help="accept another suite than the pinned one")
+    add("--seed", type=int, help="hypothesis's seed (default: a random one, which is reported)")
+    add("-n", default="auto", metavar="N", help="processes (default: one for each CPU)")
+    add("-k", metavar="EXPRESSION", help="only the tests that match, as in pytest")
+    add("--module", default="syncblob", help="another array library, for comparison")
+    add("--report", type=Path, help="where the JSON report goes; the text goes beside it")
+    add("--update-readme", action="store_true", help="put the counts into conformance/README.md")
+    return parser
+
+
+def _check_packages() -> None:
+    missing = [package for module, package in _NEEDED.items() if find_spec(module) is None]
+    if missing:
+        raise SuiteError(
+            f"expected the packages of the suite, {', '.join(missing)} not found; "
+            "`pip install syncblob[conformance]` installs them"
+        )
+
+
+def _device(module: str, device: str) -> str:
+    """Return the full name of the device, known to be usable."""
+    if module != "syncblob":
+        if device != "cpu":
+            raise SuiteError(f"expected --device for syncblob alone, got it with {module}")
+        return device
+    import syncblob
+
+    try:
+        with syncblob.use_device(device):
+            return str(syncblob.default_device())
+    except (ValueError, syncblob.NoDeviceError) as error:
+        raise SuiteError(str(error)) from error
+
+
+def _own_commit(module: str) -> dict[str, str]:
+    """Return the commit of syncblob, where it is imported from this checkout."""
+    spec = find_spec(module)
+    if module != "syncblob" or spec is None or spec.origin is None:
+        return {}
+    if not Path(spec.origin).resolve().is_relative_to(HERE.parent):
+        return {}
+    return {module: describe_commit(HERE.parent)}
+
+
+def _versions(module: str) -> dict[str, str]:
+    """Return the versions of what a run depends on, the library itself aside."""
+    versions = {}
+    for package in _VERSIONS:
+        if package != module:
+            try:
+                versions[package] = version(package)
+            except PackageNotFoundError:
+                continue
+    return {**versions, "Python": platform.python_version()}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

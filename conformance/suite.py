@@ -1,0 +1,179 @@
+"""The array API test suite: where it lies, how it gets there, and whether it is the one meant."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+__all__ = [
+    "SPECIFICATION",
+    "SUITE",
+    "Commits",
+    "Source",
+    "SuiteError",
+    "check_suite",
+    "clone_suite",
+    "describe_commit",
+    "find_suite",
+    "suite_folder",
+]
+
+VARIABLE = "ARRAY_API_TESTS_DIR"
+SPECIFICATION_FOLDER = "array-api"  # the suite reads the functions' signatures there
+
+# git sets these for its hooks, and then takes every folder for the repository of the hook.
+_OF_HOOKS = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")
+
+
+class SuiteError(Exception):
+    """The suite is not there, or not the one meant."""
+
+
+class Source(NamedTuple):
+    """A commit of a repository."""
+
+    url: str
+    commit: str
+
+
+SUITE = Source(
+    "https://github.com/data-apis/array-api-tests", "55fcc60179efa2680ddd6cd926ddf17b83530e2b"
+)
+SPECIFICATION = Source(
+    "https://github.com/data-apis/array-api", "5f847a3858875c682ae901aa22b0413bf24be9da"
+)
+
+
+class Commits(NamedTuple):
+    """The commits of a suite and of the specification in it; "-modified" where files differ."""
+
+    suite: str
+    specification: str
+
+
+def suite_folder(named: Path | None = None) -> Path:
+    """Return where the suite is, or would be cloned to.
+
+    Parameters
+    ----------
+    named
+        The folder asked for. None means ``$ARRAY_API_TESTS_DIR``, else one in the user's cache.
+    """
+    if named is not None:
+        return named.resolve()
+    if VARIABLE in os.environ:
+        return Path(os.environ[VARIABLE]).resolve()
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return cache / "syncblob" / "array-api-tests"
+
+
+def find_suite(named: Path | None = None) -> Path | None:
+    """Return the folder of a suite that is there, or None; nothing is cloned.
+
+    Raises
+    ------
+    SuiteError
+        If ``$ARRAY_API_TESTS_DIR`` decides and names no folder.
+    """
+    folder = suite_folder(named)
+    if folder.is_dir():
+        return folder
+    if named is None and VARIABLE in os.environ:
+        raise SuiteError(f"expected the folder of a suite in ${VARIABLE}, got {folder}: not there")
+    return None
+
+
+def clone_suite(folder: Path, suite: Source = SUITE, specification: Source = SPECIFICATION) -> None:
+    """Fetch the pinned commits of the suite and the specification into a new folder.
+
+    Raises
+    ------
+    SuiteError
+        If git is missing or fails. The folder is not there then.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".cloning-") as temporary:
+        new = Path(temporary) / folder.name
+        _fetch(suite, new)
+        _fetch(specification, new / SPECIFICATION_FOLDER)
+        new.rename(folder)
+
+
+def check_suite(folder: Path, *, any_commit: bool = False) -> Commits:
+    """Return the commits of a suite.
+
+    Parameters
+    ----------
+    folder
+        Where it is.
+    any_commit
+        Accept other commits than the pinned ones, and modified files.
+
+    Raises
+    ------
+    SuiteError
+        If there is no complete suite in the folder, or not the pinned one.
+    """
+    if not (folder / "array_api_tests" / "__init__.py").is_file():
+        raise SuiteError(
+            f"expected a clone of {SUITE.url} in {folder}, got a folder without array_api_tests"
+        )
+    if not (folder / SPECIFICATION_FOLDER / "src").is_dir():
+        raise SuiteError(
+            f"expected the specification in {folder / SPECIFICATION_FOLDER}, got none; "
+            f"`git -C {folder} submodule update --init` fetches it"
+        )
+    commits = Commits(describe_commit(folder), describe_commit(folder / SPECIFICATION_FOLDER))
+    pinned = Commits(SUITE.commit, SPECIFICATION.commit)
+    if commits != pinned and not any_commit:
+        raise SuiteError(
+            f"expected the suite at {pinned.suite} with the specification at "
+            f"{pinned.specification}, got {commits.suite} with {commits.specification}; "
+            "--any-commit accepts it"
+        )
+    return commits
+
+
+def describe_commit(folder: Path) -> str:
+    """Return the commit checked out in a folder, with "-modified" where tracked files differ.
+
+    It is "unknown" where the folder is not the top of a git repository: a folder inside one would
+    give the commit of what is around it.
+    """
+    try:
+        if Path(_git(folder, "rev-parse", "--show-toplevel")) != folder.resolve():
+            return "unknown"
+        commit = _git(folder, "rev-parse", "HEAD")
+        changes = _git(folder, "status", "--porcelain", "-uno", "--ignore-submodules=all")
+    except SuiteError:
+        return "unknown"
+    return f"{commit}-modified" if changes else commit
+
+
+def _fetch(source: Source, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    _git(folder, "init", "--quiet")
+    _git(folder, "fetch", "--quiet", "--depth=1", source.url, source.commit)
+    _git(folder, "checkout", "--quiet", "--detach", source.commit)
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    """Run git in a folder and return what it prints."""
+    git = shutil.which("git")
+    if git is None:
+        raise SuiteError("expected git on the PATH, found none; install it")
+    environment = {name: value for name, value in os.environ.items() if name not in _OF_HOOKS}
+    done = subprocess.run(  # noqa: S603  # git, with arguments of this file
+        [git, "-C", str(folder), *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise SuiteError(f"git {arguments[0]} failed in {folder}: {done.stderr.strip()}")
+    return done.stdout.strip()

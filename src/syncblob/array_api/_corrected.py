@@ -1,0 +1,198 @@
+"""Functions that NumPy or CuPy has, but not as the array API standard wants them.
+
+Each is given the array library of the device and its arrays, and bears the name under which it is
+public. What it differs in is said where it does.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
+
+from syncblob.blob._compute import SCALARS
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+__all__ = [
+    "argsort",
+    "concat",
+    "diff",
+    "isin",
+    "repeat",
+    "repeat_each",
+    "searchsorted",
+    "sort",
+    "stack",
+    "sum",
+    "take",
+    "undefined",
+    "unique_all",
+    "unique_counts",
+    "unique_inverse",
+    "unique_values",
+    "where",
+]
+
+
+# --- with scalars --------------------------------------------------------------------------------
+
+
+def isin(xp: ModuleType, a1: Any, a2: Any, *, invert: bool) -> Any:
+    """Tell for each element of one array whether it is in another; one may be a scalar."""
+    try:
+        a1, a2 = _as_array(xp, a1, a2), _as_array(xp, a2, a1)
+    except OverflowError:
+        # No element of that dtype equals the scalar.
+        return xp.full(getattr(a1, "shape", ()), invert)
+    return xp.isin(a1, a2, invert=invert)
+
+
+def searchsorted(xp: ModuleType, a: Any, values: Any, sorter: Any, *, side: str) -> Any:
+    """Find where values, or one scalar, belong in a sorted array."""
+    if sorter is not None:
+        sorter = _as_indices(sorter)
+    return xp.searchsorted(a, _as_array(xp, values, a), side=side, sorter=sorter)
+
+
+def where(xp: ModuleType, condition: Any, a1: Any, a2: Any) -> Any:
+    """Choose elements of two arrays, one of which may be a scalar."""
+    return xp.where(condition, _as_array(xp, a1, a2), _as_array(xp, a2, a1))
+
+
+def _as_array(xp: ModuleType, x: Any, beside: Any) -> Any:
+    """Make an array of a scalar, in the dtype it takes beside another array.
+
+    NumPy would search for a double among single precision numbers, and choose among integers one
+    whose upper bits are cut off.
+    """
+    return xp.asarray(x, dtype=np.result_type(beside.dtype, x)) if type(x) in SCALARS else x
+
+
+# --- with indices of any integer dtype -----------------------------------------------------------
+
+
+def take(xp: ModuleType, a: Any, indices: Any, *, axis: int | None) -> Any:
+    """Select along an axis."""
+    return xp.take(a, _as_indices(indices), axis=axis)
+
+
+def repeat(xp: ModuleType, a: Any, repeats: Any, *, axis: int | None) -> Any:
+    """Repeat each element as often as an integer or an array of integers says."""
+    if isinstance(repeats, int):
+        return xp.repeat(a, repeats, axis)
+    counts = _as_indices(repeats)
+    return np.repeat(a, counts, axis) if xp is np else repeat_each(xp, a, counts, axis)
+
+
+def repeat_each(xp: ModuleType, a: Any, counts: Any, axis: int | None) -> Any:
+    """Repeat with an array of counts as NumPy does, which CuPy 13 does not.
+
+    Raises
+    ------
+    ValueError
+        If a count is negative, or there are neither one nor as many as elements.
+    """
+    if axis is None:
+        a = a.reshape(-1)
+        axis = 0
+    length = a.shape[normalize_axis_index(axis, a.ndim)]
+    counts = xp.broadcast_to(counts, (length,))
+    if bool((counts < 0).any()):
+        raise ValueError("repeat expects counts that are not negative")
+    ends = xp.cumsum(counts)
+    total = int(ends[-1]) if length else 0
+    return xp.take(a, xp.searchsorted(ends, xp.arange(total), side="right"), axis=axis)
+
+
+def _as_indices(a: Any) -> Any:
+    """Convert to the dtype of indices: NumPy takes unsigned integers of 64 bits nowhere."""
+    return a.astype(np.intp, copy=False)
+
+
+# --- in order ------------------------------------------------------------------------------------
+
+
+def argsort(xp: ModuleType, a: Any, *, axis: int, descending: bool, stable: bool) -> Any:
+    """Return the indices that sort an array."""
+    if not descending:
+        return xp.argsort(a, axis=axis, stable=stable)
+    # Sorted from the end, and turned round: so equal elements keep their order.
+    indices = xp.argsort(xp.flip(a, axis=axis), axis=axis, stable=stable)
+    return a.shape[axis] - 1 - xp.flip(indices, axis=axis)
+
+
+def sort(xp: ModuleType, a: Any, *, axis: int, descending: bool, stable: bool) -> Any:
+    """Sort an array."""
+    if not descending:
+        return xp.sort(a, axis=axis, stable=stable)
+    # As above: zeros of both signs are equal, and differ.
+    return xp.flip(xp.sort(xp.flip(a, axis=axis), axis=axis, stable=stable), axis=axis)
+
+
+# NumPy's functions of these names promise no order, and CuPy's once gave the inverse one axis.
+
+
+def unique_all(xp: ModuleType, a: Any) -> Any:
+    """Return the unique elements, where they are first, the inverse, and counts."""
+    values, indices, inverse, counts = xp.unique(
+        a, return_index=True, return_inverse=True, return_counts=True, equal_nan=False
+    )
+    return values, indices, inverse.reshape(a.shape), counts
+
+
+def unique_counts(xp: ModuleType, a: Any) -> Any:
+    """Return the unique elements, and how often they occur."""
+    return xp.unique(a, return_counts=True, equal_nan=False)
+
+
+def unique_inverse(xp: ModuleType, a: Any) -> Any:
+    """Return the unique elements, and the inverse."""
+    values, inverse = xp.unique(a, return_inverse=True, equal_nan=False)
+    return values, inverse.reshape(a.shape)
+
+
+def unique_values(xp: ModuleType, a: Any) -> Any:
+    """Return the unique elements."""
+    return xp.unique(a, equal_nan=False)
+
+
+# --- joined ---------------------------------------------------------------------------------
+
+
+def concat(xp: ModuleType, *arrays: Any, axis: int | None) -> Any:
+    """Join arrays along an axis. Here they are operands, and so on one device."""
+    return xp.concat(arrays, axis=axis)
+
+
+def stack(xp: ModuleType, *arrays: Any, axis: int) -> Any:
+    """Join arrays along a new axis. Here they are operands, and so on one device."""
+    return xp.stack(arrays, axis=axis)
+
+
+def diff(xp: ModuleType, *parts: Any, axis: int, n: int) -> Any:
+    """Join arrays, and subtract each element from the next one."""
+    a = xp.concat(parts, axis=axis) if len(parts) > 1 else parts[0]
+    # NumPy returns the operand itself, without what is put before and behind it.
+    return a.copy() if n == 0 else xp.diff(a, n=n, axis=axis)
+
+
+# --- statistics ----------------------------------------------------------------------------------
+
+
+def sum(a: Any) -> Any:
+    """Add all elements up: the method takes less time than the function."""
+    return a.sum()
+
+
+def undefined(xp: ModuleType, a: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
+    """Return NaN in the shape and the dtype of a variance."""
+    shape = tuple(
+        1 if place in axes else length
+        for place, length in enumerate(a.shape)
+        if keepdims or place not in axes
+    )
+    return xp.full(shape, math.nan, dtype=np.float64 if a.dtype.kind in "iub" else a.real.dtype)

@@ -1,0 +1,163 @@
+"""Linear algebra where NumPy and CuPy differ from the array API standard, or from each other.
+
+Each function is given the array library of a device, and arrays of it; those of views are given an
+array only. One text serves all devices.
+
+The rules are those of the standard, version 2025.12
+(https://data-apis.org/array-api/2025.12/extensions/linear_algebra_functions.html).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from syncblob._shape import canonical_axis, is_integer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = [
+    "cross",
+    "diagonal",
+    "eig",
+    "eigvals",
+    "matrix_rank",
+    "matrix_transpose",
+    "outer",
+    "pinv",
+    "solve",
+    "tensordot",
+]
+
+_MATRIX_AXES = 2
+_SPACE = 3
+
+
+# --- views ---------------------------------------------------------------------------------------
+
+
+def diagonal(x: Any, offset: int) -> Any:
+    """Return a view of a diagonal of each matrix."""
+    result = x.diagonal(offset, -2, -1)
+    if isinstance(x, np.ndarray):
+        # NumPy's is read-only whatever the array is; views of a Blob write into it.
+        result.flags.writeable = x.flags.writeable
+    return result
+
+
+def matrix_transpose(x: Any) -> Any:
+    """Return a view with the last two axes exchanged."""
+    if x.ndim < _MATRIX_AXES:
+        raise ValueError(f"matrix_transpose expects at least two axes, got shape {x.shape}")
+    return x.swapaxes(-1, -2)
+
+
+# --- products ------------------------------------------------------------------------------------
+
+
+def cross(xp: Any, x1: Any, x2: Any, axis: int) -> Any:
+    """Multiply vectors of exactly three elements: CuPy also takes two."""
+    sizes = (
+        x1.shape[canonical_axis(axis, x1.shape)],
+        x2.shape[canonical_axis(axis, x2.shape)],
+    )
+    if sizes != (_SPACE, _SPACE):
+        raise ValueError(
+            f"cross expects axes of size {_SPACE}, and axis {axis} has sizes {sizes[0]} and "
+            f"{sizes[1]} in operands of shapes {x1.shape} and {x2.shape}"
+        )
+    return xp.linalg.cross(x1, x2, axis=axis)
+
+
+def outer(xp: Any, x1: Any, x2: Any) -> Any:
+    """Multiply two vectors: CuPy flattens whatever it is given."""
+    if x1.ndim != 1 or x2.ndim != 1:
+        raise ValueError(f"outer expects one axis in each, got shapes {x1.shape} and {x2.shape}")
+    return xp.linalg.outer(x1, x2)
+
+
+def tensordot(xp: Any, x1: Any, x2: Any, axes: int | tuple[Sequence[int], Sequence[int]]) -> Any:
+    """Sum over axes. NumPy takes a negative number of them for none, and CuPy an axis twice."""
+    if is_integer(axes):
+        if axes < 0:  # type: ignore[operator]  # an integer here
+            raise ValueError(f"tensordot expects a number of axes of at least 0, got {axes}")
+        return xp.tensordot(x1, x2, axes=axes)
+    first, second = axes  # type: ignore[misc]  # no integer here
+    return xp.tensordot(x1, x2, axes=(_each_once(first, x1.shape), _each_once(second, x2.shape)))
+
+
+def _each_once(axes: Sequence[int], shape: tuple[int, ...]) -> tuple[int, ...]:
+    result = tuple(canonical_axis(axis, shape) for axis in axes)
+    if len(set(result)) < len(result):
+        raise ValueError(
+            f"tensordot sums over each axis once, got axes {tuple(axes)} of shape {shape}"
+        )
+    return result
+
+
+# --- solutions and decompositions ----------------------------------------------------------------
+
+
+def eig(xp: Any, x: Any) -> tuple[Any, Any]:
+    """Decompose matrices. NumPy's results are real where no eigenvalue has an imaginary part."""
+    values, vectors = _general(xp, "eig")(x)
+    return _as_complex(values), _as_complex(vectors)
+
+
+def eigvals(xp: Any, x: Any) -> Any:
+    """Compute eigenvalues. NumPy's are real where none has an imaginary part."""
+    return _as_complex(_general(xp, "eigvals")(x))
+
+
+def _general(xp: Any, name: str) -> Any:
+    try:
+        return getattr(xp.linalg, name)
+    except AttributeError:
+        raise NotImplementedError(
+            f"CuPy has {name} from version 14 on; install that, or compute on the host, with "
+            'x.to_device("cpu")'
+        ) from None
+
+
+def _as_complex(array: Any) -> Any:
+    # float32 gives complex64, float64 complex128.
+    return array.astype(np.result_type(array.dtype, np.complex64), copy=False)
+
+
+def matrix_rank(xp: Any, x: Any, rtol: Any) -> Any:
+    """Count singular values above a part of the largest. NumPy also takes a vector for a matrix."""
+    if x.ndim < _MATRIX_AXES:
+        raise ValueError(f"matrix_rank expects at least two axes, got shape {x.shape}")
+    singular = xp.linalg.svdvals(x)
+    rtol = _default_rtol(x.shape, singular.dtype) if rtol is None else xp.asarray(rtol)[..., None]
+    # They come in descending order. A slice of them copes with matrices that have none.
+    return xp.sum(singular > singular[..., :1] * rtol, axis=-1, dtype=np.int64)
+
+
+def pinv(xp: Any, x: Any, rtol: Any) -> Any:
+    """Invert as far as possible. The defaults of NumPy and CuPy take no account of the shape."""
+    if rtol is None:
+        rtol = _default_rtol(x.shape, x.dtype if x.dtype.kind in "fc" else np.float64)
+    return xp.linalg.pinv(x, rtol=rtol)
+
+
+def _default_rtol(shape: tuple[int, ...], dtype: Any) -> Any:
+    """Return the standard's tolerance, in the precision of the dtype."""
+    return max(shape[-2:]) * np.finfo(dtype).eps
+
+
+def solve(xp: Any, x1: Any, x2: Any) -> Any:
+    """Solve linear systems. `x2` is a vector where it has one axis, a stack of matrices elsewhere.
+
+    CuPy does not broadcast stacks, and before version 14 it guesses what `x2` is.
+    """
+    columns = x2[:, None] if x2.ndim == 1 else x2
+    stack = x1.shape[:-2]
+    if stack != columns.shape[:-2]:
+        stack = np.broadcast_shapes(stack, columns.shape[:-2])
+        x1 = xp.broadcast_to(x1, stack + x1.shape[-2:])
+        columns = xp.broadcast_to(columns, stack + columns.shape[-2:])
+    result = xp.linalg.solve(x1, columns)
+    return result[..., 0] if x2.ndim == 1 else result

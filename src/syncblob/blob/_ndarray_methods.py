@@ -1,0 +1,261 @@
+"""The methods that an ndarray has, where Caffe's names do not stand in the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from syncblob.blob._numpy_calls import call
+from syncblob.blob._numpy_functions import NumpyFunctions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Self, SupportsIndex
+
+    from numpy.typing import DTypeLike
+
+__all__ = ["Flags", "NdarrayMethods"]
+
+
+@dataclass(frozen=True)
+class Flags:
+    """How data lies in memory, by NumPy's names. The fields cannot be set."""
+
+    c_contiguous: bool
+    """Whether the elements follow each other in C order."""
+    f_contiguous: bool
+    """Whether they do in Fortran order."""
+    owndata: bool
+    """Whether this is no view."""
+    writeable: bool
+    """Whether this is not const."""
+    aligned: bool
+    """Whether the elements lie at multiples of their alignment."""
+
+    def __getitem__(self, name: str) -> bool:
+        """Return a flag by NumPy's name: ``"C_CONTIGUOUS"`` …."""
+        flag: bool = getattr(self, name.lower())
+        return flag
+
+
+class NdarrayMethods(NumpyFunctions):
+    """NumPy's methods, computed on the Blob's device.
+
+    Parameters are those of ``numpy.ndarray``; ``resize``, ``count`` and ``offset`` are Caffe's.
+    Each result is a new Blob unless something else is said.
+    """
+
+    __slots__ = ()
+
+    # --- reductions ------------------------------------------------------------------------------
+
+    def sum(self, axis: Any = None, dtype: DTypeLike | None = None, **options: Any) -> Self:
+        """Add the elements, along axes; see `numpy.sum` for `out`, `keepdims` and the others."""
+        return self._call(np.sum, axis=axis, dtype=dtype, **options)
+
+    def prod(self, axis: Any = None, dtype: DTypeLike | None = None, **options: Any) -> Self:
+        """Multiply the elements, along axes; see `numpy.prod`."""
+        return self._call(np.prod, axis=axis, dtype=dtype, **options)
+
+    def mean(self, axis: Any = None, dtype: DTypeLike | None = None, **options: Any) -> Self:
+        """Average the elements, along axes; see `numpy.mean`."""
+        return self._call(np.mean, axis=axis, dtype=dtype, **options)
+
+    def std(self, axis: Any = None, dtype: DTypeLike | None = None, **options: Any) -> Self:
+        """Return the standard deviation along axes; see `numpy.std` for `ddof` and the others."""
+        return self._call(np.std, axis=axis, dtype=dtype, **options)
+
+    def var(self, axis: Any = None, dtype: DTypeLike | None = None, **options: Any) -> Self:
+        """Return the variance along axes; see `numpy.var`."""
+        return self._call(np.var, axis=axis, dtype=dtype, **options)
+
+    def min(self, axis: Any = None, **options: Any) -> Self:
+        """Return the least elements, along axes; see `numpy.min`."""
+        return self._call(np.min, axis=axis, **options)
+
+    def max(self, axis: Any = None, **options: Any) -> Self:
+        """Return the greatest elements, along axes; see `numpy.max`."""
+        return self._call(np.max, axis=axis, **options)
+
+    def any(self, axis: Any = None, **options: Any) -> Self:
+        """Tell whether any element is true, along axes; see `numpy.any`."""
+        return self._call(np.any, axis=axis, **options)
+
+    def all(self, axis: Any = None, **options: Any) -> Self:
+        """Tell whether all elements are true, along axes; see `numpy.all`."""
+        return self._call(np.all, axis=axis, **options)
+
+    def argmin(self, axis: SupportsIndex | None = None, **options: Any) -> Self:
+        """Return where the least elements are; see `numpy.argmin`."""
+        return self._call(np.argmin, axis=axis, **options)
+
+    def argmax(self, axis: SupportsIndex | None = None, **options: Any) -> Self:
+        """Return where the greatest elements are; see `numpy.argmax`."""
+        return self._call(np.argmax, axis=axis, **options)
+
+    def cumsum(self, axis: SupportsIndex | None = None, **options: Any) -> Self:
+        """Return the running sums; see `numpy.cumsum`."""
+        return self._call(np.cumsum, axis=axis, **options)
+
+    def cumprod(self, axis: SupportsIndex | None = None, **options: Any) -> Self:
+        """Return the running products; see `numpy.cumprod`."""
+        return self._call(np.cumprod, axis=axis, **options)
+
+    def trace(
+        self, offset: SupportsIndex = 0, axis1: SupportsIndex = 0, axis2: SupportsIndex = 1
+    ) -> Self:
+        """Return the sum of a diagonal."""
+        return self._call(np.trace, offset, axis1, axis2)
+
+    # --- element by element, and products --------------------------------------------------------
+
+    def round(self, decimals: SupportsIndex = 0, out: Any = None) -> Self:
+        """Round to a number of decimals, halves to even."""
+        return self._call(np.round, decimals, **_given(out))
+
+    def clip(self, min: Any = None, max: Any = None, out: Any = None, **options: Any) -> Self:  # noqa: A002  # the names in NumPy
+        """Limit the elements to what is from `min` to `max`."""
+        return self._call(np.clip, min, max, **_given(out), **options)
+
+    def conj(self) -> Self:
+        """Return the complex conjugate of each element."""
+        return self._call(np.conjugate)
+
+    def conjugate(self) -> Self:
+        """Return the complex conjugate of each element."""
+        return self._call(np.conjugate)
+
+    def dot(self, b: Any, out: Any = None) -> Self:
+        """Multiply matrices and vectors; see `numpy.dot`."""
+        return self._call(np.dot, b, **_given(out))
+
+    # --- elements chosen -------------------------------------------------------------------------
+
+    def take(self, indices: Any, axis: SupportsIndex | None = None, **options: Any) -> Self:
+        """Return the elements with given indices along an axis; see `numpy.take`."""
+        return self._call(np.take, indices, axis=axis, **options)
+
+    def compress(self, condition: Any, axis: SupportsIndex | None = None, out: Any = None) -> Self:
+        """Return the slices along an axis for which a condition holds."""
+        return call(
+            np.compress,
+            (condition, self),
+            {"axis": axis, **_given(out)},
+            self,
+            name="compress",
+            written={} if out is None else {"out": True},
+        )
+
+    def repeat(self, repeats: Any, axis: SupportsIndex | None = None) -> Self:
+        """Repeat each element."""
+        return self._call(np.repeat, repeats, axis=axis)
+
+    def nonzero(self) -> tuple[Self, ...]:
+        """Return the indices of the elements that are not zero, one Blob for each axis."""
+        found: tuple[Self, ...] = self._call(np.nonzero)
+        return found
+
+    def searchsorted(self, v: Any, side: Any = "left", sorter: Any = None) -> Self:
+        """Return where elements belong in this sorted Blob."""
+        return self._call(np.searchsorted, v, side=side, sorter=sorter)
+
+    def argsort(self, axis: SupportsIndex | None = -1, **options: Any) -> Self:
+        """Return the indices that sort along an axis; see `numpy.argsort`."""
+        return self._call(np.argsort, axis=axis, **options)
+
+    # --- written in place ------------------------------------------------------------------------
+
+    def sort(self, axis: SupportsIndex = -1, kind: Any = None) -> None:
+        """Sort in place along an axis, on this Blob's device: a mutable access."""
+        self._write_by(_sort, axis=axis, kind=kind)
+
+    def partition(self, kth: Any, axis: SupportsIndex = -1) -> None:
+        """Put the elements `kth` in place where sorting would put them, and the rest around."""
+        self._write_by(_partition, kth, axis=axis)
+
+    def put(self, indices: Any, values: Any, mode: Any = "raise") -> None:
+        """Set elements, counted in C order, in place; see `numpy.put`."""
+        self._call(np.put, indices, values, mode=mode)
+
+    def fill(self, value: Any) -> None:
+        """Set every element to one value. Transfers nothing.
+
+        Raises
+        ------
+        ValueError
+            If the value has axes.
+        """
+        if np.shape(value):
+            raise ValueError(f"fill expects one value, got some of shape {np.shape(value)}")
+        self[...] = value
+
+    # --- views and copies ------------------------------------------------------------------------
+
+    @property
+    def real(self) -> Self:
+        """The real parts: a view; this Blob itself unless it is complex."""
+        return self._call(np.real)
+
+    @property
+    def imag(self) -> Self:
+        """The imaginary parts: a view; of a Blob that is not complex, a new one of zeros."""
+        return self._call(np.imag)
+
+    def ravel(self, order: Any = "C") -> Self:
+        """Return the elements along one axis: a view where one is possible."""
+        return self.reshape(-1) if order == "C" else self._call(np.ravel, order=order)
+
+    def flatten(self, order: Any = "C") -> Self:
+        """Return a copy of the elements along one axis."""
+        return self.reshape(-1, copy=True) if order == "C" else self.ravel(order).copy()
+
+    def squeeze(self, axis: Any = None) -> Self:
+        """Return a view without the axes of length 1."""
+        return self._derived(lambda a: a.squeeze(axis))
+
+    def swapaxes(self, axis1: SupportsIndex, axis2: SupportsIndex) -> Self:
+        """Return a view with two axes exchanged."""
+        return self._derived(lambda a: a.swapaxes(axis1, axis2))
+
+    def diagonal(
+        self, offset: SupportsIndex = 0, axis1: SupportsIndex = 0, axis2: SupportsIndex = 1
+    ) -> Self:
+        """Return a const view of a diagonal, as NumPy does."""
+        return self._call(np.diagonal, offset, axis1, axis2)
+
+    @property
+    def flags(self) -> Flags:
+        """How data lies in memory. Nothing moves."""
+        layout = self._layout
+        backwards = self._derived(lambda a: a.transpose())._layout
+        return Flags(
+            layout.contiguous,
+            backwards.contiguous,
+            self._base is None,
+            not self._readonly,
+            all(step % layout.dtype.alignment == 0 for step in (layout.offset, *layout.strides)),
+        )
+
+    # --- how -------------------------------------------------------------------------------------
+
+    def _call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Call a function of NumPy's, which asks `__array_function__`."""
+        return function(self, *args, **kwargs)
+
+    def _write_by(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+        name = function.__name__.lstrip("_")
+        call(function, (self, *args), kwargs, self, name=name, written={0: False})
+
+
+def _sort(a: Any, **options: Any) -> None:
+    a.sort(**options)
+
+
+def _partition(a: Any, kth: Any, **options: Any) -> None:
+    a.partition(kth, **options)
+
+
+def _given(out: Any) -> dict[str, Any]:
+    return {} if out is None else {"out": out}

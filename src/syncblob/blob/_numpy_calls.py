@@ -1,0 +1,299 @@
+"""One call of a NumPy function with Blobs: brought to one home, computed, made Blobs again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from syncblob._dtypes import is_supported
+from syncblob.blob._base import BlobBase
+from syncblob.blob._compute import SCALARS, wrap
+from syncblob.devices import HOST, Side
+from syncblob.devices.base import Accelerator
+from syncblob.interop.adopt import adopt, native_array
+from syncblob.interop.numpy_functions import is_array
+from syncblob.memory import Access
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+    from syncblob.devices import Device
+    from syncblob.devices.base import Home
+
+__all__ = ["blobs_in", "call", "home_of", "phantom"]
+
+_LEAVES = (*SCALARS, str, bytes, type, np.generic, np.dtype, np.ufunc)
+
+
+def call(  # noqa: PLR0913  # a call, and what is known of its function
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    like: BlobBase,
+    *,
+    name: str,
+    written: Mapping[int | str, bool] | None = None,
+    plain: Collection[int | str] = (),
+    home: Home | None = None,
+    const: bool = False,
+) -> Any:
+    """Call a function of arrays with Blobs in the places of arrays.
+
+    Parameters
+    ----------
+    function
+        What NumPy and, by its protocols, CuPy compute; it is given arrays of one home.
+    args, kwargs
+        Blobs, arrays of any library, nested sequences of them, and anything else.
+    like
+        Where to compute if there is no Blob among them.
+    name
+        The function, for messages and for the journal.
+    written
+        The arguments that the function writes, and whether it writes all of their elements.
+    plain
+        The arguments in which an array stands for a tuple of numbers.
+    home
+        Where to compute; None for the accelerator, if an operand is there, else the host.
+    const
+        Whether results that are views are const.
+
+    Returns
+    -------
+    Any
+        With a Blob in the place of each array that a Blob can hold: views of the Blobs whose
+        memory they share.
+
+    Raises
+    ------
+    DeviceMismatchError
+        If two operands are on different accelerators.
+    ValueError
+        If a const Blob is to be written.
+    """
+    targets = {} if written is None else written
+    places: dict[int | str, Any] = {**dict(enumerate(args)), **kwargs}
+    for place, x in places.items():
+        if place not in targets:
+            places[place] = _of_cuda(x, like)
+    running = _Call(name, like, _common_home([*places.values()], like) if home is None else home)
+    for place, x in places.items():
+        if place not in targets and place not in plain:
+            places[place] = running.read(x)
+    # Last of all: what is read as well is on this home by now.
+    for place, whole in targets.items():
+        places[place] = running.write(places[place], whole=whole)
+    result = running.home.compute(
+        function,
+        *(places[place] for place in range(len(args))),
+        **{keyword: places[keyword] for keyword in kwargs},
+    )
+    running.deliver()
+    return running.give(result, const=const)
+
+
+class _Call:
+    """The operands of one call.
+
+    Attributes
+    ----------
+    name
+        The function, for messages and for the journal.
+    like
+        A Blob of the class that results have.
+    home
+        Where everything is brought to.
+    """
+
+    __slots__ = ("_blobs", "_foreign", "_given", "_late", "home", "like", "name")
+
+    def __init__(self, name: str, like: BlobBase, home: Home) -> None:
+        self.name = name
+        self.like = like
+        self.home = home
+        # The Blobs that are read or written, and the arrays of the user's that are.
+        self._blobs: list[BlobBase] = []
+        self._foreign: list[Any] = []
+        # By identity: each array that goes into the function, and what it stands for.
+        self._given: dict[int, tuple[Any, Any]] = {}
+        # Arrays to be copied, when all has gone well, to where they belong.
+        self._late: list[tuple[Any, Any]] = []
+
+    # --- before ----------------------------------------------------------------------------------
+
+    def read(self, x: Any) -> Any:
+        """Replace Blobs and arrays, in nested sequences too, by read-only arrays on the home."""
+        if isinstance(x, BlobBase):
+            return self._given_for(self._const(x), x)
+        if x is None or isinstance(x, _LEAVES):
+            return x
+        if isinstance(x, (list, tuple)):
+            items = [self.read(item) for item in x]
+            if all(new is old for new, old in zip(items, x, strict=True)):
+                return x
+            return items if isinstance(x, list) else tuple(items)
+        return self._read_foreign(x) if is_array(x) else x
+
+    def write(self, x: Any, *, whole: bool) -> Any:
+        """Replace Blobs and arrays by arrays on the home that the function may write.
+
+        What is to be written completely is not brought there. It is written when the function has
+        not failed: an overwrite forgets the newest contents, which are elsewhere.
+        """
+        if isinstance(x, BlobBase):
+            return self._given_for(self._mutable(x, whole=whole), x)
+        if isinstance(x, tuple):
+            return tuple(self.write(item, whole=whole) for item in x)
+        if not is_array(x):
+            return x
+        array = native_array(x, copy=False)[0]
+        self._foreign.append(array)
+        if self.home is HOST or not isinstance(array, np.ndarray):
+            return self._given_for(array, x)
+        if not array.flags.writeable:
+            raise ValueError(f"{self.name} writes, and the array to be written is read-only")
+        if whole:
+            scratch = self._scratch(array)
+        else:
+            scratch = self._mutable(self._adopted(array.copy()), whole=False)
+        self._late.append((array, scratch))
+        return self._given_for(scratch, x)
+
+    def _given_for(self, array: Any, x: Any) -> Any:
+        self._given[id(array)] = (array, x)
+        return array
+
+    def _const(self, x: BlobBase) -> Any:
+        """Return a Blob's data on the home. Its array cannot be written, where NumPy has it."""
+        self._blobs.append(x)
+        if home_of(x) is self.home:
+            array = x._on_device(self.name)[0]
+        else:
+            array = x._array_on(self._bind(x), Access.CONST, self.name)
+        if isinstance(array, np.ndarray):
+            array = array.view()
+            array.flags.writeable = False
+        return array
+
+    def _mutable(self, x: BlobBase, *, whole: bool) -> Any:
+        """Return an array for a Blob's data on the home, to be written."""
+        x._require_writable(self.name)
+        self._blobs.append(x)
+        held = x._held
+        if (held is None or held._sole is x._buffer) and x._home is self.home:
+            return x._array
+        side = self._bind(x)
+        memory = x._memory
+        newest_here = memory.holds_newest(side) if memory.head else memory.blank
+        if whole and not newest_here and x._layout.covers(memory.used_nbytes):
+            scratch = self._scratch(x)
+            self._late.append((x, scratch))
+            return scratch
+        return x._array_on(side, Access.MUTABLE, self.name)
+
+    def _bind(self, x: BlobBase) -> Side:
+        """Put a Blob's memory on the home, as far as it is an accelerator."""
+        if isinstance(self.home, Accelerator):
+            x._memory.bind(self.home)
+            return Side.ACCELERATOR
+        return Side.HOST
+
+    def _scratch(self, x: Any) -> Any:
+        return self.home.compute(self.home.namespace.empty, tuple(x.shape), dtype=x.dtype)
+
+    def _read_foreign(self, x: Any) -> Any:
+        array = native_array(x)[0]
+        if self.home is not HOST and is_supported(array.dtype.newbyteorder("=")):
+            blob = self._adopted(array)
+            return self._given_for(self._const(blob), blob)
+        self._foreign.append(array)
+        return array
+
+    def _adopted(self, array: Any) -> BlobBase:
+        """Make a Blob, to be used on the home, of an array that others have too."""
+        return _adopted(array, self.like, self.home.device)
+
+    # --- afterwards ------------------------------------------------------------------------------
+
+    def deliver(self) -> None:
+        """Copy what was written elsewhere to where it belongs."""
+        for target, scratch in self._late:
+            if isinstance(target, BlobBase):
+                array = target._array_on(self._bind(target), Access.OVERWRITE, self.name)
+                array[...] = scratch
+            else:
+                target[...] = self.like._fresh(scratch, self.home)._read_host(self.name)
+
+    def give(self, result: Any, *, const: bool) -> Any:
+        """Replace arrays and NumPy's scalars by Blobs, and those that were given by themselves."""
+        if isinstance(result, np.generic):
+            if not is_supported(result.dtype):
+                return result
+            return self.like._fresh(self.home.as_array(result), self.home)
+        if isinstance(result, (list, tuple)):
+            items = [self.give(item, const=const) for item in result]
+            if isinstance(result, list):
+                return items
+            # A named one is made of its fields.
+            return type(result)(*items) if hasattr(result, "_fields") else tuple(items)
+        if not is_array(result) or not is_supported(result.dtype):
+            return result
+        found = self._given.get(id(result))
+        if found is not None:
+            return found[1]
+        if any(self.home.overlap(result, array) for array in self._foreign):
+            return self._adopted(result)
+        blob = wrap(result, self.home, *(self._blobs or [self.like]))
+        return blob.const if const and blob._base is not None else blob
+
+
+def home_of(x: BlobBase) -> Home:
+    """Return the home of a Blob's device. Nothing moves."""
+    held = x._held
+    if held is None:
+        return x._home
+    accelerator = held.accelerator
+    return HOST if held.side is Side.HOST or accelerator is None else accelerator
+
+
+def phantom(x: Any) -> Any:
+    """Replace Blobs, in nested sequences too, by arrays of the same layout without contents."""
+    if isinstance(x, (list, tuple)):
+        return type(x)(phantom(item) for item in x)
+    if not isinstance(x, BlobBase):
+        return x
+    return np.lib.stride_tricks.as_strided(np.empty((), x.dtype), x.shape, x.strides)
+
+
+def _common_home(operands: Any, like: BlobBase) -> Home:
+    """Return the first accelerator that one of the operands is on, else the host."""
+    homes = [home_of(x) for x in blobs_in(operands)] or [home_of(like)]
+    return next((home for home in homes if home is not HOST), HOST)
+
+
+def blobs_in(x: Any) -> Iterator[BlobBase]:
+    """Find the Blobs in nested sequences."""
+    if isinstance(x, BlobBase):
+        yield x
+    elif isinstance(x, (list, tuple)):
+        for item in x:
+            yield from blobs_in(item)
+
+
+def _of_cuda(x: Any, like: BlobBase) -> Any:
+    """Make Blobs of arrays on CUDA devices, in nested sequences too: they say where to compute."""
+    if x is None or isinstance(x, (BlobBase, np.ndarray, *_LEAVES)):
+        return x
+    if isinstance(x, (list, tuple)):
+        items = [_of_cuda(item, like) for item in x]
+        if all(new is old for new, old in zip(items, x, strict=True)):
+            return x
+        return items if isinstance(x, list) else tuple(items)
+    on_cuda = hasattr(x, "__cuda_array_interface__")
+    return _adopted(native_array(x)[0], like, None) if on_cuda else x
+
+
+def _adopted(array: Any, like: BlobBase, device: Device | None) -> BlobBase:
+    memory, layout = adopt(array, dtype=None, device=device, copy=None)
+    return like._of(memory, layout)

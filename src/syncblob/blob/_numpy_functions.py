@@ -1,0 +1,160 @@
+"""NumPy's functions on Blobs: ``__array_ufunc__`` and ``__array_function__``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from syncblob.blob._base import BlobBase
+from syncblob.blob._compute import SCALARS, binary, unary
+from syncblob.blob._numpy_calls import blobs_in, call, home_of, phantom
+from syncblob.blob._operators import Operators
+from syncblob.devices import HOST, Side
+from syncblob.interop import numpy_functions as tables
+from syncblob.interop.adopt import native_array
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from syncblob.devices.base import Home
+
+__all__ = ["NumpyFunctions"]
+
+
+class NumpyFunctions(Operators):
+    """NumPy's protocols for its functions.
+
+    A function is computed where the Blobs are: on the accelerator if one of them is there, by CuPy
+    if that is a CUDA device. Inputs take the const path. What the function writes takes the mutable
+    path; an `out` that is written completely is not brought up to date before.
+    """
+
+    __slots__ = ()
+
+    def __array_ufunc__(
+        self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any
+    ) -> Any:  # NumPy's protocol
+        """Compute a ufunc, or one of its methods; NumPy calls this.
+
+        Returns
+        -------
+        Blob or tuple of Blob
+            What was given as `out` is returned as it is, an array too. A result of a dtype that
+            no Blob has, such as longdouble, is an array.
+        """
+        if not kwargs and method == "__call__" and ufunc in tables.ELEMENTWISE:
+            if len(inputs) == 1:
+                return unary(ufunc, self)
+            x1, x2 = inputs
+            if type(x1) is type(x2) or type(x2) in SCALARS:
+                return binary(ufunc, x1, x2)
+        if tables.is_stranger(_kinds(*inputs, *kwargs.get("out", ())), "__array_ufunc__"):
+            return NotImplemented
+        written: dict[int | str, bool] = {}
+        if "out" in kwargs:
+            written["out"] = kwargs.get("where", True) is True
+        if method == "at":
+            written[0] = False
+        name, function = ufunc.__name__, ufunc
+        if method != "__call__":
+            name, function = f"{name}.{method}", getattr(ufunc, method)
+        arrays = [np.asarray(x) if isinstance(x, (list, tuple)) else x for x in inputs]
+        return call(function, arrays, kwargs, self, name=name, written=written)
+
+    def __array_function__(
+        self,
+        func: Callable[..., Any],
+        types: Iterable[type],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:
+        """Compute one of NumPy's other functions; NumPy calls this.
+
+        Returns
+        -------
+        Any
+            As the function gives it, with a Blob in the place of each array and of each of NumPy's
+            scalars. Blobs that share memory with an argument are views of it. What was given as
+            `out` is returned as it is, an array too.
+        """
+        others = [kind for kind in types if not issubclass(kind, BlobBase)]
+        if others and tables.is_stranger(others, "__array_function__"):
+            return NotImplemented
+        first = args[0] if args else None
+        if isinstance(first, NumpyFunctions):
+            if func in tables.VIEWS:
+                view = first._derived(lambda a: func(a, *args[1:], **kwargs))
+                return view.const if func in tables.OVERLAPPING else view
+            if func in tables.EMPTY_LIKE and home_of(first).native:
+                return first._empty_like(func, args[1:], kwargs)
+        if func in tables.QUESTIONS:
+            named = {keyword: phantom(x) for keyword, x in kwargs.items()}
+            return func(*phantom(args), **named)
+        if func in tables.SHARING:
+            return _share_memory(func, *args, **kwargs)
+        everything = (*args, *kwargs.values())
+        home = HOST if func in tables.TEXTS_AND_FILES else None
+        if home is None and next(blobs_in(everything), None) is None:
+            # It was given as `like`, which NumPy keeps for itself.
+            func = _creation_function(func, home_of(self))
+        with_arrays = any(isinstance(x, np.ndarray) for x in everything)
+        return call(
+            func,
+            args,
+            kwargs,
+            self,
+            name=func.__name__,
+            written=tables.written_arguments(func, args, kwargs),
+            plain=tables.plain_arguments(func, args, kwargs) if with_arrays else (),
+            home=home,
+            const=func in tables.OVERLAPPING,
+        )
+
+    def _empty_like(
+        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Make a Blob of this one's shape, dtype and device, without reading this one."""
+        model = phantom(self)
+        return call(
+            lambda *rest, **named: function(model, *rest, **named),
+            args,
+            kwargs,
+            self,
+            name=function.__name__,
+            home=home_of(self),
+        )
+
+
+def _kinds(*operands: Any) -> Iterator[type]:
+    """Return the types of what is not a Blob."""
+    return (type(x) for x in operands if not isinstance(x, BlobBase))
+
+
+def _creation_function(function: Callable[..., Any], home: Home) -> Callable[..., Any]:
+    """Return the function of that name in the library of a home."""
+    found: Callable[..., Any] = getattr(home.namespace, function.__name__, function)
+    return function if home.native else found
+
+
+def _share_memory(function: Callable[..., Any], a: Any, b: Any, max_work: Any = None) -> bool:
+    """Compare what there is of two operands on either side. Nothing moves."""
+    return any(
+        bool(function(x, y, max_work=max_work))
+        for x in _arrays_of(a)
+        for y in _arrays_of(b)
+        if type(x) is type(y)
+    )
+
+
+def _arrays_of(x: Any) -> list[Any]:
+    """Return arrays over what a Blob has on either side."""
+    if not isinstance(x, BlobBase):
+        return [native_array(x)[0]]
+    memory = x._memory
+    homes = {Side.HOST: HOST, Side.ACCELERATOR: memory.accelerator}
+    return [
+        home.view(buffer, x._layout, writable=False)
+        for side, home in homes.items()
+        if home is not None and (buffer := memory.buffer(side)) is not None
+    ]

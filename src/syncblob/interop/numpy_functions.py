@@ -1,0 +1,248 @@
+"""What NumPy's functions do with their arguments, as far as arrays of two homes must know it.
+
+A function that is in none of these tables reads its arguments and makes new arrays.
+"""
+
+from __future__ import annotations
+
+import inspect
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+__all__ = [
+    "ELEMENTWISE",
+    "EMPTY_LIKE",
+    "OVERLAPPING",
+    "QUESTIONS",
+    "SHARING",
+    "TEXTS_AND_FILES",
+    "VIEWS",
+    "WRITES",
+    "Written",
+    "is_array",
+    "is_stranger",
+    "plain_arguments",
+    "written_arguments",
+]
+
+
+class Written(NamedTuple):
+    """The first parameter of a function, which it writes."""
+
+    parameter: str
+    """Its name."""
+    option: str = ""
+    """The parameter that makes the function write; empty where it always does."""
+    value: bool = True
+    """The value of the option with which it writes."""
+    whole: bool = False
+    """Whether every element is written, if no mask is given."""
+
+
+# Besides, every function writes what is given as its `out`.
+WRITES: dict[Callable[..., Any], Written] = {
+    np.copyto: Written("dst", whole=True),
+    np.fill_diagonal: Written("a"),
+    np.median: Written("a", "overwrite_input"),
+    np.nan_to_num: Written("x", "copy", value=False),
+    np.nanmedian: Written("a", "overwrite_input"),
+    np.nanpercentile: Written("a", "overwrite_input"),
+    np.nanquantile: Written("a", "overwrite_input"),
+    np.percentile: Written("a", "overwrite_input"),
+    np.place: Written("arr"),
+    np.put: Written("a"),
+    np.put_along_axis: Written("arr"),
+    np.putmask: Written("a"),
+    np.quantile: Written("a", "overwrite_input"),
+}
+
+# They return a view of their first argument, whatever its elements are.
+VIEWS = frozenset({
+    np.broadcast_to,
+    np.diagonal,
+    np.expand_dims,
+    np.flip,
+    np.fliplr,
+    np.flipud,
+    np.lib.stride_tricks.sliding_window_view,
+    np.linalg.diagonal,
+    np.linalg.matrix_transpose,
+    np.matrix_transpose,
+    np.moveaxis,
+    np.permute_dims,
+    np.rollaxis,
+    np.rot90,
+    np.squeeze,
+    np.swapaxes,
+    np.transpose,
+})
+
+# Their views are read-only in NumPy: for most, several of its elements are one in memory.
+OVERLAPPING = frozenset({
+    np.broadcast_arrays,
+    np.broadcast_to,
+    np.diag,
+    np.diagonal,
+    np.lib.stride_tricks.sliding_window_view,
+    np.linalg.diagonal,
+    np.meshgrid,
+})
+
+# They ask for shapes and dtypes and look at no element.
+QUESTIONS = frozenset({
+    np.can_cast,
+    np.common_type,
+    np.einsum_path,
+    np.iscomplexobj,
+    np.isrealobj,
+    np.ndim,
+    np.result_type,
+    np.shape,
+    np.size,
+})
+
+# So do these, of their first argument.
+EMPTY_LIKE = frozenset({np.empty_like, np.full_like, np.ones_like, np.zeros_like})
+
+SHARING = frozenset({np.may_share_memory, np.shares_memory})
+
+# Their results are on the host.
+TEXTS_AND_FILES = frozenset({
+    np.array2string,
+    np.array_repr,
+    np.array_str,
+    np.save,
+    np.savetxt,
+    np.savez,
+    np.savez_compressed,
+})
+
+# Parameters that take numbers for axes, shapes and the like; an array there is no operand.
+_PLAIN = frozenset(
+    """
+    axes axis axis1 axis2 axisa axisb axisc dims indices_or_sections n order pad_width reps repeats
+    s shape shift source destination window_shape
+    """.split()  # noqa: SIM905  # reads best as words
+)
+
+# The functions written in C have no signature in some versions of NumPy.
+_WITHOUT_SIGNATURE: dict[Callable[..., Any], tuple[str, ...]] = {
+    np.concatenate: ("arrays", "axis", "out"),
+    np.dot: ("a", "b", "out"),
+}
+
+# NumPy's own ufuncs with one result: of what a Blob can hold they make what a Blob can hold.
+ELEMENTWISE = frozenset(
+    function
+    for function in vars(np).values()
+    if isinstance(function, np.ufunc) and function.nout == 1
+)
+
+
+# What an array of any library has.
+_PROTOCOLS = ("__cuda_array_interface__", "__dlpack__", "__array__")
+
+
+@cache
+def _places(function: Callable[..., Any]) -> dict[str, int]:
+    """Number the parameters of a function; those that are keywords only have -1."""
+    try:
+        parameters = inspect.signature(function).parameters
+    except ValueError:
+        return {name: place for place, name in enumerate(_WITHOUT_SIGNATURE.get(function, ()))}
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return {
+        name: place if parameter.kind in positional else -1
+        for place, (name, parameter) in enumerate(parameters.items())
+    }
+
+
+def _argument(
+    function: Callable[..., Any], name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> int | str | None:
+    """Return under which place or keyword an argument was given; None where it was not."""
+    if name in kwargs:
+        return name
+    place = _places(function).get(name, -1)
+    return place if 0 <= place < len(args) else None
+
+
+def written_arguments(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> dict[int | str, bool]:
+    """Return which arguments of a call of a NumPy function it writes.
+
+    Returns
+    -------
+    dict
+        From the argument's place or keyword to whether every element of it is written.
+    """
+    whole = kwargs.get("where", True) is True
+    result: dict[int | str, bool] = {}
+    out = _argument(function, "out", args, kwargs)
+    if out is not None:
+        result[out] = whole
+    rule = WRITES.get(function)
+    if rule is not None and _writes(function, rule, args, kwargs):
+        first: int | str = 0 if args else rule.parameter
+        whole = whole and len(args) <= _places(function).get("where", len(args))
+        result[first] = rule.whole and whole
+    return result
+
+
+def _writes(
+    function: Callable[..., Any], rule: Written, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> bool:
+    if not rule.option:
+        return True
+    found = _argument(function, rule.option, args, kwargs)
+    if found is None:
+        return False
+    value = kwargs[found] if isinstance(found, str) else args[found]
+    return bool(value) is rule.value
+
+
+def plain_arguments(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> set[int | str]:
+    """Return the places and keywords of the arguments that are axes, shapes and the like."""
+    found = {_argument(function, name, args, kwargs) for name in _PLAIN & {*_places(function)}}
+    return {argument for argument in found if argument is not None}
+
+
+def is_array(x: Any) -> bool:
+    """Tell whether something is an array of any library, and no scalar and no type."""
+    if isinstance(x, np.ndarray):
+        return True
+    if isinstance(x, (np.generic, type)):
+        return False
+    kind = type(x)
+    return any(hasattr(kind, protocol) for protocol in _PROTOCOLS)
+
+
+def is_stranger(kinds: Iterable[type], protocol: str) -> bool:
+    """Tell whether a type has its own answer to a protocol of NumPy's, and must be asked.
+
+    Arrays of NumPy and CuPy have one too, but are operands like any other. Masked arrays are
+    strangers: their masks would be lost.
+
+    Parameters
+    ----------
+    kinds
+        Types that are not Blobs.
+    protocol
+        ``"__array_ufunc__"`` or ``"__array_function__"``.
+    """
+    usual = getattr(np.ndarray, protocol)
+    for kind in kinds:
+        answer = getattr(kind, protocol, usual)
+        if issubclass(kind, np.ma.MaskedArray):
+            return True
+        if answer is not usual and not hasattr(kind, "__cuda_array_interface__"):
+            return True
+    return False

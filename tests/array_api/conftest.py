@@ -1,0 +1,33 @@
+"""What the tests of the chapters share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import syncblob
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@pytest.fixture(params=["cpu", "simulated:0", pytest.param("cuda:0", marks=pytest.mark.gpu)])
+def device(request: pytest.FixtureRequest) -> str:
+    """Name a device: the host and the accelerators, the real one where there is one."""
+    name: str = request.param
+    return name
+
+
+@pytest.fixture
+def on(device: str) -> Callable[..., syncblob.Blob]:
+    """Make Blobs whose contents are on the device, and nowhere else."""
+
+    def make(values: Any, dtype: str | None = None) -> syncblob.Blob:
+        blob = syncblob.asarray(np.array(values, dtype), device=device)
+        if device != "cpu":
+            blob.mutable_gpu_data()
+        return blob
+
+    return make

@@ -1,0 +1,439 @@
+"""Every function of the namespace gives what NumPy gives, bit for bit, on the host and elsewhere.
+
+One table has the calls. Each is made with random arrays of every dtype that NumPy takes, infinities,
+NaN, zeros of both signs and the limits of integers among them; what NumPy refuses is refused. Where
+a correction applies, the values that it applies to are left out, or the reference is not NumPy's
+function of that name; the corrections have tests of their own.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+import zlib
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import syncblob
+from syncblob import Blob, no_transfers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+DTYPES = (
+    "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64 "
+    "complex128"
+).split()
+KINDS = {name: np.dtype(name).kind for name in DTYPES}
+# Where NumPy promotes.
+MIXED = [("int8", "uint8"), ("int32", "float32"), ("float32", "float64"), ("uint64", "int64")]
+REAL = "biuf"
+NUMBERS = "iufc"
+FLOATING = "fc"
+
+
+@dataclass
+class Call:
+    """A call of one function: the shapes of its arrays, and what comes behind them."""
+
+    name: str
+    shapes: tuple[tuple[int, ...], ...] = ((3, 4),)
+    args: tuple[Any, ...] = ()
+    keywords: dict[str, Any] = field(default_factory=dict)
+    # Kinds of dtypes; what NumPy refuses of them is refused.
+    kinds: str = "biufc"
+    # "any" values, "tame" ones of ordinary size, or of "no zero".
+    values: str = "any"
+    # Made of the namespace and arrays, where it is more than a call with them.
+    made: Callable[..., Any] | None = None
+    # Made of arrays of NumPy, where its function of that name is not meant.
+    reference: Callable[..., Any] | None = None
+    # One dtype for all arrays; else the pairs above too.
+    promotes: bool = False
+
+    def with_blobs(self, arrays: list[Any]) -> Any:
+        if self.made is not None:
+            return self.made(syncblob, *arrays)
+        return attrgetter(self.name)(syncblob)(*arrays, *self.args, **self.keywords)
+
+    def with_numpy(self, arrays: list[Any]) -> Any:
+        if self.reference is not None:
+            return self.reference(*arrays)
+        if self.made is not None:
+            return self.made(np, *arrays)
+        return attrgetter(self.name)(np)(*arrays, *self.args, **self.keywords)
+
+
+def calls() -> Iterator[Call]:
+    """List all calls."""
+    yield from elementwise()
+    yield from reductions()
+    yield from rearrangements()
+    yield from selections()
+    yield from matrices()
+    yield from transforms()
+    yield from creations()
+
+
+def elementwise() -> Iterator[Call]:
+    for name in """
+        abs acos acosh asin asinh atan atanh bitwise_invert ceil conj cos cosh exp floor isfinite
+        isinf isnan log log10 log1p log2 logical_not negative positive real reciprocal signbit sin
+        sinh sqrt square tan trunc
+    """.split():
+        kinds = "biufc" if name not in {"ceil", "floor", "trunc"} else "iuf"
+        yield Call(name, kinds=kinds)
+        yield Call(name, ((),), kinds=kinds)
+    yield Call("imag", kinds="c")
+    yield Call("round", kinds=NUMBERS)
+    yield Call("sign", values="no zero")
+    # Their corrections are for special values of complex numbers.
+    yield Call("expm1", kinds=REAL)
+    yield Call("expm1", kinds="c", values="no zero")
+    yield Call("tanh", kinds=REAL)
+    yield Call("tanh", kinds="c", values="tame")
+    for name in """
+        add atan2 bitwise_and bitwise_or bitwise_xor copysign divide equal greater greater_equal
+        hypot less less_equal logaddexp logical_and logical_or logical_xor maximum minimum multiply
+        nextafter not_equal remainder subtract
+    """.split():
+        yield Call(name, ((3, 4), (3, 4)), promotes=True)
+        yield Call(name, ((3, 1), (4,)))
+        yield Call(name, ((), ()))
+        if not name.startswith(("bitwise", "logical")):
+            yield Call(name, ((3, 4),), (2,), kinds="iuf")
+    for name in ("bitwise_left_shift", "bitwise_right_shift"):
+        yield Call(name, ((5,),), (3,), kinds="iu")
+    yield Call("floor_divide", ((3, 4), (3, 4)), kinds=REAL, values="tame", promotes=True)
+    yield Call("pow", ((3, 4), (3, 4)), kinds="bufc", values="tame", promotes=True)
+    yield Call("pow", ((3, 4),), (2,), kinds="iu")
+    yield Call("clip", ((3, 4), (4,), (3, 1)), kinds="iuf")
+    yield Call("clip", ((3, 4),), (1, 3), kinds="iuf")
+
+
+def reductions() -> Iterator[Call]:
+    ways: list[dict[str, Any]] = [{}, {"axis": 0}, {"axis": -1, "keepdims": True}]
+    several: list[dict[str, Any]] = [*ways, {"axis": (0, 2)}, {"axis": ()}]
+    for name in ("sum", "prod", "max", "min", "mean", "all", "any", "count_nonzero"):
+        for keywords in several:
+            yield Call(name, ((2, 3, 4),), keywords=keywords)
+    for name in ("std", "var"):
+        for keywords in (*several[:-1], {"correction": 1}):
+            yield Call(name, ((2, 3, 4),), keywords=keywords)
+    for name in ("argmax", "argmin"):
+        for keywords in ways:
+            yield Call(name, ((2, 3, 4),), keywords=keywords)
+    for name in ("sum", "prod", "cumulative_sum", "cumulative_prod"):
+        yield Call(name, ((3, 4),), keywords={"axis": 1, "dtype": np.float64}, kinds=REAL)
+    for name in ("cumulative_sum", "cumulative_prod"):
+        yield Call(name, ((7,),))
+        yield Call(name, ((3, 4),), keywords={"axis": 0, "include_initial": True}, kinds=NUMBERS)
+
+
+def rearrangements() -> Iterator[Call]:
+    yield Call("broadcast_arrays", ((3, 1), (4,)))
+    yield Call("broadcast_to", args=((2, 3, 4),))
+    yield Call("concat", made=lambda xp, x, y: xp.concat([x, y], axis=1), shapes=((2, 3), (2, 1)))
+    yield Call("concat", made=lambda xp, x, y: xp.concat((x, y), axis=None), shapes=((2, 3), (4,)))
+    yield Call("expand_dims", args=(1,))
+    yield Call("flip")
+    yield Call("flip", keywords={"axis": 1})
+    yield Call("moveaxis", ((2, 3, 4),), args=((0, 1), (-1, 0)))
+    yield Call("permute_dims", ((2, 3, 4),), args=((2, 0, 1),))
+    yield Call("repeat", args=(3,))
+    yield Call("repeat", args=(2,), keywords={"axis": 1})
+    yield Call("reshape", args=((2, -1),))
+    yield Call("roll", args=(2,))
+    yield Call("roll", args=((1, -1),), keywords={"axis": (0, 1)})
+    yield Call("squeeze", ((1, 3, 1),), args=(0,))
+    yield Call("stack", made=lambda xp, x, y: xp.stack([x, y], axis=-1), shapes=((2, 3), (2, 3)))
+    yield Call("tile", args=((2, 1, 3),))
+    yield Call("unstack", keywords={"axis": 1})
+    yield Call("meshgrid", ((3,), (4,)))
+    yield Call("meshgrid", ((3,), (4,)), keywords={"indexing": "ij"})
+    yield Call("tril", ((2, 3, 4),), keywords={"k": 1})
+    yield Call("triu", ((2, 3, 4),), keywords={"k": -1})
+    yield Call("diff")
+    yield Call("diff", keywords={"axis": 0, "n": 2})
+    yield Call("astype", args=(np.complex128,))
+    yield Call("astype", args=(np.bool,))
+    yield Call("astype", args=(np.int64,), kinds="biu")
+    yield Call("astype", args=(np.float32,), kinds=REAL)
+
+
+def selections() -> Iterator[Call]:
+    def given(xp: Any, values: list[int]) -> Any:
+        return xp.asarray(values)
+
+    yield Call("argsort", ((3, 8),), keywords={"stable": True})
+    yield Call("argsort", ((3, 8),), keywords={"axis": 0, "stable": True})
+    yield Call("sort", ((3, 8),))
+    yield Call("sort", ((3, 8),), keywords={"axis": 0})
+    yield Call("isin", ((3, 4), (5,)))
+    yield Call("nonzero", ((3, 4),))
+    yield Call(
+        "searchsorted", made=lambda xp, x, y: xp.searchsorted(xp.sort(x), y), shapes=((6,), (3, 4))
+    )
+    yield Call("take", made=lambda xp, x: xp.take(x, given(xp, [2, 0, -1]), axis=0))
+    yield Call(
+        "take_along_axis",
+        made=lambda xp, x: xp.take_along_axis(x, xp.argsort(x, stable=True), axis=-1),
+    )
+    for name in ("unique_all", "unique_counts", "unique_inverse", "unique_values"):
+        reference = (lambda x: np.unique(x, equal_nan=False)) if name == "unique_values" else None
+        yield Call(name, ((3, 4),), reference=reference)
+    yield Call("where", made=lambda xp, x, y: xp.where(x > y, x, y), shapes=((3, 4), (4,)))
+    yield Call("where", made=lambda xp, x: xp.where(x > 1, x, 3), kinds="iuf")
+
+
+def matrices() -> Iterator[Call]:
+    for name in ("matmul", "linalg.matmul"):
+        yield Call(name, ((3, 4), (4, 2)), kinds=NUMBERS)
+        yield Call(name, ((2, 3, 4), (4,)))
+        yield Call(name, ((4,), (4,)))
+    for name in ("matrix_transpose", "linalg.matrix_transpose"):
+        yield Call(name, ((2, 3, 4),))
+    for name in ("tensordot", "linalg.tensordot"):
+        yield Call(name, ((3, 4), (4, 2)), keywords={"axes": 1})
+        yield Call(name, ((3, 4), (4, 3)), keywords={"axes": ((0, 1), (1, 0))})
+    for name in ("vecdot", "linalg.vecdot"):
+        yield Call(name, ((3, 4), (4,)), kinds=NUMBERS)
+        yield Call(name, ((3, 4), (3, 4)), keywords={"axis": -2}, kinds=NUMBERS)
+    tame: dict[str, Any] = {"kinds": FLOATING, "values": "tame"}
+    square: Any = ((2, 3, 3),)
+    for name in ("det", "inv", "slogdet"):
+        yield Call(f"linalg.{name}", square, **tame)
+    for name in ("eigh", "eigvalsh", "cholesky"):
+        made = _of_definite(name)
+        yield Call(f"linalg.{name}", square, made=made, **tame)
+    yield Call("linalg.cross", ((4, 3), (4, 3)), kinds=NUMBERS)
+    yield Call("linalg.diagonal", ((2, 3, 4),), keywords={"offset": 1})
+    yield Call("linalg.eig", square, reference=_complex_eig, **tame)
+    yield Call("linalg.eigvals", square, reference=lambda x: _complex_eig(x, values=True), **tame)
+    for order in ("fro", "nuc", 1, -1, 2, -2, math.inf):
+        yield Call("linalg.matrix_norm", ((2, 3, 4),), keywords={"ord": order}, **tame)
+    for power in (-2, 0, 1, 3):
+        yield Call("linalg.matrix_power", square, args=(power,), **tame)
+    yield Call("linalg.matrix_rank", ((2, 3, 4),), **tame)
+    yield Call("linalg.outer", ((3,), (4,)))
+    # NumPy's default tolerance is not the standard's.
+    yield Call("linalg.pinv", ((2, 3, 4),), keywords={"rtol": 1e-3}, **tame)
+    yield Call("linalg.qr", ((2, 4, 3),), **tame)
+    yield Call("linalg.qr", ((4, 3),), keywords={"mode": "complete"}, **tame)
+    yield Call("linalg.solve", ((3, 3), (3,)), **tame)
+    yield Call("linalg.solve", ((2, 3, 3), (2, 3, 2)), **tame)
+    yield Call("linalg.svd", ((2, 3, 4),), **tame)
+    yield Call("linalg.svd", ((2, 3, 4),), keywords={"full_matrices": False}, **tame)
+    yield Call("linalg.svdvals", ((2, 3, 4),), **tame)
+    yield Call("linalg.trace", ((2, 3, 4),), keywords={"offset": 1}, kinds=NUMBERS)
+    for order in (0, 1, 2, 3.5, math.inf, -math.inf):
+        yield Call("linalg.vector_norm", keywords={"ord": order, "axis": 1}, **tame)
+    yield Call("linalg.vector_norm", keywords={"keepdims": True}, **tame)
+
+
+def transforms() -> Iterator[Call]:
+    for name in ("fft", "ifft", "hfft", "rfft", "irfft", "ihfft"):
+        kinds = "f" if name in {"rfft", "ihfft"} else "c"
+        for keywords in ({}, {"n": 6}, {"axis": 0, "norm": "ortho"}):
+            yield Call(f"fft.{name}", keywords=keywords, kinds=kinds)
+    for name in ("fftn", "ifftn", "rfftn", "irfftn"):
+        kinds = "f" if name == "rfftn" else "c"
+        for keywords in ({}, {"axes": (0,)}, {"s": (2, 6), "axes": (0, 1), "norm": "forward"}):
+            yield Call(f"fft.{name}", keywords=keywords, kinds=kinds)
+    for name in ("fftshift", "ifftshift"):
+        yield Call(f"fft.{name}")
+        yield Call(f"fft.{name}", keywords={"axes": 1})
+    for name in ("fftfreq", "rfftfreq"):
+        yield Call(f"fft.{name}", (), args=(7,), keywords={"d": 0.3})
+        yield Call(
+            f"fft.{name}",
+            (),
+            args=(8,),
+            keywords={"dtype": np.float32},
+            reference=lambda name=name: attrgetter(name)(np.fft)(8).astype(np.float32),
+        )
+
+
+def creations() -> Iterator[Call]:
+    for args in ((7,), (2, 9), (1, 2, 0.25), (5, 0, -1)):
+        yield Call("arange", (), args=args)
+    for dtype in ("int8", "uint64", "float32", "complex64"):
+        keywords = {"dtype": dtype}
+        yield Call("arange", (), args=(2, 9, 3), keywords=keywords)
+        yield Call("eye", (), args=(3, 4), keywords={**keywords, "k": -1})
+        yield Call("full", (), args=((2, 3), 3), keywords=keywords)
+        yield Call("zeros", (), args=((2, 3),), keywords=keywords)
+        yield Call("ones", (), args=(3,), keywords=keywords)
+    yield Call("eye", (), args=(3,))
+    for value in (True, 3, 1.5, 2j):
+        yield Call("full", (), args=((2, 3), value))
+    yield Call("zeros", (), args=(3,))
+    yield Call("ones", (), args=((),))
+    yield Call("linspace", (), args=(0.1, 3, 8))
+    yield Call("linspace", (), args=(1, 2j, 5), keywords={"endpoint": False})
+    yield Call("linspace", (), args=(0, 3, 8), keywords={"dtype": np.float32})
+    yield Call("full_like", args=(1,))
+    yield Call("zeros_like")
+    yield Call("ones_like", keywords={"dtype": np.int16})
+    yield Call("asarray")
+    yield Call("asarray", keywords={"copy": True})
+    yield Call("from_dlpack")
+
+
+def _of_definite(name: str) -> Callable[..., Any]:
+    def made(xp: Any, x: Any) -> Any:
+        eye = xp.eye(3, dtype=x.dtype)
+        definite = xp.matmul(x, xp.conj(xp.matrix_transpose(x))) + eye
+        return getattr(xp.linalg, name)(definite)
+
+    return made
+
+
+def _complex_eig(x: Any, *, values: bool = False) -> Any:
+    result = np.linalg.eig(x)
+    kind = np.result_type(x, np.complex64)
+    found = tuple(part.astype(kind) for part in result)
+    return np.linalg.eigvals(x).astype(kind) if values else found
+
+
+TABLE: dict[str, list[Call]] = {}
+for _call in calls():
+    TABLE.setdefault(_call.name, []).append(_call)
+
+# What has no arrays, or nothing to compare bit for bit; other tests have it.
+OTHERS = {
+    "__array_api_version__",
+    "__array_namespace_info__",
+    "broadcast_shapes",
+    "can_cast",
+    "e",
+    "empty",
+    "empty_like",
+    "fft",
+    "finfo",
+    "iinfo",
+    "inf",
+    "isdtype",
+    "linalg",
+    "nan",
+    "newaxis",
+    "pi",
+    "result_type",
+    *DTYPES,
+}
+
+
+def test_the_table_has_every_function() -> None:
+    names = set(syncblob.array_api.__all__) - OTHERS
+    names |= {f"fft.{name}" for name in syncblob.fft.__all__}
+    results = {name for name in syncblob.linalg.__all__ if name.endswith("Result")}
+    names |= {f"linalg.{name}" for name in set(syncblob.linalg.__all__) - results}
+    assert set(TABLE) == names
+
+
+def random_array(
+    generator: np.random.Generator, shape: tuple[int, ...], dtype: str, values: str
+) -> np.ndarray:
+    """Draw an array; a part of "any" values are special ones."""
+    kind = KINDS[dtype]
+    if kind == "b":
+        return np.asarray(generator.integers(0, 2, shape)).astype(np.bool)
+    if kind in "iu":
+        limits = np.iinfo(dtype)
+        low, high = (limits.min, limits.max) if values != "tame" else (1, 5)
+        array = generator.integers(low, high, shape, dtype, endpoint=True)
+        small = generator.integers(1, 5, shape).astype(dtype)
+        return np.asarray(np.where(generator.random(shape) < 0.5, array, small), dtype)
+    if kind == "c":
+        part = "float32" if dtype == "complex64" else "float64"
+        array = np.empty(shape, dtype)
+        array.real = random_array(generator, shape, part, "tame" if values != "any" else values)
+        array.imag = random_array(generator, shape, part, "tame" if values != "any" else values)
+        return array
+    array = generator.normal(scale=3, size=shape)
+    if values == "any":
+        special = generator.choice([0.0, -0.0, math.inf, -math.inf, math.nan, 1e-7, 6e4, -1], shape)
+        array = np.where(generator.random(shape) < 0.3, special, array)
+    return np.asarray(array, dtype)
+
+
+def inputs(call: Call) -> Iterator[list[np.ndarray]]:
+    """Draw the arrays of a call, for every dtype."""
+    generator = np.random.default_rng(zlib.crc32(repr((call.name, call.shapes)).encode()))
+    if not call.shapes:
+        yield []
+        return
+    dtypes = [(name,) * len(call.shapes) for name in DTYPES]
+    dtypes += MIXED if call.promotes else []
+    for combination in dtypes:
+        if all(KINDS[name] in call.kinds for name in combination):
+            yield [
+                random_array(generator, shape, name, call.values)
+                for shape, name in zip(call.shapes, combination, strict=True)
+            ]
+
+
+def outcome(function: Callable[[list[Any]], Any], arrays: list[Any]) -> Any:
+    """Return what a function returns, or the kind of error it raises."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            return function(arrays)
+        except (TypeError, np.linalg.LinAlgError) as error:
+            return TypeError if isinstance(error, TypeError) else type(error)
+
+
+@pytest.mark.parametrize("device", ["cpu", "simulated:0"])
+@pytest.mark.parametrize("name", list(TABLE))
+def test_results_are_those_of_numpy(name: str, device: str) -> None:
+    syncblob.set_default_device(device)
+    compared = 0
+    for call in TABLE[name]:
+        for arrays in inputs(call):
+            expected = outcome(call.with_numpy, [array.copy() for array in arrays])
+            blobs = [syncblob.asarray(array.copy(), device="cpu").to_device(device) for array in arrays]
+            with no_transfers():
+                actual = outcome(call.with_blobs, blobs)
+            where = f"{call} of {arrays}"
+            if isinstance(expected, type):
+                assert actual is expected, where
+                continue
+            assert not isinstance(actual, type), f"refused: {where}"
+            compared += 1
+            assert isinstance(actual, tuple) is isinstance(expected, (tuple, list)), where
+            parts = actual if isinstance(actual, tuple) else (actual,)
+            references = expected if isinstance(expected, (tuple, list)) else (expected,)
+            assert len(parts) == len(references)
+            for part, reference in zip(parts, references, strict=True):
+                same(part, np.asarray(reference), device, where)
+    assert compared
+
+
+def same(part: Blob, reference: np.ndarray, device: str, where: str) -> None:
+    """Compare a Blob with an array, bit for bit."""
+    assert type(part) is Blob, where
+    assert part.device == device, where
+    assert (part.dtype, part.shape) == (reference.dtype, reference.shape), where
+    assert part.tobytes() == reference.tobytes(), f"{part.tolist()} {reference.tolist()} {where}"
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_empty_blobs_have_the_shape_and_dtype_asked_for(dtype: str) -> None:
+    made = [syncblob.empty((2, 3), dtype=dtype)]
+    made += [syncblob.empty_like(made[0]), syncblob.empty_like(syncblob.ones((2, 3)), dtype=dtype)]
+    for blob in made:
+        assert (blob.shape, blob.dtype) == ((2, 3), np.dtype(dtype))
+
+
+def test_functions_of_dtypes_and_shapes_are_numpys() -> None:
+    assert syncblob.broadcast_shapes((3, 1), (4,)) == np.broadcast_shapes((3, 1), (4,))
+    for first in DTYPES:
+        for second in DTYPES:
+            a, b = np.dtype(first), np.dtype(second)
+            assert syncblob.result_type(a, b) == np.result_type(a, b)
+            assert syncblob.can_cast(a, b) is np.can_cast(a, b)
+            assert syncblob.isdtype(a, b) is np.isdtype(a, b)

@@ -1,0 +1,144 @@
+"""The suite is found where it should be, and only the pinned one is accepted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from conformance import suite
+from conformance.suite import (
+    Commits,
+    Source,
+    SuiteError,
+    check_suite,
+    clone_suite,
+    describe_commit,
+    find_suite,
+    suite_folder,
+)
+
+
+@pytest.fixture(autouse=True)
+def _cache(monkeypatch, tmp_path):
+    """Keep the cache and the suite of whoever runs the tests out of it."""
+    monkeypatch.delenv("ARRAY_API_TESTS_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def repositories(git, tmp_path):
+    """Make repositories of a suite and a specification, and return their sources."""
+    sources = []
+    for name, file in (("suite", "array_api_tests/__init__.py"), ("spec", "src/stubs.py")):
+        folder = tmp_path / "repositories" / name
+        path = folder / file
+        path.parent.mkdir(parents=True)
+        git(tmp_path, "init", "--quiet", str(folder))
+        path.write_text("x = 1\n")
+        git(folder, "add", ".")
+        git(folder, "commit", "--quiet", "-m", "The pinned one")
+        pinned = git(folder, "rev-parse", "HEAD")
+        path.write_text("x = 2\n")
+        git(folder, "commit", "--quiet", "-a", "-m", "A later one")
+        sources.append(Source(folder.as_uri(), pinned))
+    return sources
+
+
+@pytest.fixture
+def clone(repositories, monkeypatch, tmp_path):
+    """Clone the repositories, taken for the pinned ones, and return the folder."""
+    monkeypatch.setattr(suite, "SUITE", repositories[0])
+    monkeypatch.setattr(suite, "SPECIFICATION", repositories[1])
+    folder = tmp_path / "new" / "clone"
+    clone_suite(folder, *repositories)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("named", "variable", "expected"),
+    [
+        ("named", "variable", "named"),
+        ("named", None, "named"),
+        (None, "variable", "variable"),
+        (None, None, "cache/syncblob/array-api-tests"),
+    ],
+)
+def test_folder_is_the_named_one_then_the_variable_then_the_cache(
+    named, variable, expected, monkeypatch, tmp_path
+):
+    if variable:
+        monkeypatch.setenv("ARRAY_API_TESTS_DIR", str(tmp_path / variable))
+    assert suite_folder(tmp_path / named if named else None) == tmp_path / expected
+
+
+def test_cache_is_in_the_home_folder_where_nothing_is_said(monkeypatch):
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert suite_folder() == Path.home() / ".cache" / "syncblob" / "array-api-tests"
+
+
+def test_a_suite_that_is_there_is_found_and_another_is_not(tmp_path):
+    assert find_suite() is None
+    assert find_suite(tmp_path / "missing") is None
+    suite_folder().mkdir(parents=True)
+    assert find_suite() == suite_folder()
+    assert find_suite(tmp_path) == tmp_path
+
+
+def test_a_variable_that_names_no_folder_is_an_error(monkeypatch, tmp_path):
+    monkeypatch.setenv("ARRAY_API_TESTS_DIR", str(tmp_path / "missing"))
+    with pytest.raises(SuiteError, match=r"\$ARRAY_API_TESTS_DIR, got .*missing: not there"):
+        find_suite()
+
+
+def test_a_clone_has_the_pinned_commits_and_nothing_else_beside_it(clone, repositories):
+    assert check_suite(clone) == Commits(repositories[0].commit, repositories[1].commit)
+    assert (clone / "array_api_tests" / "__init__.py").read_text() == "x = 1\n"
+    assert (clone / "array-api" / "src" / "stubs.py").read_text() == "x = 1\n"
+    assert list(clone.parent.iterdir()) == [clone]
+
+
+def test_a_clone_that_fails_leaves_nothing(repositories, tmp_path):
+    missing = Source((tmp_path / "missing").as_uri(), "0" * 40)
+    folder = tmp_path / "new" / "clone"
+    with pytest.raises(SuiteError, match="git fetch failed"):
+        clone_suite(folder, repositories[0], missing)
+    assert list(folder.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize("which", ["", "array-api"])
+def test_other_commits_are_refused_unless_accepted(which, clone, git):
+    folder = clone / which
+    git(folder, "commit", "--quiet", "--allow-empty", "-m", "A later one")
+    later = git(folder, "rev-parse", "HEAD")
+    with pytest.raises(SuiteError, match=f"got .*{later}.*--any-commit accepts it"):
+        check_suite(clone)
+    assert later in check_suite(clone, any_commit=True)
+
+
+@pytest.mark.parametrize("file", ["array_api_tests/__init__.py", "array-api/src/stubs.py"])
+def test_modified_files_are_refused_unless_accepted(file, clone):
+    (clone / file).write_text("x = 3\n")
+    with pytest.raises(SuiteError, match="-modified"):
+        check_suite(clone)
+    assert [commit.endswith("-modified") for commit in check_suite(clone, any_commit=True)] == [
+        not file.startswith("array-api/"),
+        file.startswith("array-api/"),
+    ]
+
+
+def test_a_folder_without_a_suite_is_refused(tmp_path):
+    with pytest.raises(SuiteError, match="got a folder without array_api_tests"):
+        check_suite(tmp_path, any_commit=True)
+
+
+def test_a_suite_without_the_specification_is_refused(make_small_suite):
+    folder = make_small_suite().folder
+    (folder / "array-api" / "src").rmdir()
+    with pytest.raises(SuiteError, match="submodule update --init"):
+        check_suite(folder, any_commit=True)
+
+
+def test_a_folder_inside_a_repository_has_no_commit_of_its_own(clone):
+    assert describe_commit(clone / "array_api_tests") == "unknown"
+    assert describe_commit(clone.parent) == "unknown"

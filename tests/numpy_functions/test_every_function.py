@@ -1,0 +1,135 @@
+"""Every public function of NumPy's that takes an array, with Blobs, against the same with arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy_calls import CALLS, CANNOT, DESCRIBE, FUNCTION, TAKE_NO_ARRAY, B, C, I, J, M, V, listed
+
+import syncblob
+from syncblob import Blob, Head
+
+LISTED = listed()
+FUNCTIONS = sorted(CALLS)
+UFUNCS = sorted(
+    name for name, function in LISTED.items() if isinstance(function, np.ufunc) and "isnat" not in name
+)
+# Ufuncs of arrays that fit nothing else.
+MATRICES = {"matmul": (J.T, J), "matvec": (J, J[0]), "vecmat": (J[:, 0], J), "vecdot": (J, J[0])}
+DEVICES = ["cpu", "simulated:0"]
+
+
+class Made:
+    """What makes Blobs of arrays: synced ones, last written on a device, bound to simulated:0."""
+
+    def __init__(self, device):
+        self.device = device
+        self.blobs = []
+
+    def __call__(self, array):
+        blob = Blob(array.shape, array.dtype, device="simulated:0")
+        if self.device == "cpu":
+            blob.overwrite_cpu_data()[...] = array
+            blob.gpu_data()
+        else:
+            blob.overwrite_gpu_data()[...] = array
+            blob.cpu_data()
+        self.blobs.append(blob)
+        return blob
+
+
+class Kept:
+    """What leaves arrays as they are, and remembers what was in them."""
+
+    def __init__(self):
+        self.arrays = []
+
+    def __call__(self, array):
+        array = array.copy()
+        self.arrays.append((array, array.copy()))
+        return array
+
+
+def same(actual, expected):
+    """Compare results bit for bit: Blobs stand where arrays and NumPy's scalars stand."""
+    if isinstance(expected, (list, tuple)):
+        assert type(actual) is type(expected)
+        assert len(actual) == len(expected)
+        for x, y in zip(actual, expected, strict=True):
+            same(x, y)
+    elif isinstance(expected, (np.ndarray, np.generic)):
+        assert isinstance(actual, Blob)
+        assert (actual.shape, actual.dtype) == (expected.shape, expected.dtype)
+        assert actual.tobytes() == expected.tobytes()
+    else:
+        assert type(actual) is type(expected)
+        assert actual == expected
+
+
+def test_nothing_in_numpys_listing_is_left_out():
+    ufuncs = {name for name, function in LISTED.items() if isinstance(function, np.ufunc)}
+    others = {f"numpy.{name}" for name in (*DESCRIBE, *TAKE_NO_ARRAY)}
+    assert set(LISTED) - ufuncs == (set(CALLS) | set(CANNOT) | others) - {"numpy.isnat"}
+    assert len(CANNOT) < len(CALLS) // 10
+    dispatched = {name for name, function in LISTED.items() if isinstance(function, FUNCTION)}
+    assert dispatched - set(CALLS) == set(CANNOT) & dispatched
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_give_what_they_give_for_arrays(name, device):
+    for call in CALLS[name]:
+        made, kept = Made(device), Kept()
+        expected = call(LISTED[name], kept)
+        with syncblob.no_transfers():
+            actual = call(LISTED[name], made)
+        same(actual, expected)
+        for blob, (after, _) in zip(made.blobs, kept.arrays, strict=True):
+            assert blob.tobytes() == after.tobytes()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_function_moves_the_heads_of_what_it_writes_and_of_nothing_else(name, device):
+    here = Head.HEAD_AT_CPU if device == "cpu" else Head.HEAD_AT_GPU
+    for call in CALLS[name]:
+        made, kept = Made(device), Kept()
+        call(LISTED[name], kept)
+        with np.errstate(all="ignore"):
+            call(LISTED[name], made)
+        for blob, (after, before) in zip(made.blobs, kept.arrays, strict=True):
+            written = after.tobytes() != before.tobytes()
+            assert blob.head is (here if written else Head.SYNCED)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", UFUNCS)
+def test_ufuncs_give_what_they_give_for_arrays(name, device):
+    ufunc = LISTED[name]
+    checked = 0
+    for array in (M, J, B, C, V, I):
+        operands = MATRICES.get(ufunc.__name__) or (array,) * ufunc.nin
+        made = Made(device)
+        with np.errstate(all="ignore"):
+            try:
+                expected = ufunc(*operands)
+            except TypeError:
+                with pytest.raises(TypeError):
+                    ufunc(*map(made, operands))
+                continue
+            with syncblob.no_transfers():
+                actual = ufunc(*map(made, operands))
+        same(actual, expected)
+        assert {blob.head for blob in made.blobs} == {Head.SYNCED}
+        checked += 1
+    assert checked
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", DESCRIBE)
+def test_functions_that_describe_their_argument(name, device):
+    for array in (M, M.T, np.zeros(())):
+        made = Made(device)
+        assert getattr(np, name)(made(array)) == getattr(np, name)(np.ascontiguousarray(array))
+    transposed = made(M).T
+    assert np.isfortran(transposed)

@@ -6,10 +6,15 @@ import argparse
 import platform
 from importlib.metadata import PackageNotFoundError, version
 
-from benchmarks import aliases, import_time, interop
+from benchmarks import aliases, files, import_time, interop
 
-GROUPS = {"aliases": aliases.main, "import_time": import_time.main, "interop": interop.main}
-PACKAGES = ("syncblob", "numpy", "torch", "cupy-cuda13x")
+GROUPS = {
+    "aliases": aliases.main,
+    "files": files.main,
+    "import_time": import_time.main,
+    "interop": interop.main,
+}
+PACKAGES = ("syncblob", "numpy", "protobuf", "torch", "cupy-cuda13x")
 
 
 def describe_machine() -> str:

@@ -53,7 +53,7 @@ def main(argv: list[str] | None = None) -> int:
     options = parser.parse_args(argv)
     if options.update_readme and (options.k or options.any_commit):
         parser.error(
-            "--update-readme is for whole runs of the pinned suite: no -k, no --any-commit"
+            "--update-readme needs a whole run of the pinned suite: no -k, no --any-commit"
         )
     try:
         _check_packages()

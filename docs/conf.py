@@ -26,13 +26,14 @@ autodoc_typehints_format = "short"
 numpydoc_show_class_members = False
 
 _PRIVATE = (
-    "BlobBase|BlobProto|Explanation|HandedOut|Layout|MappedFile|Source|Transition|_SimulatedPush"
+    "BlobBase|BlobProto|Explanation|HandedOut|LayerParameter|Layout|MappedFile|NetParameter|Source|"
+    "Transition|_SimulatedPush"
 )
 nitpick_ignore_regex = [
     # Parameters: a plain word in a docstring that is the name of no object.
     ("py:obj", r"[a-z]\w*"),
     # Other libraries and the standard library: links to them would need the network.
-    ("py:class", r"(np|numpy|os|types)\..*|NDArray|DTypeLike|ModuleType|Future"),
+    ("py:class", r"(collections|np|numpy|os|types)\..*|NDArray|DTypeLike|ModuleType|Future"),
     ("py:obj", r"(cupy|time)\..*"),
     # Private classes that some signatures name.
     ("py:class", rf"(syncblob\..*\.)?({_PRIVATE})"),

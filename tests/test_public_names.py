@@ -29,8 +29,10 @@ FIXED = {
     "open_model",
     "read_blob",
     "record_transfers",
+    "save_model",
     "set_default_device",
     "use_device",
+    "write_blob",
 }
 
 BLOB = """
@@ -71,7 +73,9 @@ def test_blob_has_the_fixed_names(name: str) -> None:
     assert hasattr(syncblob.Blob, name)
 
 
-@pytest.mark.parametrize("cls", ["Blob", "SyncedMemory", "Device", "TransferLog", "ModelFile"])
+@pytest.mark.parametrize(
+    "cls", ["Blob", "SyncedMemory", "Device", "TransferLog", "ModelFile", "Layer", "LayerBlobs"]
+)
 def test_every_public_member_is_documented(cls: str) -> None:
     owner = getattr(syncblob, cls)
     undocumented = [

@@ -40,7 +40,21 @@ from syncblob.verification import verified_const
 if TYPE_CHECKING:
     from typing import Any
 
-    from syncblob.caffe import Layer, ModelFile, open_model, read_blob
+    from syncblob.caffe import (
+        CopyReport,
+        Layer,
+        LayerBlobs,
+        ModelFile,
+        SolverState,
+        open_model,
+        open_solver_state,
+        read_blob,
+        read_blobs,
+        read_prototxt,
+        save_model,
+        write_blob,
+        write_prototxt,
+    )
 
 # Each warning is about one loss: a line that runs twice may lose twice. Users' filters come first.
 warnings.simplefilter("always", StaleAliasWarning, append=True)
@@ -48,14 +62,17 @@ warnings.simplefilter("always", StaleAliasWarning, append=True)
 __all__ = [
     "Blob",
     "ConstWriteWarning",
+    "CopyReport",
     "Device",
     "DeviceMismatchError",
     "Head",
     "Layer",
+    "LayerBlobs",
     "ModelFile",
     "ModelFileError",
     "NoDeviceError",
     "PingPong",
+    "SolverState",
     "SourceLine",
     "StaleAliasWarning",
     "SyncblobError",
@@ -68,17 +85,37 @@ __all__ = [
     "max_transfers",
     "no_transfers",
     "open_model",
+    "open_solver_state",
     "read_blob",
+    "read_blobs",
+    "read_prototxt",
     "record_transfers",
+    "save_model",
     "set_default_device",
     "simulated",
     "use_device",
     "verified_const",
+    "write_blob",
+    "write_prototxt",
 ]
 __all__ += array_api.__all__
 
 
-_FILES = ("Layer", "ModelFile", "open_model", "read_blob")
+_FILES = (
+    "CopyReport",
+    "Layer",
+    "LayerBlobs",
+    "ModelFile",
+    "SolverState",
+    "open_model",
+    "open_solver_state",
+    "read_blob",
+    "read_blobs",
+    "read_prototxt",
+    "save_model",
+    "write_blob",
+    "write_prototxt",
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -94,6 +94,12 @@ class TwoHomes:
         """Return a new buffer with the first contents: from the source, else zeros."""
         if self._source is None:
             return self._buffer(side, accelerator, zeroed=True)
+        read_into = getattr(self._source, "read_into", None)
+        if side is Side.HOST and read_into is not None:
+            buffer = self._buffer(side, accelerator)
+            read_into(buffer[: self._source_nbytes])
+            HOST.zero(buffer[self._source_nbytes :])
+            return buffer
         contents = self._source()
         expected = f"expected a source of {self._nbytes} bytes in a one-dimensional uint8 array"
         if not isinstance(contents, np.ndarray):

@@ -49,14 +49,14 @@ def as_shape(shape: SupportsIndex | Iterable[SupportsIndex], itemsize: int = 1) 
     """
     entries = (shape,) if is_integer(shape) else shape
     try:
-        dims = tuple(operator.index(entry) for entry in entries)  # type: ignore[arg-type,union-attr]  # a wrong kind raises the TypeError handled here
+        dims = tuple(map(operator.index, entries))  # type: ignore[arg-type]  # a wrong kind raises the TypeError handled here
     except TypeError:
         raise TypeError(f"a shape is an integer or a tuple of integers, got {shape!r}") from None
-    if any(dim < 0 for dim in dims):
+    if min(dims, default=0) < 0:
         raise ValueError(f"the dimensions of a shape are non-negative, got {dims}")
     if len(dims) > _MAX_AXES:
         raise ValueError(f"a shape has at most {_MAX_AXES} axes, got {len(dims)}")
-    if math.prod(dim for dim in dims if dim) * itemsize > _MAX_BYTES:
+    if math.prod(filter(None, dims)) * itemsize > _MAX_BYTES:
         raise ValueError(f"shape {dims} with {itemsize} bytes an element exceeds 2**63 - 1 bytes")
     return dims
 

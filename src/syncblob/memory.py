@@ -41,7 +41,9 @@ class SyncedMemory(Lending):
     source
         A function that returns the initial contents, a one-dimensional uint8 array of `nbytes`
         bytes. It is called by the first access that is not an overwrite, in place of zero-filling;
-        the first access on the accelerator uploads straight from it.
+        the first access on the accelerator uploads straight from it. If it has a method
+        ``read_into(buffer)``, the first access on the host calls that in its place, with the array
+        to be filled; it may be shorter than `nbytes`, when less has come into use.
 
     Raises
     ------

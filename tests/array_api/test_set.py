@@ -62,7 +62,6 @@ def test_a_blob_without_axes_has_one_element(on):
     assert inverse.shape == ()
 
 
-@pytest.mark.parametrize("invert", [False, True])
 @pytest.mark.parametrize(
     ("x1", "x2", "expected"),
     [
@@ -74,13 +73,14 @@ def test_a_blob_without_axes_has_one_element(on):
         ([], [1], []),
     ],
 )
-def test_isin(x1, x2, expected, invert, on, device):
+def test_isin(x1, x2, expected, on, device):
     """The standard, since 2025.12: either of the two may be a scalar."""
     operands = [on(x) if isinstance(x, list) else x for x in (x1, x2)]
-    result = xp.isin(*operands, invert=invert)
-    assert result.device == device
-    wanted = np.array(expected, bool) ^ invert
-    np.testing.assert_array_equal(np.asarray(result), wanted, strict=True)
+    for invert in (False, True):
+        result = xp.isin(*operands, invert=invert)
+        assert result.device == device
+        wanted = np.array(expected, bool) ^ invert
+        np.testing.assert_array_equal(np.asarray(result), wanted, strict=True)
 
 
 def test_isin_compares_a_scalar_as_equal_does(on):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from syncblob.caffe import save_model
 from syncblob.caffe._pb.caffe_pb2 import (
     BlobProto,
     BlobShape,
@@ -63,3 +64,15 @@ def v1_net():
             V1LayerParameter(name="untyped"),
         ],
     )
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """Save a model and return what was written, as a message."""
+
+    def saved(model, **options):
+        path = tmp_path / "saved.caffemodel"
+        save_model(model, path, **options)
+        return NetParameter.FromString(path.read_bytes())
+
+    return saved

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import time
+import tracemalloc
+
 import pytest
 from google.protobuf.message import DecodeError
 
-from syncblob.caffe import open_model, read_blob
+from syncblob.caffe import _wire, open_model, read_blob
 from syncblob.caffe._encode import varint
 from syncblob.caffe._pb.caffe_pb2 import (
     BlobProto,
@@ -14,7 +18,6 @@ from syncblob.caffe._pb.caffe_pb2 import (
     LayerParameter,
     NetParameter,
     SolverState,
-    V0LayerParameter,
     V1LayerParameter,
 )
 from syncblob.errors import ModelFileError
@@ -35,7 +38,6 @@ def both_refuse(path, words):
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"\x89HDF\r\n\x1a\n" + bytes(99), "this is an HDF5 file"),
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "git lfs pull"),
         (b"\x00\x05\x16\x07\x00\x02\x00\x00Mac OS X        ", "AppleDouble"),
         (b"PK\x03\x04\x14\x00", "a zip archive"),
@@ -107,13 +109,6 @@ def test_a_solver_state_is_no_model(write, state):
         open_model(write(state))
 
 
-def test_v0_is_refused(write, v1_net):
-    inner = V0LayerParameter(name="conv1", type="conv", blobs=[BLOB])
-    net = NetParameter(layers=[v1_net.layers[0], V1LayerParameter(layer=inner)])
-    with pytest.raises(ModelFileError, match=r"first format \(V0, of 2013\)"):
-        open_model(write(net))
-
-
 def test_two_formats_in_one_net_are_refused(write, v2_net, v1_net):
     net = v2_net
     net.layers.append(v1_net.layers[0])
@@ -132,6 +127,13 @@ def test_what_the_system_refuses(tmp_path, reader):
         reader(tmp_path / "missing")
     with pytest.raises(OSError, match=r"directory|Permission"):
         reader(tmp_path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this platform has no named pipes")
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="expected a file, got a pipe or a device"):
+        open_model(tmp_path / "pipe")
 
 
 # --- files that are damaged -----------------------------------------------------------------------
@@ -212,3 +214,59 @@ def test_protobuf_agrees_on_how_deep_a_net_may_be(write, around):
                 NetParameter.FromString(content)
             with pytest.raises(ModelFileError, match="nested more than 100 deep"):
                 open_model(write(content))
+
+
+# --- files that ask for too much ------------------------------------------------------------------
+
+MANY = 300_000
+
+
+def field(number, payload):
+    return varint(number << 3 | 2) + varint(len(payload)) + payload
+
+
+ONE_OF_MANY = field(7, field(1, varint(MANY)))
+
+EXCESSES = {
+    "numbers": b"\x28\x00" * MANY,
+    "layers": b"\xa2\x06\x00" * MANY,
+    "V1 layers": b"\x12\x00" * MANY,
+    "blobs": field(100, field(7, VALUE) * MANY),
+    "V0 blobs": field(2, field(1, field(50, VALUE) * MANY)),
+    "packed pieces": field(100, field(7, ONE_OF_MANY + VALUE * MANY)),
+    "unpacked pieces": field(100, field(7, ONE_OF_MANY + b"\x2d\0\0\0\0\x35\0\0\0\0" * MANY)),
+    "names": field(100, b"\x22\x00" * MANY),
+    "groups": b"\xfb\x01\xfc\x01" * MANY,
+    "dimensions": field(100, field(7, field(7, b"\x08\x01" * MANY))),
+    "packed dimensions": field(100, field(7, field(7, field(1, b"\x01" * MANY)))),
+    "a claim": field(100, field(7, field(7, field(1, varint(10**10))) + VALUE)),
+    "many claims": field(100, field(7, field(7, field(1, varint(2**62) * 60)) + VALUE)),
+}
+
+
+@pytest.mark.parametrize("content", EXCESSES.values(), ids=EXCESSES)
+def test_a_file_that_asks_for_too_much(write, content):
+    path = write(content)
+    start = time.thread_time()
+    with pytest.raises(ModelFileError, match=r"damaged|got 1"):
+        open_model(path)
+    assert time.thread_time() - start < 1
+
+
+@pytest.mark.parametrize("content", EXCESSES.values(), ids=EXCESSES)
+def test_the_memory_that_it_gets(write, monkeypatch, content):
+    """At a sixteenth of the limit, because memory is measured slowly."""
+    monkeypatch.setattr(_wire, "_MAX_FIELDS", _wire._MAX_FIELDS // 16)
+    path = write(content)
+    tracemalloc.start()
+    with pytest.raises(ModelFileError):
+        open_model(path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 5_000_000
+
+
+def test_few_enough_fields_and_too_many_blobs(write):
+    content = field(100, b"\x3a\x00" * 40_000)
+    with pytest.raises(ModelFileError, match="at most 32768 layers and blobs, got 40001"):
+        open_model(write(content))

@@ -263,3 +263,68 @@ def test_conversion_gives_no_warnings():
     values = static_cast(np.array([1e300, -1e300, np.nan, np.inf]), "float32")
     np.testing.assert_array_equal(values, np.array([np.inf, -np.inf, np.nan, np.inf], "float32"))
     assert static_cast(np.array([np.nan, 1e300]), "int32").dtype == np.int32
+
+
+# --- NVCaffe's raw values -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "dtype"),
+    [(BlobProto.DOUBLE, "<f8"), (BlobProto.FLOAT, "<f4"), (BlobProto.FLOAT16, "<f2")],
+)
+def test_raw_values(kind, dtype):
+    data, diff = np.arange(3, dtype=dtype), np.arange(3, 6, dtype=dtype)
+    message = BlobProto(
+        shape=BlobShape(dim=[3]),
+        raw_data=data.tobytes(),
+        raw_data_type=kind,
+        raw_diff=diff.tobytes(),
+        raw_diff_type=kind,
+    ).SerializeToString()
+    found = index(message)
+    buffer = np.frombuffer(message, np.uint8)
+    assert found.dtype == np.dtype(dtype).newbyteorder("=")
+    assert found.data.read(buffer, found.dtype).tolist() == [0, 1, 2]
+    assert found.diff.read(buffer, found.dtype).tolist() == [3, 4, 5]
+    assert np.shares_memory(found.data.read(buffer, found.dtype), buffer)
+
+
+def test_half_precision_values_that_are_not_aligned():
+    """They begin at any byte of a message."""
+    half = np.array([1.5, -2], "<f2").tobytes()
+    message = BlobProto(shape=BlobShape(dim=[2]), raw_data=half, raw_data_type=BlobProto.FLOAT16)
+    for padding in (b"", b"\x80\x01\x00"):  # an unknown field of three bytes
+        content = padding + message.SerializeToString()
+        found = index(content)
+        assert found.data.read(np.frombuffer(content, np.uint8), "f4").tolist() == [1.5, -2]
+
+
+def test_lists_beat_raw_values():
+    raw = {"raw_data": b"\0\0", "raw_data_type": BlobProto.FLOAT16}
+    assert index_message(data=[1], **raw).dtype == np.float32
+    assert index_message(double_data=[1], **raw).dtype == np.float64
+    assert index_message(**raw).dtype == np.float16
+
+
+def test_data_and_diff_may_differ_in_kind():
+    found = index_message(data=[1], raw_diff=b"\0\x3c", raw_diff_type=BlobProto.FLOAT16)
+    assert (found.data.dtype, found.diff.dtype) == (np.float32, np.float16)
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({}, "in field 10; got none that is known"),
+        ({"raw_data_type": BlobProto.INT}, "in field 10; got type 3"),
+        ({"raw_diff_type": BlobProto.FLOAT}, "in field 10; got none that is known"),
+        ({"raw_data_type": BlobProto.FLOAT16}, "3 bytes, which is no whole number of 2-byte"),
+    ],
+)
+def test_raw_values_of_no_known_type(fields, words):
+    with pytest.raises(ModelFileError, match=words):
+        index_message(raw_data=b"abc", **fields)
+
+
+def test_raw_values_that_do_not_fill_the_shape():
+    with pytest.raises(ModelFileError, match=r"shape \(2,\) needs 2 values of data, got 1"):
+        index_message(shape=[2], raw_data=b"\0\0", raw_data_type=BlobProto.FLOAT16)

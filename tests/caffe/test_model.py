@@ -10,7 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from syncblob.caffe import Layer, ModelFile, model, open_model, read_blob
+from syncblob.caffe import Layer, ModelFile, files, open_model, read_blob
+from syncblob.caffe._blob_index import Values
 from syncblob.caffe._mapped_file import MappedFile
 from syncblob.caffe._pb.caffe_pb2 import BlobProto, BlobShape, LayerParameter, NetParameter
 from syncblob.devices import use_device
@@ -25,16 +26,20 @@ def proto_of(*shape, **fields):
 
 @pytest.fixture
 def reads(monkeypatch):
-    """Every time that values are read from a file."""
+    """Every time that values are read from a file: the array that they come in, or go to."""
     calls = []
-    read = model._read_bytes
+    read, read_into = Values.read, Values.read_into
 
-    def spy(file, values, dtype):
-        result = read(file, values, dtype)
-        calls.append(result)
-        return result
+    def spy_read(self, buffer, dtype):
+        calls.append(read(self, buffer, dtype))
+        return calls[-1]
 
-    monkeypatch.setattr(model, "_read_bytes", spy)
+    def spy_read_into(self, file, target):
+        calls.append(target)
+        read_into(self, file, target)
+
+    monkeypatch.setattr(Values, "read", spy_read)
+    monkeypatch.setattr(Values, "read_into", spy_read_into)
     return calls
 
 
@@ -49,13 +54,13 @@ def test_v2(write, v2_net):
     assert list(net) == ["data", "conv1", "ip"]
     assert len(net) == 3
     data, conv1, ip = net.layers
-    assert (data.name, data.type, data.bottoms, data.tops, data.blobs) == (
+    assert (data.name, data.type, data.bottoms, data.tops) == (
         "data",
         "Input",
         (),
         ("data", "label"),
-        (),
     )
+    assert len(data.blobs) == 0
     assert net["conv1"] is conv1
     assert (conv1.type, conv1.bottoms, conv1.tops) == ("Convolution", ("data",), ("conv1",))
     assert [blob.shape for blob in conv1.blobs] == [(2, 3), (2,)]
@@ -141,7 +146,7 @@ def test_fields_of_the_wrong_wire_type_are_skipped(write):
     assert (net.name, len(net.layers)) == ("", 1)
     assert open_model(write(b"\x12\x00" + b"\x3a\x00")).version == 1
     (layer,) = net.layers
-    assert (layer.name, layer.type, layer.bottoms, layer.blobs) == ("a", "", (), ())
+    assert (layer.name, layer.type, layer.bottoms, len(layer.blobs)) == ("a", "", (), 0)
 
 
 def test_reprs(write, v2_net):
@@ -151,7 +156,11 @@ def test_reprs(write, v2_net):
         f"<ModelFile {str(path)!r}, net 'net', format V2: 3 layers, 3 blobs, 10 values>"
     )
     assert repr(net["conv1"]) == "<Layer 'conv1' Convolution, blobs: (2, 3), (2,)>"
-    assert repr(Layer("x", "", (), (), ())) == "<Layer 'x' of no type, blobs: none>"
+    assert repr(Layer("x")) == "<Layer 'x' of no type, blobs: none>"
+    assert repr(net["data"].blobs) == "[]"
+    assert (
+        repr(ModelFile("made")) == "<ModelFile net 'made', format V2: 0 layers, 0 blobs, 0 values>"
+    )
 
 
 @pytest.mark.parametrize("name", ["mean.binaryproto", "größe.binaryproto"])
@@ -191,10 +200,16 @@ def test_opening_reads_no_values(write, reads, v2_net):
     assert bias.head is Head.UNINITIALIZED
 
 
-def test_packed_values_are_taken_from_the_mapping_itself(write, reads, v2_net):
-    net = open_model(write(v2_net))
-    net["conv1"].blobs[0].cpu_data()
-    assert np.shares_memory(reads[0], net._file.array())
+def test_the_host_side_is_read_into_directly(write, reads, v2_net):
+    (weights, _) = open_model(write(v2_net))["conv1"].blobs
+    assert np.shares_memory(weights.cpu_data(), reads[0])
+
+
+def test_the_accelerator_is_filled_from_the_mapping_itself(write, reads, v2_net):
+    with use_device("simulated:0"):
+        net = open_model(write(v2_net))
+    net["conv1"].blobs[0].gpu_data()
+    assert np.shares_memory(reads[0], net._source.array())
 
 
 def test_the_accelerator_is_filled_from_the_file(write, v2_net):
@@ -221,22 +236,22 @@ def test_blobs_outlive_the_model(write, v2_net):
 
 
 def test_the_file_is_let_go_when_everything_has_been_read(write, monkeypatch):
-    files = []
+    opened = []
 
     class Spy(MappedFile):
-        __slots__ = ("__weakref__",)
+        __slots__ = ()
 
         def __init__(self, path):
             super().__init__(path)
-            files.append(weakref.ref(self))
+            opened.append(weakref.ref(self))
 
-    monkeypatch.setattr(model, "MappedFile", Spy)
+    monkeypatch.setattr(files, "MappedFile", Spy)
     blob = read_blob(write(BLOB))
     gc.collect()
-    assert files[0]() is not None
+    assert opened[0]() is not None
     blob.cpu_data()
     gc.collect()
-    assert files[0]() is None
+    assert opened[0]() is None
 
 
 def test_many_threads_read_once(write, reads, v2_net):

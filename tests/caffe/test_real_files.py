@@ -123,13 +123,28 @@ def test_truncated_mean(real_files):
 
 
 @pytest.mark.parametrize("reader", [open_model, read_blob])
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("bad_appledouble_mean.binaryproto", "this is an AppleDouble file"),
-        ("cifar10_full.caffemodel.h5", "this is an HDF5 file"),
-    ],
-)
-def test_files_of_other_formats(real_files, reader, name, words):
-    with pytest.raises(ModelFileError, match=words):
-        reader(real_files / name)
+def test_an_appledouble_file(real_files, reader):
+    with pytest.raises(ModelFileError, match="this is an AppleDouble file"):
+        reader(real_files / "bad_appledouble_mean.binaryproto")
+
+
+def test_hdf5(real_files):
+    h5py = pytest.importorskip("h5py", reason="h5py, which reads HDF5, is missing")
+    path = real_files / "cifar10_full.caffemodel.h5"
+    net = open_model(path)
+    assert len(net.layers) == 14
+    with h5py.File(path) as file:
+        assert list(net) == list(file["data"])
+        for layer in net.layers:
+            group = file["data"][layer.name]
+            assert len(layer.blobs) == len(group)
+            for number, blob in enumerate(layer.blobs):
+                assert (blob.dtype, blob.head) == (np.float32, Head.UNINITIALIZED)
+                assert blob.shape == group[str(number)].shape
+                assert blob.cpu_data().tobytes() == group[str(number)][()].tobytes()
+    assert net["conv1"].blobs[0].shape == (32, 3, 5, 5)
+
+
+def test_no_blob_in_hdf5(real_files):
+    with pytest.raises(ModelFileError, match="this is an HDF5 file"):
+        read_blob(real_files / "cifar10_full.caffemodel.h5")

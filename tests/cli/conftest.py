@@ -101,11 +101,12 @@ def terminal(monkeypatch):
     fcntl, termios = pytest.importorskip("fcntl"), pytest.importorskip("termios")
     monkeypatch.delenv("COLUMNS")
 
-    def terminal(*arguments, columns=80, **variables):
+    def terminal(*arguments, columns=80, python=None, **variables):
+        how = ["-m", "syncblob"] if python is None else ["-c", python]
         ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
         with subprocess.Popen(
-            [sys.executable, "-W", "error", "-m", "syncblob", *map(str, arguments)],
+            [sys.executable, "-W", "error", *how, *map(str, arguments)],
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,

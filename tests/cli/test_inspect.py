@@ -219,7 +219,6 @@ def test_bytes_that_are_no_protobuf_get_one_reason(run, tmp_path):
     [
         ("bad_truncated_mean.binaryproto", "the file is cut off"),
         ("bad_appledouble_mean.binaryproto", "this is an AppleDouble file"),
-        ("cifar10_full.caffemodel.h5", "this is an HDF5 file"),
     ],
 )
 def test_bad_real_files(name, reason, real_files, run):

@@ -25,11 +25,11 @@ def test_without_a_command_it_shows_the_help(capsys):
     assert "commands:" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("command", ["tour", "inspect"])
+@pytest.mark.parametrize("command", ["tour", "inspect", "diff", "convert"])
 def test_help_of_a_command_fits_80_columns(command, spawn):
     done = spawn(command, "--help")
     assert done.status == 0
-    assert "--json prints one object" in done.out
+    assert ("--json prints one object" in done.out) == (command != "convert")
     assert max(map(len, done.out.splitlines())) <= 80
 
 
@@ -40,7 +40,10 @@ def test_version(capsys):
     assert capsys.readouterr().out == f"syncblob {version('syncblob')}\n"
 
 
-@pytest.mark.parametrize("arguments", [["no-such-command"], ["inspect"], ["tour", "a", "b"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [["no-such-command"], ["inspect"], ["tour", "a", "b"], ["diff", "a"], ["convert", "a"]],
+)
 def test_misuse_is_argparses_to_refuse(arguments, capsys):
     with pytest.raises(SystemExit) as exit_:
         main(arguments)
@@ -139,7 +142,7 @@ def test_an_interrupt_is_no_traceback(run, monkeypatch, write_model):
     def interrupted(_path):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(inspect, "_open", interrupted)
+    monkeypatch.setattr(inspect, "open_contents", interrupted)
     assert run("inspect", write_model()) == (130, "", "")
 
 

@@ -326,7 +326,7 @@ def test_a_file_that_is_no_model(run, tmp_path):
     path.write_bytes(Blob.asarray(np.ones(2, "f4")).to_proto().SerializeToString())
     done = run("tour", path)
     assert (done.status, done.out) == (1, "")
-    assert "this is one blob (.binaryproto), not a model" in done.err
+    assert "this is one blob (.binaryproto), not a whole model" in done.err
     assert done.err.count("\n") == 1
 
 

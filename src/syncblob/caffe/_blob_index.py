@@ -6,7 +6,9 @@ The rules are those of Caffe's ``Blob::FromProto`` and of protobuf:
   and the `shape` message is ignored; with neither, the Blob has no axes and one value;
 - several `shape` messages merge: their dimensions join; of a repeated scalar the last one counts;
 - double_data comes before data, and double_diff before diff, when it holds any value;
-- values may be packed, unpacked, in several pieces or a mixture: the pieces join in order.
+- values may be packed, unpacked, in several pieces or a mixture: the pieces join in order;
+- where there are none of these, NVCaffe's raw_data and raw_diff count, whose type stands beside
+  them: they may be half-precision.
 """
 
 from __future__ import annotations
@@ -19,23 +21,35 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from syncblob._shape import as_shape
-from syncblob.caffe._wire import WireType
+from syncblob.caffe._wire import WireType, signed
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
+    from syncblob.caffe._mapped_file import MappedFile
     from syncblob.caffe._wire import Field, WireReader
 
-__all__ = ["BlobIndex", "Run", "Values", "index_blob", "static_cast"]
+__all__ = ["BlobIndex", "Run", "Values", "index_blob", "parse_blob", "require_few", "static_cast"]
 
 _LEGACY_DIMS = range(1, 5)
 _DATA, _DIFF, _SHAPE, _DOUBLE_DATA, _DOUBLE_DIFF = range(5, 10)
+_RAW_DATA_TYPE, _RAW_DIFF_TYPE, _RAW_DATA, _RAW_DIFF = range(10, 14)
 _SHAPE_DIM = 1
 
 _FLOAT: np.dtype[np.generic] = np.dtype("<f4")
 _DOUBLE: np.dtype[np.generic] = np.dtype("<f8")
 _VALUES = {_DATA: _FLOAT, _DIFF: _FLOAT, _DOUBLE_DATA: _DOUBLE, _DOUBLE_DIFF: _DOUBLE}
+_RAW_TYPES = (_DOUBLE, _FLOAT, np.dtype("<f2"))
+_RAW_TYPES_END = 6
+"""Behind the floats there are names for integers and booleans, which NVCaffe does not read."""
 _UNPACKED = {_FLOAT: WireType.FIXED32, _DOUBLE: WireType.FIXED64}
+
+_CHUNK = 1 << 20
+"""Bytes of values that are converted at a time."""
+
+_MOST_BLOBS = 1 << 15
+"""More than thrice what the largest nets have, counting layers too. A blob of four bytes takes two
+thousand in memory, so a small file could ask for a lot."""
 
 _MOST_AXES = 64
 """As many as a Blob can have; Caffe stops at 32."""
@@ -57,7 +71,7 @@ class Values:
     Parameters
     ----------
     dtype
-        Little-endian float32 or float64, as on the wire.
+        Little-endian float32 or float64, as on the wire; float16 in NVCaffe's raw data.
     runs
         The pieces, in order.
     """
@@ -87,6 +101,39 @@ class Values:
             the values lie there packed, in one piece and in this dtype; else a copy.
         """
         return static_cast(self._joined(buffer), dtype)
+
+    def read_into(self, file: MappedFile, target: NDArray[np.generic]) -> None:
+        """Read the first values of a file into an array, converting them to its dtype.
+
+        Parameters
+        ----------
+        file
+            The file that was indexed.
+        target
+            One-dimensional and contiguous, with room for at most `count` values. Values that lie
+            in the file packed and in this dtype are read straight into it.
+        """
+        filled = 0
+        for run in self.runs:
+            wanted = min(run.count, len(target) - filled)
+            part = target[filled : filled + wanted]
+            if run.stride == self.dtype.itemsize and target.dtype == self.dtype:
+                file.read_into(part.view(np.uint8), run.start)
+            else:
+                self._convert_into(file, run, part)
+            filled += wanted
+
+    def _convert_into(self, file: MappedFile, run: Run, target: NDArray[np.generic]) -> None:
+        """Read the first values of a piece through a buffer of limited size."""
+        step = max(1, _CHUNK // run.stride)
+        scratch = np.empty(min(step, len(target)) * run.stride, np.uint8)
+        for begin in range(0, len(target), step):
+            count = min(step, len(target) - begin)
+            # Nothing but the tag of the next value may follow the last one.
+            used = scratch[: (count - 1) * run.stride + self.dtype.itemsize]
+            file.read_into(used, run.start + begin * run.stride)
+            values = self._view(scratch, Run(0, count, run.stride))
+            target[begin : begin + count] = static_cast(values, target.dtype)
 
     def _joined(self, buffer: NDArray[np.uint8]) -> NDArray[np.generic]:
         if len(self.runs) == 1 and self.runs[0].stride == self.dtype.itemsize:
@@ -126,16 +173,20 @@ class BlobIndex:
         The values; as many as the shape holds.
     diff
         The gradient, likewise, or None where the message has none.
+    start, stop
+        Where the message lies in the buffer.
     """
 
     shape: tuple[int, ...]
     legacy: bool
     data: Values
     diff: Values | None
+    start: int
+    stop: int
 
     @property
     def dtype(self) -> np.dtype[np.generic]:
-        """The dtype that keeps the data exact: float64 where it is written in double precision."""
+        """The dtype that keeps the data exact: the precision that it is written in."""
         return self.data.dtype.newbyteorder("=")
 
 
@@ -156,7 +207,22 @@ def index_blob(reader: WireReader, start: int, stop: int, *, depth: int = 0) -> 
     ModelFileError
         If protobuf would refuse the message, or if shape and values do not fit together.
     """
-    return _interpret(_find_parts(reader, start, stop, depth), reader, start)
+    return _interpret(_find_parts(reader, start, stop, depth), reader, start, stop)
+
+
+def parse_blob(reader: WireReader, start: int, stop: int, *, depth: int) -> None:
+    """Raise ModelFileError if protobuf would refuse a BlobProto that is not going to be used."""
+    _find_parts(reader, start, stop, depth)
+
+
+def require_few(reader: WireReader, count: int) -> None:
+    """Refuse a file with more layers and blobs than any real one."""
+    if count > _MOST_BLOBS:
+        raise reader.error(
+            f"expected at most {_MOST_BLOBS} layers and blobs, got {count}: the {reader.subject} "
+            f"is damaged",
+            0,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,30 +234,36 @@ class _Parts:
     dims: list[int]
     runs: dict[int, list[Run]]
     """By field number: the pieces of each of the four lists of values, empty ones left out."""
-
-    def values(self, double: int, single: int) -> Values:
-        """Return the values in double precision if there are any, else the others."""
-        number = double if self.runs[double] else single
-        return Values(_VALUES[number], tuple(self.runs[number]))
+    raw_types: dict[int, int]
+    """By field number, those that are present and have a name."""
+    raw: dict[int, Field]
+    """By field number, those that are present."""
 
 
 def _find_parts(reader: WireReader, start: int, stop: int, depth: int) -> _Parts:
-    parts = _Parts({}, [], {number: [] for number in _VALUES})
+    parts = _Parts({}, [], {number: [] for number in _VALUES}, {}, {})
     for field in reader.fields(start, stop, depth=depth):
         number = field.number
         if number in parts.runs:
             parts.runs[number] += _runs_of(reader, field)
-        elif number == _SHAPE and field.wire_type is WireType.LENGTH:
-            _add_dims(parts.dims, reader, field, depth + 1)
-        elif number in _LEGACY_DIMS and field.wire_type is WireType.VARINT:
-            parts.legacy_dims[number] = _signed(field.value, 32)
+        elif field.wire_type is WireType.LENGTH:
+            if number == _SHAPE:
+                _add_dims(parts.dims, reader, field, depth + 1)
+            elif number in (_RAW_DATA, _RAW_DIFF):
+                parts.raw[number] = field
+        elif field.wire_type is WireType.VARINT:
+            value = field.int32
+            if number in _LEGACY_DIMS:
+                parts.legacy_dims[number] = value
+            elif number in (_RAW_DATA_TYPE, _RAW_DIFF_TYPE) and 0 <= value < _RAW_TYPES_END:
+                parts.raw_types[number] = value
     return parts
 
 
-def _interpret(parts: _Parts, reader: WireReader, start: int) -> BlobIndex:
+def _interpret(parts: _Parts, reader: WireReader, start: int, stop: int) -> BlobIndex:
     """Choose among the parts as Caffe does, and check that shape and values fit together."""
-    data = parts.values(_DOUBLE_DATA, _DATA)
-    diff = parts.values(_DOUBLE_DIFF, _DIFF)
+    data = _choose(parts, reader, (_DOUBLE_DATA, _DATA, _RAW_DATA, _RAW_DATA_TYPE))
+    diff = _choose(parts, reader, (_DOUBLE_DIFF, _DIFF, _RAW_DIFF, _RAW_DIFF_TYPE))
     dims = parts.dims
     if parts.legacy_dims:
         dims = [parts.legacy_dims.get(number, 0) for number in _LEGACY_DIMS]
@@ -202,7 +274,27 @@ def _interpret(parts: _Parts, reader: WireReader, start: int) -> BlobIndex:
     for name, values in ("data", data), ("diff", diff):
         if values.count != math.prod(shape) and (values.count or name == "data"):
             raise reader.error(_miscount(name, shape, values.count), start)
-    return BlobIndex(shape, bool(parts.legacy_dims), data, diff if diff.runs else None)
+    legacy = bool(parts.legacy_dims)
+    return BlobIndex(shape, legacy, data, diff if diff.runs else None, start, stop)
+
+
+def _choose(parts: _Parts, reader: WireReader, numbers: tuple[int, int, int, int]) -> Values:
+    """Return the values of a list in double precision, else single, else the raw ones."""
+    double, single, raw, raw_type = numbers
+    number = double if parts.runs[double] else single
+    field = parts.raw.get(raw)
+    if parts.runs[number] or field is None:
+        return Values(_VALUES[number], tuple(parts.runs[number]))
+    kind = parts.raw_types.get(raw_type, len(_RAW_TYPES))
+    if kind >= len(_RAW_TYPES):
+        found = f"type {kind}" if raw_type in parts.raw_types else "none that is known"
+        raise reader.error(
+            f"raw values (field {raw}, as NVCaffe writes) need a type, 0, 1 or 2 for double, "
+            f"single or half precision, in field {raw_type}; got {found}",
+            field.start,
+        )
+    dtype = _RAW_TYPES[kind]
+    return Values(dtype, tuple(_packed_run(reader, field, dtype)))
 
 
 def _runs_of(reader: WireReader, field: Field) -> list[Run]:
@@ -211,6 +303,11 @@ def _runs_of(reader: WireReader, field: Field) -> list[Run]:
         return [Run(field.start, field.records, field.stride)]
     if field.wire_type is not WireType.LENGTH:
         return []
+    return _packed_run(reader, field, dtype)
+
+
+def _packed_run(reader: WireReader, field: Field, dtype: np.dtype[np.generic]) -> list[Run]:
+    """Return the values that fill the payload of a field."""
     count, rest = divmod(field.stop - field.start, dtype.itemsize)
     if rest:
         raise reader.error(
@@ -227,23 +324,17 @@ def _add_dims(dims: list[int], reader: WireReader, shape: Field, depth: int) -> 
         if field.number != _SHAPE_DIM:
             continue
         if field.wire_type is WireType.VARINT:
-            dims.append(_signed(field.value, 64))
+            dims.append(field.int64)
         elif field.wire_type is WireType.LENGTH:
             room = _MOST_AXES + 1 - len(dims)
             packed = islice(reader.varints(field.start, field.stop), room)
-            dims.extend(_signed(value, 64) for value in packed)
+            dims.extend(signed(value, 64) for value in packed)
         if len(dims) > _MOST_AXES:
             raise reader.error(
                 f"a shape has at most {_MOST_AXES} axes, this one has more: "
                 f"the {reader.subject} is damaged",
                 shape.start,
             )
-
-
-def _signed(value: int, bits: int) -> int:
-    """Read the low `bits` of an unsigned number as two's complement."""
-    value &= (1 << bits) - 1
-    return value - (1 << bits) if value >> (bits - 1) else value
 
 
 def _miscount(name: str, shape: tuple[int, ...], count: int) -> str:

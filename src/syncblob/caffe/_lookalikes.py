@@ -18,14 +18,15 @@ if TYPE_CHECKING:
 
     Kinds = AbstractSet[tuple[int, WireType]]
 
-__all__ = ["holds_blob", "holds_model", "holds_solver_state", "refuse_other_formats"]
+__all__ = ["is_hdf5", "refuse_other_formats", "refuse_other_messages"]
 
 _HEAD = 512
 
+_HDF5 = b"\x89HDF\r\n\x1a\n"
 _SIGNATURES = {
-    b"\x89HDF\r\n\x1a\n": (
-        "this is an HDF5 file (.caffemodel.h5), which this version of syncblob does not read; "
-        "h5py opens it"
+    _HDF5: (
+        "this is an HDF5 file (.caffemodel.h5 or .solverstate.h5); open_model and "
+        "open_solver_state open these"
     ),
     b"version https://git-lfs": (
         "this is a Git LFS pointer, not the file it stands for; run 'git lfs pull'"
@@ -46,6 +47,11 @@ _PROTOTXT = re.compile(
 )
 
 
+def is_hdf5(reader: WireReader) -> bool:
+    """Tell an HDF5 file, which is read by other means, from a message."""
+    return reader.buffer[: len(_HDF5)].tobytes() == _HDF5
+
+
 def refuse_other_formats(reader: WireReader) -> None:
     """Raise ModelFileError if a file is of a format that is not protobuf's."""
     head = reader.buffer[:_HEAD].tobytes()
@@ -62,29 +68,60 @@ def refuse_other_formats(reader: WireReader) -> None:
         )
 
 
-def holds_blob(kinds: Kinds) -> bool:
-    """Tell a BlobProto by its fields where a NetParameter was expected."""
-    return not kinds.isdisjoint(
-        {
-            (1, WireType.VARINT),
-            (2, WireType.VARINT),
-            (3, WireType.VARINT),
-            (5, WireType.LENGTH),
-            (5, WireType.FIXED32),
-            (7, WireType.LENGTH),
-        }
-    )
+def refuse_other_messages(reader: WireReader, kinds: Kinds, wanted: str = "model") -> None:
+    """Raise ModelFileError if a message is of another type than wanted, going by its fields.
+
+    Parameters
+    ----------
+    reader
+        The file.
+    kinds
+        The numbers and wire types of the fields that it has.
+    wanted
+        ``"model"``, ``"blob"``, ``"blobs"`` or ``"solver state"``.
+    """
+    found = _identify(kinds)
+    if found and wanted not in found:
+        description, advice = _MESSAGES[found[0]]
+        expected = _MESSAGES[wanted][0].partition(" (")[0]
+        raise reader.error(f"this is {description}, not {expected}; {advice}", 0)
 
 
-def holds_solver_state(kinds: Kinds) -> bool:
-    """Tell a SolverState by its fields where a NetParameter was expected."""
-    return (1, WireType.VARINT) in kinds and not kinds.isdisjoint(
-        {(2, WireType.LENGTH), (3, WireType.LENGTH)}
-    )
+_MESSAGES = {
+    "model": ("a whole model", "use open_model"),
+    "blob": ("one blob (.binaryproto)", "use read_blob"),
+    "blobs": ("a row of blobs (BlobProtoVector)", "use read_blobs"),
+    "solver state": ("the state of a solver (.solverstate)", "use open_solver_state"),
+}
+
+_NAME_OR_BLOB = (1, WireType.LENGTH)
+_LAYERS_OR_LEARNED_NET = (2, WireType.LENGTH)
+_V2_LAYER = (100, WireType.LENGTH)
+_NUM_OR_ITER = (1, WireType.VARINT)
+_INPUT_OR_HISTORY = (3, WireType.LENGTH)
+_VALUES_OR_SHAPE = {
+    (5, WireType.LENGTH),
+    (5, WireType.FIXED32),
+    (7, WireType.LENGTH),
+    (8, WireType.FIXED64),
+    (9, WireType.LENGTH),
+    (12, WireType.LENGTH),
+}
 
 
-def holds_model(kinds: Kinds) -> bool:
-    """Tell a NetParameter by its fields where a BlobProto was expected."""
-    return not kinds.isdisjoint(
-        {(1, WireType.LENGTH), (2, WireType.LENGTH), (100, WireType.LENGTH)}
-    ) and kinds.isdisjoint({(5, WireType.LENGTH), (5, WireType.FIXED32), (7, WireType.LENGTH)})
+def _identify(kinds: Kinds) -> tuple[str, ...]:
+    """Return what a message may be, the likeliest first; nothing if it may be anything."""
+    found: tuple[str, ...] = ()
+    if _V2_LAYER in kinds:
+        found = ("model",)
+    elif not kinds.isdisjoint({_LAYERS_OR_LEARNED_NET, _INPUT_OR_HISTORY}):
+        found = ("solver state",) if _NUM_OR_ITER in kinds else ("model", "solver state")
+    if not kinds.isdisjoint(_VALUES_OR_SHAPE):
+        return (*found, "blob")  # a fork may have added fields to it
+    if found:
+        return found
+    if _NUM_OR_ITER in kinds:
+        return ("blob", "solver state")
+    if kinds == {_NAME_OR_BLOB}:
+        return ("model", "blobs")
+    return ("model",) if _NAME_OR_BLOB in kinds else ()

@@ -1,4 +1,9 @@
-"""A file whose bytes are seen through a mapping, so that only what is looked at is read."""
+"""A file whose bytes are seen through a mapping, so that only what is looked at is read.
+
+Touching a page of a mapping that the file does not have any more, because somebody has cut it off,
+kills the process on most platforms. So values are read without the mapping where the platform can,
+and where a view is asked for, the size of the file is compared first.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +14,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from syncblob.caffe._file_reading import Descriptor
+from syncblob.errors import ModelFileError
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -18,8 +26,7 @@ __all__ = ["MappedFile"]
 class MappedFile:
     """A read-only mapping of a whole file.
 
-    The file itself is closed again at once. The mapping lives as long as this object, or an array
-    over it, does.
+    The mapping lives as long as this object, or an array over it, does.
 
     Parameters
     ----------
@@ -32,18 +39,25 @@ class MappedFile:
         If the file cannot be opened or mapped.
     """
 
-    __slots__ = ("_mapping", "path")
+    __slots__ = ("__weakref__", "_descriptor", "_mapping", "absolute_path", "identity", "path")
 
     path: str
+    absolute_path: Path
+    identity: tuple[int, int, int, int]
+    """Device, inode, size and time of the last change: another file, or changed, if they differ."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
-        with Path(path).open("rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            # An empty file cannot be mapped.
-            self._mapping: mmap.mmap | bytes | None = (
-                mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
-            )
+        self.absolute_path = Path(path).absolute()
+        self._descriptor: Descriptor | None = Descriptor(path)
+        number = self._descriptor.number
+        status = os.fstat(number)
+        size = status.st_size
+        self.identity = (status.st_dev, status.st_ino, size, status.st_mtime_ns)
+        # An empty file cannot be mapped.
+        self._mapping: mmap.mmap | bytes | None = (
+            mmap.mmap(number, 0, access=mmap.ACCESS_READ) if size else b""
+        )
 
     def array(self) -> NDArray[np.uint8]:
         """Return the bytes of the file as a read-only array. Never copies.
@@ -52,15 +66,67 @@ class MappedFile:
         ------
         ValueError
             After `close`.
+        ModelFileError
+            If the file has become smaller.
         """
-        if self._mapping is None:
-            raise ValueError(
-                f"{self.path} was closed before this part of it was read; keep the model open, "
-                f"or touch its blobs (blob.cpu_data()) before closing it"
-            )
-        return np.frombuffer(self._mapping, np.uint8)
+        mapping = self._mapping
+        if mapping is None:
+            raise self._closed_error()
+        if isinstance(mapping, mmap.mmap) and mapping.size() < len(mapping):
+            raise self._shrunk_error(mapping.size())
+        return np.frombuffer(mapping, np.uint8)
+
+    def read_into(self, target: NDArray[np.uint8], offset: int) -> None:
+        """Fill an array with the bytes that begin at an offset, not through the mapping.
+
+        Parameters
+        ----------
+        target
+            One-dimensional and contiguous.
+        offset
+            Where the bytes begin.
+
+        Raises
+        ------
+        ValueError
+            After `close`.
+        ModelFileError
+            If the file has become smaller.
+        OSError
+            If it cannot be read.
+        """
+        descriptor = self._descriptor
+        if descriptor is None:
+            raise self._closed_error()
+        if not descriptor.available:
+            target[:] = self.array()[offset : offset + len(target)]
+            return
+        try:
+            descriptor.read_into(target.data, offset)
+        except EOFError as error:
+            raise self._shrunk_error(os.fstat(descriptor.number).st_size) from error
+
+    def _closed_error(self) -> ValueError:
+        return ValueError(
+            f"{self.path} was closed before this part of it was read; keep the model open, "
+            f"or touch its blobs (blob.cpu_data()) before closing it"
+        )
+
+    def _shrunk_error(self, size: int) -> ModelFileError:
+        return ModelFileError(
+            f"the file had {self.identity[2]} bytes when it was opened and has {size} now; "
+            f"somebody has written to it, open it again",
+            path=self.path,
+            offset=size,
+        )
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._mapping is None
 
     def close(self) -> None:
         """Let go of the file. What has been read stays; what has not cannot be read any more."""
-        # Unmapped with the last reference: an array in use, in another thread perhaps, keeps it.
+        # Closed with the last reference: an array or a read in another thread may be using it.
         self._mapping = None
+        self._descriptor = None

@@ -1,16 +1,24 @@
-"""Finding the layers of a NetParameter and their blobs without reading any weights."""
+"""Finding the layers of a NetParameter and their blobs without reading any weights.
+
+A net has the format of its layers: V2, the current one; V1, which numbers their types; or V0, the
+first one, whose layers are nested in layers of V1. One layer of V0 makes it a net of V0, and then
+Caffe drops what else there is: layers of V2, and name, type and blobs of other layers of V1.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from syncblob.caffe._blob_index import index_blob
-from syncblob.caffe._lookalikes import holds_blob, holds_solver_state
-from syncblob.caffe._v1_layer_types import V1_LAYER_TYPES
+from syncblob.caffe._blob_index import index_blob, parse_blob, require_few
+from syncblob.caffe._lookalikes import refuse_other_messages
+from syncblob.caffe._padding import Connection, PaddingError, fold_padding
+from syncblob.caffe._v1_layer_types import V0_LAYER_TYPES, V1_LAYER_TYPES
 from syncblob.caffe._wire import WireType
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from syncblob.caffe._blob_index import BlobIndex
     from syncblob.caffe._wire import Field, WireReader
 
@@ -48,17 +56,28 @@ _V2 = _LayerFormat(
     blob=(7, WireType.LENGTH),
 )
 _V0_WITHIN_V1: Kind = (1, WireType.LENGTH)
+_V0_NAME: Kind = (1, WireType.LENGTH)
+_V0_TYPE: Kind = (2, WireType.LENGTH)
+_V0_BLOB: Kind = (50, WireType.LENGTH)
+
+_Fields = dict[Kind, list["Field"]]
 
 
 @dataclass(frozen=True, slots=True)
 class LayerIndex:
-    """What a layer says, with the values of its blobs left where they are."""
+    """What a layer says, with the values of its blobs left where they are.
+
+    `version` is that of the layer's format; `start` and `stop` say where its message lies.
+    """
 
     name: str
     type: str
     bottoms: tuple[str, ...]
     tops: tuple[str, ...]
     blobs: tuple[BlobIndex, ...]
+    version: int
+    start: int
+    stop: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +95,12 @@ def index_model(reader: WireReader) -> ModelIndex:
     Raises
     ------
     ModelFileError
-        If protobuf would refuse one of its layers, if a blob does not fit its shape, or if the
-        net is in the V0 format, in both formats at once, or no net at all.
+        If protobuf would refuse one of its layers, if a blob does not fit its shape, if the net
+        has layers of the second and of the current format, padding that no layer can take over, or
+        is no net at all.
     """
     name = ""
-    layers: dict[Kind, list[Field]] = {_V1_LAYER: [], _V2_LAYER: []}
+    layers: _Fields = {_V1_LAYER: [], _V2_LAYER: []}
     kinds = set()
     for field in reader.fields(0, len(reader.buffer)):
         kind = field.number, field.wire_type
@@ -91,49 +111,127 @@ def index_model(reader: WireReader) -> ModelIndex:
             name = reader.text(field)
 
     v1_layers, v2_layers = layers[_V1_LAYER], layers[_V2_LAYER]
-    if v1_layers and v2_layers:
+    if not v2_layers:
+        refuse_other_messages(reader, kinds)
+    if not v1_layers:
+        v2_parts = [_parts(reader, layer, _V2) for layer in v2_layers]
+        require_few(reader, sum(1 + len(found[_V2.blob]) for found in v2_parts))
+        indexes = tuple(
+            _index_layer(reader, layer, found, _V2)
+            for layer, found in zip(v2_layers, v2_parts, strict=True)
+        )
+        return ModelIndex(name, 2, indexes)
+    parts = [_parts(reader, layer, (*_V1, _V0_WITHIN_V1)) for layer in v1_layers]
+    require_few(reader, sum(1 + len(found[_V1.blob]) for found in parts))
+    if any(found[_V0_WITHIN_V1] for found in parts):
+        dropped = [_parts(reader, layer, _V2)[_V2.blob] for layer in v2_layers]
+        for blobs in (*dropped, *(found[_V1.blob] for found in parts)):
+            _parse_blobs(reader, blobs, depth=2)
+        return ModelIndex(name, 0, _index_v0(reader, v1_layers, parts))
+    if v2_layers:
         raise reader.error(
             "the net has layers of two formats, 'layers' (V1) and 'layer' (V2); Caffe refuses it "
             "too. It was probably put together from two files",
             v1_layers[0].start,
         )
-    if not v2_layers and holds_solver_state(kinds):
-        raise reader.error(
-            "this is a .solverstate file, which this version of syncblob does not read", 0
-        )
-    if not v2_layers and not v1_layers and holds_blob(kinds):
-        raise reader.error("this is one blob (.binaryproto), not a model; use read_blob", 0)
-    version, layout = (1, _V1) if v1_layers else (2, _V2)
-    indexes = tuple(_index_layer(reader, layer, layout) for layer in v1_layers or v2_layers)
-    return ModelIndex(name, version, indexes)
+    indexes = tuple(
+        _index_layer(reader, layer, found, _V1)
+        for layer, found in zip(v1_layers, parts, strict=True)
+    )
+    return ModelIndex(name, 1, indexes)
 
 
-def _index_layer(reader: WireReader, layer: Field, layout: _LayerFormat) -> LayerIndex:
-    found: dict[Kind, list[Field]] = {kind: [] for kind in layout}
-    for field in reader.fields(layer.start, layer.stop, depth=1):
+def _parts(reader: WireReader, layer: Field, kinds: Iterable[Kind], *, depth: int = 1) -> _Fields:
+    """Collect the fields of some kinds in the message of a layer."""
+    found: _Fields = {kind: [] for kind in kinds}
+    for field in reader.fields(layer.start, layer.stop, depth=depth):
         kind = field.number, field.wire_type
         if kind in found:
             found[kind].append(field)
-        elif kind == _V0_WITHIN_V1:  # in V2 this is the name, found above
-            raise reader.error(
-                "the net has layers of Caffe's first format (V0, of 2013), which this version of "
-                "syncblob does not read; Caffe's upgrade_net_proto_binary converts the file",
-                field.start,
-            )
+    return found
 
-    def texts(kind: Kind) -> tuple[str, ...]:
-        return tuple(reader.text(field) for field in found[kind])
 
-    types = _v1_types(found[layout.type]) if layout is _V1 else texts(layout.type)
-    name = _last(texts(layout.name))
-    reader = reader.within(name)
-    blobs = tuple(index_blob(reader, blob.start, blob.stop, depth=2) for blob in found[layout.blob])
-    return LayerIndex(name, _last(types), texts(layout.bottom), texts(layout.top), blobs)
+def _index_layer(
+    reader: WireReader, layer: Field, found: _Fields, layout: _LayerFormat
+) -> LayerIndex:
+    """Index a layer of the second or of the current format."""
+    kinds = found[layout.type]
+    types = _v1_types(kinds) if layout is _V1 else _texts(reader, kinds)
+    name = _last(_texts(reader, found[layout.name]))
+    return LayerIndex(
+        name,
+        _last(types),
+        _texts(reader, found[layout.bottom]),
+        _texts(reader, found[layout.top]),
+        _index_blobs(reader.within(name), found[layout.blob], depth=2),
+        1 if layout is _V1 else 2,
+        layer.start,
+        layer.stop,
+    )
+
+
+def _index_v0(
+    reader: WireReader, layers: list[Field], parts: list[_Fields]
+) -> tuple[LayerIndex, ...]:
+    """Index the layers of a net of the first format, with padding folded away."""
+    inner = [_v0_parts(reader, found[_V0_WITHIN_V1]) for found in parts]
+    require_few(reader, sum(1 + len(found[_V0_BLOB]) for found in inner))
+    names = [_last(_texts(reader, found[_V0_NAME])) for found in inner]
+    types = [_last(_texts(reader, found[_V0_TYPE])) for found in inner]
+    connections = [
+        Connection(kind, _texts(reader, found[_V1.bottom]), _texts(reader, found[_V1.top]))
+        for kind, found in zip(types, parts, strict=True)
+    ]
+    try:
+        folded = fold_padding(connections)
+    except PaddingError as error:
+        place = reader.within(names[error.position])
+        raise place.error(str(error), layers[error.position].start) from error
+    for position in set(range(len(layers))).difference(layer.position for layer in folded):
+        _parse_blobs(reader, inner[position][_V0_BLOB], depth=3)
+    return tuple(
+        LayerIndex(
+            names[position],
+            V0_LAYER_TYPES.get(types[position], ""),
+            bottoms,
+            connections[position].tops,
+            _index_blobs(reader.within(names[position]), inner[position][_V0_BLOB], depth=3),
+            0,
+            layers[position].start,
+            layers[position].stop,
+        )
+        for position, bottoms, _ in folded
+    )
+
+
+def _v0_parts(reader: WireReader, nested: list[Field]) -> _Fields:
+    """Collect what is within a layer. Several messages merge: what they have joins in order."""
+    joined: _Fields = {_V0_NAME: [], _V0_TYPE: [], _V0_BLOB: []}
+    for field in nested:
+        for kind, fields in _parts(reader, field, joined, depth=2).items():
+            joined[kind] += fields
+    return joined
+
+
+def _index_blobs(reader: WireReader, blobs: list[Field], depth: int) -> tuple[BlobIndex, ...]:
+    return tuple(index_blob(reader, blob.start, blob.stop, depth=depth) for blob in blobs)
+
+
+def _parse_blobs(reader: WireReader, blobs: list[Field], depth: int) -> None:
+    """Look at blobs that Caffe drops, because protobuf refuses the whole net if one is damaged."""
+    for blob in blobs:
+        parse_blob(reader, blob.start, blob.stop, depth=depth)
+
+
+def _texts(reader: WireReader, fields: list[Field]) -> tuple[str, ...]:
+    return tuple(reader.text(field) for field in fields)
 
 
 def _v1_types(fields: list[Field]) -> tuple[str, ...]:
     """Translate the numbers that Caffe knows; protobuf ignores the others."""
-    return tuple(V1_LAYER_TYPES[field.value] for field in fields if field.value in V1_LAYER_TYPES)
+    # An enumeration is an int32: of longer numbers the low half counts.
+    numbers = (field.value & 0xFFFF_FFFF for field in fields)
+    return tuple(V1_LAYER_TYPES[number] for number in numbers if number in V1_LAYER_TYPES)
 
 
 def _last(texts: tuple[str, ...]) -> str:

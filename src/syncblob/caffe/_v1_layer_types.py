@@ -1,10 +1,10 @@
-"""The types of Caffe's second layer format, numbers then, by the names that they have now."""
+"""The types of Caffe's first two layer formats, by the names that they have now."""
 
 from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["V1_LAYER_TYPES"]
+__all__ = ["V0_LAYER_TYPES", "V1_LAYER_TYPES"]
 
 V1_LAYER_TYPES: Final = {
     0: "",
@@ -47,4 +47,31 @@ V1_LAYER_TYPES: Final = {
     37: "ContrastiveLoss",
     38: "Exp",
     39: "Deconvolution",
+}
+
+V0_LAYER_TYPES: Final = {
+    "accuracy": "Accuracy",
+    "bnll": "BNLL",
+    "concat": "Concat",
+    "conv": "Convolution",
+    "data": "Data",
+    "dropout": "Dropout",
+    "euclidean_loss": "EuclideanLoss",
+    "flatten": "Flatten",
+    "hdf5_data": "HDF5Data",
+    "hdf5_output": "HDF5Output",
+    "im2col": "Im2col",
+    "images": "ImageData",
+    "infogain_loss": "InfogainLoss",
+    "innerproduct": "InnerProduct",
+    "lrn": "LRN",
+    "multinomial_logistic_loss": "MultinomialLogisticLoss",
+    "pool": "Pooling",
+    "relu": "ReLU",
+    "sigmoid": "Sigmoid",
+    "softmax": "Softmax",
+    "softmax_loss": "SoftmaxWithLoss",
+    "split": "Split",
+    "tanh": "TanH",
+    "window_data": "WindowData",
 }

@@ -11,11 +11,14 @@ What is accepted and what is refused follows protobuf's own parsers (C++ and upb
 - groups are skipped, at most 100 levels deep;
 - field number 0, wire types 6 and 7, an unmatched end of a group, a length beyond 2**31 - 1 and
   anything that runs over the end of its message are errors.
+
+Beyond that there is a limit on how many fields are looked at, so that a file made of millions of
+tiny ones, as no program writes it, is refused within a second. Values, packed or not, hardly count.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -29,10 +32,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Field", "WireReader", "WireType"]
+__all__ = ["Field", "WireReader", "WireType", "signed"]
 
 _MAX_DEPTH = 100
 _MAX_LENGTH = 2**31 - 1
+_MAX_FIELDS = 1 << 18
 _LONGEST_VALUE = 10
 _LONGEST_TAG = 5
 
@@ -75,6 +79,22 @@ class Field(NamedTuple):
     stride: int = 0
     """Bytes from one payload of the run to the next."""
 
+    @property
+    def int32(self) -> int:
+        """The number that a varint field holds where an int32 is expected: its low half."""
+        return signed(self.value, 32)
+
+    @property
+    def int64(self) -> int:
+        """The number that a varint field holds where an int64 is expected."""
+        return signed(self.value, 64)
+
+
+def signed(value: int, bits: int) -> int:
+    """Read the low `bits` of an unsigned number as two's complement."""
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if value >> (bits - 1) else value
+
 
 @dataclass(frozen=True)
 class WireReader:
@@ -93,6 +113,9 @@ class WireReader:
     buffer: NDArray[np.uint8]
     path: str | None = None
     layer: str | None = None
+    _allowance: Iterator[int] = field(
+        default_factory=lambda: iter(range(_MAX_FIELDS)), repr=False, compare=False
+    )
 
     def within(self, layer: str) -> Self:
         """Return a reader of the same buffer whose errors name a layer."""
@@ -140,6 +163,10 @@ class WireReader:
             yield field
             position = field.stop
 
+    def kinds(self) -> set[tuple[int, WireType]]:
+        """Return the numbers and wire types of the fields of the message that fills the buffer."""
+        return {(field.number, field.wire_type) for field in self.fields(0, len(self.buffer))}
+
     def varints(self, start: int, stop: int) -> Iterator[int]:
         """Decode the packed varints that fill ``[start, stop)``."""
         position = start
@@ -157,6 +184,10 @@ class WireReader:
         return f"the {self.subject} is damaged, or no protobuf message at all"
 
     def _field(self, position: int, stop: int, depth: int) -> Field:
+        if next(self._allowance, None) is None:
+            raise self.error(
+                f"expected at most {_MAX_FIELDS} fields, got more: {self._not_a_message}", position
+            )
         tag, start = self._varint(position, stop, _LONGEST_TAG)
         number = tag >> 3
         if number == 0 or tag >= 1 << 32:
@@ -213,6 +244,8 @@ class WireReader:
         """Count the records of `stride` bytes that follow each other and share the first byte."""
         tag = self._bytes[position]
         longest = (stop - position) // stride
+        if longest == 1 or self._bytes[position + stride] != tag:
+            return 1
         count, window = 1, _FIRST_WINDOW
         while count < longest:
             begin = position + count * stride
@@ -248,13 +281,16 @@ class WireReader:
 
     def _varint(self, position: int, stop: int, longest: int = _LONGEST_VALUE) -> tuple[int, int]:
         """Decode one varint and return its value, cut to 64 bits, and the offset behind it."""
-        if position < stop and (byte := self._bytes[position]) < 1 << 7:
+        data = self._bytes
+        if position < stop and (byte := data[position]) < 1 << 7:
             return byte, position + 1
-        value = 0
-        for length, byte in enumerate(self._bytes[position : min(stop, position + longest)]):
-            value |= (byte & 0x7F) << 7 * length
+        value = shift = 0
+        for place in range(position, min(stop, position + longest)):
+            byte = data[place]
+            value |= (byte & 0x7F) << shift
             if byte < 1 << 7:
-                return value & 0xFFFF_FFFF_FFFF_FFFF, position + length + 1
+                return value & 0xFFFF_FFFF_FFFF_FFFF, place + 1
+            shift += 7
         if stop - position < longest:
             raise self.error(
                 f"the number that starts here does not end: {self._cause_of_overrun(stop)}",

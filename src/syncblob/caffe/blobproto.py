@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from syncblob._dtypes import is_bfloat16
 from syncblob._shape import Layout
 from syncblob.blob import Blob
-from syncblob.caffe._blob_index import index_blob, static_cast
-from syncblob.caffe._encode import length_header, varint
+from syncblob.caffe._blob_index import index_blob
+from syncblob.caffe._pieces import buffers
 from syncblob.caffe._wire import WireReader
+from syncblob.caffe._write_blob import blob_message
 from syncblob.devices import Side
 
 if TYPE_CHECKING:
@@ -24,13 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["from_proto", "load_proto", "shape_equals", "to_proto"]
 
-_MAX_MESSAGE = 2**31 - 1
-
 _LEGACY_DIMS = ("num", "channels", "height", "width")
-
-# The field numbers of data, diff and shape, in the order in which they are written.
-_DATA, _DIFF, _SHAPE, _DOUBLE_DATA, _DOUBLE_DIFF = range(5, 10)
-_SHAPE_DIM = 1
 
 
 @runtime_checkable
@@ -109,7 +102,7 @@ def load_proto(
         )
     data, diff = _read(index, buffer, blob.dtype)
     layout = Layout.c_order(index.shape if resize else blob.shape, blob.dtype)
-    array = blob._resized_array(layout, Side.HOST, "load_proto")  # noqa: SLF001  # a method of Blob
+    array = blob._resized_array(layout, Side.HOST, "load_proto")
     array[...] = data.reshape(blob.shape)
     if diff is not None:
         blob.overwrite_cpu_diff()[...] = diff.reshape(blob.shape)
@@ -197,44 +190,9 @@ def _same_shape(shape: tuple[int, ...], proto_shape: tuple[int, ...], *, legacy:
 
 def _encode(blob: Blob, *, write_diff: bool) -> bytes:
     """Return the message in wire format, its fields in the order of their numbers."""
-    wire_dtype = _wire_dtype(blob.dtype)
-    double = wire_dtype.itemsize == np.dtype(np.float64).itemsize
-    data, diff = (_DOUBLE_DATA, _DOUBLE_DIFF) if double else (_DATA, _DIFF)
-
-    shape = b""
-    if blob.shape:
-        dims = b"".join(map(varint, blob.shape))
-        dim_field = length_header(_SHAPE_DIM, len(dims)) + dims
-        shape = length_header(_SHAPE, len(dim_field)) + dim_field
-    nbytes = math.prod(blob.shape) * wire_dtype.itemsize
-    headers = [length_header(number, nbytes) if nbytes else b"" for number in (data, diff)]
-    total = len(shape) + sum(len(header) + nbytes for header in headers[: 1 + write_diff])
-    if total > _MAX_MESSAGE:
-        raise ValueError(
-            f"a BlobProto holds at most {_MAX_MESSAGE} bytes, and a Blob of shape {blob.shape} "
-            f"and dtype {blob.dtype} {'with its diff ' if write_diff else ''}needs {total}; "
-            f"split it, or write it with h5py or numpy.save"
-        )
-    pieces: list[bytes | memoryview] = [headers[0], _payload(blob.cpu_data(), wire_dtype)]
-    if write_diff:
-        pieces += [headers[1], _payload(blob.cpu_diff(), wire_dtype)]
-    pieces.insert(0 if double else len(pieces), shape)
-    return b"".join(pieces)
-
-
-def _wire_dtype(dtype: np.dtype[np.generic]) -> np.dtype[np.generic]:
-    """Return the dtype in which values of a Blob are written."""
-    if dtype == np.float64:
-        return np.dtype("<f8")
-    if dtype in (np.float32, np.float16) or is_bfloat16(dtype):
-        return np.dtype("<f4")
-    raise TypeError(
-        f"a BlobProto holds floats, got a Blob of dtype {dtype}; convert it first, "
-        f"to float32 or, where that would round, float64"
-    )
-
-
-def _payload(values: NDArray[np.generic], dtype: np.dtype[np.generic]) -> memoryview:
-    """Return the values as packed bytes. Copies only where dtype or layout differ."""
-    packed = np.ascontiguousarray(static_cast(values, dtype))
-    return packed.reshape(-1).view(np.uint8).data
+    pieces = blob_message(blob, write_diff=write_diff)
+    blob.cpu_data()
+    encoded = bytearray()
+    for buffer in buffers(pieces):
+        encoded += buffer
+    return bytes(encoded)

@@ -1,109 +1,202 @@
-"""Model files and mean files as Blobs whose values stay in the file until they are touched.
-
-Opening a file maps it and walks over its fields: names and shapes are read, weights are not. Every
-Blob carries a source that knows where its values lie, and is filled by its first access.
-"""
+"""A net as a mapping of layers that can be edited, with its weights in the file until touched."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import MutableMapping
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, Protocol
 
-import numpy as np
-
-from syncblob.blob import Blob
-from syncblob.caffe._blob_index import index_blob
-from syncblob.caffe._lookalikes import holds_model, refuse_other_formats
-from syncblob.caffe._mapped_file import MappedFile
-from syncblob.caffe._model_index import index_model
-from syncblob.caffe._wire import WireReader
+from syncblob.caffe._layer import Layer
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterable, Iterator, Sequence
     from typing import Self
 
-    from numpy.typing import NDArray
+    from syncblob.caffe._pb.caffe_pb2 import NetParameter
 
-    from syncblob.caffe._blob_index import BlobIndex, Values
-
-__all__ = ["Layer", "ModelFile", "open_model", "read_blob"]
+__all__ = ["CopyReport", "ModelFile"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Layer:
-    """One layer of a net, as its file describes it.
+@dataclass(frozen=True, slots=True)
+class CopyReport:
+    """What `ModelFile.copy_trained_layers_from` did.
 
     Parameters
     ----------
-    name
-        The name; ``""`` where the file has none.
-    type
-        The type, as ``"Convolution"``. V1 files number the types; the numbers are translated, and
-        a number that Caffe does not know gives ``""``.
-    bottoms, tops
-        Names of the inputs and the outputs.
-    blobs
-        The weights: for a convolution the kernels, then the bias.
+    copied
+        Names of the layers whose blobs were taken over.
+    missing
+        Names of the layers that have blobs, or should have, and are not in the source. Caffe
+        leaves them as their fillers made them.
+    ignored
+        Names of the layers of the source that are not in the model, with blobs or without.
     """
 
-    name: str
-    type: str
-    bottoms: tuple[str, ...]
-    tops: tuple[str, ...]
-    blobs: tuple[Blob, ...]
-
-    def __repr__(self) -> str:
-        """Show name, type and the shapes of the blobs."""
-        shapes = ", ".join(str(blob.shape) for blob in self.blobs)
-        return f"<Layer {self.name!r} {self.type or 'of no type'}, blobs: {shapes or 'none'}>"
+    copied: tuple[str, ...]
+    missing: tuple[str, ...]
+    ignored: tuple[str, ...]
 
 
-class ModelFile(Mapping[str, Layer]):
-    """The layers of an open ``.caffemodel`` file, by name. Made by `open_model`.
-
-    Where several layers have one name, the mapping has the first, as Caffe does; `layers` has all
-    of them. Names that are not UTF-8 are decoded with ``errors="surrogateescape"``, as file names
-    are in Python, so that ``name.encode(errors="surrogateescape")`` gives the bytes back.
-
-    The file stays mapped as long as the ModelFile, or a Blob that has not read its values yet,
-    needs it. On Windows a mapped file cannot be replaced or deleted; `close` ends that earlier.
-
-    Parameters
-    ----------
-    file
-        The mapped file.
-    name
-        The name of the net.
-    version
-        2 for the current format of layers, 1 for the one before.
-    layers
-        The layers in file order.
-    """
-
-    __slots__ = ("_by_name", "_file", "layers", "name", "version")
-
-    layers: tuple[Layer, ...]
-    name: str
-    version: int
-
-    def __init__(
-        self, file: MappedFile, *, name: str, version: int, layers: tuple[Layer, ...]
-    ) -> None:
-        self._file = file
-        self.name = name
-        self.version = version
-        self.layers = layers
-        self._by_name: dict[str, Layer] = {}
-        for layer in layers:
-            self._by_name.setdefault(layer.name, layer)
+class _Source(Protocol):
+    """An open file that layers were found in."""
 
     @property
     def path(self) -> str:
-        """The path that the file was opened by."""
-        return self._file.path
+        """The path that it was opened by."""
+
+    def close(self) -> None:
+        """Let go of the file."""
+
+
+class ModelFile(MutableMapping[str, Layer]):
+    """The layers of a net, by name; those of a ``.caffemodel`` file where `open_model` made it.
+
+    Layers can be replaced, added, renamed and removed, and `save_model` writes the result; the
+    file that was opened does not change. Where several layers have one name, the mapping has the
+    first, as Caffe does; `layers` has all of them. Names that are not UTF-8 are decoded with
+    ``errors="surrogateescape"``, as file names are in Python, so that
+    ``name.encode(errors="surrogateescape")`` gives the bytes back.
+
+    The file stays mapped as long as the ModelFile, one of its layers, or a Blob that has not read
+    its values yet, needs it. On Windows a mapped file cannot be replaced or deleted; `close` ends
+    that earlier.
+
+    Parameters
+    ----------
+    name
+        The name of the net.
+    layers
+        The layers, in order. They are copied, their Blobs are shared.
+    """
+
+    __slots__ = (
+        "_by_name",
+        "_claimed",
+        "_layers",
+        "_name_in_file",
+        "_rest",
+        "_source",
+        "_version",
+        "name",
+    )
+
+    name: str
+
+    def __init__(self, name: str = "", layers: Iterable[Layer] = ()) -> None:
+        self._fill(None, name, 2, [layer._copy(layer.name) for layer in layers])
+
+    def _fill(
+        self, source: _Source | None, name: str, version: int, layers: Sequence[Layer]
+    ) -> None:
+        self._source = source
+        self.name = name
+        self._name_in_file = name
+        self._version = version
+        self._layers = list(layers)
+        # Where in the file the layers lie that the model had at first.
+        self._claimed = frozenset(
+            layer._record.index.start for layer in layers if layer._record is not None
+        )
+        # The settings of the net besides name and layers, where there is no file to copy them from.
+        self._rest = b""
+        self._index()
+
+    @classmethod
+    def _opened(cls, source: _Source, *, name: str, version: int, layers: Sequence[Layer]) -> Self:
+        """Make the model that was found in a file."""
+        model = cls.__new__(cls)
+        model._fill(source, name, version, layers)
+        return model
+
+    @classmethod
+    def from_net(
+        cls,
+        net: NetParameter,
+        *,
+        phase: Literal["TRAIN", "TEST"] | None = None,
+        level: int = 0,
+        stages: Collection[str] = (),
+    ) -> Self:
+        """Make a model of a network definition, as `read_prototxt` returns it.
+
+        Its layers have the blobs of the message: usually none. Nets of the older formats are
+        upgraded as Caffe does.
+
+        Parameters
+        ----------
+        net
+            A NetParameter. It is copied.
+        phase
+            Take only the layers that Caffe would run in this phase, by their rules of inclusion
+            and exclusion. None takes all.
+        level, stages
+            The rest of the state that the rules look at.
+
+        Raises
+        ------
+        ValueError
+            If a layer has rules of both kinds, which Caffe refuses too.
+        """
+        from syncblob.caffe._combine import split_net  # needs protobuf
+
+        settings, layers = split_net(net, phase, level, stages)
+        model = cls(net.name, layers)
+        model._rest = settings
+        return model
+
+    def to_net(self) -> NetParameter:
+        """Return the network definition: a new NetParameter message without blobs.
+
+        `write_prototxt` writes it as text.
+        """
+        from syncblob.caffe._combine import net_message  # needs protobuf
+
+        return net_message(self)
+
+    def copy_trained_layers_from(self, source: ModelFile) -> CopyReport:
+        """Take over the blobs of another model, layer by layer, as Caffe's function of that name.
+
+        Layers are matched by name. The source must have the number and the shapes of blobs that
+        the layer of this model has; if it has none yet, those that its settings ask for, as far as
+        they can be told without running the net. Everything is checked before anything changes.
+        The Blobs are then shared by the two models.
+
+        Parameters
+        ----------
+        source
+            The model that has the weights.
+
+        Returns
+        -------
+        CopyReport
+            Which layers were copied, which of this model are missing in the source, and which of
+            the source were ignored because this model does not have them.
+
+        Raises
+        ------
+        ValueError
+            If number or shapes of the blobs of a layer differ.
+        """
+        from syncblob.caffe._combine import copy_trained_layers  # needs protobuf
+
+        return copy_trained_layers(self, source)
+
+    # --- attributes ------------------------------------------------------------------------------
+
+    @property
+    def path(self) -> str:
+        """The path that the file was opened by; ``""`` where there is no file."""
+        return "" if self._source is None else self._source.path
+
+    @property
+    def version(self) -> int:
+        """The format of the layers in the file: 2, or 1 or 0 for the older ones."""
+        return self._version
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """All layers, in the order of the file."""
+        return tuple(self._layers)
 
     def close(self) -> None:
         """Unmap the file.
@@ -111,7 +204,8 @@ class ModelFile(Mapping[str, Layer]):
         Blobs that have read their values keep them. Touching one that has not raises ValueError.
         Closing twice does nothing.
         """
-        self._file.close()
+        if self._source is not None:
+            self._source.close()
 
     def __enter__(self) -> Self:
         """Return the model; it is closed at the end of the ``with`` block."""
@@ -121,13 +215,15 @@ class ModelFile(Mapping[str, Layer]):
         """Close the file."""
         self.close()
 
+    # --- the mapping -----------------------------------------------------------------------------
+
     def __getitem__(self, name: str) -> Layer:
         """Return the first layer of a name."""
         try:
             return self._by_name[name]
         except KeyError:
             raise KeyError(
-                f"{self.path} has no layer {name!r}; list(model) gives the names"
+                f"{self.path or 'the model'} has no layer {name!r}; list(model) gives the names"
             ) from None
 
     def __iter__(self) -> Iterator[str]:
@@ -138,93 +234,96 @@ class ModelFile(Mapping[str, Layer]):
         """Return the number of different names."""
         return len(self._by_name)
 
+    def __setitem__(self, name: str, layer: Layer) -> None:
+        """Put a layer in place of the first one of that name, or behind all others.
+
+        The layer is copied, with this name; its Blobs are shared.
+        """
+        added = _copied(layer, name)
+        if name in self._by_name:
+            self._layers[self._position(name)] = added
+        else:
+            self._layers.append(added)
+        self._index()
+
+    def __delitem__(self, name: str) -> None:
+        """Remove the first layer of a name. Bottoms and tops of the others stay."""
+        del self._layers[self._position(name)]
+        self._index()
+
+    def add(self, layer: Layer, *, before: str | None = None, after: str | None = None) -> None:
+        """Add a layer at a place.
+
+        Parameters
+        ----------
+        layer
+            The layer. It is copied; its Blobs are shared.
+        before, after
+            The name of the layer that it is to come before, or after. By default it comes last.
+
+        Raises
+        ------
+        ValueError
+            If there is a layer of its name already, or if both `before` and `after` are given.
+        KeyError
+            If there is no layer `before` or `after`.
+        """
+        added = _copied(layer, layer.name if isinstance(layer, Layer) else "")
+        if added.name in self._by_name:
+            raise ValueError(
+                f"there is a layer {added.name!r} already, and Caffe uses the first of a name; "
+                f"model[name] = layer replaces it"
+            )
+        if before is not None and after is not None:
+            raise ValueError(f"expected one of before and after, got {before!r} and {after!r}")
+        if before is not None:
+            position = self._position(before)
+        elif after is not None:
+            position = self._position(after) + 1
+        else:
+            position = len(self._layers)
+        self._layers.insert(position, added)
+        self._index()
+
+    def rename(self, old: str, new: str) -> None:
+        """Give the first layer of a name another one. Bottoms and tops stay.
+
+        Raises
+        ------
+        KeyError
+            If there is no layer `old`.
+        ValueError
+            If there is a layer `new` already.
+        """
+        layer = self[old]
+        if new != old and new in self._by_name:
+            raise ValueError(f"cannot rename layer {old!r}: there is a layer {new!r} already")
+        layer._rename(new)
+        self._index()
+
     def __repr__(self) -> str:
         """Show the path, the name of the net and how much it holds."""
-        blobs = [blob for layer in self.layers for blob in layer.blobs]
+        blobs = [blob for layer in self._layers for blob in layer.blobs]
+        path = f"{self.path!r}, " if self.path else ""
         return (
-            f"<ModelFile {self.path!r}, net {self.name!r}, format V{self.version}: "
-            f"{len(self.layers)} layers, {len(blobs)} blobs, "
+            f"<ModelFile {path}net {self.name!r}, format V{self.version}: "
+            f"{len(self._layers)} layers, {len(blobs)} blobs, "
             f"{sum(blob.size for blob in blobs)} values>"
         )
 
+    def _position(self, name: str) -> int:
+        return self._layers.index(self[name])
 
-def open_model(path: str | os.PathLike[str]) -> ModelFile:
-    """Open a ``.caffemodel`` file of the current (V2) or the previous (V1) format of layers.
+    def _index(self) -> None:
+        """Find the first layer of each name."""
+        self._by_name: dict[str, Layer] = {}
+        for layer in self._layers:
+            self._by_name.setdefault(layer.name, layer)
 
-    The file is mapped and indexed. The values of a Blob are not read until it is touched: until
-    then its head is UNINITIALIZED. The blobs are float32, and float64 where the file has double
-    precision; a gradient in the file is in ``blob.diff``.
 
-    Parameters
-    ----------
-    path
-        The file. An empty file is an empty net.
-
-    Raises
-    ------
-    ModelFileError
-        If it is not such a file, is damaged, or has layers of the first format (V0) or of both
-        formats at once.
-    OSError
-        If it cannot be opened.
-    """
-    file = MappedFile(path)
-    reader = WireReader(file.array(), path=file.path)
-    refuse_other_formats(reader)
-    model = index_model(reader)
-    layers = tuple(
-        Layer(
-            layer.name,
-            layer.type,
-            layer.bottoms,
-            layer.tops,
-            tuple(_lazy_blob(file, blob) for blob in layer.blobs),
+def _copied(layer: Layer, name: str) -> Layer:
+    if not isinstance(layer, Layer):
+        raise TypeError(
+            f"a model is a mapping of layers; expected a Layer, got {type(layer).__name__}"
         )
-        for layer in model.layers
-    )
-    return ModelFile(file, name=model.name, version=model.version, layers=layers)
-
-
-def read_blob(path: str | os.PathLike[str]) -> Blob:
-    """Open a ``.binaryproto`` file, which holds one array, such as the mean of a data set.
-
-    The file is mapped; the values are not read until the Blob is touched. Its dtype is float32, and
-    float64 where the file has double precision; a gradient in the file is in ``blob.diff``.
-
-    Parameters
-    ----------
-    path
-        The file.
-
-    Raises
-    ------
-    ModelFileError
-        If it is not such a file, or is damaged.
-    OSError
-        If it cannot be opened.
-    """
-    file = MappedFile(path)
-    reader = WireReader(file.array(), path=file.path)
-    size = len(reader.buffer)
-    if size == 0:
-        raise reader.error("expected a .binaryproto file, got an empty file", 0)
-    refuse_other_formats(reader)
-    if holds_model({(field.number, field.wire_type) for field in reader.fields(0, size)}):
-        raise reader.error("this is a whole model, not one blob; use open_model", 0)
-    return _lazy_blob(file, index_blob(reader, 0, size))
-
-
-def _lazy_blob(file: MappedFile, index: BlobIndex) -> Blob:
-    return Blob.from_source(
-        index.shape,
-        index.dtype,
-        partial(_read_bytes, file, index.data, index.dtype),
-        diff_source=(
-            None if index.diff is None else partial(_read_bytes, file, index.diff, index.dtype)
-        ),
-    )
-
-
-def _read_bytes(file: MappedFile, values: Values, dtype: np.dtype[np.generic]) -> NDArray[np.uint8]:
-    """Return the bytes of the values: a view of the file where they lie there as needed."""
-    return values.read(file.array(), dtype).view(np.uint8)
+    return layer._copy(name)

@@ -5,21 +5,33 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from rich.console import RenderableType
     from rich.text import Text
 
-__all__ = ["Column", "MissingRichError", "Output", "human_bytes", "print_json", "printable"]
+__all__ = [
+    "Column",
+    "MissingRichError",
+    "Output",
+    "human_bytes",
+    "print_json",
+    "printable",
+    "progress_bar",
+]
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _KIBI = 1024
 # As wide as a plain table ever needs to be.
 _ANY_WIDTH = 100_000
 _NARROWEST = 8
+# What is done sooner needs no progress bar.
+_PATIENCE_SECONDS = 0.5
 
 
 class MissingRichError(Exception):
@@ -60,6 +72,48 @@ def printable(text: str, stream: TextIO | None = None) -> str:
         for char in text
     )
     return visible.encode(encoding, "backslashreplace").decode(encoding)
+
+
+@contextmanager
+def progress_bar(total: int) -> Iterator[Callable[[int], None]]:
+    """Show on standard error how much has been done of a long work; if that is a terminal.
+
+    The bar appears after half a second, and goes when the block ends.
+
+    Parameters
+    ----------
+    total
+        The bytes to do.
+
+    Yields
+    ------
+    callable
+        To be called with numbers of bytes that have been done.
+    """
+    try:
+        from rich import progress  # an optional dependency
+        from rich.console import Console
+    except ImportError as error:
+        raise MissingRichError from error
+    console = Console(stderr=True)
+    if not console.is_terminal or console.is_dumb_terminal:
+        yield lambda _nbytes: None
+        return
+    columns = (progress.BarColumn(), progress.DownloadColumn(), progress.TimeRemainingColumn())
+    bar = progress.Progress(*columns, console=console, transient=True)
+    task = bar.add_task("", total=total)
+    begin = time.monotonic()
+
+    def advance(nbytes: int) -> None:
+        bar.update(task, advance=nbytes)
+        if not bar.live.is_started and time.monotonic() - begin > _PATIENCE_SECONDS:
+            bar.start()
+
+    try:
+        yield advance
+    finally:
+        if bar.live.is_started:
+            bar.stop()
 
 
 def print_json(value: object) -> None:

@@ -7,8 +7,10 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from syncblob.cli import inspect, tour
+from syncblob.cli import convert, diff, inspect, tour
 from syncblob.cli._console import MissingRichError, printable
+from syncblob.cli._plots import MissingMatplotlibError
+from syncblob.convert import ConversionError
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
@@ -31,6 +33,8 @@ examples:
   syncblob tour                           see what is shared and what moves
   syncblob inspect net.caffemodel         what is in a model file
   syncblob inspect mean.binaryproto --stats --json
+  syncblob diff before.caffemodel after.caffemodel
+  syncblob convert net.caffemodel net.safetensors
 """
 
 
@@ -45,8 +49,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        The exit status: 0 when all went well, 1 when a file could not be read or a check of the
-        tour failed, 2 when something that is needed is not installed.
+        The exit status: 0 when all went well, 1 when a file could not be read or written, or a
+        check failed, 2 when something that is needed is not installed. `diff` has those of diff.
 
     Raises
     ------
@@ -66,17 +70,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader has seen enough ("| head"). Python would complain once more when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _FAILURE
-    except MissingRichError as error:
+    except (MissingRichError, MissingMatplotlibError, ModuleNotFoundError) as error:
         return _complain(str(error), _MISUSE)
-    except (ModelFileError, OSError) as error:
-        return _complain(_described(error), _FAILURE)
+    except (ConversionError, ModelFileError, OSError) as error:
+        return _complain(_described(error), arguments.failure)
     except KeyboardInterrupt:
         return _INTERRUPTED
     return status
 
 
-def _described(error: ModelFileError | OSError) -> str:
-    if isinstance(error, ModelFileError):
+def _described(error: Exception) -> str:
+    if not isinstance(error, OSError):
         return str(error)
     place = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
     return f"{place}{error.strerror or error}"
@@ -107,7 +111,7 @@ def _parser() -> argparse.ArgumentParser:
         "--version", action=_Version, nargs=0, help="show the version of syncblob and exit"
     )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
-    for command in (tour, inspect):
+    for command in (tour, inspect, diff, convert):
         sub = commands.add_parser(
             command.NAME,
             help=command.SUMMARY,
@@ -115,6 +119,6 @@ def _parser() -> argparse.ArgumentParser:
             epilog=command.EPILOG,
             formatter_class=raw,
         )
+        sub.set_defaults(run=command.run, failure=_FAILURE)
         command.add_arguments(sub)
-        sub.set_defaults(run=command.run)
     return parser

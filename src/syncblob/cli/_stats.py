@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from syncblob.blob import Blob
 
-__all__ = ["Stats", "stats_of"]
+__all__ = ["Stats", "blocks", "finite_blocks", "stats_of"]
 
 # Values converted to float64 at a time: the temporary arrays stay small next to the weights.
 _BLOCK = 1 << 18
@@ -40,10 +40,10 @@ class Stats(NamedTuple):
 
 
 def stats_of(blob: Blob) -> Stats:
-    """Compute the statistics of a Blob of floating-point numbers. Reads it on the host."""
+    """Compute the statistics of a Blob, of magnitudes if it is complex. Reads it on the host."""
     values = np.asarray(blob).reshape(-1)
     count, least, most = 0, np.inf, -np.inf
-    for block in _finite_blocks(values):
+    for block in finite_blocks(values):
         count += block.size
         least = min(least, float(block.min()))
         most = max(most, float(block.max()))
@@ -54,7 +54,7 @@ def stats_of(blob: Blob) -> Stats:
     exponent = int(np.frexp(max(abs(least), abs(most)))[1])
 
     def scaled() -> Iterator[NDArray[np.float64]]:
-        for block in _finite_blocks(values):
+        for block in finite_blocks(values):
             yield np.ldexp(block, -exponent)
 
     mean = sum(float(block.sum()) for block in scaled()) / count
@@ -68,10 +68,20 @@ def stats_of(blob: Blob) -> Stats:
     )
 
 
-def _finite_blocks(values: NDArray[np.generic]) -> Iterator[NDArray[np.float64]]:
+def finite_blocks(values: NDArray[np.generic]) -> Iterator[NDArray[np.float64]]:
     """Yield the finite values, some at a time; no empty blocks."""
-    for start in range(0, values.size, _BLOCK):
-        block = values[start : start + _BLOCK].astype(np.float64)
+    for _, block in blocks(values):
         finite = block[np.isfinite(block)]
         if finite.size:
             yield finite
+
+
+def blocks(values: NDArray[np.generic]) -> Iterator[tuple[int, NDArray[np.float64]]]:
+    """Yield the values, some at a time, and how many came before them.
+
+    Of complex numbers, the magnitudes.
+    """
+    flat = values.reshape(-1)
+    for start in range(0, flat.size, _BLOCK):
+        block = flat[start : start + _BLOCK]
+        yield start, (np.abs(block) if block.dtype.kind == "c" else block).astype(np.float64)

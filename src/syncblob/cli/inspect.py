@@ -1,82 +1,94 @@
-"""``syncblob inspect FILE``: what is in a model or a mean file."""
+"""``syncblob inspect FILE``: what is in a file of weights, and what is wrong with it."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import syncblob
+from syncblob.cli._checks import check_layers
 from syncblob.cli._console import Column, Output, human_bytes, print_json, printable
+from syncblob.cli._contents import open_contents
+from syncblob.cli._histogram import bars, histogram_of
+from syncblob.cli._plots import pictures, save
 from syncblob.cli._stats import stats_of
-from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
     import argparse
 
     from syncblob.blob import Blob
-    from syncblob.caffe import ModelFile
+    from syncblob.cli._checks import Trouble
+    from syncblob.cli._contents import Contents
     from syncblob.cli._stats import Stats
 
 __all__ = ["DESCRIPTION", "EPILOG", "NAME", "SUMMARY", "add_arguments", "run"]
 
 NAME = "inspect"
-SUMMARY = "list the layers and blobs of a model file"
+SUMMARY = "list the layers and blobs of a file, and check its weights"
 DESCRIPTION = """\
-List the layers of a .caffemodel file, or the one blob of a .binaryproto file:
-types, shapes, dtypes and sizes. The weights themselves are not read, unless
---stats asks for them.
+List the layers of a file: types, shapes, dtypes and sizes. The weights
+themselves are not read, unless an option asks for more. Exit status 1 means
+that the file cannot be read, or that --check found trouble.
+
+Files may be .caffemodel, .caffemodel.h5, .binaryproto, .solverstate,
+.safetensors, .npz, .h5, .pt and .pth.
 """
 EPILOG = """\
 A file with another extension is taken for what it turns out to be.
 
+--check looks for NaN and infinities; for dead filters, whose weights are all
+smaller than a millionth of the largest of the blob; and for negative variances
+in BatchNorm layers.
+
 --json prints one object:
-  file, format       the path; "caffemodel" or "binaryproto"
+  file, format       the path; "caffemodel", "binaryproto", "solverstate", ...
   file_bytes         size of the file
-  version, net       1 or 2, the format of the layers; the name of the net
-                     (null for a .binaryproto)
-  layers             in file order, each with name, type, bottoms, tops, blobs
-                     (none in a .binaryproto)
+  version, net       0, 1 or 2, the format of the layers; the name of the net
+                     (null where the file has none)
+  layers             in file order, each with name, type, bottoms, tops, blobs;
+                     a solver state has its history as one layer
   blob               the blob of a .binaryproto, else null
+  solver             iter, current_step, learned_net of a .solverstate, else
+                     null
   totals             layers, blobs, parameters, bytes (of the weights)
 A blob is {shape, dtype, parameters, bytes}. With --stats it also has
   stats              min, mean, max, std of its finite values (null where there
                      are none) and non_finite, the number of NaN and infinities
+with --hist
+  histogram          start, stop and counts of its finite values (or null)
+and with --check the object has
+  troubles           each with layer, blob (its number), kind, affected, total,
+                     where; empty if there are none
 """
 
 
 _STATS = ("min", "mean", "max", "std")
 
 
-class _Contents(NamedTuple):
-    """A file: either a model, or a blob on its own."""
+class _Wishes(NamedTuple):
+    """What the options ask for."""
 
-    path: str
-    model: ModelFile | None
-    lone: Blob | None
-
-    @property
-    def blobs(self) -> list[Blob]:
-        if self.model is None:
-            return [] if self.lone is None else [self.lone]
-        return [blob for layer in self.model.layers for blob in layer.blobs]
-
-    @property
-    def totals(self) -> dict[str, int]:
-        return {
-            "layers": 0 if self.model is None else len(self.model.layers),
-            "blobs": len(self.blobs),
-            "parameters": sum(blob.size for blob in self.blobs),
-            "bytes": sum(blob.nbytes for blob in self.blobs),
-        }
+    stats: bool
+    hist: bool
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Say what the command takes."""
-    parser.add_argument("file", metavar="FILE", help="a .caffemodel or .binaryproto file")
+    parser.add_argument("file", metavar="FILE", help="a file of weights")
     parser.add_argument(
         "--stats",
         action="store_true",
         help="read the weights, and show minimum, mean, maximum and standard deviation",
+    )
+    parser.add_argument(
+        "--hist", action="store_true", help="show how the values of each blob are distributed"
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="look for trouble; exit with 1 if there is some"
+    )
+    parser.add_argument(
+        "--plot",
+        metavar="DIR",
+        help="write pictures of filters and histograms to a directory, as PNG files",
     )
     parser.add_argument("--json", action="store_true", help="print JSON, with exact sizes")
 
@@ -86,118 +98,121 @@ def run(arguments: argparse.Namespace) -> int:
 
     Raises
     ------
-    ModelFileError, OSError
+    ModelFileError, OSError, ModuleNotFoundError
         If the file cannot be read.
     """
-    if arguments.json:
-        print_json(_as_json(_open(arguments.file), stats=arguments.stats))
-        return 0
-    output = Output()
-    contents = _open(arguments.file)
-    facts = _facts_of_file(contents)
-    if contents.lone is not None:
-        facts += _facts_of_lone_blob(contents.lone, stats=arguments.stats)
-    output.facts(facts)
-    if contents.model is not None:
-        if contents.model.layers:
-            _show_layers(output, contents.model)
-        if arguments.stats and contents.blobs:
-            _show_stats(output, contents.model)
-        _show_totals(output, contents.totals)
-    return 0
+    output = None if arguments.json else Output()
+    contents = open_contents(arguments.file)
+    wishes = _Wishes(arguments.stats, arguments.hist)
+    troubles = list(check_layers(contents.places)) if arguments.check else None
+    plotted = 0 if arguments.plot is None else _plot(contents, Path(arguments.plot))
+    if output is None:
+        print_json(_as_json(contents, wishes, troubles))
+    else:
+        _show(output, contents, wishes, troubles)
+        if arguments.plot is not None:
+            output.line()
+            output.line(f"{_counted(plotted, 'picture')} written to {printable(arguments.plot)}")
+    return 1 if troubles else 0
 
 
-def _open(path: str) -> _Contents:
-    suffix = Path(path).suffix.lower()
-    if suffix == ".caffemodel":
-        return _Contents(path, syncblob.open_model(path), None)
-    if suffix == ".binaryproto":
-        return _Contents(path, None, syncblob.read_blob(path))
-    return _recognise(path)
-
-
-def _recognise(path: str) -> _Contents:
-    """Open a file whose name does not say what it is."""
-    model, failure = None, None
-    try:
-        model = syncblob.open_model(path)
-    except ModelFileError as error:
-        failure = error
-    if model is not None and model.layers:
-        return _Contents(path, model, None)
-    # Nearly any bytes are a net without layers, so the blob gets its chance.
-    try:
-        return _Contents(path, None, syncblob.read_blob(path))
-    except ModelFileError as error:
-        if failure is None:
-            return _Contents(path, model, None)
-        if failure.message == error.message:
-            raise
-        raise ModelFileError(
-            f"neither a model ({failure.message}) nor a blob ({error.message})", path=path
-        ) from None
+def _plot(contents: Contents, directory: Path) -> int:
+    """Write the pictures and return how many."""
+    directory.mkdir(parents=True, exist_ok=True)
+    wanted = list(pictures(contents.places))
+    for picture in wanted:
+        save(picture, directory)
+    return len(wanted)
 
 
 # --- JSON ------------------------------------------------------------------------------------
 
 
-def _as_json(contents: _Contents, *, stats: bool) -> dict[str, Any]:
-    model, lone = contents.model, contents.lone
-    return {
+def _as_json(contents: Contents, wishes: _Wishes, troubles: list[Trouble] | None) -> dict[str, Any]:
+    lone = contents.lone
+    found: dict[str, Any] = {
         "file": contents.path,
-        "format": "binaryproto" if model is None else "caffemodel",
-        "file_bytes": Path(contents.path).stat().st_size,
-        "version": None if model is None else model.version,
-        "net": None if model is None else model.name,
-        "layers": []
-        if model is None
-        else [
+        "format": contents.kind,
+        "file_bytes": contents.file_bytes,
+        "version": contents.version,
+        "net": contents.net,
+        "layers": [
             {
                 "name": layer.name,
                 "type": layer.type,
                 "bottoms": list(layer.bottoms),
                 "tops": list(layer.tops),
-                "blobs": [_blob_as_json(blob, stats=stats) for blob in layer.blobs],
+                "blobs": [_blob_as_json(blob, wishes) for blob in layer.blobs],
             }
-            for layer in model.layers
+            for layer in contents.layers
         ],
-        "blob": None if lone is None else _blob_as_json(lone, stats=stats),
+        "blob": None if lone is None else _blob_as_json(lone, wishes),
+        "solver": contents.solver,
         "totals": contents.totals,
     }
+    if troubles is not None:
+        found["troubles"] = [trouble._asdict() for trouble in troubles]
+    return found
 
 
-def _blob_as_json(blob: Blob, *, stats: bool) -> dict[str, Any]:
+def _blob_as_json(blob: Blob, wishes: _Wishes) -> dict[str, Any]:
     described: dict[str, Any] = {
         "shape": list(blob.shape),
         "dtype": blob.dtype.name,
         "parameters": blob.size,
         "bytes": blob.nbytes,
     }
-    if stats:
+    if wishes.stats:
         described["stats"] = stats_of(blob)._asdict()
+    if wishes.hist:
+        histogram = histogram_of(blob)
+        described["histogram"] = None if histogram is None else histogram._asdict()
     return described
 
 
 # --- for people ------------------------------------------------------------------------------
 
 
-def _facts_of_file(contents: _Contents) -> list[tuple[str, str]]:
-    model = contents.model
-    kind = "binaryproto, one blob" if model is None else f"caffemodel, V{model.version} layers"
+def _show(
+    output: Output, contents: Contents, wishes: _Wishes, troubles: list[Trouble] | None
+) -> None:
+    facts = _facts_of_file(contents)
+    if contents.lone is not None:
+        facts += _facts_of_lone_blob(contents.lone, wishes, plain=output.plain)
+    output.facts(facts)
+    if contents.layers:
+        _show_layers(output, contents)
+    if contents.lone is None and contents.blobs:
+        if wishes.stats:
+            _show_stats(output, contents)
+        if wishes.hist:
+            _show_histograms(output, contents)
+    if troubles is not None:
+        _show_troubles(output, troubles)
+    if contents.lone is None:
+        _show_totals(output, contents.totals)
+
+
+def _facts_of_file(contents: Contents) -> list[tuple[str, str]]:
     facts = [
         ("file", printable(contents.path)),
-        ("format", kind),
-        ("size", human_bytes(Path(contents.path).stat().st_size)),
+        ("format", contents.description),
+        ("size", human_bytes(contents.file_bytes)),
     ]
-    if model is not None and model.name:
-        facts.append(("net", printable(model.name)))
+    if contents.net:
+        facts.append(("net", printable(contents.net)))
+    if contents.solver is not None:
+        facts += [
+            (name.replace("_", " "), printable(str(value)))
+            for name, value in contents.solver.items()
+        ]
     return facts
 
 
-def _show_layers(output: Output, model: ModelFile) -> None:
+def _show_layers(output: Output, contents: Contents) -> None:
     output.heading("Layers")
     rows: list[list[str | tuple[str, str]]] = []
-    for layer in model.layers:
+    for layer in contents.layers:
         name: str | tuple[str, str] = printable(layer.name)
         kind: str | tuple[str, str] = printable(layer.type)
         if not layer.blobs:
@@ -217,10 +232,10 @@ def _show_layers(output: Output, model: ModelFile) -> None:
     output.table(columns, rows)
 
 
-def _show_stats(output: Output, model: ModelFile) -> None:
+def _show_stats(output: Output, contents: Contents) -> None:
     found = [
         (layer.name, index, stats_of(blob))
-        for layer in model.layers
+        for layer in contents.layers
         for index, blob in enumerate(layer.blobs)
     ]
     # A column of zeros would take its place from the names.
@@ -243,26 +258,91 @@ def _show_stats(output: Output, model: ModelFile) -> None:
     output.table(columns, rows)
 
 
-def _facts_of_lone_blob(blob: Blob, *, stats: bool) -> list[tuple[str, str]]:
+def _show_histograms(output: Output, contents: Contents) -> None:
+    rows: list[list[str | tuple[str, str]]] = []
+    for layer in contents.layers:
+        for index, blob in enumerate(layer.blobs):
+            repeated = index > 0 and output.terminal
+            row: list[str | tuple[str, str]] = [
+                "" if repeated else printable(layer.name),
+                str(index),
+            ]
+            rows.append(row + _histogram(blob, plain=output.plain))
+    columns = (
+        Column("layer", folds=True),
+        Column("blob", right=True),
+        Column("from", right=True),
+        Column("values"),
+        Column("to", right=True),
+    )
+    output.heading("Histograms")
+    output.table(columns, rows)
+
+
+def _histogram(blob: Blob, *, plain: bool) -> list[str | tuple[str, str]]:
+    """Say where the values begin, how they are distributed and where they end."""
+    histogram = histogram_of(blob)
+    if histogram is None:
+        return ["-", ("-", "dim"), "-"]
+    drawn = (bars(histogram, plain=plain), "cyan")
+    return [f"{histogram.start:.3g}", drawn, f"{histogram.stop:.3g}"]
+
+
+def _show_troubles(output: Output, troubles: list[Trouble]) -> None:
+    output.heading("Checks")
+    if not troubles:
+        output.line(
+            ("No trouble found", "green"), ": all values are finite, and no filter is dead."
+        )
+        return
+    columns = (
+        Column("layer", folds=True),
+        Column("blob", right=True),
+        Column("trouble"),
+        Column("count", right=True),
+        Column("of", right=True),
+        Column("which", folds=True),
+    )
+    rows: list[list[str | tuple[str, str]]] = [
+        [
+            printable(trouble.layer),
+            str(trouble.blob),
+            (trouble.kind, "bold red"),
+            f"{trouble.affected:,}",
+            f"{trouble.total:,}",
+            trouble.where,
+        ]
+        for trouble in troubles
+    ]
+    output.table(columns, rows)
+
+
+def _facts_of_lone_blob(blob: Blob, wishes: _Wishes, *, plain: bool) -> list[tuple[str, str]]:
     facts = [
         ("shape", str(blob.shape)),
         ("dtype", blob.dtype.name),
         ("values", f"{blob.size:,}, {human_bytes(blob.nbytes)}"),
     ]
-    if stats:
+    if wishes.stats:
         found = stats_of(blob)
         facts += zip(_STATS, _numbers(found), strict=True)
         facts.append(("non-finite", f"{found.non_finite:,}"))
+    if wishes.hist and (histogram := histogram_of(blob)) is not None:
+        drawn = bars(histogram, plain=plain)
+        facts.append(("histogram", f"{histogram.start:.3g} [{drawn}] {histogram.stop:.3g}"))
     return facts
 
 
 def _show_totals(output: Output, totals: dict[str, int]) -> None:
     output.line()
-    layers, blobs, parameters = (
-        f"{totals[name]:,} {name if totals[name] != 1 else name[:-1]}"
-        for name in ("layers", "blobs", "parameters")
+    counted = ", ".join(
+        _counted(totals[f"{name}s"], name) for name in ("layer", "blob", "parameter")
     )
-    output.line(f"{layers}, {blobs}, {parameters}, {human_bytes(totals['bytes'])} of weights")
+    output.line(f"{counted}, {human_bytes(totals['bytes'])} of weights")
+
+
+def _counted(count: int, name: str) -> str:
+    return f"{count:,} {name if count == 1 else f'{name}s'}"
 
 
 def _numbers(stats: Stats) -> list[str]:

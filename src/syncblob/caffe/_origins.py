@@ -1,0 +1,168 @@
+"""Remembering which Blobs came out of which file, so that they can go back into one unchanged.
+
+A memory that nobody has touched has its contents in the file only; one that was touched may still
+hold what the file holds. In both cases the message in the file is as good as a new one, and better
+where it has fields that this project does not know.
+"""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from syncblob._shape import Layout
+from syncblob.caffe._blob_index import Run, Values
+from syncblob.caffe._mapped_file import MappedFile
+from syncblob.memory import Head, SyncedMemory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from syncblob.blob import Blob
+    from syncblob.caffe._blob_index import BlobIndex
+
+__all__ = [
+    "CHUNK",
+    "Origin",
+    "origin_of",
+    "read_chunks",
+    "register",
+    "unchanged",
+    "untouched",
+]
+
+CHUNK = 1 << 20
+"""Bytes, at most, that are taken at a time when a whole blob is read or compared. That makes few
+calls, and what is read stays in the processor's cache until it is used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a Blob was read from. Holding it does not keep the file mapped."""
+
+    index: BlobIndex
+    _file: weakref.ref[MappedFile]
+    _path: Path
+    _identity: tuple[int, int, int, int]
+
+    @property
+    def is_message(self) -> bool:
+        """Whether there is a BlobProto in the file; in HDF5 there are only the values."""
+        return self.index.start < self.index.stop
+
+    def file(self) -> MappedFile | None:
+        """Return the file, mapped again if need be; None if it has been closed or has changed."""
+        file = self._file()
+        if file is not None:
+            return None if file.closed else file
+        try:
+            file = MappedFile(self._path)
+        except OSError:
+            return None
+        return file if file.identity == self._identity else None
+
+
+_origins: weakref.WeakKeyDictionary[SyncedMemory, Origin] = weakref.WeakKeyDictionary()
+
+
+def register(blob: Blob, file: MappedFile, index: BlobIndex) -> None:
+    """Remember where a new Blob came from."""
+    origin = Origin(index, weakref.ref(file), file.absolute_path, file.identity)
+    _origins[blob.memory] = origin
+    diff = blob._existing_diff()  # must not be created
+    if diff is not None:
+        _origins[diff] = origin
+
+
+def origin_of(blob: Blob) -> Origin | None:
+    """Return where a Blob came from, if it still has the shape and the dtype that it had there."""
+    origin = _origins.get(blob.memory)
+    if origin is None:
+        return None
+    as_read = Layout.c_order(origin.index.shape, origin.index.dtype)
+    return origin if blob._layout == as_read else None  # strides and offset count
+
+
+def untouched(blob: Blob, *, diff: bool) -> tuple[MappedFile, Values] | None:
+    """Return where the values of data or diff are in a file, if nobody has touched them yet."""
+    origin = origin_of(blob)
+    values = None if origin is None else _values_of(origin, diff=diff)
+    if origin is None or values is None or not _is_untouched(blob, origin, diff=diff):
+        return None
+    file = origin.file()
+    return None if file is None else (file, values)
+
+
+def unchanged(blob: Blob, *, write_diff: bool | None) -> tuple[MappedFile, BlobIndex] | None:
+    """Return what a Blob was read from, if it is as it was.
+
+    Parameters
+    ----------
+    blob
+        The Blob. Values that have been touched are compared with those in the file, bit for bit,
+        which is a const access on the host.
+    write_diff
+        Whether there must be a gradient in the file; None if either will do.
+    """
+    origin = origin_of(blob)
+    if origin is None:
+        return None
+    index = origin.index
+    if write_diff is not None and write_diff != (index.diff is not None):
+        return None
+    file = origin.file()
+    if file is None:
+        return None
+    for diff in (False, True):
+        values = _values_of(origin, diff=diff)
+        if (
+            values is not None
+            and not _is_untouched(blob, origin, diff=diff)
+            and not _equal(file, values, blob.cpu_diff() if diff else blob.cpu_data())
+        ):
+            return None
+    return file, index
+
+
+def read_chunks(
+    file: MappedFile, values: Values, dtype: np.dtype[np.generic]
+) -> Iterator[NDArray[np.generic]]:
+    """Read values piece by piece, in order. Each array is good until the next is asked for."""
+    step = max(1, CHUNK // dtype.itemsize)
+    buffer: NDArray[np.generic] = np.empty(min(step, values.count), dtype)
+    for run in values.runs:
+        for begin in range(0, run.count, step):
+            count = min(step, run.count - begin)
+            part = Run(run.start + begin * run.stride, count, run.stride)
+            replace(values, runs=(part,)).read_into(file, buffer[:count])
+            yield buffer[:count]
+
+
+def _values_of(origin: Origin, *, diff: bool) -> Values | None:
+    return origin.index.diff if diff else origin.index.data
+
+
+def _is_untouched(blob: Blob, origin: Origin, *, diff: bool) -> bool:
+    """Tell whether a memory is still to be filled from the file."""
+    memory = blob._existing_diff() if diff else blob.memory  # must not be created
+    return (
+        memory is not None and memory.head is Head.UNINITIALIZED and _origins.get(memory) is origin
+    )
+
+
+def _equal(file: MappedFile, values: Values, array: NDArray[np.generic]) -> bool:
+    """Compare values in a file with an array, bit for bit."""
+    current = array.reshape(-1)
+    position = 0
+    for chunk in read_chunks(file, values, current.dtype):
+        part = current[position : position + chunk.size]
+        if not np.array_equal(part.view(np.uint8), chunk.view(np.uint8)):
+            return False
+        position += chunk.size
+    return True

@@ -1,0 +1,158 @@
+"""What the settings of a layer say about the number and the shapes of its blobs.
+
+Some dimensions depend on the inputs of the layer, which only a running net knows; they are None.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from syncblob.caffe._pb.caffe_pb2 import ConvolutionParameter, LayerParameter
+
+__all__ = ["ExpectedBlob", "expected_blobs"]
+
+_LEGACY_AXES = 4
+
+
+class ExpectedBlob(NamedTuple):
+    """The shape of a blob, as far as it is known.
+
+    Parameters
+    ----------
+    dims
+        The dimensions; None for one that is not known.
+    repeats
+        Whether there may be further dimensions that are equal to the last one.
+    """
+
+    dims: tuple[int | None, ...]
+    repeats: bool = False
+
+    def fits(self, shape: tuple[int, ...], *, legacy: bool) -> bool:
+        """Compare a shape with this one.
+
+        Parameters
+        ----------
+        shape
+            The shape of a blob.
+        legacy
+            Whether the blob has num, channels, height and width: then Caffe aligns the axes to the
+            right and takes those that are absent as 1.
+        """
+        dims = self.dims
+        if self.repeats:
+            dims += dims[-1:] * (len(shape) - len(dims))
+        if legacy:
+            dims = (1,) * (_LEGACY_AXES - len(dims)) + dims
+        return len(dims) == len(shape) and all(
+            dim is None or dim == actual for dim, actual in zip(dims, shape, strict=True)
+        )
+
+    def __str__(self) -> str:
+        """Spell it as a shape, with ``?`` for what is not known."""
+        dims = ["?" if dim is None else str(dim) for dim in self.dims] + ["..."] * self.repeats
+        return f"({', '.join(dims)}{',' * (len(dims) == 1)})"
+
+
+def expected_blobs(layer: LayerParameter) -> list[ExpectedBlob] | None:
+    """Return what blobs a layer has after training; None if that is not known for its type."""
+    if layer.type in _WITHOUT:
+        return []
+    describe = _WITH.get(layer.type)
+    return None if describe is None else describe(layer)
+
+
+def _convolution(layer: LayerParameter) -> list[ExpectedBlob]:
+    settings = layer.convolution_param
+    weights = (settings.num_output, None)
+    return [_kernels(weights, settings), *_bias(settings.num_output, settings.bias_term)]
+
+
+def _deconvolution(layer: LayerParameter) -> list[ExpectedBlob]:
+    settings = layer.convolution_param
+    weights = (None, settings.num_output // max(1, settings.group))
+    return [_kernels(weights, settings), *_bias(settings.num_output, settings.bias_term)]
+
+
+def _kernels(channels: tuple[int | None, ...], settings: ConvolutionParameter) -> ExpectedBlob:
+    if settings.HasField("kernel_h") or settings.HasField("kernel_w"):
+        return ExpectedBlob((*channels, settings.kernel_h, settings.kernel_w))
+    # One size is for all axes, however many the input has.
+    one_for_all = len(settings.kernel_size) == 1
+    return ExpectedBlob((*channels, *settings.kernel_size), repeats=one_for_all)
+
+
+def _inner_product(layer: LayerParameter) -> list[ExpectedBlob]:
+    settings = layer.inner_product_param
+    weights = (settings.num_output, None)
+    return [
+        ExpectedBlob(weights[::-1] if settings.transpose else weights),
+        *_bias(settings.num_output, settings.bias_term),
+    ]
+
+
+def _embed(layer: LayerParameter) -> list[ExpectedBlob]:
+    settings = layer.embed_param
+    return [
+        ExpectedBlob((settings.input_dim, settings.num_output)),
+        *_bias(settings.num_output, settings.bias_term),
+    ]
+
+
+def _batch_norm(_layer: LayerParameter) -> list[ExpectedBlob]:
+    # Mean and variance of each channel, and by what both are to be divided.
+    return [ExpectedBlob((None,)), ExpectedBlob((None,)), ExpectedBlob((1,))]
+
+
+def _scale(layer: LayerParameter) -> list[ExpectedBlob] | None:
+    settings = layer.scale_param
+    if settings.num_axes < 0:
+        return None
+    # A second input takes the place of the factors.
+    number = (len(layer.bottom) == 1) + settings.bias_term
+    return [ExpectedBlob((None,) * settings.num_axes)] * number
+
+
+def _add_bias(layer: LayerParameter) -> list[ExpectedBlob] | None:
+    settings = layer.bias_param
+    if settings.num_axes < 0:
+        return None
+    return [ExpectedBlob((None,) * settings.num_axes)] * (len(layer.bottom) == 1)
+
+
+def _prelu(layer: LayerParameter) -> list[ExpectedBlob]:
+    return [ExpectedBlob(() if layer.prelu_param.channel_shared else (None,))]
+
+
+def _parameter(layer: LayerParameter) -> list[ExpectedBlob]:
+    return [ExpectedBlob(tuple(layer.parameter_param.shape.dim))]
+
+
+def _bias(num_output: int, has_bias: bool) -> list[ExpectedBlob]:
+    return [ExpectedBlob((num_output,))] * has_bias
+
+
+_WITH: dict[str, Callable[[LayerParameter], list[ExpectedBlob] | None]] = {
+    "BatchNorm": _batch_norm,
+    "Bias": _add_bias,
+    "Convolution": _convolution,
+    "Deconvolution": _deconvolution,
+    "Embed": _embed,
+    "InnerProduct": _inner_product,
+    "PReLU": _prelu,
+    "Parameter": _parameter,
+    "Scale": _scale,
+}
+
+_WITHOUT = frozenset(
+    """
+    AbsVal Accuracy ArgMax BNLL BatchReindex Clip Concat ContrastiveLoss Crop Data Dropout DummyData
+    ELU Eltwise EuclideanLoss Exp Filter Flatten HDF5Data HDF5Output HingeLoss Im2col ImageData
+    InfogainLoss Input LRN Log MVN MemoryData MultinomialLogisticLoss Pooling Power ReLU Reduction
+    Reshape SPP Sigmoid SigmoidCrossEntropyLoss Silence Slice Softmax SoftmaxWithLoss Split Swish
+    TanH Threshold Tile WindowData
+    """.split()  # noqa: SIM905  # a table of names reads best as words
+)

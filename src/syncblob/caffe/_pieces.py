@@ -1,0 +1,136 @@
+"""What a file is put together from: bytes, ranges of other files, and the values of Blobs.
+
+The length of every piece is known before any of it is read, because protobuf puts the length of a
+message in front of it; and a piece is never in memory as a whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from syncblob.caffe._origins import CHUNK, read_chunks, untouched
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from syncblob.blob import Blob
+    from syncblob.caffe._mapped_file import MappedFile
+
+__all__ = ["BlobValues", "FileRange", "Piece", "buffers", "joined", "size_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class FileRange:
+    """Bytes that are copied from a mapped file as they are."""
+
+    file: MappedFile
+    start: int
+    stop: int
+
+    @property
+    def nbytes(self) -> int:
+        """Number of bytes."""
+        return self.stop - self.start
+
+    def chunks(self) -> Iterator[memoryview]:
+        """Yield the bytes. Each buffer is good until the next one is asked for."""
+        buffer = np.empty(min(CHUNK, self.nbytes), np.uint8)
+        for begin in range(self.start, self.stop, CHUNK):
+            part = buffer[: self.stop - begin]
+            self.file.read_into(part, begin)
+            yield part.data
+
+
+@dataclass(frozen=True, slots=True)
+class BlobValues:
+    """The values of a Blob, in row-major order, converted to a dtype."""
+
+    blob: Blob
+    dtype: np.dtype[np.generic]
+    diff: bool = False
+
+    @property
+    def nbytes(self) -> int:
+        """Number of bytes."""
+        return self.blob.size * self.dtype.itemsize
+
+    def chunks(self) -> Iterator[memoryview]:
+        """Yield the bytes: from the file if nobody has touched the Blob, else from the host."""
+        stored = untouched(self.blob, diff=self.diff)
+        if stored is not None:
+            arrays = read_chunks(*stored, self.dtype)
+        elif self.diff and self.blob._existing_diff() is None:  # must not be created
+            arrays = _zeros(self.blob.size, self.dtype)
+        else:
+            array = self.blob.cpu_diff() if self.diff else self.blob.cpu_data()
+            arrays = _converted(array, self.dtype)
+        for array in arrays:
+            yield array.view(np.uint8).data
+
+
+Piece = bytes | FileRange | BlobValues
+
+
+def size_of(pieces: Iterable[Piece]) -> int:
+    """Add up the bytes."""
+    return sum(len(piece) if isinstance(piece, bytes) else piece.nbytes for piece in pieces)
+
+
+def buffers(pieces: Iterable[Piece]) -> Iterator[bytes | memoryview]:
+    """Yield the bytes. Each buffer is good until the next one is asked for."""
+    for piece in pieces:
+        if isinstance(piece, bytes):
+            yield piece
+        else:
+            yield from piece.chunks()
+
+
+def joined(pieces: Sequence[Piece]) -> list[Piece]:
+    """Join neighbours that lie next to each other in one file, or are bytes."""
+    result: list[Piece] = []
+    for piece in pieces:
+        last = result[-1] if result else b""
+        if isinstance(piece, FileRange) and isinstance(last, FileRange):
+            if last.file is piece.file and last.stop == piece.start:
+                result[-1] = FileRange(last.file, last.start, piece.stop)
+                continue
+        elif isinstance(piece, bytes) and isinstance(last, bytes) and result:
+            result[-1] = last + piece
+            continue
+        result.append(piece)
+    return result
+
+
+def _converted(
+    array: NDArray[np.generic], dtype: np.dtype[np.generic]
+) -> Iterator[NDArray[np.generic]]:
+    """Yield the elements as one-dimensional arrays. Copies only where dtype or layout differ."""
+    if array.flags.c_contiguous and array.dtype == dtype:
+        flat = array.reshape(-1)
+        step = max(1, CHUNK // dtype.itemsize)
+        for begin in range(0, flat.size, step):
+            yield flat[begin : begin + step]
+        return
+    chunks = np.nditer(
+        array,
+        flags=["external_loop", "buffered", "zerosize_ok"],
+        op_flags=["readonly"],
+        op_dtypes=dtype,
+        order="C",
+        casting="unsafe",
+        buffersize=CHUNK // dtype.itemsize,
+    )
+    for chunk in chunks:
+        yield np.ascontiguousarray(chunk)  # it may be a part of the array itself, with gaps
+
+
+def _zeros(count: int, dtype: np.dtype[np.generic]) -> Iterator[NDArray[np.generic]]:
+    """Yield zeros, for which there need not be room for all."""
+    chunk = np.zeros(min(count, CHUNK // dtype.itemsize), dtype)
+    for begin in range(0, count, max(1, chunk.size)):
+        yield chunk[: count - begin]

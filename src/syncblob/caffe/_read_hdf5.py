@@ -1,0 +1,360 @@
+"""Caffe's HDF5 formats: where the layers, or the history of a solver, are in the file.
+
+A ``.caffemodel.h5`` has a group ``data`` with a group for each layer, whose blobs are datasets
+named by number, and perhaps a group ``diff`` of the same make. A layer whose name has a ``/`` is a
+group within a group. A ``.solverstate.h5`` has three small datasets and a group ``history``.
+
+h5py is asked for names, shapes and places only. Values that are stored in one piece, as Caffe does,
+are then read from the file as those of a ``.caffemodel`` are; chunked ones by h5py when touched.
+
+A file may be made to do harm. Links to other files, datasets whose values are in other files, and
+groups that contain themselves are refused, and claims are compared with what the file can hold.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from syncblob._shape import as_shape
+from syncblob.blob import Blob
+from syncblob.caffe._blob_index import BlobIndex, Run, Values
+from syncblob.caffe._h5py import import_h5py
+from syncblob.caffe._lazy import ValuesInFile
+from syncblob.caffe._mapped_file import MappedFile
+from syncblob.caffe._origins import register
+from syncblob.errors import ModelFileError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import ModuleType
+
+    from numpy.typing import NDArray
+
+__all__ = ["HDF5Layer", "HDF5Source", "HDF5State", "read_layers", "read_state"]
+
+_MOST_OBJECTS = 1 << 14
+"""Groups and datasets that a file may have. Links can make a small file look endless."""
+_MOST_LEVELS = 32
+_MOST_COMPRESSION = 1032
+"""To what fraction the deflate filter can reduce values; the other usual filters stay below."""
+_MOST_TEXT = 1 << 16
+_ITEM_SIZES = {"f": (2, 4, 8), "i": (1, 2, 4, 8), "u": (1, 2, 4, 8)}
+
+
+@dataclass(frozen=True, slots=True)
+class HDF5Source:
+    """The open file, for a model of which it is no NetParameter."""
+
+    file: MappedFile
+    layers: tuple[HDF5Layer, ...]
+    """What was found in it."""
+
+    @property
+    def path(self) -> str:
+        """The path that it was opened by."""
+        return self.file.path
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self.file.close()
+
+
+@dataclass(frozen=True, slots=True)
+class HDF5Layer:
+    """A layer: of its settings, this format has the name only."""
+
+    name: str
+    blobs: tuple[Blob, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HDF5State:
+    """The state of a solver."""
+
+    iteration: int
+    learned_net: str
+    current_step: int
+    history: tuple[Blob, ...]
+
+
+def read_layers(file: MappedFile) -> list[HDF5Layer]:
+    """Find the layers of a ``.caffemodel.h5``, in the order of their names.
+
+    Raises
+    ------
+    ModelFileError
+        If it is no such file, is damaged, or does what a model file has no need to do.
+    ModuleNotFoundError
+        If h5py is not installed.
+    """
+    with _opened(file) as h5:
+        if not h5.has("data"):
+            raise h5.error(
+                f"expected a group 'data' with the layers of a model; "
+                f"{'use open_solver_state' if h5.has('history') else 'this is something else'}"
+            )
+        diffs = dict(h5.layers("diff")) if h5.has("diff") else {}
+        return [
+            HDF5Layer(name, h5.blobs(name, datasets, diffs.get(name, {})))
+            for name, datasets in h5.layers("data")
+        ]
+
+
+def read_state(file: MappedFile) -> HDF5State:
+    """Find the parts of a ``.solverstate.h5``. Errors are those of `read_layers`."""
+    with _opened(file) as h5:
+        if not h5.has("history"):
+            raise h5.error(
+                f"expected a group 'history' with the state of a solver; "
+                f"{'use open_model' if h5.has('data') else 'this is something else'}"
+            )
+        history = dict(h5.layers("history"))
+        if any(history):
+            raise h5.error("expected datasets in the group 'history', got groups within it")
+        return HDF5State(
+            h5.integer("iter"),
+            h5.text("learned_net"),
+            h5.integer("current_step"),
+            h5.blobs("history", history.get("", {}), {}),
+        )
+
+
+@contextlib.contextmanager
+def _opened(file: MappedFile) -> Iterator[_Walk]:
+    """Open a file with h5py, and turn whatever that finds wrong into a ModelFileError."""
+    h5py = import_h5py()
+    walk = None
+    try:
+        with h5py.File(file.absolute_path, "r", locking=False) as root:
+            walk = _Walk(h5py, file, root)
+            yield walk
+    except (ModelFileError, ModuleNotFoundError):
+        raise
+    # A damaged file makes h5py raise nearly anything.
+    except Exception as error:
+        message = f"the HDF5 library finds the file damaged: {error}"
+        place, offset = (None, 0) if walk is None else (walk.place, walk.offset)
+        raise ModelFileError(message, path=file.path, layer=place, offset=offset) from error
+
+
+Datasets = dict[str, Any]
+
+
+@dataclass(slots=True)
+class _Walk:
+    """A walk over an open file, which may be damaged or made to do harm."""
+
+    h5py: ModuleType
+    file: MappedFile
+    root: Any
+    place: str | None = None
+    """The layer that is being looked at."""
+    offset: int = 0
+    """Where the group or the dataset is that is being looked at."""
+    _objects: int = 0
+    _ancestors: list[int] = field(default_factory=list)
+
+    def error(self, message: str, item: Any = None) -> ModelFileError:
+        """Make the exception for something found in a group or a dataset."""
+        offset = 0 if item is None else self._address(item)
+        return ModelFileError(message, path=self.file.path, offset=offset, layer=self.place)
+
+    def has(self, name: str) -> bool:
+        """Tell whether there is something of this name at the root."""
+        return name in self.root
+
+    def layers(self, name: str) -> list[tuple[str, Datasets]]:
+        """Return the groups with datasets, and the empty ones, within a group at the root."""
+        return list(self._groups(self._child(self.root, name), ""))
+
+    def blobs(self, name: str, datasets: Datasets, diffs: Datasets) -> tuple[Blob, ...]:
+        """Make the blobs of a layer."""
+        self.place = name
+        blobs = []
+        for number in range(len(datasets)):
+            dataset = datasets.get(str(number))
+            if dataset is None:
+                raise self.error(
+                    f"expected datasets '0' to '{len(datasets) - 1}', got {sorted(datasets)}: "
+                    f"perhaps one is shared with another layer, which has it"
+                )
+            blobs.append(self._blob(dataset, diffs.get(str(number))))
+        self.place = None
+        return tuple(blobs)
+
+    def integer(self, name: str) -> int:
+        """Read a dataset of one integer at the root; 0 where there is none."""
+        if not self.has(name):
+            return 0
+        dataset = self._child(self.root, name)
+        is_one = isinstance(dataset, self.h5py.Dataset) and dataset.shape in ((), (1,))
+        if not is_one or dataset.dtype.kind not in "iu":
+            raise self.error(f"expected one integer in {name!r}", dataset)
+        self._require_own_values(dataset)
+        return int(dataset[()].reshape(-1)[0])
+
+    def text(self, name: str) -> str:
+        """Read a dataset of one string at the root; ``""`` where there is none."""
+        if not self.has(name):
+            return ""
+        dataset = self._child(self.root, name)
+        if not isinstance(dataset, self.h5py.Dataset) or dataset.shape not in ((), (1,)):
+            raise self.error(f"expected one string in {name!r}", dataset)
+        info = self.h5py.check_string_dtype(dataset.dtype)
+        if info is None or info.length is None or info.length > _MOST_TEXT:
+            raise self.error(
+                f"expected a string of fixed length, at most {_MOST_TEXT} bytes, in {name!r}",
+                dataset,
+            )
+        self._require_own_values(dataset)
+        value = bytes(np.asarray(dataset[()]).reshape(-1)[0])
+        return value.rstrip(b"\0").decode(errors="surrogateescape")
+
+    def _groups(self, group: Any, name: str) -> Iterator[tuple[str, Datasets]]:
+        if not isinstance(group, self.h5py.Group):
+            raise self.error(f"expected a group, got a dataset, {name!r}", group)
+        address = self._address(group)
+        if address in self._ancestors or len(self._ancestors) >= _MOST_LEVELS:
+            raise self.error(
+                f"group {name!r} contains itself, or groups are nested more than {_MOST_LEVELS} "
+                f"deep",
+                group,
+            )
+        self._ancestors.append(address)
+        datasets: Datasets = {}
+        groups: dict[str, Any] = {}
+        for key in group:
+            # What is not UTF-8 comes as bytes.
+            child = key.decode(errors="surrogateescape") if isinstance(key, bytes) else key
+            path = f"{name}/{child}" if name else child
+            self.place = path
+            item = self._child(group, child)
+            (datasets if isinstance(item, self.h5py.Dataset) else groups)[child] = item
+        # One with groups alone is no layer but part of a name; the outermost one is neither.
+        if datasets or (name and not groups):
+            yield name, datasets
+        for child, item in groups.items():
+            yield from self._groups(item, f"{name}/{child}" if name else child)
+        self._ancestors.pop()
+        self.place = None
+
+    def _child(self, group: Any, name: str) -> Any:
+        self._objects += 1
+        if self._objects > _MOST_OBJECTS:
+            raise self.error(f"expected at most {_MOST_OBJECTS} groups and datasets, got more")
+        key = name.encode(errors="surrogateescape")
+        link = group.id.links.get_info(key)
+        if link.type != self.h5py.h5l.TYPE_HARD:
+            raise self.error(f"{name!r} is a link to somewhere else, which is not followed", group)
+        size = self.file.identity[2]
+        if not 0 <= link.u < size:
+            raise self.error(
+                f"{name!r} is said to begin at byte {link.u}, and the file has {size}: it is cut "
+                f"off or damaged",
+                group,
+            )
+        self.offset = link.u
+        return group[key]
+
+    def _address(self, item: Any) -> int:
+        return int(self.h5py.h5o.get_info(item.id).addr)
+
+    # --- datasets ----------------------------------------------------------------------------
+
+    def _blob(self, dataset: Any, diff: Any) -> Blob:
+        shape, stored = self._describe(dataset)
+        dtype = stored.newbyteorder("=")
+        if dtype.kind != "f":
+            dtype = np.result_type(dtype, np.float32)
+        diff_source = None
+        if diff is not None:
+            diff_shape, diff_dtype = self._describe(diff)
+            if diff_shape != shape:
+                raise self.error(
+                    f"expected a diff of shape {shape}, as the data, got {diff_shape}", diff
+                )
+            diff_source = self._source(diff, diff_dtype, dtype)
+        source = self._source(dataset, stored, dtype)
+        blob = Blob.from_source(shape, dtype, source, diff_source=diff_source)
+        if isinstance(source, ValuesInFile) and not isinstance(diff_source, _ValuesByH5py):
+            diff_values = None if diff_source is None else diff_source.values
+            # In no message of its own, so that it begins and ends nowhere.
+            register(blob, self.file, BlobIndex(shape, False, source.values, diff_values, 0, 0))  # noqa: FBT003  # a field
+        return blob
+
+    def _describe(self, dataset: Any) -> tuple[tuple[int, ...], np.dtype[np.generic]]:
+        """Return shape and dtype of a dataset that can be a blob."""
+        h5py = self.h5py
+        if dataset.id.get_type().get_class() not in (h5py.h5t.FLOAT, h5py.h5t.INTEGER):
+            raise self.error("expected a dataset of floats or integers, got another type", dataset)
+        dtype = dataset.dtype
+        if dtype.itemsize not in _ITEM_SIZES.get(dtype.kind, ()):
+            raise self.error(f"expected floats of 2 to 8 bytes or integers, got {dtype}", dataset)
+        if dataset.shape is None:
+            raise self.error("expected a dataset with a shape, got an empty one", dataset)
+        try:
+            return as_shape(dataset.shape, max(dtype.itemsize, 4)), dtype
+        except ValueError as error:
+            raise self.error(f"{error}: the file is damaged", dataset) from error
+
+    def _source(
+        self, dataset: Any, stored: np.dtype[np.generic], dtype: np.dtype[np.generic]
+    ) -> ValuesInFile | _ValuesByH5py:
+        self._require_own_values(dataset)
+        nbytes = dataset.size * stored.itemsize
+        size = self.file.identity[2]
+        layout = dataset.id.get_create_plist().get_layout()
+        if layout != self.h5py.h5d.CONTIGUOUS:
+            storage = min(dataset.id.get_storage_size(), size)
+            if nbytes > storage * _MOST_COMPRESSION:
+                raise self.error(
+                    f"a dataset claims {nbytes} bytes, but only {storage} are stored for it: "
+                    f"the file is damaged or was never filled",
+                    dataset,
+                )
+            return _ValuesByH5py(self.file, dataset.name, dataset.shape, dtype)
+        offset = dataset.id.get_offset()
+        if nbytes and (offset is None or offset + nbytes > size):
+            raise self.error(
+                f"a dataset claims {nbytes} bytes from byte {offset} on, and the file has {size}: "
+                f"it is cut off, damaged or was never filled",
+                dataset,
+            )
+        runs = (Run(offset, dataset.size, stored.itemsize),) if nbytes else ()
+        return ValuesInFile(self.file, Values(stored, runs), dtype)
+
+    def _require_own_values(self, dataset: Any) -> None:
+        """Refuse a dataset whose values are in other files."""
+        properties = dataset.id.get_create_plist()
+        layout = properties.get_layout()
+        if layout == self.h5py.h5d.VIRTUAL or properties.get_external_count():
+            raise self.error(
+                "the values of a dataset are in another file, which is not read", dataset
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _ValuesByH5py:
+    """What fills a memory with values that are not in one piece: chunked or compressed ones."""
+
+    file: MappedFile
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[np.generic]
+
+    def __call__(self) -> NDArray[np.uint8]:
+        """Return the bytes of the values."""
+        self.file.array()  # raises after `close`, and if the file has become smaller
+        with _opened(self.file) as h5:
+            if MappedFile(self.file.absolute_path).identity != self.file.identity:
+                raise h5.error("the file has changed since it was opened; open it again")
+            dataset = h5.root[self.name]
+            values = np.empty(self.shape, self.dtype)
+            if math.prod(self.shape):
+                dataset.read_direct(values)
+        return values.reshape(-1).view(np.uint8)

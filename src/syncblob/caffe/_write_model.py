@@ -1,0 +1,255 @@
+"""NetParameter messages as pieces: what has not changed is copied from the file it came from."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from syncblob.caffe._encode import length_header
+from syncblob.caffe._mapped_file import MappedFile
+from syncblob.caffe._origins import unchanged
+from syncblob.caffe._pieces import FileRange, joined, size_of
+from syncblob.caffe._settings import BLOBS, LAYERS, NAME
+from syncblob.caffe._wire import WireReader, WireType
+from syncblob.caffe._write_blob import MAX_MESSAGE, blob_pieces
+from syncblob.errors import ModelFileError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from syncblob.caffe._layer import Layer, LayerRecord
+    from syncblob.caffe._pieces import Piece
+    from syncblob.caffe._wire import Field
+    from syncblob.caffe.model import ModelFile
+
+__all__ = ["model_pieces", "net_settings"]
+
+_CURRENT = 2
+_NET_NAME = 1
+_INPUT_SHAPE = 8
+
+
+class _Slot(NamedTuple):
+    """Where a field was: its tag begins at `begin`, its payload at `start`."""
+
+    begin: int
+    start: int
+    stop: int
+
+
+def model_pieces(model: ModelFile, *, write_diff: bool | None, upgrade: bool) -> list[Piece]:
+    """Return the message of a net.
+
+    Parameters
+    ----------
+    model
+        The net.
+    write_diff
+        Whether to write gradients; None if they are to be written where the file had them.
+    upgrade
+        Whether layers of an older format are to be written in the current one.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the message cannot hold it. No values have been read then, but for those that had to be
+        compared with the file.
+    """
+    version = model.version
+    if upgrade or not all(_fits(layer, version) for layer in model.layers):
+        version = _CURRENT
+    layers = [_layer_field(layer, version, write_diff=write_diff) for layer in model.layers]
+    if version == 0 and not (all(layers) and len(layers) == len(model._claimed)):
+        # The first format nests its layers, and spreads one over two; it is only ever copied.
+        version = _CURRENT
+        layers = [_layer_field(layer, version, write_diff=write_diff) for layer in model.layers]
+    pieces = joined(list(_net_pieces(model, layers, version)))
+    total = size_of(pieces)
+    if total > MAX_MESSAGE:
+        raise ValueError(
+            f"a .caffemodel holds at most {MAX_MESSAGE} bytes, and this model needs {total}; "
+            f"save it with the extension .caffemodel.h5, which has no such limit"
+        )
+    return pieces
+
+
+def _fits(layer: Layer, version: int) -> bool:
+    """Tell whether a layer can be written in a format: any in the current one."""
+    record = layer._record
+    return version == _CURRENT or (record is not None and record.index.version == version)
+
+
+# --- layers -----------------------------------------------------------------------------------
+
+
+def _layer_field(layer: Layer, version: int, *, write_diff: bool | None) -> list[Piece]:
+    """Return a layer as a field of the net; nothing if a changed one cannot be in this format."""
+    record = layer._record
+    with _naming(f"layer {layer.name!r}"):
+        if record is None or record.index.version != version:
+            blobs = _blob_fields(layer, _CURRENT, write_diff=write_diff)
+            payload = _with_blobs(layer.proto.SerializeToString(), blobs)
+        elif version:
+            payload = _copied_fields(layer, record, write_diff=write_diff)
+        elif _is_unchanged(layer, record, write_diff=write_diff):
+            payload = [FileRange(record.file, record.index.start, record.index.stop)]
+        else:
+            return []
+    return [length_header(LAYERS[version], size_of(payload)), *payload]
+
+
+def _copied_fields(layer: Layer, record: LayerRecord, *, write_diff: bool | None) -> list[Piece]:
+    """Return the fields that a layer has in its file, but for what has changed."""
+    index = record.index
+    version = index.version
+    blobs = _blob_fields(layer, version, write_diff=write_diff)
+    name = [] if layer.name == index.name else [_text_field(NAME[version], layer.name)]
+    renamed = bool(name)
+    pieces: list[Piece] = []
+    for begin, field in _records(record.file, index.start, index.stop):
+        kind = field.number, field.wire_type
+        slot = _Slot(begin, field.start, field.stop)
+        if kind == (NAME[version], WireType.LENGTH) and renamed:
+            pieces += name
+            name = []
+        elif kind == (BLOBS[version], WireType.LENGTH):
+            pieces += _at_home(blobs.pop(0), record.file, slot) if blobs else []
+        else:
+            pieces.append(FileRange(record.file, slot.begin, slot.stop))
+    return joined([*name, *pieces, *(piece for blob in blobs for piece in blob)])
+
+
+def _at_home(pieces: list[Piece], file: MappedFile, slot: _Slot) -> list[Piece]:
+    """Return a new field for the place of an old one, as similar to it as can be.
+
+    The length in front of it need not be written as we would, and stays if it is still right.
+    """
+    header, *payload = pieces
+    if size_of(payload) == slot.stop - slot.start:
+        header = FileRange(file, slot.begin, slot.start)
+    return [header, *payload]
+
+
+def _is_unchanged(layer: Layer, record: LayerRecord, *, write_diff: bool | None) -> bool:
+    index = record.index
+    found = [unchanged(blob, write_diff=write_diff) for blob in layer.blobs]
+    return layer.name == index.name and found == [(record.file, blob) for blob in index.blobs]
+
+
+def _blob_fields(layer: Layer, version: int, *, write_diff: bool | None) -> list[list[Piece]]:
+    fields = []
+    for number, blob in enumerate(layer.blobs):
+        with _naming(f"blob {number}"):
+            message = blob_pieces(blob, write_diff=write_diff)
+        fields.append([length_header(BLOBS[version], size_of(message)), *message])
+    return fields
+
+
+def _with_blobs(settings: bytes, blobs: list[list[Piece]]) -> list[Piece]:
+    """Put blobs where they belong among the fields of a serialised LayerParameter."""
+    reader = WireReader(np.frombuffer(settings, np.uint8))
+    behind = len(settings)
+    position = 0
+    for field in reader.fields(0, len(settings)):
+        if field.number > BLOBS[_CURRENT]:
+            behind = position
+            break
+        position = field.stop
+    return [settings[:behind], *(piece for blob in blobs for piece in blob), settings[behind:]]
+
+
+# --- the net ----------------------------------------------------------------------------------
+
+
+def _net_pieces(model: ModelFile, layers: list[list[Piece]], version: int) -> Iterator[Piece]:
+    """Yield the fields of the net, each layer at its old place where it has one."""
+    source = model._source
+    if not isinstance(source, MappedFile):
+        if model.name:
+            yield _text_field(_NET_NAME, model.name)
+        yield model._rest
+        for pieces in layers:
+            yield from pieces
+        return
+    skeleton = _skeleton(model, source, version)
+    places = {part.start: (at, part) for at, part in enumerate(skeleton) if isinstance(part, _Slot)}
+    first = min((at for at, _ in places.values()), default=len(skeleton))
+    done = 0
+    for layer, pieces in zip(model.layers, layers, strict=True):
+        record = layer._record
+        at, slot = -1, None
+        if record is not None and record.file is source:
+            at, slot = places.get(record.index.start, (at, slot))
+        until = max(at, first)
+        yield from _without_slots(skeleton[done:until])
+        done = max(done, until)
+        if slot is not None and version == model.version:
+            yield from _at_home(pieces, source, slot)
+        else:
+            yield from pieces
+    yield from _without_slots(skeleton[done:])
+
+
+def net_settings(model: ModelFile) -> bytes:
+    """Return the fields of a net other than its layers."""
+    source = model._source
+    settings = bytearray(model._rest)
+    if isinstance(source, MappedFile):
+        for begin, field in _records(source, 0, len(source.array())):
+            if field.number not in (_NET_NAME, *LAYERS.values()):
+                settings += source.array().data[begin : field.stop]
+    return bytes(settings) + (_text_field(_NET_NAME, model.name) if model.name else b"")
+
+
+def _skeleton(model: ModelFile, file: MappedFile, version: int) -> list[Piece | _Slot]:
+    """Return the fields of the net in the file, with a slot where a layer of the model was."""
+    renamed = model.name != model._name_in_file
+    name: list[Piece | _Slot] = [_text_field(_NET_NAME, model.name)] if renamed else []
+    skeleton: list[Piece | _Slot] = []
+    for begin, field in _records(file, 0, len(file.array())):
+        is_layer = field.number in LAYERS.values() and field.wire_type is WireType.LENGTH
+        if is_layer and field.start in model._claimed:
+            skeleton.append(_Slot(begin, field.start, field.stop))
+        elif version != model.version and (is_layer or _is_lost(model, field)):
+            continue  # what Caffe drops when it upgrades the net
+        elif renamed and (field.number, field.wire_type) == (_NET_NAME, WireType.LENGTH):
+            skeleton += name
+            name = []
+        else:
+            skeleton.append(FileRange(file, begin, field.stop))
+    return [*name, *skeleton]
+
+
+def _without_slots(skeleton: list[Piece | _Slot]) -> list[Piece]:
+    return [piece for piece in skeleton if not isinstance(piece, _Slot)]
+
+
+def _is_lost(model: ModelFile, field: Field) -> bool:
+    return model.version == 0 and field.number == _INPUT_SHAPE
+
+
+def _records(file: MappedFile, start: int, stop: int) -> Iterator[tuple[int, Field]]:
+    """Yield the fields of a message, each with the offset of its tag."""
+    begin = start
+    for field in WireReader(file.array(), path=file.path).fields(start, stop):
+        yield begin, field
+        begin = field.stop
+
+
+def _text_field(number: int, text: str) -> bytes:
+    encoded = text.encode(errors="surrogateescape")
+    return length_header(number, len(encoded)) + encoded
+
+
+@contextlib.contextmanager
+def _naming(place: str) -> Iterator[None]:
+    """Put a place in front of the message of an error."""
+    try:
+        yield
+    except ModelFileError:
+        raise  # about the file that was opened, and says where
+    except (TypeError, ValueError) as error:
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{place}: {error}") from error

@@ -1,0 +1,137 @@
+"""Network definitions in protobuf's text format, as Caffe's ``.prototxt`` files are."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from google.protobuf import text_format
+from google.protobuf.message import Message
+from google.protobuf.unknown_fields import UnknownFieldSet
+
+from syncblob.caffe._atomic import replacing
+from syncblob.caffe._pb.caffe_pb2 import NetParameter
+from syncblob.errors import ModelFileError
+
+if TYPE_CHECKING:
+    import os
+
+__all__ = ["read_prototxt", "write_prototxt"]
+
+_PLACE = re.compile(r"\A\d+:\d+ : ")
+_PACKAGE = NetParameter.DESCRIPTOR.file.package + "."
+
+
+def read_prototxt(path: str | os.PathLike[str], *, ignore_unknown: bool = False) -> NetParameter:
+    """Read a network definition from a ``.prototxt`` file.
+
+    Nothing is upgraded: layers of the previous format stay in ``layers``. `ModelFile.from_net`
+    makes a model of the result.
+
+    Parameters
+    ----------
+    path
+        The file.
+    ignore_unknown
+        Whether to leave out fields that Caffe does not have, such as those of a fork. By default
+        they are an error.
+
+    Returns
+    -------
+    NetParameter
+        The message, to be read and changed.
+
+    Raises
+    ------
+    ModelFileError
+        If it is no such definition. The message says line and column.
+    OSError
+        If it cannot be read.
+    """
+    name = str(path)
+    content = Path(path).read_bytes()
+    if b"\0" in content:
+        raise ModelFileError(
+            "expected a network definition in text form, got binary data; open_model opens a "
+            ".caffemodel",
+            path=name,
+            offset=content.index(b"\0"),
+        )
+    # Caffe does not mind comments in any encoding. Strings must be UTF-8, which is seen below.
+    text = content.decode("utf-8-sig", errors="surrogateescape")
+    net = NetParameter()
+    try:
+        text_format.Parse(text, net, allow_unknown_field=ignore_unknown)
+    except text_format.ParseError as error:
+        message = _explain(error, text.split("\n"), ignored=ignore_unknown)
+        raise ModelFileError(message, path=name) from error
+    except RecursionError as error:
+        raise ModelFileError("messages are nested too deeply", path=name) from error
+    return net
+
+
+def write_prototxt(
+    net: NetParameter, path: str | os.PathLike[str], *, ignore_unknown: bool = False
+) -> None:
+    """Write a network definition to a ``.prototxt`` file, which is replaced as a whole.
+
+    Parameters
+    ----------
+    net
+        The message, from `read_prototxt` or `ModelFile.to_net`.
+    path
+        The file.
+    ignore_unknown
+        Whether to leave out fields that Caffe does not have, which have a number and no name. By
+        default they are an error.
+
+    Raises
+    ------
+    TypeError
+        If `net` is no NetParameter.
+    ValueError
+        If it has unknown fields and `ignore_unknown` is False. Nothing has been written then.
+    OSError
+        If the file cannot be written.
+    """
+    if not isinstance(net, Message) or net.DESCRIPTOR.name != NetParameter.DESCRIPTOR.name:
+        raise TypeError(
+            f"expected a NetParameter message, got {type(net).__name__}; a ModelFile has to_net()"
+        )
+    if not ignore_unknown:
+        _require_known(net, "net")
+    text = text_format.MessageToString(net, as_utf8=True)
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8", newline="\n")
+
+
+def _explain(error: text_format.ParseError, lines: list[str], *, ignored: bool) -> str:
+    """Say where and what, without the line itself, which may be long."""
+    words = _PLACE.sub("", str(error))
+    line, column = error.GetLine(), error.GetColumn()
+    place = ""
+    if line is not None:
+        words = words.removeprefix(f"'{lines[line - 1]}': ")
+        place = f"line {line}, column {column}: "
+    if "surrogates not allowed" in words:
+        words = "expected a string in UTF-8, got other bytes; save the file as UTF-8"
+    words = words.replace(_PACKAGE, "").rstrip(".")
+    if "has no field named" in words and not ignored:
+        words += "; ignore_unknown=True leaves such fields out"
+    return place + words
+
+
+def _require_known(message: Message, place: str) -> None:
+    """Raise ValueError if a message, or one within it, has fields without a name."""
+    unknown = UnknownFieldSet(message)
+    if len(unknown):
+        raise ValueError(
+            f"{place} has a field {unknown[0].field_number}, which Caffe does not have and text "
+            f"cannot name; ignore_unknown=True leaves such fields out"
+        )
+    for field, value in message.ListFields():
+        if field.type == field.TYPE_MESSAGE:
+            for part in [value] if isinstance(value, Message) else value:
+                name = getattr(part, "name", "")
+                _require_known(part, f"{field.name} {name!r}" if name else f"{place}, {field.name}")

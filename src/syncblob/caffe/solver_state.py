@@ -1,0 +1,100 @@
+"""Where training stopped: Caffe's ``.solverstate`` files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from syncblob.caffe._blob_index import index_blob, require_few
+from syncblob.caffe._lazy import lazy_blob
+from syncblob.caffe._lookalikes import is_hdf5, refuse_other_formats, refuse_other_messages
+from syncblob.caffe._mapped_file import MappedFile
+from syncblob.caffe._wire import WireReader, WireType
+
+if TYPE_CHECKING:
+    import os
+
+    from syncblob.blob import Blob
+
+__all__ = ["SolverState", "open_solver_state"]
+
+_ITERATION = (1, WireType.VARINT)
+_LEARNED_NET = (2, WireType.LENGTH)
+_HISTORY = (3, WireType.LENGTH)
+_CURRENT_STEP = (4, WireType.VARINT)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SolverState:
+    """What a ``.solverstate`` file says.
+
+    Parameters
+    ----------
+    iter
+        Iterations done.
+    learned_net
+        The file with the weights that belong to it; ``""`` where the file names none.
+    current_step
+        Steps that the learning rate has taken.
+    history
+        One Blob for each learnable parameter, two for AdaDelta and Adam, in the order of the net.
+        Their values stay in the file until they are touched.
+    """
+
+    iter: int
+    learned_net: str
+    current_step: int
+    history: tuple[Blob, ...]
+
+
+def open_solver_state(path: str | os.PathLike[str]) -> SolverState:
+    """Open a ``.solverstate`` or ``.solverstate.h5`` file; which of them is seen from its contents.
+
+    Parameters
+    ----------
+    path
+        The file.
+
+    Raises
+    ------
+    ModelFileError
+        If it is no such file, or is damaged.
+    ModuleNotFoundError
+        If it is HDF5 and h5py is not installed (``pip install 'syncblob[hdf5]'``).
+    OSError
+        If it cannot be opened.
+    """
+    file = MappedFile(path)
+    reader = WireReader(file.array(), path=file.path)
+    if is_hdf5(reader):
+        from syncblob.caffe._read_hdf5 import read_state  # needs h5py
+
+        state = read_state(file)
+        return SolverState(state.iteration, state.learned_net, state.current_step, state.history)
+    size = len(reader.buffer)
+    if size == 0:
+        raise reader.error("expected a .solverstate file, got an empty file", 0)
+    refuse_other_formats(reader)
+    refuse_other_messages(reader, reader.kinds(), "solver state")
+    numbers = {_ITERATION: 0, _CURRENT_STEP: 0}
+    learned_net = ""
+    history = []
+    for field in reader.fields(0, size):
+        kind = field.number, field.wire_type
+        if kind in numbers:
+            numbers[kind] = field.int32
+        elif kind == _LEARNED_NET:
+            learned_net = reader.text(field)
+        elif kind == _HISTORY:
+            history.append(field)
+    require_few(reader, len(history))
+    indexes = [
+        index_blob(reader.within(f"history {number}"), blob.start, blob.stop, depth=1)
+        for number, blob in enumerate(history)
+    ]
+    return SolverState(
+        numbers[_ITERATION],
+        learned_net,
+        numbers[_CURRENT_STEP],
+        tuple(lazy_blob(file, index) for index in indexes),
+    )

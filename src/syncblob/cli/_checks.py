@@ -1,0 +1,109 @@
+"""What can be wrong with weights: values that are no numbers, filters that do nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from syncblob.cli._stats import blocks, finite_blocks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from numpy.typing import NDArray
+
+    from syncblob.blob import Blob
+    from syncblob.cli._contents import LayerLike
+
+    _Test = Callable[[NDArray[np.float64]], NDArray[np.bool]]
+
+__all__ = ["Trouble", "check_layers"]
+
+# A filter is dead if its largest weight is smaller than that of the blob by this factor: weight
+# decay makes unused filters small and smaller, and rarely zero.
+_DEAD = 1e-6
+
+_MATRIX = 2
+# The axis of a weight along which the filters lie, where it is not the first. An Embed layer has
+# no filters, and a row of zeros there is usual.
+_FILTER_AXES = {"Deconvolution": 1, "Embed": None}
+_BATCH_NORM, _VARIANCE = "BatchNorm", 1
+
+# Filters that are named.
+_SHOWN = 8
+
+
+class Trouble(NamedTuple):
+    """Something that is wrong with a blob.
+
+    Attributes
+    ----------
+    layer, blob
+        Which blob.
+    kind
+        ``"NaN"``, ``"infinite"``, ``"dead filters"`` or ``"negative variance"``.
+    affected
+        How many values or filters are concerned.
+    total
+        Of how many.
+    where
+        The indices of the first filters, or of the first value; as text.
+    """
+
+    layer: str
+    blob: int
+    kind: str
+    affected: int
+    total: int
+    where: str
+
+
+def check_layers(layers: Iterable[LayerLike]) -> Iterator[Trouble]:
+    """Check all blobs of layers. Reads them on the host."""
+    for layer in layers:
+        for index, blob in enumerate(layer.blobs):
+            yield from _count(layer, index, blob, "NaN", np.isnan)
+            yield from _count(layer, index, blob, "infinite", np.isinf)
+            if layer.type == _BATCH_NORM and index == _VARIANCE:
+                yield from _count(layer, index, blob, "negative variance", _is_negative)
+            if index == 0:
+                yield from _dead_filters(layer, blob)
+
+
+def _is_negative(values: NDArray[np.float64]) -> NDArray[np.bool]:
+    return values < 0
+
+
+def _count(layer: LayerLike, index: int, blob: Blob, kind: str, test: _Test) -> Iterator[Trouble]:
+    count, first = 0, 0
+    for start, block in blocks(np.asarray(blob)):
+        found = np.flatnonzero(test(block))
+        if found.size and not count:
+            first = start + int(found[0])
+        count += found.size
+    if count:
+        place = tuple(map(int, np.unravel_index(first, blob.shape)))
+        yield Trouble(layer.name, index, kind, count, blob.size, f"first at {place}")
+
+
+def _dead_filters(layer: LayerLike, blob: Blob) -> Iterator[Trouble]:
+    axis = _FILTER_AXES.get(layer.type, 0)
+    weights = np.asarray(blob)
+    # Old files have the matrix of an InnerProduct layer as (1, 1, outputs, inputs).
+    while weights.ndim > _MATRIX and layer.type == "InnerProduct" and weights.shape[0] == 1:
+        weights = weights[0]
+    if axis is None or weights.ndim < _MATRIX or not weights.size:
+        return
+    filters = np.moveaxis(weights, axis, 0)
+    largest = np.array([_largest(one) for one in filters])
+    dead = np.flatnonzero(largest <= _DEAD * largest.max())
+    if dead.size:
+        shown = ", ".join(map(str, dead[:_SHOWN]))
+        more = ", ..." if dead.size > _SHOWN else ""
+        yield Trouble(layer.name, 0, "dead filters", dead.size, len(filters), shown + more)
+
+
+def _largest(values: NDArray[np.generic]) -> float:
+    """Return the largest finite magnitude."""
+    return max((float(np.abs(block).max()) for block in finite_blocks(values)), default=0.0)

@@ -1,0 +1,152 @@
+"""Two files of weights, blob by blob."""
+
+from __future__ import annotations
+
+from collections import Counter
+from enum import Enum
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from syncblob.cli._stats import blocks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from syncblob.blob import Blob
+    from syncblob.cli._contents import Contents
+
+__all__ = ["Compared", "Status", "compare"]
+
+
+class Status(Enum):
+    """What became of a blob."""
+
+    ADDED = "added"
+    REMOVED = "removed"
+    RESHAPED = "reshaped"
+    CHANGED = "changed"
+    SAME = "same"
+
+
+class Distance(NamedTuple):
+    """How far two arrays of one shape are from each other.
+
+    Attributes
+    ----------
+    values
+        How many values are not equal. NaN equals NaN here.
+    incomparable
+        How many of them are NaN or infinite on one side.
+    maximum
+        The largest difference of the others.
+    relative
+        That, divided by the largest finite magnitude of both arrays.
+    """
+
+    values: int
+    incomparable: int
+    maximum: float
+    relative: float
+
+
+class Compared(NamedTuple):
+    """A blob of one file or of both.
+
+    Attributes
+    ----------
+    layer, number
+        The layer, with ``#2`` and so on where there are more of one name, and the number of the
+        blob.
+    status
+        What became of it.
+    before, after
+        The blobs; None where there is none.
+    distance
+        How far they are from each other; None where that makes no sense.
+    """
+
+    layer: str
+    number: int
+    status: Status
+    before: Blob | None
+    after: Blob | None
+    distance: Distance | None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return this as JSON has it."""
+        described: dict[str, Any] = {
+            "layer": self.layer,
+            "blob": self.number,
+            "status": self.status.value,
+        }
+        for side, blob in (("a", self.before), ("b", self.after)):
+            described[f"shape_{side}"] = None if blob is None else list(blob.shape)
+            described[f"dtype_{side}"] = None if blob is None else blob.dtype.name
+        distance = self.distance
+        described |= {
+            "different_values": None if distance is None else distance.values,
+            "incomparable_values": None if distance is None else distance.incomparable,
+            "max_difference": None if distance is None else distance.maximum,
+            "relative_difference": None if distance is None else distance.relative,
+        }
+        return described
+
+
+def compare(before: Contents, after: Contents, tolerance: float) -> Iterator[Compared]:
+    """Compare the blobs of two files by layer and number: first in the order of one, then new ones.
+
+    Parameters
+    ----------
+    before, after
+        The files.
+    tolerance
+        The relative difference up to which a blob is the same.
+    """
+    ours, theirs = _blobs(before), _blobs(after)
+    for (layer, index), blob in ours.items():
+        other = theirs.pop((layer, index), None)
+        if other is None:
+            yield Compared(layer, index, Status.REMOVED, blob, None, None)
+        elif blob.shape != other.shape:
+            yield Compared(layer, index, Status.RESHAPED, blob, other, None)
+        else:
+            distance = _distance(blob, other)
+            near = not distance.incomparable and distance.relative <= tolerance
+            status = Status.SAME if near else Status.CHANGED
+            yield Compared(layer, index, status, blob, other, distance)
+    for (layer, index), blob in theirs.items():
+        yield Compared(layer, index, Status.ADDED, None, blob, None)
+
+
+def _blobs(contents: Contents) -> dict[tuple[str, int], Blob]:
+    found = {}
+    seen: Counter[str] = Counter()
+    for layer in contents.places:
+        # Layers without blobs are often left out, so they do not count.
+        if not layer.blobs:
+            continue
+        seen[layer.name] += 1
+        number = seen[layer.name]
+        name = layer.name if number == 1 else f"{layer.name}#{number}"
+        found.update({(name, index): blob for index, blob in enumerate(layer.blobs)})
+    return found
+
+
+def _distance(before: Blob, after: Blob) -> Distance:
+    values = incomparable = 0
+    maximum = largest = 0.0
+    pairs = zip(blocks(np.asarray(before)), blocks(np.asarray(after)), strict=True)
+    for (_, ours), (_, theirs) in pairs:
+        different = (ours != theirs) & ~(np.isnan(ours) & np.isnan(theirs))
+        finite = np.isfinite(ours) & np.isfinite(theirs)
+        values += int(np.count_nonzero(different))
+        incomparable += int(np.count_nonzero(different & ~finite))
+        with np.errstate(over="ignore", invalid="ignore"):
+            differences = np.abs(ours - theirs)
+        maximum = max(maximum, float(np.max(differences, initial=0, where=finite)))
+        for one in (ours, theirs):
+            largest = max(largest, float(np.max(np.abs(one), initial=0, where=finite)))
+    # The difference of the largest doubles is infinite.
+    maximum = min(maximum, float(np.finfo(np.float64).max))
+    return Distance(values, incomparable, maximum, maximum / largest if largest else 0.0)

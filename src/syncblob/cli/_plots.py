@@ -1,0 +1,179 @@
+"""Pictures of weights, as PNG files: the filters of convolutions, and histograms."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from syncblob.cli._histogram import BINS, histogram_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from matplotlib.axes import Axes
+    from numpy.typing import NDArray
+
+    from syncblob.blob import Blob
+    from syncblob.cli._contents import LayerLike
+
+__all__ = ["MissingMatplotlibError", "Picture", "pictures", "save"]
+
+_CONVOLUTION_AXES = 4
+_COLOURS = 3
+# More tiles than these could not be told apart.
+_MOST_TILES = 64
+_GAP = 1
+# File systems allow 255 bytes for all of a name.
+_LONGEST_NAME = 100
+_DPI = 100
+_INCHES = 8.0
+
+
+class MissingMatplotlibError(Exception):
+    """The extra ``plot`` is not installed."""
+
+    def __init__(self) -> None:
+        super().__init__("--plot needs matplotlib, which is missing: pip install 'syncblob[plot]'")
+
+
+class Picture(NamedTuple):
+    """One PNG file to be.
+
+    Attributes
+    ----------
+    file
+        The name of the file.
+    title
+        What stands above the picture.
+    blob
+        What is shown.
+    filters
+        Whether to show filters; else a histogram.
+    """
+
+    file: str
+    title: str
+    blob: Blob
+    filters: bool
+
+
+def pictures(layers: Iterable[LayerLike]) -> Iterator[Picture]:
+    """Say which pictures there are of the blobs of layers.
+
+    The names of the files begin with a number, because names of layers may be the same for a file
+    system, and sorted they are in the order of the layers.
+    """
+    blobs = [
+        (layer, index, blob)
+        for layer in layers
+        for index, blob in enumerate(layer.blobs)
+        if blob.size
+    ]
+    digits = len(str(len(blobs)))
+    for place, (layer, index, blob) in enumerate(blobs, start=1):
+        name = re.sub(r"[^A-Za-z0-9._-]", "_", layer.name)[:_LONGEST_NAME]
+        stem = f"{place:0{digits}}_{name}_{index}" if name else f"{place:0{digits}}"
+        title = f"{layer.name}, blob {index}, {blob.shape}" if name else str(blob.shape)
+        # Old files have four axes also where there are no kernels.
+        if index == 0 and blob.ndim == _CONVOLUTION_AXES and layer.type != "InnerProduct":
+            yield Picture(f"{stem}_filters.png", title, blob, filters=True)
+        yield Picture(f"{stem}_histogram.png", title, blob, filters=False)
+
+
+def save(picture: Picture, directory: Path) -> None:
+    """Draw a picture and write its file. Reads the Blob on the host.
+
+    Raises
+    ------
+    MissingMatplotlibError
+        If matplotlib is not installed.
+    OSError
+        If the file cannot be written.
+    """
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg  # an optional dependency
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingMatplotlibError from error
+    size = (_INCHES, _INCHES if picture.filters else _INCHES / 2)
+    figure = Figure(figsize=size, dpi=_DPI, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    # A dollar sign would begin a formula.
+    axes.set_title(picture.title, parse_math=False, fontsize="medium")
+    (_draw_filters if picture.filters else _draw_histogram)(axes, picture.blob)
+    figure.savefig(directory / picture.file)
+
+
+def _draw_histogram(axes: Axes, blob: Blob) -> None:
+    histogram = histogram_of(blob)
+    axes.set_ylabel("values")
+    if histogram is None:
+        axes.text(0.5, 0.5, "no finite values", ha="center", transform=axes.transAxes)
+        return
+    start, stop = histogram.start, histogram.stop
+    if start == stop:
+        axes.bar([start], [blob.size])
+        return
+    edges = start + (stop / 2 - start / 2) * np.linspace(0, 2, BINS + 1)
+    axes.stairs(histogram.counts, edges, fill=True)
+
+
+def _draw_filters(axes: Axes, blob: Blob) -> None:
+    tiles, legend = tile_filters(np.asarray(blob))
+    limit = float(np.nanmax(np.abs(tiles), initial=0)) or 1.0
+    shown: dict[str, Any] = {"interpolation": "nearest"}
+    if tiles.ndim == _COLOURS:
+        shown["X"] = np.nan_to_num(0.5 + tiles / (2 * limit), nan=1.0)
+    else:
+        shown |= {"X": tiles, "cmap": "gray", "vmin": -limit, "vmax": limit}
+    axes.imshow(**shown)
+    axes.set_frame_on(False)
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.set_xlabel(legend)
+
+
+def tile_filters(weights: NDArray[np.generic]) -> tuple[NDArray[np.float64], str]:
+    """Lay the kernels of a convolution side by side, with gaps of NaN between them.
+
+    Parameters
+    ----------
+    weights
+        Of shape (outputs, inputs, height, width).
+
+    Returns
+    -------
+    array, str
+        Filters over three inputs are tiles in colour, in a square: shape (rows, columns, 3), the
+        inputs taken as blue, green and red, as Caffe's images are. Others are one tile for each
+        output (from top to bottom) and input (from left to right): shape (rows, columns). With it,
+        words that say so, and how much is shown.
+    """
+    outputs, inputs, height, width = weights.shape
+    if inputs == _COLOURS:
+        shown = min(outputs, _MOST_TILES**2)
+        columns = math.ceil(math.sqrt(shown))
+        rows = math.ceil(shown / columns)
+        tiles = np.full((rows * columns, height, width, _COLOURS), np.nan)
+        tiles[:shown] = weights[:shown, ::-1].transpose(0, 2, 3, 1)
+        tiles = tiles.reshape(rows, columns, height, width, _COLOURS)
+        legend = f"{shown} of {outputs} filters, their inputs as blue, green and red"
+    else:
+        rows, columns = min(outputs, _MOST_TILES), min(inputs, _MOST_TILES)
+        tiles = weights[:rows, :columns, :, :, None].astype(np.float64)
+        legend = (
+            f"inputs, {columns} of {inputs}, from left to right; "
+            f"outputs, {rows} of {outputs}, from top to bottom"
+        )
+    # What is infinite has no brightness.
+    tiles = np.where(np.isfinite(tiles), tiles, np.nan)
+    gaps = ((0, 0), (0, 0), (0, _GAP), (0, _GAP), (0, 0))
+    padded = np.pad(tiles, gaps, constant_values=np.nan).transpose(0, 2, 1, 3, 4)
+    picture = padded.reshape(rows * (height + _GAP), columns * (width + _GAP), -1)
+    picture = picture[:-_GAP, :-_GAP]
+    return (picture if inputs == _COLOURS else picture[..., 0]), legend

@@ -1,0 +1,115 @@
+"""``syncblob convert IN OUT``: weights from one format to another."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from syncblob.cli._console import Column, Output, human_bytes, printable, progress_bar
+from syncblob.convert import DTYPES, plan_conversion, writable_extensions
+
+if TYPE_CHECKING:
+    import argparse
+
+    from syncblob.convert import Conversion
+
+__all__ = ["DESCRIPTION", "EPILOG", "NAME", "SUMMARY", "add_arguments", "run"]
+
+NAME = "convert"
+SUMMARY = "convert weights to another format"
+DESCRIPTION = f"""\
+Convert a file of weights. The extension of OUT says in which format:
+  {", ".join(writable_extensions()[:5])},
+  {", ".join(writable_extensions()[5:])}
+OUT is replaced as a whole or, if something goes wrong, not at all.
+"""
+EPILOG = """\
+A .caffemodel.h5 has Caffe's layout, any other .h5 a dataset for each tensor.
+
+Tensors are called <layer>.weight and <layer>.bias; those of a BatchNorm layer
+<layer>.mean, <layer>.variance and <layer>.scale_factor; those of a layer with
+more blobs <layer>.0, <layer>.1 and so on. Values are not rearranged.
+
+Types, inputs, outputs and settings of layers go along in all formats but .pt,
+so that a model comes back as it was. Into a .caffemodel from tensors that say
+nothing but their names, layers are made of the names, and have no type.
+Gradients are left out.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Say what the command takes."""
+    parser.add_argument("source", metavar="IN", help="a file of weights")
+    parser.add_argument("target", metavar="OUT", help="the file to write")
+    parser.add_argument(
+        "--dtype",
+        choices=DTYPES,
+        help="convert the values; a value that does not fit is an error",
+    )
+    parser.add_argument(
+        "--layers",
+        metavar="PATTERN",
+        action="append",
+        default=[],
+        help="convert only layers of such names, as 'conv*'; may be given several times",
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="show what would be written, and write nothing"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command and return the exit status.
+
+    Raises
+    ------
+    ConversionError, ModelFileError, OSError, ModuleNotFoundError
+        If it is not possible.
+    """
+    output = Output()
+    with plan_conversion(
+        arguments.source, arguments.target, dtype=arguments.dtype, layers=arguments.layers
+    ) as conversion:
+        if not arguments.dry_run:
+            with progress_bar(conversion.result.nbytes) as advance:
+                conversion.run(advance)
+        _show(output, conversion, dry=arguments.dry_run)
+    return 0
+
+
+def _show(output: Output, conversion: Conversion, *, dry: bool) -> None:
+    source, result = conversion.source, conversion.result
+    output.facts(
+        (
+            ("from", f"{printable(source.path)} ({source.kind})"),
+            ("to", f"{printable(result.path)} ({result.kind})"),
+        )
+    )
+    if dry:
+        _show_tensors(output, conversion)
+    output.line()
+    tensors = result.tensors
+    output.line(
+        f"{len(tensors):,} {'tensor' if len(tensors) == 1 else 'tensors'}, "
+        f"{sum(blob.size for blob in tensors.values()):,} parameters, "
+        f"{human_bytes(result.nbytes)}",
+        (" would be written", "yellow") if dry else (" written", "green"),
+    )
+
+
+def _show_tensors(output: Output, conversion: Conversion) -> None:
+    before = conversion.source.tensors
+    rows: list[list[str | tuple[str, str]]] = []
+    for name, blob in conversion.result.tensors.items():
+        found = before[name].dtype
+        dtype: str | tuple[str, str] = blob.dtype.name
+        if found != blob.dtype:
+            dtype = (f"{found.name} -> {blob.dtype.name}", "yellow")
+        rows.append([printable(name), str(blob.shape), dtype, human_bytes(blob.nbytes)])
+    columns = (
+        Column("tensor", folds=True),
+        Column("shape"),
+        Column("dtype"),
+        Column("size", right=True),
+    )
+    output.heading("Tensors")
+    output.table(columns, rows)

@@ -1,0 +1,35 @@
+"""Conversion of weights between Caffe's files, safetensors, ``.npz``, HDF5 and PyTorch's ``.pt``.
+
+Every format is read and written by the library that owns it, which is imported when it is needed.
+Tensors have names, such as ``conv1.weight``; layers have what Caffe says about them. What a format
+of plain tensors does not hold about the layers goes along as a description, where there is room for
+one; otherwise the names of the tensors tell the layers (see `_naming`).
+"""
+
+from __future__ import annotations
+
+from syncblob.convert._convert import (
+    DTYPES,
+    Conversion,
+    ConversionError,
+    convert,
+    plan_conversion,
+)
+from syncblob.convert._formats import format_of, open_weights, writable_extensions
+from syncblob.convert._tensors import from_tensors, to_tensors
+from syncblob.convert._weights import LayerWeights, Weights
+
+__all__ = [
+    "DTYPES",
+    "Conversion",
+    "ConversionError",
+    "LayerWeights",
+    "Weights",
+    "convert",
+    "format_of",
+    "from_tensors",
+    "open_weights",
+    "plan_conversion",
+    "to_tensors",
+    "writable_extensions",
+]

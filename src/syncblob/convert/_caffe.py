@@ -1,0 +1,110 @@
+"""Caffe's own files: ``.caffemodel``, and in HDF5 ``.caffemodel.h5``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from syncblob.caffe import Layer, ModelFile, open_model
+from syncblob.caffe._write_hdf5 import plan_datasets, write_hdf5
+from syncblob.caffe._write_model import model_pieces
+from syncblob.caffe.files import save_model
+from syncblob.convert._naming import name_tensors
+from syncblob.convert._weights import LayerWeights, Weights
+from syncblob.errors import ModelFileError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = [
+    "DTYPES",
+    "check",
+    "check_caffe_hdf5",
+    "name_layers",
+    "read",
+    "write",
+    "write_caffe_hdf5",
+]
+
+DTYPES = frozenset(("float32", "float64"))
+
+
+def read(path: str) -> Weights:
+    """Open a ``.caffemodel`` file, or one of Caffe's HDF5 files without a description."""
+    model = open_model(path)
+    layers = name_layers(model)
+    return Weights(path, "caffemodel", name=model.name, layers=layers, close=model.close)
+
+
+def name_layers(model: ModelFile) -> tuple[LayerWeights, ...]:
+    """Name the blobs of a model by the convention. Settings of the layers are parsed."""
+    names = name_tensors((layer.name, layer.type, len(layer.blobs)) for layer in model.layers)
+    return tuple(
+        LayerWeights(
+            layer.name,
+            layer.type,
+            layer.bottoms,
+            layer.tops,
+            dict(zip(tensors, layer.blobs, strict=True)),
+            _definition(layer, model.path),
+        )
+        for layer, tensors in zip(model.layers, names, strict=True)
+    )
+
+
+def _definition(layer: Layer, path: str) -> bytes:
+    try:
+        message = layer.proto
+    except UnicodeError as error:
+        raise ModelFileError(
+            f"a name in it is no UTF-8, which other formats need ({error}); rename the layer and "
+            f"save the model first",
+            path=path,
+            layer=layer.name,
+        ) from error
+    for field in ("name", "type", "bottom", "top"):
+        message.ClearField(field)
+    definition: bytes = message.SerializeToString()
+    return definition
+
+
+def check(weights: Weights) -> None:
+    """Raise ValueError or TypeError if a ``.caffemodel`` file cannot hold this."""
+    model_pieces(_as_model(weights), write_diff=False, upgrade=True)
+
+
+def write(weights: Weights, path: Path) -> None:
+    """Write a ``.caffemodel`` file."""
+    save_model(_as_model(weights), path, write_diff=False, upgrade=True)
+
+
+def check_caffe_hdf5(weights: Weights) -> None:
+    """Raise ValueError or TypeError if Caffe's HDF5 layout cannot hold this."""
+    plan_datasets(_as_model(weights), write_diff=False)
+
+
+def write_caffe_hdf5(weights: Weights, path: Path) -> None:
+    """Write a file of Caffe's HDF5 layout, without a description."""
+    write_hdf5(_as_model(weights), path, write_diff=False)
+
+
+def _as_model(weights: Weights) -> ModelFile:
+    """Make a model of layers. The Blobs are shared."""
+    return ModelFile(weights.name, [_as_layer(layer, weights.path) for layer in weights.layers])
+
+
+def _as_layer(layer: LayerWeights, path: str) -> Layer:
+    if not layer.definition:
+        return Layer(layer.name, layer.type, layer.bottoms, layer.tops, layer.blobs)
+    from google.protobuf.message import DecodeError  # protobuf only when needed
+
+    from syncblob.caffe._pb.caffe_pb2 import LayerParameter  # protobuf only when needed
+
+    try:
+        message = LayerParameter.FromString(layer.definition)
+    except DecodeError as error:
+        raise ModelFileError(
+            f"the description of the layer is damaged ({error})", path=path, layer=layer.name
+        ) from error
+    message.name, message.type = layer.name, layer.type
+    message.bottom[:], message.top[:] = layer.bottoms, layer.tops
+    return Layer.from_proto(message, layer.blobs)

@@ -1,0 +1,304 @@
+"""From one file to another: what will be written is known, and checked, before any of it is."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from syncblob._dtypes import as_dtype, is_bfloat16
+from syncblob.caffe._atomic import replacing
+from syncblob.convert._formats import Format, format_of_name, open_weights, writable_extensions
+from syncblob.convert._values import lazy_blob, values_of
+from syncblob.convert._weights import LayerWeights, Weights
+from syncblob.errors import ModelFileError, SyncblobError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping
+    from typing import Self
+
+    from numpy.typing import NDArray
+
+    from syncblob.blob import Blob
+
+__all__ = ["DTYPES", "Conversion", "ConversionError", "convert", "plan_conversion"]
+
+DTYPES = ("bfloat16", "float16", "float32", "float64")
+"""What values can be converted to on the way."""
+
+
+class ConversionError(SyncblobError, ValueError):
+    """What was read cannot be written as it was asked for."""
+
+
+class Conversion:
+    """What `convert` is going to do. Made by `plan_conversion`; closes the source as a context.
+
+    Parameters
+    ----------
+    source
+        The weights as they were found.
+    layers
+        Those of its layers that will be written.
+    dtypes
+        The dtype that each of their tensors will have, by name.
+    path
+        The file that will be written.
+    target
+        Its format.
+    """
+
+    __slots__ = ("_progress", "_target", "path", "result", "source")
+
+    path: str
+    source: Weights
+    """The weights as they were found."""
+    result: Weights
+    """The weights as they will be written. Touching one of its Blobs reads and converts it."""
+
+    def __init__(
+        self,
+        source: Weights,
+        layers: tuple[LayerWeights, ...],
+        dtypes: Mapping[str, np.dtype[np.generic]],
+        path: str,
+        target: Format,
+    ) -> None:
+        self.source = source
+        self.path = path
+        self._target = target
+        self._progress: Callable[[int], object] = _ignore
+        converted = tuple(
+            LayerWeights(
+                layer.name,
+                layer.type,
+                layer.bottoms,
+                layer.tops,
+                {
+                    name: self._converted(name, blob, dtypes[name])
+                    for name, blob in layer.tensors.items()
+                },
+                layer.definition,
+            )
+            for layer in layers
+        )
+        self.result = Weights(path, target.name, name=source.name, layers=converted, close=_ignore)
+
+    def run(self, progress: Callable[[int], object] | None = None) -> None:
+        """Write the file, which is replaced as a whole or not at all.
+
+        ``.npz`` and HDF5 are written tensor by tensor. The libraries of the other formats want all
+        tensors at once, which takes memory of the size of the weights.
+
+        Parameters
+        ----------
+        progress
+            Called with a number of bytes whenever that many have been read and converted.
+
+        Raises
+        ------
+        ConversionError
+            If values do not fit the new dtype, or the format cannot hold them. Nothing has been
+            written then.
+        ModelFileError
+            If the source turns out to be damaged.
+        OSError
+            If a file cannot be read or written.
+        """
+        self._progress = progress or _ignore
+        with _refusals(self.path), replacing(self.path) as temporary:
+            self._target.write(self.result, temporary)
+
+    def _converted(self, name: str, blob: Blob, dtype: np.dtype[np.generic]) -> Blob:
+        def read() -> NDArray[np.generic]:
+            values = _cast(name, values_of(blob), dtype)
+            self._progress(values.nbytes)
+            return values
+
+        return lazy_blob(blob.shape, dtype, read, name=name, path=self.source.path)
+
+    def close(self) -> None:
+        """Close the source."""
+        self.source.close()
+
+    def __enter__(self) -> Self:
+        """Return the conversion; its source is closed at the end of the ``with`` block."""
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        """Close the source."""
+        self.close()
+
+
+def convert(
+    source: str | os.PathLike[str],
+    path: str | os.PathLike[str],
+    *,
+    dtype: str | None = None,
+    layers: Collection[str] = (),
+    progress: Callable[[int], object] | None = None,
+) -> None:
+    """Convert a file of weights to another format.
+
+    Parameters
+    ----------
+    source
+        The file to read: any that `open_weights` opens.
+    path
+        The file to write. Its extension says in which format; ``.caffemodel.h5`` means Caffe's
+        layout, any other ``.h5`` a dataset for each tensor.
+    dtype
+        One of ``DTYPES``, for all tensors; None leaves them as they are, except that Caffe's
+        formats widen float16 and bfloat16 to float32.
+    layers
+        Patterns such as ``"conv*"``: only layers of these names are written. Empty means all.
+    progress
+        Called with a number of bytes whenever that many have been read and converted.
+
+    Raises
+    ------
+    ConversionError
+        If it is not possible. Nothing has been written then.
+    ModelFileError
+        If the source is damaged, or is of another format.
+    OSError
+        If a file cannot be read or written.
+    ModuleNotFoundError
+        If the library that owns one of the formats is not installed.
+    """
+    with plan_conversion(source, path, dtype=dtype, layers=layers) as conversion:
+        conversion.run(progress)
+
+
+def plan_conversion(
+    source: str | os.PathLike[str],
+    path: str | os.PathLike[str],
+    *,
+    dtype: str | None = None,
+    layers: Collection[str] = (),
+) -> Conversion:
+    """Find out what `convert` would do, and whether it can; read no values, and write nothing.
+
+    Parameters and errors are those of `convert`.
+    """
+    path = os.fspath(path)
+    target = format_of_name(path)
+    if target is None:
+        raise ConversionError(
+            f"{path}: expected a name that says the format, by its extension: "
+            f"{', '.join(writable_extensions())}"
+        )
+    if dtype is not None and dtype not in DTYPES:
+        raise ConversionError(f"expected a dtype of {', '.join(DTYPES)}, got {dtype!r}")
+    holds = target.dtypes
+    if dtype is not None and dtype not in holds:
+        raise ConversionError(
+            f"{path}: {target.name} holds {', '.join(one for one in DTYPES if one in holds)} "
+            f"of these, got {dtype}"
+        )
+    weights = open_weights(source)
+    try:
+        chosen = _choose(weights, layers)
+        _require_names(chosen, path)
+        dtypes = {
+            name: _stored_dtype(name, blob.dtype, dtype, target)
+            for layer in chosen
+            for name, blob in layer.tensors.items()
+        }
+        conversion = Conversion(weights, chosen, dtypes, path, target)
+        with _refusals(path):
+            target.check(conversion.result)
+    except BaseException:
+        weights.close()
+        raise
+    return conversion
+
+
+@contextmanager
+def _refusals(path: str) -> Iterator[None]:
+    """Make what a format cannot hold an error of one type, with the path in front."""
+    try:
+        yield
+    except (ConversionError, ModelFileError):
+        raise
+    except (TypeError, ValueError) as error:
+        raise ConversionError(f"{path}: {error}") from error
+
+
+def _choose(weights: Weights, patterns: Collection[str]) -> tuple[LayerWeights, ...]:
+    if not patterns:
+        return weights.layers
+    for pattern in patterns:
+        if not any(fnmatchcase(layer.name, pattern) for layer in weights.layers):
+            names = ", ".join(layer.name for layer in weights.layers[:8])
+            raise ConversionError(
+                f"{weights.path}: no layer is called {pattern!r}; the first ones are {names}"
+            )
+    return tuple(
+        layer
+        for layer in weights.layers
+        if any(fnmatchcase(layer.name, pattern) for pattern in patterns)
+    )
+
+
+def _require_names(layers: Collection[LayerWeights], path: str) -> None:
+    for layer in layers:
+        for text in (layer.name, layer.type, *layer.bottoms, *layer.tops, *layer.tensors):
+            try:
+                text.encode()
+            except UnicodeEncodeError:
+                raise ConversionError(
+                    f"{path}: {text!r} of layer {layer.name!r} is no UTF-8, which other formats "
+                    f"need; open the model, rename the layer and save it first"
+                ) from None
+
+
+def _stored_dtype(
+    name: str,
+    found: np.dtype[np.generic],
+    asked: str | None,
+    target: Format,
+) -> np.dtype[np.generic]:
+    """Return the dtype in which a tensor will be written."""
+    if asked is not None:
+        if found.kind == "c":
+            raise ConversionError(f"tensor {name!r} is {found}, which {asked} cannot hold")
+        return as_dtype(asked)
+    if found.name in target.dtypes:
+        return found
+    narrow = found == np.float16 or is_bfloat16(found)
+    if narrow and target.name.startswith("caffemodel"):
+        return np.dtype(np.float32)
+    raise ConversionError(
+        f"tensor {name!r} is {found}, which {target.name} cannot hold; convert it, with dtype "
+        f"float32 for example"
+    )
+
+
+def _cast(
+    name: str, values: NDArray[np.generic], dtype: np.dtype[np.generic]
+) -> NDArray[np.generic]:
+    """Convert to a floating-point dtype; rounding is fine, losing a value is not."""
+    if values.dtype == dtype:
+        return values
+    with np.errstate(all="ignore"):
+        result = values.astype(dtype)
+        if values.dtype.kind in "biu":
+            lost = result.astype(values.dtype) != values
+        else:
+            lost = np.isfinite(values) & ~np.isfinite(result)
+    count = int(np.count_nonzero(lost))
+    if count:
+        example = values[lost].flat[0]
+        raise ConversionError(
+            f"tensor {name!r}: {count} values do not fit {dtype}, {example} for example; "
+            f"convert to a wider dtype, or leave the layer out"
+        )
+    return result
+
+
+def _ignore(*_: object) -> None:
+    pass

@@ -1,0 +1,192 @@
+"""HDF5, through h5py: Caffe's layout, or any other tree of datasets.
+
+In the plain layout each tensor is a dataset of its name, in which ``/`` makes groups. In Caffe's it
+is ``data/<layer>/<number>``. Either may have the description of the layers as one more dataset.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from syncblob.caffe import open_model
+from syncblob.caffe._h5py import import_h5py
+from syncblob.convert import _caffe
+from syncblob.convert._sizes import require_plausible_size
+from syncblob.convert._structure import (
+    STRUCTURE,
+    assemble,
+    damaged,
+    describe,
+    read_description,
+)
+from syncblob.convert._values import ALL_DTYPES, lazy_blob, values_of
+from syncblob.convert._weights import Weights
+from syncblob.errors import ModelFileError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+__all__ = ["DTYPES", "DTYPES_CAFFE", "check", "check_caffe", "read", "write", "write_caffe"]
+
+DTYPES = ALL_DTYPES - {"bfloat16"}
+DTYPES_CAFFE = _caffe.DTYPES
+
+# The group in which Caffe has its layers.
+_CAFFE_GROUP = "data"
+
+
+def read(path: str) -> Weights:
+    """Open a file. Its tree is walked, the values are not read."""
+    file = _open(path)
+    try:
+        text = _description(file, path)
+        if _is_caffes(file, text, path):
+            file.close()
+            return _read_caffe(path, text)
+        return assemble(path, "hdf5", _tensors(file, path), text, close=file.close)
+    except BaseException:
+        file.close()
+        raise
+
+
+def _open(path: str) -> Any:
+    h5py = import_h5py()
+    try:
+        return h5py.File(path, "r")
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        raise ModelFileError(f"this is no HDF5 file ({error})", path=path) from error
+
+
+def _own_entry(file: Any, name: str) -> Any:
+    """Return an entry; None if there is none, or it is a link to somewhere else."""
+    hard = isinstance(file.get(name, getlink=True), import_h5py().HardLink)
+    return file[name] if hard else None
+
+
+def _is_caffes(file: Any, text: str | None, path: str) -> bool:
+    """Tell Caffe's layout from a tree in which tensors have names such as ``data/x.weight``."""
+    if not isinstance(_own_entry(file, _CAFFE_GROUP), import_h5py().Group):
+        return False
+    if text is None:
+        return True
+    _, layers = read_description(text, path=path)
+    return not all(name in file for layer in layers for name in layer.tensors)
+
+
+def _description(file: Any, path: str) -> str | None:
+    h5py = import_h5py()
+    entry = _own_entry(file, STRUCTURE)
+    if not isinstance(entry, h5py.Dataset) or entry.shape != ():
+        return None
+    if h5py.check_string_dtype(entry.dtype) is None:
+        return None
+    try:
+        text: str = entry.asstr()[()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise damaged(str(error), path=path) from error
+    return text
+
+
+def _read_caffe(path: str, text: str | None) -> Weights:
+    model = open_model(path)
+    kind = "caffemodel.h5"
+    if text is None:
+        layers = _caffe.name_layers(model)
+        return Weights(path, kind, name=model.name, layers=layers, close=model.close)
+    try:
+        name, described = read_description(text, path=path)
+        layers = tuple(layer.with_blobs(model[layer.name].blobs) for layer in described)
+    except (KeyError, ValueError) as error:
+        model.close()
+        if isinstance(error, ModelFileError):
+            raise
+        raise damaged(str(error), path=path) from error
+    return Weights(path, kind, name=name, layers=layers, close=model.close)
+
+
+def _tensors(file: Any, path: str) -> dict[str, Any]:
+    """Return all datasets of numbers. Hard links only: nothing outside the file is looked at."""
+    h5py = import_h5py()
+    tensors = {}
+
+    def visit(name: str, entry: Any) -> None:
+        if name == STRUCTURE or not isinstance(entry, h5py.Dataset):
+            return
+        tensors[name] = _lazy_blob(name, entry, path)
+
+    try:
+        file.visititems(visit)
+    except (OSError, RuntimeError) as error:
+        raise ModelFileError(f"the file is damaged ({error})", path=path) from error
+    return tensors
+
+
+def _lazy_blob(name: str, dataset: Any, path: str) -> Any:
+    if dataset.shape is None or dataset.external or dataset.is_virtual:
+        raise ModelFileError(
+            f"dataset {name!r} has its values in another file, or none; copy them into this one",
+            path=path,
+        )
+    require_plausible_size(
+        dataset.size * dataset.dtype.itemsize, dataset.id.get_storage_size(), name=name, path=path
+    )
+    read = partial(_values, dataset, name, path)
+    return lazy_blob(dataset.shape, dataset.dtype, read, name=name, path=path)
+
+
+def _values(dataset: Any, name: str, path: str) -> NDArray[np.generic]:
+    try:
+        return np.asarray(dataset[()])
+    except OSError as error:
+        raise ModelFileError(f"dataset {name!r} is damaged ({error})", path=path) from error
+
+
+def check(weights: Weights) -> None:
+    """Raise ValueError if the names of the tensors cannot be names of datasets."""
+    import_h5py()
+    names = {STRUCTURE, *weights.tensors}
+    groups = {
+        "/".join(parts[:depth])
+        for parts in (name.split("/") for name in names)
+        for depth in range(1, len(parts))
+    }
+    for name in weights.tensors:
+        if name == STRUCTURE or name in groups:
+            raise ValueError(f"the name {name!r} of a tensor is needed for something else")
+        if "\0" in name or not {"", ".", ".."}.isdisjoint(name.split("/")):
+            raise ValueError(
+                f"HDF5 makes groups of names with '/', and cannot hold a tensor {name!r}"
+            )
+
+
+def write(weights: Weights, path: Path) -> None:
+    """Write a file of the plain layout, one tensor at a time."""
+    h5py = import_h5py()
+    with h5py.File(path, "w") as file:
+        for name, blob in weights.tensors.items():
+            file.create_dataset(name, data=values_of(blob))
+        _add_description(file, weights)
+
+
+def check_caffe(weights: Weights) -> None:
+    """Raise ValueError or TypeError if Caffe's layout cannot hold this."""
+    import_h5py()
+    _caffe.check_caffe_hdf5(weights)
+
+
+def write_caffe(weights: Weights, path: Path) -> None:
+    """Write a file of Caffe's layout. Caffe does not look at the description."""
+    _caffe.write_caffe_hdf5(weights, path)
+    with import_h5py().File(path, "r+") as file:
+        _add_description(file, weights)
+
+
+def _add_description(file: Any, weights: Weights) -> None:
+    file.create_dataset(STRUCTURE, data=describe(weights))

@@ -1,0 +1,92 @@
+"""The naming convention: what a tensor of a layer is called, and which layer a name belongs to.
+
+A tensor is ``<layer>.<part>``. The parts of a layer with at most two blobs are ``weight`` and
+``bias``, in this order; those of a BatchNorm layer are ``mean``, ``variance`` and ``scale_factor``,
+that of a Bias layer is ``bias``. In any other layer they are numbers, from ``0``. Where several
+layers with blobs have one name, the second and later ones are called ``<layer>#2`` and so on.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+__all__ = ["group_names", "name_tensors"]
+
+_BATCH_NORM = "BatchNorm"
+_PARTS = {
+    _BATCH_NORM: ("mean", "variance", "scale_factor"),
+    "Bias": ("bias",),
+}
+_USUAL_PARTS = ("weight", "bias")
+
+# Where a part stands among those of its layer. A name without a dot is all of its layer.
+_ORDER = {part: place for place, part in enumerate(("", *_USUAL_PARTS, *_PARTS[_BATCH_NORM]))}
+
+
+def name_tensors(layers: Iterable[tuple[str, str, int]]) -> list[list[str]]:
+    """Return names for the tensors of each layer, all of them different.
+
+    Parameters
+    ----------
+    layers
+        Name, type and number of blobs of each.
+    """
+    found: list[list[str]] = []
+    taken: set[str] = set()
+    for layer, kind, count in layers:
+        parts = _PARTS.get(kind, _USUAL_PARTS)
+        parts = parts[:count] if count <= len(parts) else tuple(map(str, range(count)))
+        names, number = _names(layer, parts), 1
+        while not taken.isdisjoint(names):
+            number += 1
+            names = _names(f"{layer}#{number}", parts)
+        taken.update(names)
+        found.append(names)
+    return found
+
+
+def _names(layer: str, parts: Sequence[str]) -> list[str]:
+    return [f"{layer}.{part}" for part in parts]
+
+
+def group_names(names: Iterable[str]) -> list[tuple[str, str, list[str]]]:
+    """Find the layers that tensors belong to, by the tensors' names.
+
+    Parameters
+    ----------
+    names
+        The names.
+
+    Returns
+    -------
+    list of (str, str, list of str)
+        Name and type of each layer, in the order in which they first appear, and the names of its
+        tensors in the order of Caffe's blobs. The type is ``""``, because names do not say it,
+        except for BatchNorm.
+    """
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        layer, dot, _ = name.rpartition(".")
+        groups.setdefault(layer if dot else name, []).append(name)
+    found = []
+    for layer, members in groups.items():
+        parts = {name: name[len(layer) + 1 :] for name in members}
+        places = {name: _place(part) for name, part in parts.items()}
+        kind = _BATCH_NORM if set(parts.values()) == set(_PARTS[_BATCH_NORM]) else ""
+        found.append((layer, kind, sorted(members, key=places.__getitem__)))
+    return found
+
+
+def _place(part: str) -> int:
+    """Say where a part stands; parts of no meaning here keep their order, at the end."""
+    if part in _ORDER:
+        return _ORDER[part]
+    # int() takes more than these, and longer ones only up to a limit.
+    number = part.isascii() and part.isdigit() and len(part) <= len(str(_LAST))
+    return int(part) if number else _LAST
+
+
+_LAST = 10**6

@@ -1,0 +1,126 @@
+"""NumPy's ``.npz``: a zip archive of arrays."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.lib import format as npy
+
+from syncblob.convert._sizes import require_plausible_size
+from syncblob.convert._structure import STRUCTURE, assemble, describe
+from syncblob.convert._values import ALL_DTYPES, lazy_blob, values_of
+from syncblob.errors import ModelFileError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from syncblob.convert._weights import Weights
+
+__all__ = ["DTYPES", "check", "read", "write"]
+
+DTYPES = ALL_DTYPES - {"bfloat16"}
+
+_EXTENSION = ".npy"
+
+
+class _Header(NamedTuple):
+    shape: tuple[int, ...]
+    dtype: np.dtype[np.generic]
+    nbytes: int
+
+
+def read(path: str) -> Weights:
+    """Open a file. The headers of the arrays are read, their values are not."""
+    try:
+        archive = zipfile.ZipFile(path)
+    except zipfile.BadZipFile as error:
+        raise ModelFileError(f"this is no .npz file ({error})", path=path) from error
+    members = {
+        info.filename.removesuffix(_EXTENSION): info
+        for info in archive.infolist()
+        if info.filename.endswith(_EXTENSION)
+    }
+    if not members and archive.infolist():
+        archive.close()
+        raise ModelFileError("this is a zip archive without arrays (.npy)", path=path)
+    try:
+        tensors = {}
+        text = None
+        for name, info in members.items():
+            header = _read_header(archive, info, path)
+            if name == STRUCTURE and header.dtype.kind == "U" and not header.shape:
+                text = str(_read_values(archive, info, path))
+                continue
+            tensors[name] = lazy_blob(
+                header.shape,
+                header.dtype,
+                partial(_read_values, archive, info, path),
+                name=name,
+                path=path,
+            )
+        return assemble(path, "npz", tensors, text, close=archive.close)
+    except BaseException:
+        archive.close()
+        raise
+
+
+def _read_header(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: str) -> _Header:
+    """Read what an array claims to be, and compare it with what there is room for."""
+    try:
+        with archive.open(info) as file:
+            version = npy.read_magic(file)
+            reader = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+            shape, _, dtype = reader(file)
+            start = file.tell()
+    # A damaged archive shows itself in any of these.
+    except (ValueError, zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
+        raise ModelFileError(f"array {info.filename!r} is damaged ({error})", path=path) from error
+    if dtype.hasobject:
+        raise ModelFileError(
+            f"array {info.filename!r} holds Python objects, which could run code when loaded; "
+            f"save arrays of numbers",
+            path=path,
+        )
+    nbytes = int(np.prod(shape, dtype=object)) * dtype.itemsize
+    if nbytes != info.file_size - start:
+        raise ModelFileError(
+            f"array {info.filename!r} of shape {shape} and dtype {dtype} needs {nbytes} bytes, "
+            f"the file has {info.file_size - start}",
+            path=path,
+        )
+    require_plausible_size(nbytes, info.compress_size, name=info.filename, path=path)
+    return _Header(shape, dtype, nbytes)
+
+
+def _read_values(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: str) -> NDArray[np.generic]:
+    try:
+        with archive.open(info) as file:
+            values: NDArray[np.generic] = npy.read_array(file, allow_pickle=False)
+    except (zipfile.BadZipFile, EOFError, zlib.error) as error:
+        raise ModelFileError(f"array {info.filename!r} is damaged ({error})", path=path) from error
+    return values
+
+
+def check(weights: Weights) -> None:
+    """Raise ValueError if a tensor has the name of the description."""
+    if STRUCTURE in weights.tensors:
+        raise ValueError(f"a tensor {STRUCTURE!r} has the name of the description of the layers")
+
+
+def write(weights: Weights, path: Path) -> None:
+    """Write a file, not compressed, as ``numpy.savez`` does; one array at a time."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, blob in weights.tensors.items():
+            _add(archive, name, values_of(blob))
+        _add(archive, STRUCTURE, np.array(describe(weights)))
+
+
+def _add(archive: zipfile.ZipFile, name: str, values: NDArray[np.generic]) -> None:
+    with archive.open(name + _EXTENSION, "w", force_zip64=True) as file:
+        npy.write_array(file, values, allow_pickle=False)

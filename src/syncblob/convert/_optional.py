@@ -1,0 +1,32 @@
+"""Importing the libraries that own the formats, with words that say how to get them."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+__all__ = ["import_optional"]
+
+
+def import_optional(name: str) -> ModuleType:
+    """Return a module of an optional package; the extra that brings it has the package's name.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        If the package is not installed.
+    """
+    package = name.partition(".")[0]
+    try:
+        import_module(package)
+    except ModuleNotFoundError as error:
+        if error.name != package:
+            raise
+        raise ModuleNotFoundError(
+            f"this needs {package}, which is missing: pip install 'syncblob[{package}]'",
+            name=package,
+        ) from error
+    return import_module(name)

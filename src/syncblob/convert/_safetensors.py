@@ -1,0 +1,89 @@
+"""The safetensors format, by its own package."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from syncblob.convert._optional import import_optional
+from syncblob.convert._structure import STRUCTURE, assemble, describe
+from syncblob.convert._values import lazy_blob, values_of
+from syncblob.errors import ModelFileError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from syncblob.convert._weights import Weights
+
+__all__ = ["DTYPES", "check", "read", "write"]
+
+# The names of dtypes in the files.
+_NAMES = {
+    "BOOL": "bool",
+    "I8": "int8",
+    "I16": "int16",
+    "I32": "int32",
+    "I64": "int64",
+    "U8": "uint8",
+    "U16": "uint16",
+    "U32": "uint32",
+    "U64": "uint64",
+    "F16": "float16",
+    "BF16": "bfloat16",
+    "F32": "float32",
+    "F64": "float64",
+    "C64": "complex64",
+}
+DTYPES = frozenset(_NAMES.values())
+
+
+def read(path: str) -> Weights:
+    """Open a file. Its header is read, the values are not."""
+    safetensors = import_optional("safetensors")
+    try:
+        file = safetensors.safe_open(path, framework="numpy")
+    except safetensors.SafetensorError as error:
+        raise ModelFileError(f"this is no safetensors file ({error})", path=path) from error
+    tensors = {}
+    for name in file.keys():  # noqa: SIM118  # it is no mapping
+        header = file.get_slice(name)
+        found = header.get_dtype()
+        tensors[name] = lazy_blob(
+            header.get_shape(),
+            _NAMES.get(found, found),
+            partial(_values, file, name),
+            name=name,
+            path=path,
+        )
+    text = (file.metadata() or {}).get(STRUCTURE)
+    return assemble(
+        path, "safetensors", tensors, text, close=partial(file.__exit__, None, None, None)
+    )
+
+
+def _values(file: Any, name: str) -> NDArray[np.generic]:
+    values: NDArray[np.generic] = file.get_tensor(name)
+    return values
+
+
+def check(_weights: Weights) -> None:
+    """Raise ModuleNotFoundError where the package is missing. Any names will do."""
+    import_optional("safetensors.numpy")
+
+
+def write(weights: Weights, path: Path) -> None:
+    """Write a file. The package wants all arrays at once."""
+    numpy_module = import_optional("safetensors.numpy")
+    # Arrays that are not contiguous would be written in the wrong order.
+    arrays = {
+        name: np.ascontiguousarray(values_of(blob)).reshape(blob.shape)
+        for name, blob in weights.tensors.items()
+    }
+    mode = path.stat().st_mode
+    numpy_module.save_file(arrays, path, metadata={STRUCTURE: describe(weights)})
+    # It puts a file of its own in the place of the one that is there, for nobody else to read.
+    path.chmod(mode)

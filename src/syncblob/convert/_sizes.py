@@ -1,0 +1,22 @@
+"""Sizes that a file cannot mean: a few bytes that claim to be gigabytes."""
+
+from __future__ import annotations
+
+from syncblob.errors import ModelFileError
+
+__all__ = ["require_plausible_size"]
+
+# zlib makes at most 1032 bytes of one.
+_MAX_RATIO = 1032
+# Below this nobody is hurt, and small arrays of equal values compress well by other methods.
+_HARMLESS = 1 << 24
+
+
+def require_plausible_size(nbytes: int, stored_nbytes: int, *, name: str, path: str) -> None:
+    """Raise ModelFileError if an array is larger than its stored bytes can be unpacked to."""
+    if nbytes > _HARMLESS and nbytes > stored_nbytes * _MAX_RATIO:
+        raise ModelFileError(
+            f"array {name!r} claims {nbytes} bytes, of which {stored_nbytes} are stored; "
+            f"the file is damaged, or made to exhaust the memory",
+            path=path,
+        )

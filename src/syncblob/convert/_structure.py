@@ -1,0 +1,149 @@
+"""What a file of plain tensors does not say, as text to keep beside them: the layers.
+
+The text is JSON: the name of the net, and for each layer its name, type, bottoms, tops, the names
+of its tensors and, in base64, the rest of its LayerParameter message.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode, b64encode
+from typing import TYPE_CHECKING, NamedTuple
+
+from syncblob.convert._naming import group_names
+from syncblob.convert._weights import LayerWeights, Weights
+from syncblob.errors import ModelFileError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from syncblob.blob import Blob
+
+__all__ = ["STRUCTURE", "Described", "assemble", "damaged", "describe", "read_description"]
+
+# The key of the text, in every format that can hold one.
+STRUCTURE = "syncblob"
+
+_VERSION = 1
+
+
+class Described(NamedTuple):
+    """A layer as the text has it: all but the values."""
+
+    name: str
+    type: str
+    bottoms: tuple[str, ...]
+    tops: tuple[str, ...]
+    tensors: tuple[str, ...]
+    definition: bytes
+
+    def with_blobs(self, blobs: Iterable[Blob]) -> LayerWeights:
+        """Return the layer with its values.
+
+        Raises
+        ------
+        ValueError
+            If there are more or fewer than the text has names for.
+        """
+        tensors = dict(zip(self.tensors, blobs, strict=True))
+        return LayerWeights(self.name, self.type, self.bottoms, self.tops, tensors, self.definition)
+
+
+def describe(weights: Weights) -> str:
+    """Return the text for a model."""
+    layers = [
+        {
+            "name": layer.name,
+            "type": layer.type,
+            "bottoms": layer.bottoms,
+            "tops": layer.tops,
+            "tensors": list(layer.tensors),
+            "definition": b64encode(layer.definition).decode("ascii"),
+        }
+        for layer in weights.layers
+    ]
+    return json.dumps({"version": _VERSION, "net": weights.name, "layers": layers})
+
+
+def read_description(text: str, *, path: str) -> tuple[str, list[Described]]:
+    """Return what `describe` made the text of: the name of the net, and its layers.
+
+    Raises
+    ------
+    ModelFileError
+        If the text is anything else. `path` is the file that it was found in.
+    """
+    try:
+        described = json.loads(text)
+        if described["version"] != _VERSION:
+            raise ValueError(f"expected version {_VERSION}, got {described['version']!r}")  # noqa: TRY301  # as the rest
+        return _text(described["net"]), [
+            Described(
+                _text(layer["name"]),
+                _text(layer["type"]),
+                tuple(map(_text, layer["bottoms"])),
+                tuple(map(_text, layer["tops"])),
+                tuple(map(_text, layer["tensors"])),
+                b64decode(_text(layer["definition"]), validate=True),
+            )
+            for layer in described["layers"]
+        ]
+    # Deep nesting is a RecursionError; TypeError and KeyError come of other JSON than ours.
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise damaged(f"{type(error).__name__}: {error}", path=path) from None
+
+
+def assemble(
+    path: str,
+    kind: str,
+    tensors: dict[str, Blob],
+    text: str | None,
+    *,
+    close: Callable[[], object],
+) -> Weights:
+    """Put tensors together to layers: as the text says, else by the naming convention.
+
+    Parameters
+    ----------
+    path, kind, close
+        As for `Weights`.
+    tensors
+        The tensors of the file.
+    text
+        What `describe` gave when the file was written; None for a file that others wrote.
+
+    Raises
+    ------
+    ModelFileError
+        If the text is damaged, or is about other tensors.
+    """
+    if text is None:
+        grouped = tuple(
+            LayerWeights(name, layer_type, (), (), {key: tensors[key] for key in names})
+            for name, layer_type, names in group_names(tensors)
+        )
+        return Weights(path, kind, name="", layers=grouped, close=close)
+    net, described = read_description(text, path=path)
+    mentioned = [name for layer in described for name in layer.tensors]
+    if sorted(mentioned) != sorted(tensors):
+        different = sorted(set(mentioned) ^ set(tensors)) or "one tensor twice"
+        raise damaged(f"it is about other tensors: {different}", path=path)
+    layers = tuple(
+        layer.with_blobs([tensors[name] for name in layer.tensors]) for layer in described
+    )
+    return Weights(path, kind, name=net, layers=layers, close=close)
+
+
+def damaged(reason: str, *, path: str) -> ModelFileError:
+    """Return the error for a text that does not fit the file it is in."""
+    return ModelFileError(
+        f"its description of the layers ({STRUCTURE!r}) does not fit ({reason}); without it, "
+        f"layers are made of the names of the tensors",
+        path=path,
+    )
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"expected a text, got {value!r}")
+    return value

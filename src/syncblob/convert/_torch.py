@@ -1,0 +1,134 @@
+"""PyTorch's ``state_dict`` in a file of ``torch.save``. Loading runs no code of the file."""
+
+from __future__ import annotations
+
+import warnings
+import zipfile
+from collections import OrderedDict
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from syncblob._dtypes import as_dtype, is_bfloat16
+from syncblob.convert._optional import import_optional
+from syncblob.convert._structure import assemble
+from syncblob.convert._values import ALL_DTYPES, lazy_blob, values_of
+from syncblob.errors import ModelFileError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import ModuleType
+
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from syncblob.convert._weights import Weights
+
+__all__ = ["DTYPES", "check", "read", "write"]
+
+DTYPES = ALL_DTYPES
+
+# Where a checkpoint has its weights among other things.
+_USUAL_KEY = "state_dict"
+
+
+def read(path: str) -> Weights:
+    """Open a file. Its tensors are mapped, except those of a file of before PyTorch 1.6."""
+    torch = import_optional("torch")
+    try:
+        loaded = torch.load(
+            path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path)
+        )
+    except OSError:
+        raise
+    except Exception as error:  # a damaged file makes it raise nearly anything
+        raise ModelFileError(
+            f"torch.load cannot read it as tensors ({_first_line(error)}); save a state_dict: "
+            f"torch.save(model.state_dict(), path)",
+            path=path,
+        ) from error
+    tensors = {
+        name: _lazy_blob(torch, name, tensor, path)
+        for name, tensor in _find_state(torch, loaded, path).items()
+    }
+    return assemble(path, "torch", tensors, None, close=lambda: None)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+def _find_state(torch: ModuleType, loaded: Any, path: str) -> Mapping[str, Tensor]:
+    """Return the state_dict that a file is, or the one that is in a checkpoint."""
+    if _is_state(torch, loaded):
+        return _as_state(loaded)
+    entries = loaded if isinstance(loaded, Mapping) else {}
+    states = {key: value for key, value in entries.items() if value and _is_state(torch, value)}
+    if _USUAL_KEY in states:
+        return _as_state(states[_USUAL_KEY])
+    if len(states) == 1:
+        return _as_state(*states.values())
+    found = f"a dictionary of {list(entries)[:8]}" if entries else type(loaded).__name__
+    raise ModelFileError(
+        f"expected a state_dict, a dictionary of tensors, or a checkpoint with one of them, "
+        f"got {found}",
+        path=path,
+    )
+
+
+def _is_state(torch: ModuleType, value: Any) -> bool:
+    return isinstance(value, Mapping) and all(
+        isinstance(key, str) and isinstance(tensor, torch.Tensor) for key, tensor in value.items()
+    )
+
+
+def _as_state(value: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+    return value
+
+
+def _lazy_blob(torch: ModuleType, name: str, tensor: Tensor, path: str) -> Any:
+    if tensor.layout is not torch.strided or tensor.is_meta:
+        kind = "has no values (meta)" if tensor.is_meta else f"is {tensor.layout}, not dense"
+        raise ModelFileError(f"tensor {name!r} {kind}; save a dense tensor", path=path)
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    return lazy_blob(
+        tensor.shape, dtype, partial(_values, torch, tensor, dtype), name=name, path=path
+    )
+
+
+def _values(torch: ModuleType, tensor: Tensor, dtype: str) -> NDArray[np.generic]:
+    dense = tensor.detach().resolve_conj().resolve_neg().contiguous()
+    if dtype == "bfloat16":
+        # NumPy gets the bits, because torch does not know ml_dtypes.
+        bits: NDArray[np.generic] = dense.view(torch.int16).numpy()
+        return bits.view(as_dtype(dtype))
+    values: NDArray[np.generic] = dense.numpy()
+    return values
+
+
+def check(_weights: Weights) -> None:
+    """Raise ModuleNotFoundError where the package is missing. Any names will do."""
+    import_optional("torch")
+
+
+def write(weights: Weights, path: Path) -> None:
+    """Write a state_dict. torch wants all tensors at once."""
+    torch = import_optional("torch")
+    with warnings.catch_warnings():
+        # Nobody is going to write into these tensors.
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        state = OrderedDict(
+            (name, _tensor(torch, values_of(blob))) for name, blob in weights.tensors.items()
+        )
+    # Given a path, torch would put its name into the file, and this one is temporary.
+    with path.open("wb") as file:
+        torch.save(state, file)
+
+
+def _tensor(torch: ModuleType, values: NDArray[np.generic]) -> Any:
+    dense = np.ascontiguousarray(values).reshape(values.shape)
+    if is_bfloat16(dense.dtype):
+        return torch.from_numpy(dense.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(dense)

@@ -1,0 +1,90 @@
+"""Blobs that are read from a file when they are touched, and their values without keeping them."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from syncblob._dtypes import as_dtype
+from syncblob.blob import Blob
+from syncblob.errors import ModelFileError
+from syncblob.memory import Head
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from numpy.typing import DTypeLike, NDArray
+
+__all__ = ["ALL_DTYPES", "lazy_blob", "values_of"]
+
+ALL_DTYPES = frozenset(
+    (
+        "bool",
+        *("int8", "int16", "int32", "int64"),
+        *("uint8", "uint16", "uint32", "uint64"),
+        *("float16", "bfloat16", "float32", "float64"),
+        *("complex64", "complex128"),
+    )
+)
+
+
+def lazy_blob(
+    shape: Iterable[int],
+    dtype: DTypeLike,
+    read: Callable[[], NDArray[np.generic]],
+    *,
+    name: str,
+    path: str,
+) -> Blob:
+    """Make a Blob that a function fills.
+
+    Parameters
+    ----------
+    shape, dtype
+        Of the Blob. A dtype in the other byte order is converted.
+    read
+        Returns the values, as an array of this shape.
+    name, path
+        The tensor and the file, for error messages.
+
+    Raises
+    ------
+    ModelFileError
+        If a Blob cannot hold the shape or the dtype.
+    """
+    try:
+        native = as_dtype(dtype.newbyteorder("=") if isinstance(dtype, np.dtype) else dtype)
+        shape = tuple(shape)
+        return Blob.from_source(shape, native, partial(_read_bytes, read, shape, native))
+    except (TypeError, ValueError) as error:
+        raise ModelFileError(f"tensor {name!r}: {error}", path=path) from error
+
+
+def _read_bytes(
+    read: Callable[[], NDArray[np.generic]], shape: tuple[int, ...], dtype: np.dtype[np.generic]
+) -> NDArray[np.uint8]:
+    values = read()
+    if values.shape != shape:
+        raise ValueError(f"expected values of shape {shape}, got {values.shape}")
+    return np.ascontiguousarray(values, dtype).reshape(-1).view(np.uint8)
+
+
+def values_of(blob: Blob) -> NDArray[np.generic]:
+    """Return the values for reading once: of a Blob that nobody has touched, without keeping them.
+
+    A Blob that has been touched is read on the host.
+    """
+    memory = blob.memory
+    source = memory._source  # noqa: SLF001  # the Blob must not be filled, which would keep it all
+    if source is None or memory.head is not Head.UNINITIALIZED or memory.nbytes != blob.nbytes:
+        return np.asarray(blob)
+    if hasattr(source, "read_into"):
+        # Not through a mapping, which would end the process if somebody shortened the file.
+        contents = np.empty(blob.nbytes, np.uint8)
+        source.read_into(contents)
+    else:
+        contents = source()
+    values: NDArray[np.generic] = contents.view(blob.dtype)
+    return values.reshape(blob.shape)

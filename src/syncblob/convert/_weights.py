@@ -1,0 +1,118 @@
+"""What every format is read into and written from: named tensors, in layers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Self
+
+    from syncblob.blob import Blob
+
+__all__ = ["LayerWeights", "Weights"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LayerWeights:
+    """A layer and its tensors.
+
+    Attributes
+    ----------
+    name, type
+        The type is ``""`` where the file does not say it.
+    bottoms, tops
+        Names of the inputs and the outputs; empty where the file does not say them.
+    tensors
+        Names, such as ``"conv1.weight"``, and what they stand for, in the order in which Caffe has
+        the blobs of a layer.
+    definition
+        The rest of Caffe's LayerParameter message, serialised: all but name, type, bottom, top and
+        blobs.
+    """
+
+    name: str
+    type: str
+    bottoms: tuple[str, ...]
+    tops: tuple[str, ...]
+    tensors: dict[str, Blob]
+    definition: bytes = b""
+
+    @property
+    def blobs(self) -> tuple[Blob, ...]:
+        """The tensors without their names."""
+        return tuple(self.tensors.values())
+
+
+class Weights:
+    """The tensors of an open file, by name and by layer. Made by `open_weights`.
+
+    They are Blobs whose values stay in the file until they are touched. As a context manager it
+    closes the file, after which a Blob that has not been touched cannot be.
+
+    Parameters
+    ----------
+    path
+        The file.
+    kind
+        Its format, as ``"safetensors"``.
+    name
+        The name of the net; ``""`` where the file does not say it.
+    layers
+        The layers, in the order of the file.
+    close
+        What closes the file.
+    """
+
+    __slots__ = ("_close", "kind", "layers", "name", "path")
+
+    path: str
+    kind: str
+    name: str
+    layers: tuple[LayerWeights, ...]
+
+    def __init__(
+        self,
+        path: str,
+        kind: str,
+        *,
+        name: str,
+        layers: tuple[LayerWeights, ...],
+        close: Callable[[], object],
+    ) -> None:
+        self.path = path
+        self.kind = kind
+        self.name = name
+        self.layers = layers
+        self._close = close
+
+    @property
+    def tensors(self) -> dict[str, Blob]:
+        """All tensors by name, layer by layer."""
+        return {name: blob for layer in self.layers for name, blob in layer.tensors.items()}
+
+    @property
+    def nbytes(self) -> int:
+        """The size of all values, in bytes."""
+        return sum(blob.nbytes for layer in self.layers for blob in layer.tensors.values())
+
+    def close(self) -> None:
+        """Close the file. Blobs that have been touched keep their values."""
+        self._close()
+
+    def __enter__(self) -> Self:
+        """Return the weights; their file is closed at the end of the ``with`` block."""
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        """Close the file."""
+        self.close()
+
+    def __repr__(self) -> str:
+        """Show the path, the format and how much there is."""
+        tensors = self.tensors
+        return (
+            f"<Weights {self.path!r}, {self.kind}: {len(self.layers)} layers, "
+            f"{len(tensors)} tensors, {sum(blob.size for blob in tensors.values())} values>"
+        )

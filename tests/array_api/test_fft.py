@@ -1,0 +1,201 @@
+"""The Fourier extension: against NumPy on every device, precision, sizes, what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import syncblob as xp
+from syncblob import Blob, fft
+
+TOLERANCE = {"f4": 1e-4, "f8": 1e-10, "c8": 1e-4, "c16": 1e-10}
+NORMS = ["backward", "ortho", "forward"]
+
+COMPLEX = "fft ifft fftn ifftn irfft irfftn hfft".split()
+REAL = "rfft ihfft rfftn".split()
+OF_ONE_AXIS = "fft ifft rfft irfft hfft ihfft".split()
+OF_SEVERAL = "fftn ifftn rfftn irfftn".split()
+TO_REAL = "irfft irfftn hfft".split()
+
+
+def signal(name, precision=8, shape=(3, 4, 5)):
+    """Make an operand of the kind that a transform is for."""
+    values = np.random.default_rng(13).standard_normal((2, *shape))
+    if name in REAL:
+        return values[0].astype(f"f{precision}")
+    return (values[0] + 1j * values[1]).astype(f"c{2 * precision}")
+
+
+def check(on, device, name, operand, expected=None, **keywords):
+    """Compare with NumPy's function of that name, or with a result of it."""
+    x = on(operand)
+    with xp.no_transfers():
+        result = getattr(fft, name)(x, **keywords)
+    if expected is None:
+        expected = getattr(np.fft, name)(operand, **keywords)
+    assert type(result) is Blob
+    assert result.device == device
+    assert result.shape == expected.shape
+    assert result.dtype == expected.dtype
+    tolerance = TOLERANCE[operand.dtype.str[1:]]
+    np.testing.assert_allclose(np.asarray(result), expected, tolerance, tolerance)
+
+
+@pytest.mark.parametrize("precision", [4, 8])
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("name", OF_ONE_AXIS)
+def test_one_axis(on, device, name, norm, precision):
+    operand = signal(name, precision)
+    check(on, device, name, operand, norm=norm)
+    for axis in (0, -2):
+        for n in (None, 3, 6):
+            check(on, device, name, operand, norm=norm, axis=axis, n=n)
+
+
+@pytest.mark.parametrize("precision", [4, 8])
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("name", OF_SEVERAL)
+def test_several_axes(on, device, name, norm, precision):
+    operand = signal(name, precision)
+    check(on, device, name, operand, norm=norm)
+    for axes in ((0,), (2, 0), (-1, -2)):
+        check(on, device, name, operand, norm=norm, axes=axes)
+        check(on, device, name, operand, norm=norm, axes=axes, s=(3, 6)[: len(axes)])
+
+
+@pytest.mark.parametrize("name", [*COMPLEX, *REAL])
+@pytest.mark.parametrize("precision", [4, 8])
+def test_the_precision_stays(on, name, precision):
+    result = getattr(fft, name)(on(signal(name, precision)))
+    assert result.dtype == (f"f{precision}" if name in TO_REAL else f"c{2 * precision}")
+
+
+@given(
+    shape=st.lists(st.integers(1, 5), min_size=1, max_size=3).filter(lambda s: s[-1] % 2 == 0),
+    norm=st.sampled_from(NORMS),
+    name=st.sampled_from([("fft", "ifft"), ("rfft", "irfft"), ("fftn", "ifftn"), ("ihfft", "hfft")]),
+)
+def test_there_and_back(shape, norm, name):
+    operand = signal(name[0], shape=tuple(shape))
+    x = xp.asarray(operand)
+    again = getattr(fft, name[1])(getattr(fft, name[0])(x, norm=norm), norm=norm)
+    np.testing.assert_allclose(np.asarray(again), operand, atol=1e-12)
+
+
+# --- sizes ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["fftn", "ifftn", "rfftn"])
+def test_a_size_of_minus_1_takes_an_axis_as_it_is(on, device, name):
+    operand = signal(name)
+    expected = getattr(np.fft, name)(operand, s=(2, 5), axes=(0, 2))
+    check(on, device, name, operand, expected, s=(2, -1), axes=(0, 2))
+
+
+def test_a_size_of_minus_1_uses_all_elements_for_real_results_too(on, device):
+    # "If n equals M[i] or -1, all elements along axis i of the input array must be used."
+    # NumPy drops two of the five here.
+    operand = signal("irfftn")
+    expected = np.fft.irfftn(operand, s=(3, 8), axes=(0, 2))
+    check(on, device, "irfftn", operand, expected, s=(-1, -1), axes=(0, 2))
+
+
+@pytest.mark.parametrize("name", OF_SEVERAL)
+def test_sizes_come_with_axes(on, name):
+    x = on(signal(name))
+    # "If s is not None, axes must not be None."
+    with pytest.raises(ValueError, match=r"axes must be given where s is, got s=\(2, 2\)"):
+        getattr(fft, name)(x, s=(2, 2))
+    with pytest.raises(ValueError, match=r"a size for each axis, got s=\(2, 2\) and axes=\(0,\)"):
+        getattr(fft, name)(x, s=(2, 2), axes=(0,))
+    with pytest.raises(ValueError, match="data points"):
+        getattr(fft, name)(x, s=(0,), axes=(0,))
+
+
+@pytest.mark.parametrize("name", [*COMPLEX, *REAL])
+def test_refused_keywords(on, name):
+    x = on(signal(name))
+    with pytest.raises(ValueError, match="norm"):
+        getattr(fft, name)(x, norm="sideways")
+    one_axis = name in OF_ONE_AXIS
+    with pytest.raises((IndexError, ValueError), match=r"axis|axes|range|bounds"):
+        getattr(fft, name)(x, **({"axis": 3} if one_axis else {"axes": (3,)}))
+
+
+def test_no_axes_leave_a_view(on):
+    x = on(signal("fftn"))
+    assert fft.fftn(x, axes=()).memory is x.memory
+
+
+# --- kinds ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_real_transforms_refuse_complex_numbers(on, name):
+    with pytest.raises(TypeError, match=rf"^{name} expects real numbers, got complex128"):
+        getattr(fft, name)(on(signal("fft")))
+
+
+@pytest.mark.parametrize("name", [*COMPLEX, *REAL, "fftshift", "ifftshift"])
+@pytest.mark.parametrize("other", [np.ones(4), [1.0, 2.0], 1.0, None])
+def test_others_than_blobs_are_refused(name, other):
+    with pytest.raises(TypeError, match=r"expects (a|at least one) Blob"):
+        getattr(fft, name)(other)
+
+
+@pytest.mark.parametrize("name", OF_SEVERAL)
+def test_others_than_blobs_are_refused_with_sizes(name):
+    with pytest.raises(TypeError, match="expects a Blob, got ndarray"):
+        getattr(fft, name)(signal(name), s=(-1,), axes=(0,))
+
+
+# --- frequencies ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [None, "float32", "float64", "float16", xp.float32])
+@pytest.mark.parametrize("n", [1, 2, 7, 8])
+@pytest.mark.parametrize("name", ["fftfreq", "rfftfreq"])
+def test_frequencies(device, name, n, dtype):
+    with xp.no_transfers():
+        result = getattr(fft, name)(n, d=0.25, dtype=dtype, device=device)
+    expected = getattr(np.fft, name)(n, 0.25).astype(dtype)
+    assert result.device == device
+    assert result.dtype == expected.dtype
+    np.testing.assert_allclose(np.asarray(result), expected, rtol=1e-15)
+
+
+@pytest.mark.parametrize("name", ["fftfreq", "rfftfreq"])
+def test_frequencies_are_made_on_the_default_device(device, name):
+    with xp.use_device(device):
+        assert getattr(fft, name)(4).device == device
+
+
+@pytest.mark.parametrize("name", ["fftfreq", "rfftfreq"])
+@pytest.mark.parametrize(
+    ("n", "keywords", "error", "message"),
+    [
+        (0, {}, ValueError, "at least one element, got n=0"),
+        (-2, {}, ValueError, "at least one element, got n=-2"),
+        (2.5, {}, TypeError, "integer"),
+        (4, {"dtype": "int32"}, TypeError, "real floating-point dtype, got int32"),
+        (4, {"dtype": xp.complex64}, TypeError, "real floating-point dtype, got complex64"),
+        (4, {"device": "tpu"}, ValueError, "a device is"),
+    ],
+)
+def test_frequencies_refused(name, n, keywords, error, message):
+    with pytest.raises(error, match=message):
+        getattr(fft, name)(n, **keywords)
+
+
+@pytest.mark.parametrize("axes", [None, 0, -1, (0, 2), [1]])
+@pytest.mark.parametrize("name", ["fftshift", "ifftshift"])
+def test_shifts(on, device, name, axes):
+    operand = np.arange(60, dtype="f4").reshape(3, 4, 5)
+    x = on(operand)
+    with xp.no_transfers():
+        result = getattr(fft, name)(x, axes=axes)
+    assert result.device == device
+    np.testing.assert_array_equal(np.asarray(result), getattr(np.fft, name)(operand, axes=axes))
+    assert result.dtype == operand.dtype

@@ -1,0 +1,360 @@
+"""Nets of Caffe's older formats: what is found in them, and what they become."""
+
+from __future__ import annotations
+
+import pytest
+from google.protobuf import text_format
+
+from syncblob.caffe import open_model
+from syncblob.caffe._pb.caffe_pb2 import (
+    BlobProto,
+    NetParameter,
+    V0LayerParameter,
+    V1LayerParameter,
+)
+from syncblob.caffe._upgrade import upgrade_net
+from syncblob.errors import ModelFileError
+from syncblob.memory import Head
+
+WEIGHTS = BlobProto(num=1, channels=1, height=2, width=3, data=range(6))
+BIAS = BlobProto(num=1, channels=1, height=1, width=2, data=[7, 8])
+
+
+def v0_layer(bottom="", top="", **settings):
+    layer = V1LayerParameter(layer=V0LayerParameter(**settings))
+    layer.bottom.extend(bottom.split())
+    layer.top.extend(top.split())
+    return layer
+
+
+@pytest.fixture
+def v0_net():
+    """A net of the first format: a padding in front of a convolution, and two layers more."""
+    return NetParameter(
+        name="oldest",
+        input=["data"],
+        layers=[
+            v0_layer("data", "padded", name="pad1", type="padding", pad=2),
+            v0_layer(
+                "padded",
+                "conv1",
+                name="conv1",
+                type="conv",
+                num_output=2,
+                kernelsize=3,
+                blobs=[WEIGHTS, BIAS],
+                blobs_lr=[1, 2],
+                weight_decay=[1, 0],
+            ),
+            v0_layer("conv1", "conv1", name="relu1", type="relu"),
+            v0_layer("conv1", "ip", name="ip", type="innerproduct", blobs=[WEIGHTS]),
+        ],
+    )
+
+
+# --- opening --------------------------------------------------------------------------------------
+
+
+def test_v0(write, v0_net):
+    net = open_model(write(v0_net))
+    assert (net.name, net.version, list(net)) == ("oldest", 0, ["conv1", "relu1", "ip"])
+    conv1, relu1, ip = net.layers
+    assert (conv1.type, conv1.bottoms, conv1.tops) == ("Convolution", ("data",), ("conv1",))
+    assert (relu1.type, ip.type, len(relu1.blobs)) == ("ReLU", "InnerProduct", 0)
+    weights, bias = conv1.blobs
+    assert (weights.shape, bias.shape, weights.head) == (
+        (1, 1, 2, 3),
+        (1, 1, 1, 2),
+        Head.UNINITIALIZED,
+    )
+    assert weights.cpu_data().ravel().tolist() == list(range(6))
+    assert bias.cpu_data().ravel().tolist() == [7, 8]
+
+
+def test_the_settings_of_a_v0_layer(write, v0_net):
+    settings = open_model(write(v0_net))["conv1"].proto
+    assert settings.name == "conv1"
+    assert list(settings.convolution_param.pad) == [2]
+    assert list(settings.convolution_param.kernel_size) == [3]
+    assert [(spec.lr_mult, spec.decay_mult) for spec in settings.param] == [(1, 1), (2, 0)]
+
+
+def test_a_v0_layer_in_two_pieces_is_merged(write):
+    """The inner message is not repeated: protobuf joins what it finds of it."""
+    first = V1LayerParameter(layer=V0LayerParameter(name="a", type="conv", blobs=[WEIGHTS]))
+    second = V1LayerParameter(layer=V0LayerParameter(name="b", blobs=[BIAS]))
+    payload = first.SerializeToString() + second.SerializeToString()
+    (layer,) = open_model(write(b"\x12" + bytes([len(payload)]) + payload)).layers
+    assert (layer.name, layer.type) == ("b", "Convolution")
+    assert [blob.size for blob in layer.blobs] == [6, 2]
+
+
+def test_one_v0_layer_makes_it_a_net_of_v0(write, v0_net, v1_net, v2_net):
+    """What Caffe drops then is dropped: V2 layers, and name, type and blobs of V1 layers."""
+    v0_net.layers.append(v1_net.layers[0])
+    v0_net.layer.extend(v2_net.layer)
+    net = open_model(write(v0_net))
+    assert net.version == 0
+    last = net.layers[-1]
+    assert (last.name, last.type, last.bottoms, len(last.blobs)) == ("", "", ("data",), 0)
+    upgraded = upgrade_net(v0_net)
+    assert [layer.name for layer in upgraded.layer] == [layer.name for layer in net.layers]
+    assert [layer.type for layer in upgraded.layer] == [layer.type for layer in net.layers]
+
+
+def test_an_unknown_v0_type(write):
+    net = NetParameter(layers=[v0_layer(name="a", type="unheard of", blobs=[BIAS])])
+    (layer,) = open_model(write(net)).layers
+    assert (layer.name, layer.type, layer.blobs[0].size) == ("a", "", 2)
+    with pytest.raises(
+        ValueError, match=r"layer 'a': expected one of the types .* got 'unheard of"
+    ):
+        upgrade_net(net)
+
+
+@pytest.mark.parametrize(
+    ("layers", "words"),
+    [
+        (
+            [v0_layer("x", "p", type="padding"), v0_layer("p", "y", name="a", type="relu")],
+            "expected a layer of type 'conv' or 'pool' behind a padding layer, got 'relu'",
+        ),
+        (
+            [v0_layer("x", "p", type="padding"), v0_layer("p q", "y", name="a", type="conv")],
+            "expected one bottom of the 'conv' layer, .* got 2, 1 and 1",
+        ),
+        (
+            [v0_layer("x y", "p", type="padding"), v0_layer("p", "y", name="a", type="pool")],
+            "got 1, 2 and 1",
+        ),
+        (
+            [v0_layer("x", "p", type="padding"), v0_layer("p", "q", name="a", type="padding")],
+            "behind a padding layer, got 'padding'",
+        ),
+    ],
+)
+def test_padding_that_nothing_can_take_over(write, layers, words):
+    net = NetParameter(layers=layers)
+    with pytest.raises(ModelFileError, match=words) as caught:
+        open_model(write(net))
+    assert caught.value.layer == "a"
+    assert caught.value.offset == net.layers[0].ByteSize() + 4
+    with pytest.raises(ValueError, match=f"layer 'a': .*{words}"):
+        upgrade_net(net)
+
+
+def test_damage_in_what_is_dropped_is_found(write, v0_net):
+    layer = b"\x3a\x03\x2a\x01\x00"  # a blob with a float of one byte
+    content = v0_net.SerializeToString() + b"\xa2\x06" + bytes([len(layer)]) + layer
+    with pytest.raises(ModelFileError, match="1 bytes, which is no whole number"):
+        open_model(write(content))
+
+
+# --- upgrading ------------------------------------------------------------------------------------
+
+
+def upgraded(text):
+    return upgrade_net(text_format.Parse(text, NetParameter()))
+
+
+def expect(net, text):
+    assert net == text_format.Parse(text, NetParameter())
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "expected"),
+    [
+        (
+            "conv",
+            (
+                "num_output: 2 biasterm: false pad: 1 kernelsize: 3 group: 2 stride: 4 "
+                "weight_filler { type: 'xavier' } bias_filler { value: 1 }"
+            ),
+            (
+                "type: 'Convolution' convolution_param { num_output: 2 bias_term: false pad: 1 "
+                "kernel_size: 3 group: 2 stride: 4 weight_filler { type: 'xavier' } "
+                "bias_filler { value: 1 } }"
+            ),
+        ),
+        (
+            "innerproduct",
+            "num_output: 2 biasterm: false",
+            "type: 'InnerProduct' inner_product_param { num_output: 2 bias_term: false }",
+        ),
+        (
+            "pool",
+            "pool: STOCHASTIC kernelsize: 3 stride: 2 pad: 1",
+            "type: 'Pooling' pooling_param { pool: STOCHASTIC kernel_size: 3 stride: 2 pad: 1 }",
+        ),
+        ("dropout", "dropout_ratio: 0.25", "type: 'Dropout' dropout_param {dropout_ratio: 0.25}"),
+        (
+            "lrn",
+            "local_size: 3 alpha: 2 beta: 3 k: 4",
+            "type: 'LRN' lrn_param { local_size: 3 alpha: 2 beta: 3 k: 4 }",
+        ),
+        (
+            "data",
+            "source: 's' batchsize: 2 rand_skip: 3 scale: 4 meanfile: 'm' cropsize: 5 mirror: true",
+            (
+                "type: 'Data' data_param { source: 's' batch_size: 2 rand_skip: 3 } "
+                "transform_param { scale: 4 mean_file: 'm' crop_size: 5 mirror: true }"
+            ),
+        ),
+        (
+            "images",
+            "source: 's' batchsize: 2 rand_skip: 3 shuffle_images: true new_height: 4 new_width: 5",
+            (
+                "type: 'ImageData' image_data_param { source: 's' batch_size: 2 rand_skip: 3 "
+                "shuffle: true new_height: 4 new_width: 5 }"
+            ),
+        ),
+        (
+            "window_data",
+            (
+                "source: 's' batchsize: 2 det_fg_threshold: 1 det_bg_threshold: 2 "
+                "det_fg_fraction: 3 det_context_pad: 4 det_crop_mode: 'square'"
+            ),
+            (
+                "type: 'WindowData' window_data_param { source: 's' batch_size: 2 fg_threshold: 1 "
+                "bg_threshold: 2 fg_fraction: 3 context_pad: 4 crop_mode: 'square' }"
+            ),
+        ),
+        (
+            "hdf5_data",
+            "source: 's' batchsize: 2",
+            "type: 'HDF5Data' hdf5_data_param { source: 's' batch_size: 2 }",
+        ),
+        (
+            "hdf5_output",
+            "hdf5_output_param { file_name: 'f' }",
+            "type: 'HDF5Output' hdf5_output_param { file_name: 'f' }",
+        ),
+        (
+            "infogain_loss",
+            "source: 's'",
+            "type: 'InfogainLoss' infogain_loss_param { source: 's' }",
+        ),
+        ("concat", "concat_dim: 2", "type: 'Concat' concat_param { concat_dim: 2 }"),
+        ("softmax_loss", "", "type: 'SoftmaxWithLoss'"),
+        # A setting that the type does not have is dropped.
+        ("relu", "num_output: 2 kernelsize: 3 pool: AVE source: 's'", "type: 'ReLU'"),
+    ],
+)
+def test_settings_of_the_first_format(kind, settings, expected):
+    net = upgraded(
+        f"name: 'net' layers {{ bottom: 'b' top: 't' "
+        f"layer {{ name: 'n' type: '{kind}' {settings} blobs_lr: 3 weight_decay: 4 }} }}"
+    )
+    expect(
+        net,
+        f"name: 'net' layer {{ name: 'n' bottom: 'b' top: 't' {expected} "
+        f"param {{ lr_mult: 3 decay_mult: 4 }} }}",
+    )
+
+
+def test_the_second_format():
+    net = upgraded(
+        "force_backward: true layers { name: 'n' type: CONVOLUTION bottom: 'b' top: 't' "
+        "param: 'p' param: 'q' blob_share_mode: PERMISSIVE blobs_lr: 1 blobs_lr: 2 blobs_lr: 3 "
+        "weight_decay: 0 loss_weight: 5 include { phase: TEST } exclude { min_level: 1 } "
+        "blobs { num: 1 data: 7 } convolution_param { num_output: 2 } loss_param { ignore_label: 1}"
+        "}"
+    )
+    expect(
+        net,
+        "force_backward: true layer { name: 'n' type: 'Convolution' bottom: 'b' top: 't' "
+        "param { name: 'p' share_mode: PERMISSIVE lr_mult: 1 decay_mult: 0 } "
+        "param { name: 'q' lr_mult: 2 } param { lr_mult: 3 } loss_weight: 5 "
+        "include { phase: TEST } exclude { min_level: 1 } blobs { num: 1 data: 7 } "
+        "convolution_param { num_output: 2 } loss_param { ignore_label: 1 } }",
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        ("DATA", "data_param"),
+        ("IMAGE_DATA", "image_data_param"),
+        ("WINDOW_DATA", "window_data_param"),
+    ],
+)
+def test_how_images_are_transformed_moves(kind, settings):
+    net = upgraded(
+        f"layers {{ type: {kind} {settings} {{ source: 's' scale: 2 mean_file: 'm' crop_size: 3 "
+        f"mirror: true }} }}"
+    )
+    (layer,) = net.layer
+    expect(
+        net,
+        f"layer {{ type: '{layer.type}' {settings} {{ source: 's' }} "
+        f"transform_param {{ scale: 2 mean_file: 'm' crop_size: 3 mirror: true }} }}",
+    )
+
+
+def test_every_setting_of_the_second_format_has_a_place():
+    """No field of the older message is forgotten."""
+    fields = {field.name for field in V1LayerParameter.DESCRIPTOR.fields}
+    current = {field.name for field in NetParameter().layer.add().DESCRIPTOR.fields}
+    assert fields - current == {"layer", "blobs_lr", "weight_decay", "blob_share_mode"}
+
+
+@pytest.mark.parametrize(
+    ("inputs", "expected"),
+    [
+        ("input: 'a'", "layer { name: 'n' }"),
+        (
+            "input: 'a' input: 'b' input_dim: [1, 2, 3, 4, 5, 6, 7, 8]",
+            (
+                "layer { name: 'input' type: 'Input' top: 'a' top: 'b' input_param { "
+                "shape { dim: [1, 2, 3, 4] } shape { dim: [5, 6, 7, 8] } } } layer { name: 'n' }"
+            ),
+        ),
+        (
+            "input: 'a' input_shape { dim: [1, 2] }",
+            (
+                "layer { name: 'input' type: 'Input' top: 'a' "
+                "input_param { shape { dim: [1, 2] } } } layer { name: 'n' }"
+            ),
+        ),
+    ],
+)
+def test_inputs_become_a_layer(inputs, expected):
+    expect(upgraded(f"{inputs} layer {{ name: 'n' }}"), expected)
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    ["input: 'a' input: 'b' input_shape { dim: 1 }", "input: 'b' input_dim: [1, 2, 3]"],
+)
+def test_an_input_without_a_shape(inputs):
+    with pytest.raises(ValueError, match=r"expected a shape for each input .* none for 'b'"):
+        upgraded(inputs)
+
+
+def test_batch_norm_is_not_trained_by_its_specs():
+    layer = "layer {{ type: 'BatchNorm' {} }}"
+    three = "param { lr_mult: 1 } param { name: 'p' decay_mult: 3 } param {}"
+    zero = "lr_mult: 0 decay_mult: 0"
+    expect(
+        upgraded(layer.format(three)),
+        layer.format(f"param {{ {zero} }} param {{ name: 'p' {zero} }} param {{ {zero} }}"),
+    )
+    two = layer.format("param { lr_mult: 1 } param { lr_mult: 2 }")
+    expect(upgraded(two), two)
+
+
+def test_a_current_net_stays_as_it_is(v2_net):
+    before = v2_net.SerializeToString()
+    assert upgrade_net(v2_net).SerializeToString() == before
+    assert v2_net.SerializeToString() == before
+
+
+def test_two_formats_in_one_net():
+    with pytest.raises(ValueError, match="layers of two formats"):
+        upgraded("layers { name: 'a' } layer { name: 'b' }")
+
+
+def test_upgrading_leaves_the_net_as_it_was(v0_net):
+    before = v0_net.SerializeToString()
+    upgrade_net(v0_net)
+    assert v0_net.SerializeToString() == before

@@ -1,0 +1,228 @@
+"""Network definitions as text."""
+
+from __future__ import annotations
+
+import pytest
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+from syncblob.caffe import ModelFile, open_model, read_prototxt, write_prototxt
+from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetParameter
+from syncblob.errors import ModelFileError
+
+STOCK = """
+# A comment in Latin-1: \xe9
+name: "stock"
+input: "data"
+input_shape { dim: 1 dim: 3 dim: 28 dim: 28 }
+layer {
+  name: 'conv1' type: "Convolution"; bottom: "data", top: "conv1"
+  param { lr_mult: 1 decay_mult: 1 } param { lr_mult: 2 decay_mult: 0 }
+  convolution_param {
+    num_output: 20 kernel_size: [5, 5] stride: 1
+    weight_filler: < type: "xavier" variance_norm: AVERAGE >
+    engine: CUDNN
+  }
+}
+layer {
+  name: "loss" type: "SoftmaxWithLoss" bottom: "conv1" bottom: "label"
+  include { phase: TRAIN stage: "a" }
+  loss_param { ignore_label: -1 normalization: VALID }
+}
+"""
+
+SETTINGS = [field for field in LayerParameter.DESCRIPTOR.fields if field.number >= 100]
+
+
+@pytest.fixture
+def text(tmp_path):
+    """Write text to a file and return its path."""
+
+    def text(content):
+        path = tmp_path / "net.prototxt"
+        path.write_bytes(content if isinstance(content, bytes) else content.encode("latin-1"))
+        return path
+
+    return text
+
+
+def test_reading(text):
+    net = read_prototxt(text(STOCK))
+    assert (net.name, list(net.input)) == ("stock", ["data"])
+    conv1, loss = net.layer
+    assert (conv1.name, conv1.type) == ("conv1", "Convolution")
+    settings = conv1.convolution_param
+    assert (settings.num_output, list(settings.kernel_size)) == (20, [5, 5])
+    assert settings.weight_filler.type == "xavier"
+    assert settings.engine == settings.CUDNN
+    assert [spec.lr_mult for spec in conv1.param] == [1, 2]
+    assert loss.loss_param.ignore_label == -1
+
+
+def test_layers_of_the_previous_format_stay_as_they_are(text):
+    net = read_prototxt(
+        text('layers { name: "c" type: CONVOLUTION blobs_lr: 1 convolution_param { pad: 2 } }')
+    )
+    assert net.layers[0].convolution_param.pad == [2]
+    assert not net.layer
+
+
+@pytest.mark.parametrize("field", SETTINGS, ids=lambda field: field.name)
+def test_the_settings_of_every_type_of_layer_can_be_written(text, tmp_path, field):
+    net = read_prototxt(text(f"layer {{ {field.name} {{ }} }}"))
+    assert net.layer[0].HasField(field.name)
+    write_prototxt(net, tmp_path / "again.prototxt")
+    assert read_prototxt(tmp_path / "again.prototxt") == net
+
+
+def test_writing(text, tmp_path):
+    net = read_prototxt(text(STOCK))
+    net.name = "größe"
+    path = tmp_path / "again.prototxt"
+    write_prototxt(net, path)
+    assert read_prototxt(path) == net
+    lines = path.read_text(encoding="utf-8").split("\n")
+    assert lines[0] == 'name: "größe"'
+    assert "    lr_mult: 1.0" in lines
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            'name: "x"\nlayer {\n  convolution_param { num_outputs: 3 }\n}',
+            'line 3, column 23: Message type "ConvolutionParameter" has no field named "num_out',
+        ),
+        ("layer { phase: TRIAN }", 'line 1, column 16: Enum type "Phase" has no value named TRIAN'),
+        ('layer { name: "x" ', 'line 1, column 15: Expected "}"'),
+        ("\r\nname: 3", "line 2, column 7: Expected string but found: '3'"),
+        ('name: "\xff"', "line 1, column 7: expected a string in UTF-8, got other bytes"),
+        ("layer { name: 'it' : 3 }", "line 1, column 20: Expected identifier or number, got :"),
+        ("name: 'a' name: 'b'", "should not have multiple"),
+        ("a" * 70_000, 'has no field named "aaa'),
+        ("nope: 1", "; ignore_unknown=True leaves such fields out"),
+    ],
+)
+def test_errors_say_where(text, content, message):
+    path = text(content)
+    with pytest.raises(ModelFileError) as caught:
+        read_prototxt(path)
+    assert str(caught.value).startswith(f"{path}: line ")
+    assert message in str(caught.value)
+
+
+def test_binary_files_are_told_apart(text):
+    with pytest.raises(ModelFileError, match=r"byte 3: expected a network definition in text"):
+        read_prototxt(text(b"\x0a\x01a\x00"))
+
+
+def test_nesting_without_end(text):
+    with pytest.raises(ModelFileError, match="nested too deeply"):
+        read_prototxt(text("a { " * 50_000), ignore_unknown=True)
+
+
+def test_fields_of_a_fork(text):
+    path = text('layer { name: "x" permute_param { order: 0 nested { a: [1] } } fancy: "y" }')
+    with pytest.raises(ModelFileError, match='no field named "permute_param"'):
+        read_prototxt(path)
+    assert read_prototxt(path, ignore_unknown=True) == NetParameter(
+        layer=[LayerParameter(name="x")]
+    )
+
+
+def test_fields_without_a_name_are_not_dropped_silently(tmp_path):
+    net = NetParameter()
+    net.layer.add(name="p").MergeFromString(b"\xca\x3e\x03abc")
+    path = tmp_path / "net.prototxt"
+    with pytest.raises(ValueError, match="layer 'p' has a field 1001, which Caffe does not have"):
+        write_prototxt(net, path)
+    assert not path.exists()
+    write_prototxt(net, path, ignore_unknown=True)
+    assert list(read_prototxt(path).layer) == [LayerParameter(name="p")]
+    net = NetParameter(layer=[LayerParameter(name="p")])
+    net.layer[0].input_param.shape.add().MergeFromString(b"\xc8\x3e\x01")
+    with pytest.raises(ValueError, match="layer 'p', input_param, shape has a field 1001"):
+        write_prototxt(net, path)
+
+
+def test_what_is_no_net(tmp_path):
+    for wrong in (ModelFile(), LayerParameter(), "net"):
+        with pytest.raises(TypeError, match=r"expected a NetParameter message, got .*to_net\(\)"):
+            write_prototxt(wrong, tmp_path / "x")
+
+
+def test_messages_of_another_generated_module(tmp_path):
+    file = descriptor_pb2.FileDescriptorProto(name="fork.proto", package="fork", syntax="proto2")
+    net = file.message_type.add(name="NetParameter")
+    net.field.add(name="name", number=1, type=9, label=1)
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    fork = message_factory.GetMessageClass(pool.FindMessageTypeByName("fork.NetParameter"))
+    write_prototxt(fork(name="x"), tmp_path / "x")
+    assert read_prototxt(tmp_path / "x") == NetParameter(name="x")
+    assert ModelFile.from_net(fork(name="x")).name == "x"
+
+
+def test_a_model_as_text(write, v2_net, tmp_path):
+    v2_net.force_backward = True
+    v2_net.layer[1].convolution_param.num_output = 2
+    model = open_model(write(v2_net))
+    model.rename("ip", "new")
+    model.name = "edited"
+    write_prototxt(model.to_net(), tmp_path / "net.prototxt")
+    for layer in v2_net.layer:
+        layer.ClearField("blobs")
+    v2_net.layer[2].name = "new"
+    v2_net.name = "edited"
+    assert read_prototxt(tmp_path / "net.prototxt") == v2_net
+
+
+def test_a_model_made_of_text(text):
+    net = read_prototxt(text(STOCK))
+    model = ModelFile.from_net(net)
+    assert (model.name, list(model)) == ("stock", ["input", "conv1", "loss"])
+    assert (model["input"].type, model["conv1"].bottoms) == ("Input", ("data",))
+    assert model["input"].proto.input_param.shape == net.input_shape
+    for name in ("input", "input_shape"):
+        net.ClearField(name)
+    net.layer.insert(0, model["input"].proto)
+    assert model.to_net() == net
+
+
+def test_older_layers_are_upgraded(text):
+    net = read_prototxt(
+        text('layers { name: "c" type: CONVOLUTION blobs_lr: 1 convolution_param { pad: 2 } }')
+    )
+    layer = ModelFile.from_net(net)["c"]
+    assert layer.type == "Convolution"
+    assert layer.proto.param[0].lr_mult == 1
+    assert layer.proto.convolution_param.pad == [2]
+
+
+@pytest.mark.parametrize(
+    ("rule", "state", "included"),
+    [
+        ("", {"phase": "TEST"}, True),
+        ("include { phase: TEST }", {"phase": "TEST"}, True),
+        ("include { phase: TRAIN }", {"phase": "TEST"}, False),
+        ("include { phase: TRAIN }", {}, True),
+        ("include { phase: TRAIN } include { phase: TEST }", {"phase": "TEST"}, True),
+        ("exclude { phase: TRAIN }", {"phase": "TEST"}, True),
+        ("exclude { phase: TEST }", {"phase": "TEST"}, False),
+        ("include { min_level: 2 }", {"phase": "TEST", "level": 1}, False),
+        ("include { min_level: 2 max_level: 3 }", {"phase": "TEST", "level": 3}, True),
+        ("include { max_level: 0 }", {"phase": "TEST", "level": 1}, False),
+        ('include { stage: "a" stage: "b" }', {"phase": "TEST", "stages": ["b", "a"]}, True),
+        ('include { stage: "a" stage: "b" }', {"phase": "TEST", "stages": ["a"]}, False),
+        ('include { not_stage: "a" }', {"phase": "TEST", "stages": ["a"]}, False),
+        ('include { not_stage: "a" }', {"phase": "TEST"}, True),
+    ],
+)
+def test_layers_of_a_phase(text, rule, state, included):
+    net = read_prototxt(text(f'layer {{ name: "x" {rule} }}'))
+    assert ("x" in ModelFile.from_net(net, **state)) is included
+
+
+def test_rules_of_both_kinds(text):
+    net = read_prototxt(text('layer { name: "x" include { } exclude { } }'))
+    with pytest.raises(ValueError, match="layer 'x' has rules of both kinds"):
+        ModelFile.from_net(net, phase="TEST")

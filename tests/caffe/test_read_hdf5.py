@@ -1,0 +1,345 @@
+"""Caffe's HDF5 files: what is read from them, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from syncblob.caffe import _read_hdf5
+from syncblob.caffe.files import open_model, read_blob
+from syncblob.caffe.solver_state import open_solver_state
+from syncblob.devices import use_device
+from syncblob.errors import ModelFileError
+from syncblob.memory import Head
+
+h5py = pytest.importorskip("h5py", reason="h5py, which reads HDF5, is missing")
+
+WEIGHTS = np.arange(6, dtype=np.float32).reshape(2, 3)
+BIAS = np.array([7, 8], np.float32)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "net.caffemodel.h5"
+
+
+@pytest.fixture
+def h5(path):
+    """A file that is written to; it is closed by `opened`."""
+    file = h5py.File(path, "w")
+    file.create_group("data")
+    yield file
+    file.close()
+
+
+def opened(h5, reader=open_model):
+    path = h5.filename
+    h5.close()
+    return reader(path)
+
+
+def refused(h5, words, reader=open_model):
+    path = h5.filename
+    h5.close()
+    with pytest.raises(ModelFileError, match=words) as caught:
+        reader(path)
+    assert caught.value.path == path
+    assert 0 <= caught.value.offset <= Path(path).stat().st_size
+    return caught.value
+
+
+def test_layers_and_blobs(h5, path):
+    h5["data/conv/0"], h5["data/conv/1"] = WEIGHTS, BIAS
+    h5.create_group("data/relu")
+    net = opened(h5)
+    assert (net.path, net.name, net.version, list(net)) == (str(path), "", 2, ["conv", "relu"])
+    weights, bias = net["conv"].blobs
+    assert (weights.shape, weights.dtype, weights.head) == (
+        (2, 3),
+        np.float32,
+        Head.UNINITIALIZED,
+    )
+    assert weights.cpu_data().tolist() == WEIGHTS.tolist()
+    assert bias.cpu_data().tolist() == [7, 8]
+    assert weights.cpu_diff().tolist() == [[0, 0, 0], [0, 0, 0]]
+    assert len(net["relu"].blobs) == 0
+
+
+@pytest.mark.parametrize(
+    ("stored", "expected"),
+    [
+        ("<f4", "float32"),
+        (">f4", "float32"),
+        ("<f8", "float64"),
+        ("<f2", "float16"),
+        ("u1", "float32"),
+        (">i2", "float32"),
+        ("<i4", "float64"),
+        ("<i8", "float64"),
+    ],
+)
+def test_dtypes(h5, stored, expected):
+    h5["data/a/0"] = WEIGHTS.astype(stored)
+    (blob,) = opened(h5)["a"].blobs
+    assert blob.dtype == expected
+    assert blob.cpu_data().tolist() == WEIGHTS.tolist()
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (0, 3), (1,) * 32])
+def test_shapes(h5, shape):
+    h5.create_dataset("data/a/0", data=np.ones(shape, np.float32))
+    (blob,) = opened(h5)["a"].blobs
+    assert blob.shape == shape
+    assert blob.cpu_data().sum() == np.ones(shape).sum()
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        {"chunks": (1, 2)},
+        {"chunks": (2, 2), "compression": "gzip", "shuffle": True},
+        {"chunks": (1, 3), "fletcher32": True},
+    ],
+)
+@pytest.mark.parametrize("device", ["cpu", "simulated:0"])
+def test_values_in_pieces(h5, layout, device):
+    h5.create_dataset("data/a/0", data=WEIGHTS, **layout)
+    with use_device(device):
+        (blob,) = opened(h5)["a"].blobs
+    assert blob.head is Head.UNINITIALIZED
+    values = blob.cpu_data() if device == "cpu" else blob.gpu_data()
+    assert values.tolist() == WEIGHTS.tolist()
+
+
+def test_values_within_the_description(h5):
+    properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    properties.set_layout(h5py.h5d.COMPACT)
+    space = h5py.h5s.create_simple((2,))
+    group = h5.create_group("data/a")
+    dataset = h5py.h5d.create(group.id, b"0", h5py.h5t.IEEE_F32LE, space, properties)
+    dataset.write(h5py.h5s.ALL, h5py.h5s.ALL, BIAS)
+    assert opened(h5)["a"].blobs[0].cpu_data().tolist() == [7, 8]
+
+
+def test_gradients(h5):
+    h5["data/a/0"], h5["diff/a/0"] = WEIGHTS, WEIGHTS + 1
+    h5["data/b/0"] = BIAS
+    net = opened(h5)
+    assert net["a"].blobs[0].cpu_diff().tolist() == (WEIGHTS + 1).tolist()
+    assert net["b"].blobs[0].cpu_diff().tolist() == [0, 0]
+
+
+def test_names_with_slashes(h5):
+    """A group within a group: Caffe writes such files and does not read them."""
+    h5["data/conv1/0"] = BIAS
+    h5["data/conv1/3x3/0"] = BIAS + 1
+    h5["data/conv2/1x1/0"] = BIAS + 2
+    net = opened(h5)
+    assert list(net) == ["conv1", "conv1/3x3", "conv2/1x1"]
+    assert [layer.blobs[0].cpu_data()[0] for layer in net.layers] == [7, 8, 9]
+
+
+def test_a_name_that_is_not_utf8(h5):
+    h5["data"].create_group(b"\xff")
+    (layer,) = opened(h5).layers
+    assert layer.name.encode(errors="surrogateescape") == b"\xff"
+
+
+def test_the_file_that_is_read_need_not_be_in_this_folder(h5, path, monkeypatch, tmp_path):
+    h5.create_dataset("data/a/0", data=WEIGHTS, chunks=(1, 1))
+    h5.close()
+    monkeypatch.chdir(path.parent)
+    (blob,) = open_model(path.name)["a"].blobs
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert blob.cpu_data().tolist() == WEIGHTS.tolist()
+
+
+# --- solver states --------------------------------------------------------------------------------
+
+
+def test_a_solver_state(h5):
+    del h5["data"]
+    h5["iter"] = np.array([5], np.int32)
+    h5["current_step"] = np.array([2], np.int32)
+    h5["learned_net"] = np.bytes_(b"net_iter_5.caffemodel.h5")
+    h5["history/0"], h5["history/1"] = WEIGHTS, BIAS
+    state = opened(h5, open_solver_state)
+    assert (state.iter, state.current_step) == (5, 2)
+    assert state.learned_net == "net_iter_5.caffemodel.h5"
+    assert [blob.shape for blob in state.history] == [(2, 3), (2,)]
+    assert state.history[1].cpu_data().tolist() == [7, 8]
+
+
+def test_a_solver_state_with_little_in_it(h5):
+    del h5["data"]
+    h5.create_group("history")
+    state = opened(h5, open_solver_state)
+    assert (state.iter, state.current_step, state.learned_net, state.history) == (0, 0, "", ())
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("iter", np.array([1, 2]), "expected one integer in 'iter'"),
+        ("iter", np.array([1.5]), "expected one integer in 'iter'"),
+        ("learned_net", np.array([1]), "expected a string of fixed length"),
+        ("learned_net", "of any length", "expected a string of fixed length"),
+        ("learned_net", np.bytes_(b"x" * 70_000), "expected a string of fixed length, at most"),
+        ("learned_net/group", np.array([1]), "expected one string in 'learned_net'"),
+        ("history/inner/0", BIAS, "got groups within it"),
+        ("history", BIAS, "expected a group, got a dataset"),
+    ],
+)
+def test_a_solver_state_of_another_make(h5, name, value, words):
+    del h5["data"]
+    if not name.startswith("history"):
+        h5.create_group("history")
+    h5[name] = value
+    refused(h5, words, open_solver_state)
+
+
+def test_models_and_solver_states_are_told_apart(h5, tmp_path):
+    refused(h5, "a group 'history' with the state of a solver; use open_model", open_solver_state)
+    other = h5py.File(tmp_path / "state.h5", "w")
+    other.create_group("history")
+    refused(other, "a group 'data' with the layers of a model; use open_solver_state")
+    with h5py.File(tmp_path / "third.h5", "w") as third:
+        third.create_group("weights")
+    for reader in (open_model, open_solver_state):
+        with pytest.raises(ModelFileError, match="this is something else"):
+            reader(tmp_path / "third.h5")
+    with pytest.raises(ModelFileError, match=r"this is an HDF5 file .* open these"):
+        read_blob(tmp_path / "third.h5")
+
+
+# --- what is refused ------------------------------------------------------------------------------
+
+
+def test_links_to_elsewhere(h5, tmp_path):
+    with h5py.File(tmp_path / "other.h5", "w") as other:
+        other["0"] = BIAS
+    h5["data/a/0"] = BIAS
+    h5["data/a/1"] = h5py.ExternalLink("other.h5", "/0")
+    error = refused(h5, "'1' is a link to somewhere else, which is not followed")
+    assert error.layer == "a/1"
+
+
+def test_links_within_the_file(h5):
+    h5["data/a/0"] = BIAS
+    h5["data/b"] = h5py.SoftLink("/data/a")
+    refused(h5, "'b' is a link to somewhere else")
+
+
+def test_values_in_other_files(h5, tmp_path):
+    (tmp_path / "secret").write_bytes(bytes(8))
+    h5.create_dataset("data/a/0", (2,), "f4", external=str(tmp_path / "secret"))
+    refused(h5, "the values of a dataset are in another file")
+
+
+def test_virtual_datasets(h5, tmp_path):
+    layout = h5py.VirtualLayout((2,), "f4")
+    layout[:] = h5py.VirtualSource(str(tmp_path / "other.h5"), "0", (2,))
+    h5.create_virtual_dataset("data/a/0", layout)
+    refused(h5, "the values of a dataset are in another file")
+
+
+def test_a_group_that_contains_itself(h5):
+    h5.create_group("data/a")["b"] = h5["data"]
+    refused(h5, "contains itself")
+
+
+def test_groups_that_contain_each_other_many_times(h5):
+    """30 groups, and a thousand million ways through them."""
+    group = h5["data"]
+    for _ in range(30):
+        inner = group.create_group("a")
+        group["b"] = inner
+        group = inner
+    refused(h5, f"expected at most {_read_hdf5._MOST_OBJECTS} groups and datasets, got more")
+
+
+def test_deep_nesting(h5):
+    h5.create_group("data/" + "a/" * 40)
+    refused(h5, "nested more than 32 deep")
+
+
+@pytest.mark.parametrize("chunks", [None, (1, 1000)])
+def test_values_that_are_claimed_and_not_there(h5, chunks):
+    h5.create_dataset("data/a/0", (10**5, 10**5), "f4", chunks=chunks)
+    error = refused(h5, "a dataset claims 40000000000 bytes")
+    assert error.layer == "a"
+
+
+def test_compression_that_is_none(h5):
+    """More values than the filter can have made of what is stored."""
+    h5.create_dataset("data/a/0", (10**6, 10**3), "f4", chunks=(1, 1000), compression="gzip")
+    h5["data/a/0"][0] = 1
+    refused(h5, "a dataset claims 4000000000 bytes, but only")
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (np.bytes_(b"text"), "expected a dataset of floats or integers"),
+        (np.array([1j]), "expected a dataset of floats or integers"),
+        (np.array([True]), "expected a dataset of floats or integers"),
+        (np.array([1], np.longdouble), "expected floats of 2 to 8 bytes or integers"),
+        (h5py.Empty("f4"), "expected a dataset with a shape, got an empty one"),
+    ],
+)
+def test_other_types(h5, value, words):
+    h5["data/a/0"] = value
+    refused(h5, words)
+
+
+@pytest.mark.parametrize("names", [["1"], ["0", "2"], ["0", "x"]])
+def test_blobs_without_a_number_or_with_gaps(h5, names):
+    for name in names:
+        h5[f"data/a/{name}"] = BIAS
+    refused(h5, r"expected datasets '0' to .* got .*: perhaps one is shared with another layer")
+
+
+def test_a_gradient_of_another_shape(h5):
+    h5["data/a/0"], h5["diff/a/0"] = WEIGHTS, BIAS
+    refused(h5, r"expected a diff of shape \(2, 3\), as the data, got \(2,\)")
+
+
+@pytest.mark.parametrize("size", [100, 900, -1])
+def test_a_file_that_is_cut_off(h5, path, size):
+    h5["data/a/0"] = np.ones(1000)
+    h5.close()
+    path.write_bytes(path.read_bytes()[:size])
+    with pytest.raises(ModelFileError, match="the HDF5 library finds the file damaged") as caught:
+        open_model(path)
+    assert caught.value.offset == 0
+
+
+def test_a_file_that_changes_before_its_values_are_read(h5, path):
+    h5.create_dataset("data/a/0", data=WEIGHTS, chunks=(1, 1))
+    h5["data/a/1"] = BIAS
+    chunked, contiguous = opened(h5)["a"].blobs
+    path.rename(path.with_suffix(".old"))
+    with h5py.File(path, "w") as other:
+        other["data/a/0"] = WEIGHTS + 1
+    with pytest.raises(ModelFileError, match="the file has changed since it was opened"):
+        chunked.cpu_data()
+    # The other one is read from the file that was opened.
+    assert contiguous.cpu_data().tolist() == [7, 8]
+
+
+@pytest.mark.parametrize("chunks", [None, (1, 1)])
+def test_closing(h5, chunks):
+    h5.create_dataset("data/a/0", data=WEIGHTS, chunks=chunks)
+    with opened(h5) as net:
+        (blob,) = net["a"].blobs
+    with pytest.raises(ValueError, match="was closed before this part of it was read"):
+        blob.cpu_data()
+
+
+def test_without_h5py(h5, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "h5py", None)
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'syncblob\[hdf5\]'"):
+        opened(h5)

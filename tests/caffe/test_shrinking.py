@@ -1,0 +1,175 @@
+"""Files that change while they are open, and the reading of values without a mapping."""
+
+from __future__ import annotations
+
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from syncblob.caffe import _file_reading
+from syncblob.caffe._encode import length_header, varint
+from syncblob.caffe._file_reading import Descriptor
+from syncblob.caffe._mapped_file import MappedFile
+from syncblob.caffe._pb.caffe_pb2 import BlobProto
+from syncblob.caffe.files import open_model, read_blob
+from syncblob.devices import use_device
+from syncblob.errors import ModelFileError
+from syncblob.memory import Head
+
+COUNT = 3_000_000
+
+
+@pytest.fixture
+def large(write):
+    """A file of 12 MB with one blob, large enough for several threads."""
+    values = np.arange(COUNT, dtype="<f4")
+    shape = length_header(1, len(varint(COUNT))) + varint(COUNT)
+    header = length_header(7, len(shape)) + shape + length_header(5, values.nbytes)
+    return write(header + values.tobytes())
+
+
+@pytest.fixture(params=[True, False], ids=["read", "mapped"])
+def either_way(request, monkeypatch):
+    """As on platforms that can read at an offset, and on those that cannot."""
+    if request.param and not Descriptor.available:
+        pytest.skip("this platform cannot read at an offset")
+    monkeypatch.setattr(Descriptor, "available", request.param)
+
+
+@pytest.mark.usefixtures("either_way")
+def test_large_values(large):
+    assert np.array_equal(read_blob(large).cpu_data(), np.arange(COUNT, dtype=np.float32))
+
+
+@pytest.mark.usefixtures("either_way")
+@pytest.mark.parametrize("size", [0, 4096, 6_000_000, 12_000_000])
+@pytest.mark.parametrize("device", ["cpu", "simulated:0"])
+def test_a_file_that_shrinks(large, size, device):
+    """Touching what a mapping has lost would kill the process."""
+    with use_device(device):
+        blob = read_blob(large)
+    os.truncate(large, size)
+    for _ in range(2):
+        with pytest.raises(ModelFileError, match="somebody has written to it, open it again") as e:
+            blob.cpu_data() if device == "cpu" else blob.gpu_data()
+        assert (e.value.path, e.value.offset) == (str(large), size)
+        assert blob.head is Head.UNINITIALIZED
+
+
+def test_a_file_that_is_replaced(large):
+    """The one that was opened is read, as long as somebody needs it."""
+    blob = read_blob(large)
+    large.unlink()
+    large.write_bytes(b"other")
+    assert blob.cpu_data()[-1] == COUNT - 1
+
+
+def test_settings_of_a_file_that_has_shrunk(write, v2_net):
+    path = write(v2_net)
+    net = open_model(path)
+    os.truncate(path, 10)
+    with pytest.raises(ModelFileError, match="has 10 now"):
+        _ = net["conv1"].proto
+
+
+def test_a_file_that_cannot_be_read_any_more(large, monkeypatch):
+    def preadv(*_arguments):
+        raise OSError(5, "Input/output error")
+
+    blob = read_blob(large)
+    monkeypatch.setattr(_file_reading.os, "preadv", preadv, raising=False)
+    monkeypatch.setattr(Descriptor, "available", True)
+    with pytest.raises(OSError, match="Input/output error"):
+        blob.cpu_data()
+    monkeypatch.undo()
+    assert blob.cpu_data()[-1] == COUNT - 1
+
+
+def test_reading_that_comes_in_small_pieces(large, monkeypatch):
+    """The system may give less than was asked for."""
+    if not Descriptor.available:
+        pytest.skip("this platform cannot read at an offset")
+    preadv = os.preadv
+    monkeypatch.setattr(
+        _file_reading.os, "preadv", lambda fd, buffers, at: preadv(fd, [buffers[0][:999_999]], at)
+    )
+    assert np.array_equal(read_blob(large).cpu_data(), np.arange(COUNT, dtype=np.float32))
+
+
+def test_closing_while_another_thread_reads(large, monkeypatch):
+    """The descriptor is not closed, and perhaps given to another file, while it is read from."""
+    if not Descriptor.available:
+        pytest.skip("this platform cannot read at an offset")
+    started, closed = threading.Event(), threading.Event()
+    preadv = os.preadv
+
+    def slow(*arguments):
+        started.set()
+        closed.wait(10)
+        return preadv(*arguments)
+
+    monkeypatch.setattr(_file_reading.os, "preadv", slow)
+    file = MappedFile(large)
+    target = np.zeros(4 * COUNT, np.uint8)
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(file.read_into, target, large.stat().st_size - target.nbytes)
+        started.wait(10)
+        file.close()
+        closed.set()
+        reading.result(10)
+    assert np.array_equal(target.view("<f4"), np.arange(COUNT, dtype="<f4"))
+    with pytest.raises(ValueError, match="was closed"):
+        file.read_into(target, 0)
+
+
+def test_no_descriptor_is_left_open(large):
+    before = open_descriptors()
+    large.with_name("net").write_bytes(b"\x0a\x03net")
+    with open_model(large.with_name("net")) as net:
+        assert len(open_descriptors()) > len(before)
+        assert net.layers == ()
+    assert open_descriptors() == before
+
+
+def open_descriptors():
+    listing = Path("/proc/self/fd")
+    if not listing.is_dir():
+        pytest.skip("this platform does not list descriptors")
+    return sorted(path.name for path in listing.iterdir())
+
+
+# --- values that are not as they are needed -------------------------------------------------------
+
+
+@pytest.mark.usefixtures("either_way")
+@pytest.mark.parametrize("count", [1, 5, 300_000])
+def test_unpacked_values_are_converted_piece_by_piece(write, count):
+    values = np.arange(count, dtype="<f4")
+    records = np.zeros(count, [("tag", "u1"), ("value", "<f4")])
+    records["tag"], records["value"] = 0x2D, values
+    dims = length_header(1, len(varint(count))) + varint(count)
+    path = write(records.tobytes() + length_header(7, len(dims)) + dims)
+    assert np.array_equal(read_blob(path).cpu_data(), values)
+
+
+@pytest.mark.usefixtures("either_way")
+def test_pieces_of_both_kinds_and_gradients_of_another_precision(write):
+    packed = b"\x2a\x08" + np.array([1, 2], "<f4").tobytes()
+    single = b"\x2d" + np.array([3], "<f4").tobytes()
+    gradient = b"\x4a\x18" + np.array([4, 5, 1e300], "<f8").tobytes()
+    blob = read_blob(write(packed + single + gradient + b"\x3a\x02\x08\x03"))
+    assert blob.cpu_data().tolist() == [1, 2, 3]
+    assert blob.cpu_diff().tolist() == [4, 5, np.inf]
+
+
+def test_less_may_be_in_use_than_the_file_has(write):
+    blob = read_blob(write(BlobProto(num=1, channels=1, height=1, width=4, data=range(1, 5))))
+    blob.memory.fit(10)
+    data = blob.memory.cpu_data()
+    assert data.tobytes() == np.arange(1, 5, dtype="<f4").tobytes()[:10]
+    blob.memory.fit(16)
+    assert blob.memory.cpu_data().tobytes()[10:] == bytes(6)

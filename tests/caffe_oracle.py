@@ -1,0 +1,188 @@
+"""What protobuf finds in Caffe's files, and what Caffe makes of it: the other reader.
+
+protobuf is given a definition of the messages that has no more than what syncblob reads when it
+opens a file. The settings of layers, which are parsed when they are asked for, are unknown fields
+then, as they are for syncblob.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+from syncblob.caffe._pb import caffe_pb2
+from syncblob.caffe._v1_layer_types import V0_LAYER_TYPES, V1_LAYER_TYPES
+
+LEGACY = {1: "num", 2: "channels", 3: "height", 4: "width"}
+LISTS = {5: "data", 6: "diff", 8: "double_data", 9: "double_diff"}
+WIDTHS = {5: 4, 6: 4, 8: 8, 9: 8}
+
+READ = {
+    "BlobShape": "dim",
+    "BlobProto": "num channels height width data diff shape double_data double_diff "
+    "raw_data_type raw_diff_type raw_data raw_diff",
+    "NetParameter": "name layers layer",
+    "LayerParameter": "name type bottom top blobs",
+    "V1LayerParameter": "layer bottom top name type blobs",
+    "V0LayerParameter": "name type blobs",
+}
+
+
+def _messages():
+    """Define the messages anew, with few fields, and with bytes for strings."""
+    file = descriptor_pb2.FileDescriptorProto.FromString(caffe_pb2.DESCRIPTOR.serialized_pb)
+    package, file.package, file.name = file.package, "oracle", "oracle.proto"
+    kept = [message for message in file.message_type if message.name in READ]
+    for message in kept:
+        fields = [entry for entry in message.field if entry.name in READ[message.name].split()]
+        for entry in fields:
+            if entry.type_name:
+                entry.type_name = entry.type_name.replace(package, file.package)
+            if entry.type == entry.TYPE_STRING:
+                entry.type = entry.TYPE_BYTES
+        del message.field[:]
+        message.field.extend(fields)
+    del file.message_type[:]
+    file.message_type.extend(kept)
+    pool = descriptor_pool.DescriptorPool()
+    pool.AddSerializedFile(file.SerializeToString())
+    return {
+        name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"oracle.{name}"))
+        for name in READ
+    }
+
+
+MESSAGES = _messages()
+BlobProto = MESSAGES["BlobProto"]
+NetParameter = MESSAGES["NetParameter"]
+
+
+@dataclass
+class Contents:
+    """Everything that a BlobProto says, whether it fits together or not."""
+
+    legacy: dict[str, int]
+    dims: list[int]
+    lists: dict[str, bytes]
+    raw_types: dict[str, int] = field(default_factory=dict)
+    raw: dict[str, bytes] = field(default_factory=dict)
+
+
+def bits(message, name):
+    """Return a list of values as bytes, without a way through Python's floats."""
+    only = BlobProto()
+    only.CopyFrom(message)
+    only.DiscardUnknownFields()
+    for entry in BlobProto.DESCRIPTOR.fields:
+        if entry.name != name:
+            only.ClearField(entry.name)
+    width = 8 if "double" in name else 4
+    count = len(getattr(message, name))
+    return only.SerializeToString()[-width * count :] if count else b""
+
+
+def contents_of(message):
+    def present(*names):
+        return {name: getattr(message, name) for name in names if message.HasField(name)}
+
+    return Contents(
+        present(*LEGACY.values()),
+        list(message.shape.dim),
+        {name: bits(message, name) for name in LISTS.values()},
+        present("raw_data_type", "raw_diff_type"),
+        present("raw_data", "raw_diff"),
+    )
+
+
+def chosen_values(contents, name):
+    """Return bytes and width of the values that count, or None where Caffe would stop."""
+    if double := contents.lists["double_" + name]:
+        return double, 8
+    if contents.lists[name] or "raw_" + name not in contents.raw:
+        return contents.lists[name], 4
+    width = {0: 8, 1: 4, 2: 2}.get(contents.raw_types.get(f"raw_{name}_type"))
+    return None if width is None else (contents.raw["raw_" + name], width)
+
+
+def as_caffe_chooses(contents):
+    """Return shape, dtype, data and diff as FromProto takes them, or None where it fails."""
+    dims = contents.dims
+    if contents.legacy:
+        dims = [contents.legacy.get(name, 0) for name in LEGACY.values()]
+    chosen = [chosen_values(contents, name) for name in ("data", "diff")]
+    if None in chosen:
+        return None
+    (data, width), (diff, diff_width) = chosen
+    if any(dim < 0 for dim in dims) or len(contents.dims) > 64:
+        return None
+    if math.prod(dim for dim in dims if dim) * width >= 2**63:
+        return None
+    count = math.prod(dims)
+    if len(data) != count * width or (diff and len(diff) != count * diff_width):
+        return None
+    return tuple(dims), f"float{8 * width}", data, diff
+
+
+@dataclass
+class ExpectedLayer:
+    """A layer as Caffe sees it after its upgrades."""
+
+    name: bytes
+    type: bytes
+    bottoms: list[bytes]
+    tops: list[bytes]
+    blobs: list
+
+
+class RefusedError(Exception):
+    """Caffe would stop here."""
+
+
+def net_as_caffe_reads_it(net):
+    """Return version and layers of a net; RefusedError if Caffe, or FromProto, would stop."""
+    if any(layer.HasField("layer") for layer in net.layers):
+        return 0, _read_v0(net)
+    if net.layers:
+        if net.layer:
+            raise RefusedError
+        return 1, [_layer(layer, V1_LAYER_TYPES[layer.type].encode()) for layer in net.layers]
+    return 2, [_layer(layer, layer.type) for layer in net.layer]
+
+
+def _layer(layer, kind):
+    return ExpectedLayer(layer.name, kind, list(layer.bottom), list(layer.top), _blobs(layer.blobs))
+
+
+def _blobs(protos):
+    blobs = [as_caffe_chooses(contents_of(proto)) for proto in protos]
+    if None in blobs:
+        raise RefusedError
+    return blobs
+
+
+def _read_v0(net):
+    """Fold padding away as ``UpgradeV0PaddingLayers`` does, then take the inner layers."""
+    last = {}
+    layers = []
+    for position, outer in enumerate(net.layers):
+        inner = outer.layer
+        bottoms = list(outer.bottom)
+        for index, bottom in enumerate(outer.bottom):
+            if bottom not in last or net.layers[last[bottom]].layer.type != b"padding":
+                continue
+            padding = net.layers[last[bottom]]
+            alone = len(outer.bottom) == len(padding.bottom) == len(padding.top) == 1
+            if inner.type not in (b"conv", b"pool") or not alone:
+                raise RefusedError
+            bottoms[index] = padding.bottom[0]
+        for top in outer.top:
+            last[top] = position
+        if inner.type != b"padding":
+            kind = V0_LAYER_TYPES.get(inner.type.decode(errors="replace"), "").encode()
+            layers.append((inner, kind, bottoms, list(outer.top)))
+    return [
+        ExpectedLayer(inner.name, kind, bottoms, tops, _blobs(inner.blobs))
+        for inner, kind, bottoms, tops in layers
+    ]

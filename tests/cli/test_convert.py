@@ -1,0 +1,134 @@
+"""``syncblob convert``: what it shows, and what it refuses in one line."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import syncblob
+from syncblob.cli import _console
+from syncblob.convert import writable_extensions
+
+
+def test_the_whole_output(run, small_model, tmp_path, monkeypatch):
+    # The path may be longer than a terminal is wide.
+    monkeypatch.delenv("COLUMNS")
+    target = tmp_path / "x.npz"
+    done = run("convert", small_model, target)
+    assert (done.status, done.err) == (0, "")
+    assert done.out.splitlines() == [
+        f"from  {small_model} (caffemodel)",
+        f"to    {target} (npz)",
+        "",
+        "4 tensors, 23 parameters, 104 B written",
+    ]
+    with np.load(target) as found:
+        assert "conv1.weight" in found.files
+
+
+def test_a_dry_run_shows_the_tensors_and_writes_nothing(run, small_model, tmp_path, monkeypatch):
+    monkeypatch.delenv("COLUMNS")
+    target = tmp_path / "x.npz"
+    done = run("convert", small_model, target, "--dry-run", "--dtype", "float16")
+    assert done.status == 0
+    assert not target.exists()
+    assert done.out.splitlines() == [
+        f"from  {small_model} (caffemodel)",
+        f"to    {target} (npz)",
+        "",
+        "Tensors",
+        "tensor        shape         dtype               size",
+        "----------------------------------------------------",
+        "conv1.weight  (2, 1, 3, 3)  float32 -> float16  36 B",
+        "conv1.bias    (2,)          float32 -> float16   4 B",
+        "bn.mean       (3,)          float64 -> float16   6 B",
+        "bn.variance   (0, 4)        float32 -> float16   0 B",
+        "",
+        "4 tensors, 23 parameters, 46 B would be written",
+    ]
+
+
+def test_options_reach_the_conversion(run, small_model, tmp_path):
+    target = tmp_path / "x.caffemodel"
+    layers = ["--layers", "conv*", "--layers", "data"]
+    assert run("convert", small_model, target, *layers, "--dtype", "float64").status == 0
+    with syncblob.open_model(target) as found:
+        assert list(found) == ["data", "conv1"]
+        assert {blob.dtype.name for blob in found["conv1"].blobs} == {"float64"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["x.txt"], "x.txt: expected a name that says the format"),
+        (["x.npz", "--layers", "x"], "no layer is called 'x'"),
+        (["x.npz", "--dtype", "bfloat16"], "x.npz: npz holds"),
+        (["no/such/directory/x.npz"], "No such file or directory"),
+        ([""], "expected a name"),
+    ],
+)
+def test_a_refusal_is_one_line(run, small_model, monkeypatch, arguments, reason):
+    monkeypatch.chdir(small_model.parent)
+    done = run("convert", small_model, *arguments)
+    assert (done.status, done.out) == (1, "")
+    assert done.err.startswith("syncblob: error: ")
+    assert reason in done.err
+    assert done.err.count("\n") == 1
+    assert list(small_model.parent.iterdir()) == [small_model]
+
+
+def test_values_that_do_not_fit_are_one_line(run, write_model, tmp_path):
+    path = write_model(("conv1", "Convolution", [np.array([1e300])]))
+    done = run("convert", path, tmp_path / "x.npz", "--dtype", "float32")
+    assert done.status == 1
+    assert "tensor 'conv1.weight': 1 values do not fit float32" in done.err
+    assert not (tmp_path / "x.npz").exists()
+
+
+def test_a_missing_library_is_one_line(spawn, small_model, tmp_path):
+    done = spawn(
+        "convert",
+        small_model,
+        tmp_path / "x.safetensors",
+        python="import sys; sys.modules['safetensors'] = None; "
+        "from syncblob.cli import main; sys.exit(main(sys.argv[1:]))",
+    )
+    assert done.status == 2
+    assert done.err == (
+        "syncblob: error: this needs safetensors, which is missing: "
+        "pip install 'syncblob[safetensors]'\n"
+    )
+
+
+def test_the_help_names_every_format(spawn):
+    done = spawn("convert", "--help")
+    for extension in writable_extensions():
+        assert re.search(rf"{re.escape(extension)}(,|$)", done.out, re.MULTILINE), extension
+
+
+# --- progress ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("patience", "shown"), [("0", True), ("1000", False)])
+def test_long_work_has_a_progress_bar_on_a_terminal(
+    terminal, small_model, tmp_path, patience, shown
+):
+    done = terminal(
+        "convert",
+        small_model,
+        tmp_path / "x.npz",
+        python="import sys; from syncblob.cli import _console, main; "
+        f"_console._PATIENCE_SECONDS = {patience}; sys.exit(main(sys.argv[1:]))",
+    )
+    assert done.status == 0
+    assert ("104/104 bytes" in done.out) == shown
+    assert "written" in done.out
+
+
+def test_the_bar_is_for_terminals_only(capsys, monkeypatch):
+    monkeypatch.setattr(_console, "_PATIENCE_SECONDS", 0)
+    with _console.progress_bar(10) as advance:
+        advance(10)
+    assert capsys.readouterr() == ("", "")

@@ -1,0 +1,56 @@
+"""What docs/command-line.md and README.md show of the command line is what it prints."""
+
+from __future__ import annotations
+
+import doctest
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import syncblob
+from syncblob.cli._lenet import write_lenet
+
+_ROOT = Path(__file__).parents[2]
+_PAGES = ["docs/command-line.md", "README.md"]
+_BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def _commands(page):
+    """Return the commands of a page, in order, each with what it is said to print."""
+    text = (_ROOT / page).read_text(encoding="utf-8")
+    return [
+        (command, expected)
+        for block in _BLOCK.findall(text)
+        for command, _, expected in (one.partition("\n") for one in f"\n{block}".split("\n$ ")[1:])
+    ]
+
+
+@pytest.mark.parametrize("page", _PAGES)
+def test_commands_print_what_the_page_shows(run, tmp_path, monkeypatch, page):
+    for package in ("safetensors", "matplotlib"):
+        pytest.importorskip(package)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("COLUMNS")
+    write_lenet(Path("lenet.caffemodel"))
+    syncblob.write_blob(np.full((3, 4, 4), 128, np.float32), "mean.binaryproto")
+    commands = _commands(page)
+    assert commands
+    for command, expected in commands:
+        program, *arguments = shlex.split(command)
+        assert program == "syncblob"
+        done = run(*arguments)
+        assert done.err == ""
+        same = doctest.OutputChecker().check_output(
+            expected.rstrip() + "\n", done.out, doctest.ELLIPSIS
+        )
+        assert same, f"{command} prints\n{done.out}"
+
+
+def test_the_page_names_every_option(spawn):
+    page = (_ROOT / _PAGES[0]).read_text(encoding="utf-8")
+    for command in ("inspect", "diff", "convert"):
+        for option in re.findall(r"^  (--[a-z-]+)", spawn(command, "--help").out, re.MULTILINE):
+            assert option in page, (command, option)

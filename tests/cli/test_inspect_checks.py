@@ -1,0 +1,274 @@
+"""``syncblob inspect --check``, ``--hist`` and ``--plot``, and files of other formats."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from comparable_models import need_library_of
+
+import syncblob
+from syncblob import Blob
+from syncblob.caffe._pb.caffe_pb2 import SolverState
+from syncblob.cli._histogram import BINS, Histogram, bars, histogram_of
+from syncblob.cli._plots import tile_filters
+from syncblob.convert import convert
+
+_PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def _filters(*dead, axis=0, shape=(4, 3, 2, 2), tiny=0.0):
+    weights = np.random.default_rng(0).normal(size=shape).astype("f4")
+    for number in dead:
+        np.moveaxis(weights, axis, 0)[number] *= tiny
+    return weights
+
+
+# --- checks --------------------------------------------------------------------------------------
+
+
+def test_troubles(run, write_model, monkeypatch):
+    monkeypatch.delenv("COLUMNS")
+    bias = np.ones(4, "f4")
+    bias[1], bias[3] = np.nan, -np.inf
+    path = write_model(
+        ("conv", "Convolution", [_filters(1, 3), bias]),
+        ("bn", "BatchNorm", [np.zeros(2, "f4"), np.array([1, -1], "f4"), np.ones(1, "f4")]),
+    )
+    done = run("inspect", path, "--check")
+    assert done.status == 1
+    lines = done.out.splitlines()
+    start = lines.index("Checks") + 1
+    assert lines[start : start + 7] == [
+        "layer  blob  trouble            count  of  which",
+        "--------------------------------------------------------",
+        "conv      0  dead filters           2   4  1, 3",
+        "conv      1  NaN                    1   4  first at (1,)",
+        "conv      1  infinite               1   4  first at (3,)",
+        "bn        1  negative variance      1   2  first at (1,)",
+        "",
+    ]
+    done = run("inspect", path, "--check", "--json")
+    assert done.status == 1
+    found = json.loads(done.out, parse_constant=pytest.fail)["troubles"]
+    assert found[0] == {
+        "layer": "conv",
+        "blob": 0,
+        "kind": "dead filters",
+        "affected": 2,
+        "total": 4,
+        "where": "1, 3",
+    }
+    assert len(found) == 4
+
+
+@pytest.mark.parametrize(
+    ("kind", "arrays", "dead"),
+    [
+        ("Convolution", [_filters()], []),
+        ("Convolution", [_filters(2)], [2]),
+        ("Convolution", [_filters(2, tiny=1e-8)], [2]),
+        ("Convolution", [_filters(2, tiny=1e-4)], []),
+        ("Convolution", [_filters(0, 1, 2, 3)], [0, 1, 2, 3]),
+        ("", [_filters(2)], [2]),
+        ("InnerProduct", [_filters(2, shape=(4, 5))], [2]),
+        ("InnerProduct", [_filters(2, shape=(4, 5))[None, None]], [2]),
+        ("Deconvolution", [_filters(2, axis=1)], [2]),
+        ("Deconvolution", [_filters(2)], []),
+        ("Embed", [_filters(2, shape=(4, 5))], []),
+        ("PReLU", [np.zeros(4, "f4")], []),
+        ("Convolution", [_filters(), np.zeros((4, 1), "f4")], []),
+        ("Convolution", [np.zeros((0, 3, 2, 2), "f4")], []),
+    ],
+)
+def test_dead_filters(run, write_model, kind, arrays, dead):
+    done = run("inspect", write_model(("x", kind, arrays)), "--check", "--json")
+    found = json.loads(done.out)["troubles"]
+    assert [trouble["kind"] for trouble in found] == ["dead filters"] * bool(dead)
+    assert [trouble["where"] for trouble in found] == [", ".join(map(str, dead))] * bool(dead)
+    assert done.status == bool(dead)
+
+
+def test_only_some_of_many_dead_filters_are_named(run, write_model):
+    path = write_model(("x", "Convolution", [_filters(*range(20), shape=(30, 1, 1, 1))]))
+    (found,) = json.loads(run("inspect", path, "--check", "--json").out)["troubles"]
+    assert found["affected"] == 20
+    assert found["where"] == "0, 1, 2, 3, 4, 5, 6, 7, ..."
+
+
+@pytest.mark.parametrize("name", ["mtcnn_det1.caffemodel", "mean_w32.binaryproto"])
+def test_real_files_without_trouble(run, real_files, name):
+    done = run("inspect", real_files / name, "--check")
+    assert done.status == 0
+    assert "No trouble found" in done.out
+    assert json.loads(run("inspect", real_files / name, "--check", "--json").out)["troubles"] == []
+
+
+# --- histograms ----------------------------------------------------------------------------------
+
+
+def test_histograms_are_a_table_of_their_own(run, write_model):
+    values = np.repeat(np.arange(BINS), np.arange(BINS)[::-1]).astype("f4")
+    path = write_model(("x", "", [values, np.array([2.0, 2.0]), np.array([np.nan])]))
+    lines = run("inspect", path, "--hist").out.splitlines()
+    start = lines.index("Histograms") + 1
+    assert lines[start : start + 5] == [
+        "layer  blob  from  values                            to",
+        "-------------------------------------------------------",
+        "x         0     0  @@@@####****+++ +====----::::...  30",
+        "x         1     2  @                                  2",
+        "x         2     -  -                                  -",
+    ]
+
+
+@pytest.mark.parametrize(
+    "values", [[0, 1], [-1e308, 1e308], [5e-324, 1e-323], [3, 3], [np.nan, 7, np.inf]]
+)
+def test_all_finite_values_are_counted(values):
+    finite = [value for value in values if np.isfinite(value)]
+    found = histogram_of(Blob.asarray(np.array(values, "f8")))
+    assert (found.start, found.stop) == (min(finite), max(finite))
+    assert sum(found.counts) == len(finite)
+    assert len(found.counts) == BINS
+
+
+def test_a_histogram_of_nothing():
+    assert histogram_of(Blob((0,))) is None
+    assert histogram_of(Blob.asarray(np.array([np.nan]))) is None
+
+
+def test_a_histogram_is_numpys():
+    values = np.random.default_rng(0).normal(size=100_000)
+    found = histogram_of(Blob.asarray(values))
+    counts, edges = np.histogram(values, BINS)
+    assert (found.start, found.stop) == (edges[0], edges[-1])
+    assert np.abs(np.array(found.counts) - counts).sum() <= 2
+
+
+def test_bars():
+    histogram = Histogram(0.0, 1.0, (0, 1, 500, 1000))
+    assert bars(histogram, plain=True) == " .=@"
+    assert bars(histogram, plain=False) == " ▁▄█"
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_bars_of_a_terminal(terminal, write_model, columns):
+    long = "inception_resnet_v2_block_unit_bottleneck_residual_branch2a_3x3_reduce/conv"
+    path = write_model((long, "Convolution", [_filters(1)]))
+    done = terminal("inspect", path, "--hist", "--check", columns=columns)
+    assert done.status == 1
+    assert "█" in done.out
+    done = terminal("inspect", path, "--hist", "--check", columns=columns, NO_COLOR="1")
+    assert max(map(len, done.out.splitlines())) <= columns
+    assert done.out.isascii()
+
+
+def test_json_has_the_counts(inspect_json, write_model):
+    found = inspect_json(write_model(("x", "", [[0.0, 1.0], [np.nan]])), "--hist")
+    histograms = [blob["histogram"] for blob in found["layers"][0]["blobs"]]
+    assert histograms == [{"start": 0, "stop": 1, "counts": [1] + [0] * (BINS - 2) + [1]}, None]
+
+
+# --- pictures ------------------------------------------------------------------------------------
+
+
+def test_pictures(run, write_model, tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    # The path may be longer than a terminal is wide.
+    monkeypatch.delenv("COLUMNS")
+    path = write_model(
+        ("conv/1", "Convolution", [_filters(), np.full(4, np.nan, "f4")]),
+        ("ip$1", "InnerProduct", [np.ones((1, 1, 2, 3), "f4"), np.zeros(0, "f4")]),
+    )
+    directory = tmp_path / "new" / "pictures"
+    done = run("inspect", path, "--plot", directory)
+    assert done.status == 0
+    assert done.out.endswith(f"4 pictures written to {directory}\n")
+    assert sorted(file.name for file in directory.iterdir()) == [
+        "1_conv_1_0_filters.png",
+        "1_conv_1_0_histogram.png",
+        "2_conv_1_1_histogram.png",
+        "3_ip_1_0_histogram.png",
+    ]
+    for file in directory.iterdir():
+        assert file.read_bytes().startswith(_PNG)
+
+
+def test_a_picture_of_a_mean(run, tmp_path):
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "mean.binaryproto"
+    syncblob.write_blob(np.ones((1, 3, 4, 4), "f4"), path)
+    assert run("inspect", path, "--plot", tmp_path / "p").status == 0
+    assert sorted(file.name for file in (tmp_path / "p").iterdir()) == [
+        "1_filters.png",
+        "1_histogram.png",
+    ]
+
+
+def test_tiles_of_filters_over_colours():
+    weights = np.arange(5 * 3 * 2 * 2, dtype="f4").reshape(5, 3, 2, 2)
+    tiles, legend = tile_filters(weights)
+    # Three columns and two rows, with gaps between them.
+    assert tiles.shape == (5, 8, 3)
+    assert legend.startswith("5 of 5 filters")
+    np.testing.assert_array_equal(tiles[0:2, 3:5], weights[1, ::-1].transpose(1, 2, 0))
+    np.testing.assert_array_equal(tiles[3:5, 0:2], weights[3, ::-1].transpose(1, 2, 0))
+    assert np.isnan(tiles[:, 2]).all()
+    assert np.isnan(tiles[3:, 6:]).all()
+
+
+def test_tiles_of_other_filters():
+    weights = np.random.default_rng(0).normal(size=(70, 2, 3, 1))
+    weights[0, 0, 0, 0] = np.inf
+    tiles, legend = tile_filters(weights)
+    assert tiles.shape == (64 * 4 - 1, 2 * 2 - 1)
+    assert "outputs, 64 of 70" in legend
+    assert np.isnan(tiles[0, 0])
+    np.testing.assert_array_equal(tiles[4:7, 2], weights[1, 1, :, 0])
+
+
+def test_without_matplotlib_it_says_what_to_install(spawn, small_model, tmp_path):
+    done = spawn(
+        "inspect",
+        small_model,
+        "--plot",
+        tmp_path / "p",
+        python="import sys; sys.modules['matplotlib'] = None; "
+        "from syncblob.cli import main; sys.exit(main(sys.argv[1:]))",
+    )
+    assert done.status == 2
+    assert "pip install 'syncblob[plot]'" in done.err
+    assert done.err.count("\n") == 1
+
+
+# --- files of other formats ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("extension", ["safetensors", "npz", "h5", "caffemodel.h5", "pt"])
+def test_files_of_other_formats(inspect_json, small_model, tmp_path, extension):
+    need_library_of(extension)
+    path = tmp_path / f"x.{extension}"
+    convert(small_model, path)
+    expected, found = inspect_json(small_model), inspect_json(path)
+    assert found["format"] == {"h5": "hdf5", "pt": "torch"}.get(extension, extension)
+    assert found["version"] is None
+    assert found["totals"]["bytes"] == expected["totals"]["bytes"]
+    if extension != "pt":
+        assert found["layers"] == expected["layers"]
+        assert found["net"] == "small"
+    assert inspect_json(path.rename(tmp_path / "x"))["layers"] == found["layers"]
+
+
+def test_a_solver_state(run, inspect_json, tmp_path):
+    path = tmp_path / "x.solverstate"
+    history = [Blob.asarray(np.ones(3, "f4")).to_proto()]
+    state = SolverState(iter=7, current_step=2, learned_net="x_iter_7", history=history)
+    path.write_bytes(state.SerializeToString())
+    found = inspect_json(path)
+    assert found["format"] == "solverstate"
+    assert found["solver"] == {"iter": 7, "current_step": 2, "learned_net": "x_iter_7"}
+    assert found["layers"][0]["blobs"][0]["shape"] == [3]
+    out = run("inspect", path, "--check").out
+    assert "learned net   x_iter_7" in out
+    assert "history" in out

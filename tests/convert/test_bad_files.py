@@ -1,0 +1,233 @@
+"""Damaged and hostile files: an error that names the file and the trouble, and little memory."""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import struct
+import zipfile
+
+import numpy as np
+import pytest
+from comparable_models import need_library_of
+
+import syncblob
+from syncblob import ModelFileError
+from syncblob.convert import convert, open_weights
+
+
+def _safetensors(header, data=b""):
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def _npy(header, data=b""):
+    text = repr(header).encode() + b"\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + data
+
+
+def _npz(**members):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, contents in members.items():
+            archive.writestr(f"{name}.npy", contents)
+    return buffer.getvalue()
+
+
+_HUGE = {"descr": "<f4", "fortran_order": False, "shape": (1 << 40,)}
+_FLOAT = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
+
+
+@pytest.mark.parametrize(
+    ("name", "contents", "reason"),
+    [
+        ("x.safetensors", b"", "no safetensors file"),
+        ("x.safetensors", b"\xff" * 64, "no safetensors file"),
+        ("x.safetensors", _safetensors({"a": _FLOAT}), "no safetensors file"),
+        ("x.safetensors", _safetensors({"a": _FLOAT}, bytes(9)), "no safetensors file"),
+        (
+            "x.safetensors",
+            _safetensors({"a": {**_FLOAT, "dtype": "F8_E5M2"}}, bytes(2)),
+            "no safetensors file",
+        ),
+        (
+            "x.safetensors",
+            _safetensors({"a": {"dtype": "F8_E5M2", "shape": [2], "data_offsets": [0, 2]}}, b"12"),
+            "tensor 'a': expected a dtype, got 'F8_E5M2'",
+        ),
+        ("x.npz", b"", "no .npz file"),
+        ("x.npz", b"PK\x03\x04" + bytes(100), "no .npz file"),
+        ("x.npz", _npz(a=b"no array"), "'a.npy' is damaged"),
+        ("x.npz", _npz(a=_npy(_HUGE)), "needs 4398046511104 bytes, the file has 0"),
+        ("x.npz", _npz(a=_npy({**_HUGE, "shape": (3,)}, bytes(8))), "needs 12 bytes"),
+        ("x.npz", _npz(a=_npy({**_HUGE, "descr": "|O"}, b"x")), "Python objects"),
+        ("x.npz", _npz(a=_npy({**_HUGE, "descr": "<U4", "shape": (1,)}, bytes(16))), "tensor 'a'"),
+        ("x.pt", b"", "torch.load cannot read it"),
+        ("x.pt", b"PK\x03\x04" + bytes(100), "torch.load cannot read it"),
+        ("x.pt", pickle.dumps(print), "torch.load cannot read it"),
+        ("x.pt", _npz(a=b""), "torch.load cannot read it"),
+        ("x.h5", b"", "no HDF5 file"),
+        ("x.h5", b"\x89HDF\r\n\x1a\n" + bytes(100), "no HDF5 file"),
+        ("x.caffemodel", b"\xff" * 40, "byte 0"),
+    ],
+)
+def test_damaged_files(tmp_path, name, contents, reason):
+    need_library_of(name.partition(".")[2])
+    path = tmp_path / name
+    path.write_bytes(contents)
+    with pytest.raises(ModelFileError, match=str(path)) as caught:
+        open_weights(path)
+    assert reason in str(caught.value)
+
+
+def test_an_array_that_a_few_bytes_would_fill_the_memory_with(tmp_path):
+    with zipfile.ZipFile(tmp_path / "x.npz", "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("a.npy", _npy({**_HUGE, "shape": (1 << 23,)}, bytes(1 << 25)))
+    with pytest.raises(ModelFileError, match="claims 33554432 bytes"):
+        open_weights(tmp_path / "x.npz")
+
+
+def test_values_that_are_damaged_are_found_when_they_are_read(tmp_path):
+    np.savez(tmp_path / "x.npz", a=np.arange(1000.0))
+    contents = bytearray((tmp_path / "x.npz").read_bytes())
+    contents[4000] ^= 1
+    (tmp_path / "x.npz").write_bytes(contents)
+    with pytest.raises(ModelFileError, match=r"'a.npy' is damaged \(Bad CRC-32"):
+        convert(tmp_path / "x.npz", tmp_path / "out.caffemodel")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["x.npz"]
+
+
+def test_code_in_a_state_dict_does_not_run(tmp_path):
+    torch = pytest.importorskip("torch")
+    ran = tmp_path / "ran"
+
+    class Attack:
+        def __reduce__(self):
+            return (open, (str(ran), "w"))
+
+    torch.save({"a": torch.ones(1), "b": Attack()}, tmp_path / "x.pt")
+    with pytest.raises(ModelFileError, match="cannot read it as tensors"):
+        open_weights(tmp_path / "x.pt")
+    assert not ran.exists()
+
+
+@pytest.mark.parametrize("content", [[1, 2], {"a": 1}, {"a": {"b": 1}}, 3])
+def test_a_file_of_torch_without_a_state_dict(tmp_path, content):
+    torch = pytest.importorskip("torch")
+    torch.save(content, tmp_path / "x.pt")
+    with pytest.raises(ModelFileError, match="expected a state_dict"):
+        open_weights(tmp_path / "x.pt")
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (lambda torch: torch.ones(2, 2).to_sparse(), "is torch.sparse_coo, not dense"),
+        (lambda torch: torch.ones(2, device="meta"), "has no values"),
+        (lambda torch: torch.ones(2).to(torch.float8_e5m2), "float8_e5m2"),
+    ],
+)
+def test_tensors_that_cannot_be_converted(tmp_path, make, reason):
+    torch = pytest.importorskip("torch")
+    torch.save({"a": make(torch)}, tmp_path / "x.pt")
+    with pytest.raises(ModelFileError, match="tensor 'a'") as caught:
+        open_weights(tmp_path / "x.pt")
+    assert reason in str(caught.value)
+
+
+def test_datasets_whose_values_are_elsewhere(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    (tmp_path / "secret").write_bytes(bytes(8))
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file.create_dataset("a", (2,), "f4", external=[(str(tmp_path / "secret"), 0, 8)])
+    with pytest.raises(ModelFileError, match="'a' has its values in another file"):
+        open_weights(tmp_path / "x.h5")
+
+
+def test_links_to_other_files_are_not_followed(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "other.h5", "w") as file:
+        file["a"] = np.ones(2)
+        file["text"] = _described(_LAYER)
+        file["group/layer/0"] = np.ones(2)
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["link"] = h5py.ExternalLink("other.h5", "a")
+        file["syncblob"] = h5py.ExternalLink("other.h5", "text")
+        file["data"] = h5py.ExternalLink("other.h5", "group")
+        file["mine"] = np.ones(3)
+    with open_weights(tmp_path / "x.h5") as found:
+        assert list(found.tensors) == ["mine"]
+
+
+def test_a_dataset_that_claims_more_than_there_is(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file.create_dataset("a", (1 << 40,), "f4", chunks=(1024,))
+    with pytest.raises(ModelFileError, match="claims 4398046511104 bytes, of which 0 are stored"):
+        open_weights(tmp_path / "x.h5")
+
+
+def test_text_is_no_tensor(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["a"] = "text"
+    with pytest.raises(ModelFileError, match="tensor 'a': a Blob holds numbers"):
+        open_weights(tmp_path / "x.h5")
+
+
+# --- the description of the layers ---------------------------------------------------------------
+
+_LAYER = {"name": "a", "type": "", "bottoms": [], "tops": [], "tensors": ["a.x"], "definition": ""}
+
+
+def _described(*layers, **changes):
+    return json.dumps({"version": 1, "net": "n", "layers": list(layers), **changes})
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "JSONDecodeError"),
+        ("[" * 100_000, "RecursionError"),
+        ("3", "TypeError"),
+        ("{}", "KeyError"),
+        (_described(_LAYER, version=2), "expected version 1, got 2"),
+        (_described({**_LAYER, "name": 1}), "expected a text, got 1"),
+        (_described({**_LAYER, "definition": "?"}), "Error"),
+        (_described(), "about other tensors: ['a.x']"),
+        (_described({**_LAYER, "tensors": ["a.y"]}), "about other tensors: ['a.x', 'a.y']"),
+        (_described(_LAYER, _LAYER), "about other tensors: one tensor twice"),
+    ],
+)
+def test_a_description_that_does_not_fit(tmp_path, text, reason):
+    path = tmp_path / "x.npz"
+    np.savez(path, **{"a.x": np.ones(2), "syncblob": np.array(text)})
+    with pytest.raises(ModelFileError, match="does not fit") as caught:
+        open_weights(path)
+    assert reason in str(caught.value)
+
+
+def test_settings_in_a_description_that_are_damaged(tmp_path):
+    text = _described({**_LAYER, "definition": "//8="})
+    np.savez(tmp_path / "x.npz", **{"a.x": np.ones(2), "syncblob": np.array(text)})
+    with pytest.raises(ModelFileError, match="layer 'a': the description of the layer is damaged"):
+        convert(tmp_path / "x.npz", tmp_path / "x.caffemodel")
+
+
+@pytest.mark.parametrize(
+    "layers",
+    [
+        [{**_LAYER, "name": "other"}],
+        [{**_LAYER, "tensors": ["a.x", "a.y"]}],
+    ],
+)
+def test_a_description_in_caffes_layout_that_does_not_fit(tmp_path, layers):
+    h5py = pytest.importorskip("h5py")
+    model = syncblob.ModelFile("n", [syncblob.Layer("a", blobs=[np.ones(2, np.float32)])])
+    path = tmp_path / "x.caffemodel.h5"
+    syncblob.save_model(model, path)
+    with h5py.File(path, "r+") as file:
+        file["syncblob"] = _described(*layers)
+    with pytest.raises(ModelFileError, match="does not fit"):
+        open_weights(path)

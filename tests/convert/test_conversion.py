@@ -1,0 +1,296 @@
+"""What is asked for and refused, and that nothing is written then."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+import tracemalloc
+
+import numpy as np
+import pytest
+from comparable_models import FAITHFUL, layers_of, need_library_of
+
+import syncblob
+from syncblob import Layer, ModelFile, ModelFileError
+from syncblob.convert import ConversionError, convert, open_weights, plan_conversion
+
+_ALL = [*FAITHFUL, "pt"]
+
+
+def _save(path, *layers):
+    syncblob.save_model(ModelFile("n", layers), path)
+    return path
+
+
+def _names(directory):
+    return sorted(path.name for path in directory.iterdir())
+
+
+# --- dtype ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32", "float64"])
+def test_values_of_another_dtype(model, tmp_path, dtype):
+    pytest.importorskip("ml_dtypes")
+    need_library_of("safetensors")
+    convert(model.path, tmp_path / "x.safetensors", dtype=dtype)
+    with open_weights(tmp_path / "x.safetensors") as found:
+        for layer, original in zip(found.layers, model.layers, strict=True):
+            for blob, was in zip(layer.blobs, original.blobs, strict=True):
+                assert blob.dtype.name == dtype
+                expected = np.asarray(was).astype(blob.dtype)
+                assert np.asarray(blob).tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("extension", ["caffemodel", "caffemodel.h5"])
+def test_caffes_formats_widen_what_they_cannot_hold(tmp_path, extension):
+    need_library_of(extension)
+    half = np.array([1.5, np.nan, np.inf], np.float16)
+    np.savez(tmp_path / "x.npz", **{"a.weight": half})
+    convert(tmp_path / "x.npz", tmp_path / f"x.{extension}")
+    with syncblob.open_model(tmp_path / f"x.{extension}") as found:
+        (blob,) = found["a"].blobs
+        assert blob.dtype == np.float32
+        np.testing.assert_array_equal(np.asarray(blob), half.astype(np.float32))
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype", "reason"),
+    [
+        (np.array([1.0, 1e5, -1e5]), "float16", "2 values do not fit float16, 100000.0"),
+        (np.array([1e300]), "float32", "1 values do not fit float32"),
+        (np.array([2**24 + 1]), "float32", "1 values do not fit float32, 16777217"),
+        (np.array([2**63 - 1]), "float64", "1 values do not fit float64"),
+    ],
+)
+def test_values_that_do_not_fit(tmp_path, values, dtype, reason):
+    np.savez(tmp_path / "x.npz", **{"a.weight": values})
+    with pytest.raises(ConversionError, match="tensor") as caught:
+        convert(tmp_path / "x.npz", tmp_path / "y.npz", dtype=dtype)
+    assert reason in str(caught.value)
+    assert _names(tmp_path) == ["x.npz"]
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype"),
+    [
+        (np.array([np.inf, np.nan, 65504.0]), "float16"),
+        (np.array([1e-300]), "float16"),
+        (np.array([True, False]), "float16"),
+        (np.array([2**24]), "float32"),
+    ],
+)
+def test_values_that_do_fit(tmp_path, values, dtype):
+    np.savez(tmp_path / "x.npz", **{"a.weight": values})
+    convert(tmp_path / "x.npz", tmp_path / "y.npz", dtype=dtype)
+    with np.load(tmp_path / "y.npz") as found:
+        np.testing.assert_array_equal(found["a.weight"], values.astype(dtype))
+
+
+# --- layers --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("patterns", "names"),
+    [
+        (["conv*"], ["conv1"]),
+        (["ip", "bn.1"], ["bn.1", "ip"]),
+        (["*"], ["data", "conv1", "bn.1", "ip", "lstm", "odd", "empty"]),
+        (["[ce]*"], ["conv1", "empty"]),
+    ],
+)
+def test_layers_by_pattern(model, tmp_path, patterns, names):
+    convert(model.path, tmp_path / "x.caffemodel", layers=patterns)
+    with syncblob.open_model(tmp_path / "x.caffemodel") as found:
+        assert list(found) == names
+        assert layers_of(found) == [one for one in layers_of(model) if one[0] in names]
+
+
+# --- refusals ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "reason"),
+    [
+        ("y.txt", {}, "expected a name that says the format"),
+        ("y.npz", {"layers": ["conv*", "CONV*"]}, "no layer is called 'CONV*'"),
+        ("y.npz", {"dtype": "int8"}, "expected a dtype of bfloat16"),
+        ("y.npz", {"dtype": "bfloat16"}, "npz holds float16, float32, float64 of these"),
+        ("y.caffemodel", {"dtype": "float16"}, "caffemodel holds float32, float64 of these"),
+    ],
+)
+def test_what_is_asked_for_in_vain(model, tmp_path, name, asked, reason):
+    before = _names(tmp_path)
+    with pytest.raises(ConversionError, match=None) as caught:
+        plan_conversion(model.path, tmp_path / name, **asked)
+    assert reason in str(caught.value)
+    assert _names(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("tensors", "extension", "reason"),
+    [
+        ({"a.n": np.array([1])}, "caffemodel", "tensor 'a.n' is int64"),
+        ({"a.n": np.array([1])}, "caffemodel.h5", "tensor 'a.n' is int64"),
+        ({"a.n": np.array([1j])}, "safetensors", "tensor 'a.n' is complex128"),
+        ({"a/b.n": np.ones(1)}, "caffemodel.h5", "without '/'"),
+        ({"syncblob": np.ones(1)}, "npz", "has the name of the description"),
+        ({"syncblob": np.ones(1)}, "h5", "needed for something else"),
+        ({"a": np.ones(1), "a/b": np.ones(1)}, "h5", "'a' of a tensor is needed"),
+        ({"a//b": np.ones(1)}, "h5", "makes groups"),
+        ({"./b": np.ones(1)}, "h5", "makes groups"),
+    ],
+)
+def test_what_a_format_cannot_hold(tmp_path, tensors, extension, reason):
+    numpy = pytest.importorskip("safetensors.numpy")
+    need_library_of(extension)
+    if "complex" in reason:
+        source = tmp_path / "x.npz"
+        np.savez(source, **tensors)
+    else:
+        source = tmp_path / "x.safetensors"
+        numpy.save_file(tensors, source)
+    before = _names(tmp_path)
+    with pytest.raises(ConversionError, match=None) as caught:
+        plan_conversion(source, tmp_path / f"y.{extension}")
+    assert reason in str(caught.value)
+    assert _names(tmp_path) == before
+
+
+def test_complex_numbers_have_no_other_dtype(tmp_path):
+    np.savez(tmp_path / "x.npz", a=np.array([1j]))
+    with pytest.raises(ConversionError, match="'a' is complex128, which float32 cannot hold"):
+        plan_conversion(tmp_path / "x.npz", tmp_path / "y.npz", dtype="float32")
+
+
+def test_names_that_are_no_utf_8(tmp_path):
+    path = _save(tmp_path / "x.caffemodel", Layer("name", "type", blobs=[np.ones(1)]))
+    path.write_bytes(path.read_bytes().replace(b"name", b"n\xffme"))
+    with pytest.raises(ModelFileError, match="no UTF-8"):
+        plan_conversion(path, tmp_path / "y.npz")
+
+
+def test_names_of_tensors_that_are_no_utf_8(tmp_path):
+    torch = pytest.importorskip("torch")
+    torch.save({"n\udcffme": torch.ones(1)}, tmp_path / "x.pt")
+    with pytest.raises(ConversionError, match="is no UTF-8"):
+        plan_conversion(tmp_path / "x.pt", tmp_path / "y.npz")
+
+
+def test_a_missing_file(tmp_path):
+    for extension in _ALL:
+        # No library is needed to find that out.
+        with pytest.raises(FileNotFoundError):
+            open_weights(tmp_path / f"nowhere.{extension}")
+
+
+@pytest.mark.parametrize(
+    ("package", "extension"),
+    [("safetensors", "safetensors"), ("h5py", "h5"), ("torch", "pt")],
+)
+def test_a_missing_library_is_named(monkeypatch, model, tmp_path, package, extension):
+    monkeypatch.setitem(sys.modules, package, None)
+    if package == "safetensors":
+        # What has been imported from it before.
+        monkeypatch.delitem(sys.modules, "safetensors.numpy", raising=False)
+    extra = {"h5py": "hdf5"}.get(package, package)
+    with pytest.raises(ModuleNotFoundError, match=rf"pip install 'syncblob\[{extra}\]'"):
+        plan_conversion(model.path, tmp_path / f"x.{extension}")
+
+
+# --- writing -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("extension", _ALL)
+def test_the_old_file_is_there_until_the_new_one_is(model, tmp_path, extension):
+    need_library_of(extension)
+    path = tmp_path / f"x.{extension}"
+    convert(model.path, path)
+    before, names = path.read_bytes(), _names(tmp_path)
+
+    def fail(_nbytes):
+        raise KeyboardInterrupt
+
+    with plan_conversion(model.path, path, dtype="float64") as conversion:
+        with pytest.raises(KeyboardInterrupt):
+            conversion.run(fail)
+        assert path.read_bytes() == before
+        assert _names(tmp_path) == names
+        conversion.run()
+    assert path.read_bytes() != before
+    with open_weights(path) as found:
+        # Where there are no values, a .caffemodel does not say of which dtype they are.
+        assert {blob.dtype.name for blob in found.tensors.values() if blob.size} == {"float64"}
+
+
+@pytest.mark.parametrize("extension", _ALL)
+def test_others_may_read_it_as_the_umask_says(model, tmp_path, extension):
+    need_library_of(extension)
+    path = tmp_path / f"x.{extension}"
+    (tmp_path / "ordinary").touch()
+    convert(model.path, path)
+    assert path.stat().st_mode == (tmp_path / "ordinary").stat().st_mode
+
+
+@pytest.mark.parametrize("extension", _ALL)
+@pytest.mark.parametrize("dtype", [None, "float64"])
+def test_progress_adds_up(model, tmp_path, extension, dtype):
+    need_library_of(extension)
+    done = []
+    with plan_conversion(model.path, tmp_path / f"x.{extension}", dtype=dtype) as conversion:
+        conversion.run(done.append)
+        assert sum(done) == conversion.result.nbytes
+
+
+def test_a_plan_reads_no_values_and_writes_nothing(model, tmp_path):
+    before = _names(tmp_path)
+    with plan_conversion(model.path, tmp_path / "x.npz", dtype="float16") as conversion:
+        assert conversion.result.nbytes == 2 * sum(
+            blob.size for layer in model.layers for blob in layer.blobs
+        )
+        heads = {blob.head for blob in conversion.source.tensors.values()}
+        assert heads == {syncblob.Head.UNINITIALIZED}
+        blob = conversion.result.tensors["ip.weight"]
+        assert blob.dtype == np.float16
+        expected = np.asarray(model["ip"].blobs[0]).astype(np.float16)
+        np.testing.assert_array_equal(np.asarray(blob), expected)
+    assert _names(tmp_path) == before
+
+
+@pytest.mark.parametrize("extension", ["npz", "h5"])
+def test_writing_tensor_by_tensor_takes_the_memory_of_one(tmp_path, extension):
+    need_library_of(extension)
+    one = np.zeros(1 << 20, np.float32)
+    path = _save(tmp_path / "x.caffemodel", *(Layer(f"ip{i}", blobs=[one]) for i in range(8)))
+    convert(path, tmp_path / f"warm.{extension}", layers=["ip0"])
+    with plan_conversion(path, tmp_path / f"y.{extension}") as conversion:
+        tracemalloc.start()
+        try:
+            conversion.run()
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert peak < 2.5 * one.nbytes
+
+
+def test_the_source_must_not_be_damaged_half_way(tmp_path):
+    path = _save(tmp_path / "x.caffemodel", Layer("ip", blobs=[np.zeros(1 << 16, np.float32)]))
+    with plan_conversion(path, tmp_path / "y.npz") as conversion:
+        os.truncate(path, 1000)
+        with pytest.raises((ModelFileError, ConversionError, OSError)):
+            conversion.run()
+    assert _names(tmp_path) == ["x.caffemodel"]
+
+
+def test_importing_brings_in_no_library_of_a_format():
+    code = textwrap.dedent("""
+        import sys
+        import syncblob.convert
+        print(sorted({"torch", "h5py", "safetensors", "google.protobuf"} & set(sys.modules)))
+    """)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, check=True, encoding="utf-8"
+    )
+    assert done.stdout == "[]\n"

@@ -1,0 +1,210 @@
+"""What other programs write is read, and what is written other programs read."""
+
+from __future__ import annotations
+
+import zipfile
+
+import numpy as np
+import pytest
+from comparable_models import need_library_of
+
+import syncblob
+from syncblob.convert import convert, format_of, open_weights, to_tensors
+
+ml_dtypes = pytest.importorskip("ml_dtypes")
+
+_DTYPES = """
+bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64
+complex128 bfloat16
+""".split()
+
+
+def _arrays(*without):
+    names = [name for name in _DTYPES if name not in without]
+    arrays = {
+        name: np.arange(6).reshape(2, 3).astype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
+        for name in names
+    }
+    return arrays | {"scalar": np.array(1.5), "none": np.zeros((0, 2), np.float32)}
+
+
+def _assert_equal(found, arrays):
+    assert set(found) == set(arrays)
+    for name, array in arrays.items():
+        blob = found[name]
+        assert (blob.shape, blob.dtype) == (array.shape, array.dtype)
+        assert np.asarray(blob).tobytes() == array.tobytes()
+
+
+# --- reading what others wrote -------------------------------------------------------------------
+
+
+def test_safetensors_of_every_dtype(tmp_path):
+    numpy = pytest.importorskip("safetensors.numpy")
+    arrays = _arrays("complex128")
+    numpy.save_file(arrays, tmp_path / "x.safetensors", metadata={"format": "pt"})
+    with open_weights(tmp_path / "x.safetensors") as found:
+        assert found.kind == "safetensors"
+        _assert_equal(found.tensors, arrays)
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_npz_of_every_dtype(tmp_path, save):
+    arrays = _arrays("bfloat16")
+    arrays["fortran"] = np.asfortranarray(np.arange(6.0).reshape(2, 3))
+    save(tmp_path / "x.npz", **arrays, big=np.arange(3, dtype=">f4"))
+    with open_weights(tmp_path / "x.npz") as found:
+        _assert_equal(found.tensors, arrays | {"big": np.arange(3, dtype="<f4")})
+
+
+def test_hdf5_of_any_tree(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    arrays = _arrays("bfloat16")
+    with h5py.File(tmp_path / "x.hdf5", "w") as file:
+        for name, array in arrays.items():
+            file[f"a/b/{name}"] = array
+        file["big"] = np.arange(3, dtype=">f4")
+        chunks = np.arange(100.0)
+        file.create_dataset("a/chunks", data=chunks, compression="gzip", chunks=(7,))
+    expected = {f"a/b/{name}": array for name, array in arrays.items()}
+    expected |= {"big": np.arange(3, dtype="<f4"), "a/chunks": chunks}
+    with open_weights(tmp_path / "x.hdf5") as found:
+        _assert_equal(found.tensors, expected)
+
+
+def test_state_dicts_of_every_dtype(tmp_path):
+    torch = pytest.importorskip("torch")
+    tensors = {
+        name: torch.arange(6).reshape(3, 2).to(getattr(torch, name)).T
+        for name in _DTYPES
+        if name != "bool"
+    }
+    tensors["conj"] = torch.tensor([1 + 2j]).conj()
+    tensors["parameter"] = torch.nn.Parameter(torch.ones(2))
+    path = tmp_path / "x.pt"
+    torch.save(tensors, path)
+    with open_weights(path) as found:
+        assert list(found.tensors) == list(tensors)
+        for name, blob in found.tensors.items():
+            assert blob.dtype.name == str(tensors[name].dtype).removeprefix("torch.")
+            expected = tensors[name].detach().resolve_conj()
+            assert torch.equal(torch.from_dlpack(blob), expected)
+
+
+def test_a_state_dict_of_before_pytorch_1_6(tmp_path):
+    torch = pytest.importorskip("torch")
+    tensors = {"a.weight": torch.ones(2, 3), "a.bias": torch.arange(2)}
+    torch.save(tensors, tmp_path / "x.pth", _use_new_zipfile_serialization=False)
+    with open_weights(tmp_path / "x.pth") as found:
+        _assert_equal(found.tensors, {name: one.numpy() for name, one in tensors.items()})
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda state: {"epoch": 3, "state_dict": state, "ema_state_dict": dict(state)},
+        lambda state: {"model": state, "optimizer": {"state": {}, "param_groups": [1]}},
+    ],
+)
+def test_checkpoints_have_a_state_dict_in_them(tmp_path, wrap):
+    torch = pytest.importorskip("torch")
+    torch.save(wrap({"a.weight": torch.ones(2)}), tmp_path / "x.pt")
+    with open_weights(tmp_path / "x.pt") as found:
+        assert list(found.tensors) == ["a.weight"]
+
+
+@pytest.mark.parametrize("extension", ["safetensors", "npz", "h5", "caffemodel.h5"])
+def test_values_are_not_read_before_they_are_touched(model, tmp_path, extension):
+    need_library_of(extension)
+    path = tmp_path / f"x.{extension}"
+    convert(model.path, path)
+    with open_weights(path) as found:
+        heads = {blob.head for blob in found.tensors.values()}
+        assert heads == {syncblob.Head.UNINITIALIZED}
+
+
+# --- others read what was written ----------------------------------------------------------------
+
+
+@pytest.fixture
+def expected(model):
+    return {name: np.asarray(blob) for name, blob in to_tensors(model).items()}
+
+
+def test_safetensors_reads_it(model, tmp_path, expected):
+    numpy = pytest.importorskip("safetensors.numpy")
+    convert(model.path, tmp_path / "x.safetensors")
+    _assert_equal(numpy.load_file(tmp_path / "x.safetensors"), expected)
+
+
+def test_numpy_reads_it(model, tmp_path, expected):
+    convert(model.path, tmp_path / "x.npz")
+    with np.load(tmp_path / "x.npz") as file:
+        found = {name: file[name] for name in file.files}
+    assert found.pop("syncblob").dtype.kind == "U"
+    _assert_equal(found, expected)
+
+
+def test_h5py_reads_it(model, tmp_path, expected):
+    h5py = pytest.importorskip("h5py")
+    convert(model.path, tmp_path / "x.h5")
+    with h5py.File(tmp_path / "x.h5") as file:
+        _assert_equal({name: file[name][()] for name in file if name != "syncblob"}, expected)
+
+
+def test_a_name_with_a_slash_makes_a_group(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    np.savez(tmp_path / "x.npz", **{"conv1/7x7_s2.weight": np.ones(2)})
+    convert(tmp_path / "x.npz", tmp_path / "x.h5")
+    with h5py.File(tmp_path / "x.h5") as file:
+        assert file["conv1"]["7x7_s2.weight"].shape == (2,)
+
+
+@pytest.mark.parametrize("name", ["data/x.weight", "data/x/0"])
+def test_a_tree_that_looks_like_caffes(tmp_path, name):
+    pytest.importorskip("h5py")
+    np.savez(tmp_path / "x.npz", **{name: np.ones(2)})
+    convert(tmp_path / "x.npz", tmp_path / "x.h5")
+    with open_weights(tmp_path / "x.h5") as found:
+        assert list(found.tensors) == [name]
+
+
+def test_caffes_layout_is_caffes(model, tmp_path):
+    h5py = pytest.importorskip("h5py")
+    convert(model.path, tmp_path / "x.caffemodel.h5")
+    with h5py.File(tmp_path / "x.caffemodel.h5") as file:
+        assert file["data/conv1/0"].shape == (4, 3, 2, 2)
+        assert len(file["data/data"]) == 0
+
+
+def test_torch_reads_it(model, tmp_path, expected):
+    torch = pytest.importorskip("torch")
+    convert(model.path, tmp_path / "x.pt")
+    found = torch.load(tmp_path / "x.pt", weights_only=True)
+    assert list(found) == list(expected)
+    _assert_equal({name: tensor.numpy() for name, tensor in found.items()}, expected)
+
+
+# --- which format --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "extension", ["caffemodel", "caffemodel.h5", "h5", "npz", "safetensors", "pt"]
+)
+def test_contents_tell_the_format_where_the_name_does_not(model, tmp_path, extension):
+    need_library_of(extension)
+    path = tmp_path / f"x.{extension}"
+    convert(model.path, path)
+    with open_weights(path) as known:
+        kind = known.kind
+    with open_weights(path.rename(tmp_path / "x")) as found:
+        assert found.kind == kind
+        assert len(found.tensors) == 11
+
+
+def test_a_zip_archive_that_cannot_be_listed_is_no_reason_to_give_up(tmp_path):
+    with zipfile.ZipFile(tmp_path / "x", "w") as archive:
+        archive.writestr("readme", "text")
+    assert format_of(tmp_path / "x") == "npz"
+    with pytest.raises(syncblob.ModelFileError, match="zip archive without arrays"):
+        open_weights(tmp_path / "x")

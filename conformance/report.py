@@ -173,7 +173,7 @@ def _message(test: dict[str, Any]) -> str:
     for stage in stages:
         if stage["outcome"] != "passed":
             # The end of where it was skipped, and why.
-            return stage["longrepr"].rpartition("Skipped: ")[2].rstrip("')\"")
+            return str(stage["longrepr"]).rpartition("Skipped: ")[2].rstrip("')\"")
     return "no message"
 
 

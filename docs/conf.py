@@ -34,7 +34,9 @@ nitpick_ignore_regex = [
     ("py:obj", r"[a-z]\w*"),
     # Other libraries and the standard library: links to them would need the network.
     ("py:class", r"(collections|np|numpy|os|types)\..*|NDArray|DTypeLike|ModuleType|Future"),
-    ("py:obj", r"(cupy|time)\..*"),
+    ("py:obj", r"(cupy|numpy|time)\..*"),
+    # Aliases of types, and the classes of some results, that signatures name.
+    ("py:class", r"Axes|Norm|Shape|[FI]Info|Unique\w+Result"),
     # Private classes that some signatures name.
     ("py:class", rf"(syncblob\..*\.)?({_PRIVATE})"),
 ]

@@ -90,7 +90,7 @@ ONE = {
         """,
     "SS": """
         dot inner tensordot cross linalg.cross linalg.matmul linalg.tensordot linalg.solve
-       
+
         """,
     "VV": """
         convolve correlate meshgrid polyadd polymul polysub polydiv polyval histogram2d cov
@@ -106,7 +106,7 @@ CALLS = {
 }
 # Called in other ways, or in these too.
 _MORE = {
-    "all": [lambda f, b: f(b(B), axis=1), lambda f, b: f(b(B), None, b(np.zeros((), bool)))],
+    "all": [lambda f, b: f(b(B), axis=1), lambda f, b: f(b(B), None, b(np.ones((), bool)))],
     "append": [lambda f, b: f(b(M), b(M), axis=0), lambda f, b: f(b(V), 3.0)],
     "apply_along_axis": [lambda f, b: f(np.cumsum, 1, b(M)), lambda f, b: f(np.sum, 0, arr=b(M))],
     "apply_over_axes": [lambda f, b: f(np.sum, b(D), [0, 2])],
@@ -139,7 +139,7 @@ _MORE = {
     "copyto": [
         _written(M, M * 2),
         _written(M, M[0]),
-        lambda f, b: f(dst=b(M * 1), src=b(M), where=b(B)),
+        lambda f, b: f(dst=b(M * 1), src=b(M * 3), where=b(B)),
         lambda f, b: f(b(M * 1), 7, "same_kind", b(B)),
     ],
     "cumulative_sum": [lambda f, b: f(b(V), include_initial=True)],
@@ -176,7 +176,7 @@ _MORE = {
     "logspace": [lambda f, b: f(b(U), 2.0, 4)],
     "max": [lambda f, b: f(b(M), 1, initial=0.0, where=b(B))],
     "mean": [lambda f, b: f(b(M), 0, None, b(np.empty(4))), lambda f, b: f(b(M), keepdims=True)],
-    "median": [_written(V, None, None, True), lambda f, b: f(b(M), axis=1)],
+    "median": [_written(V, None, None, 1), lambda f, b: f(b(M), axis=1)],
     "meshgrid": [
         lambda f, b: f(b(V), b(U), copy=False),
         lambda f, b: f(b(V), b(U), sparse=True, copy=False),
@@ -185,14 +185,14 @@ _MORE = {
     "nan_to_num": [
         lambda f, b: f(b(N * 1)),
         lambda f, b: f(b(N * 1), copy=False),
-        lambda f, b: f(b(N * 1), False, 2.0),
+        lambda f, b: f(b(N * 1), 0, 2.0),
     ],
-    "nanmedian": [_written(N, None, None, True)],
-    "nanpercentile": [lambda f, b: f(b(N[0]), 30), lambda f, b: f(b(V * 1), 30, None, None, True)],
-    "nanquantile": [lambda f, b: f(b(N[0]), 0.3), lambda f, b: f(b(V * 1), 0.3, None, None, True)],
+    "nanmedian": [_written(N, None, None, 1)],
+    "nanpercentile": [lambda f, b: f(b(N[0]), 30), lambda f, b: f(b(V * 1), 30, None, None, 1)],
+    "nanquantile": [lambda f, b: f(b(N[0]), 0.3), lambda f, b: f(b(V * 1), 0.3, None, None, 1)],
     "pad": [lambda f, b: f(b(M), ((1, 1), (0, 2))), lambda f, b: f(b(V), 2, mode="reflect")],
     "partition": [lambda f, b: f(b(V), 3)],
-    "percentile": [lambda f, b: f(b(V), 30), lambda f, b: f(b(V * 1), [30], None, None, True)],
+    "percentile": [lambda f, b: f(b(V), 30), lambda f, b: f(b(V * 1), [30], None, None, 1)],
     "piecewise": [lambda f, b: f(b(V), [b(V < 0), b(V >= 0)], [lambda x: -x, 10])],
     "place": [_written(M, B, U), lambda f, b: f(arr=b(M * 1), mask=b(B), vals=[1.0])],
     "polyfit": [lambda f, b: f(b(np.arange(6.0)), b(V), 2)],
@@ -231,7 +231,6 @@ _MORE = {
         lambda f, b: f(b(M), (0, 1)),
         lambda f, b: f(b(M), 0, "f4"),
         lambda f, b: f(b(M), where=b(B), initial=b(np.array(2.0))),
-        lambda f, b: f([b(V), b(V)]),
     ],
     "swapaxes": [lambda f, b: f(b(D), 0, 2)],
     "take": [lambda f, b: f(b(M), b(P), 1, mode="clip"), lambda f, b: f(b(V), [0, 2])],

@@ -26,7 +26,7 @@ REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 
 
 def shown_on_reference_pages() -> set[str]:
-    """Names that an ``autoclass`` and its like, in the module syncblob, put on a page."""
+    """Names that an ``autoclass`` and its like put on a page, or an ``automodule`` all at once."""
     shown = set()
     for page in REFERENCE.glob("*.md"):
         module = None
@@ -35,6 +35,8 @@ def shown_on_reference_pages() -> set[str]:
                 directive, name = match.groups()
                 if directive == "currentmodule":
                     module = name
+                elif directive == "automodule":
+                    shown |= {name.rpartition(".")[2], *importlib.import_module(name).__all__}
                 elif module == "syncblob":
                     shown.add(name)
     return shown

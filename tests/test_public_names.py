@@ -52,7 +52,7 @@ def public(namespace: object) -> list[str]:
 
 def test_all_names_exist_are_sorted_and_documented() -> None:
     assert sorted(syncblob.__all__) == syncblob.__all__
-    for name in syncblob.__all__:
+    for name in set(syncblob.__all__) - {"newaxis"}:  # None
         assert inspect.getdoc(getattr(syncblob, name)), name
 
 
@@ -74,7 +74,11 @@ def test_blob_has_the_fixed_names(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "cls", ["Blob", "SyncedMemory", "Device", "TransferLog", "ModelFile", "Layer", "LayerBlobs"]
+    "cls",
+    [
+        *("Blob", "SyncedMemory", "Device", "TransferLog"),
+        *("ModelFile", "Layer", "LayerBlobs", "SolverState", "CopyReport"),
+    ],
 )
 def test_every_public_member_is_documented(cls: str) -> None:
     owner = getattr(syncblob, cls)

@@ -84,14 +84,16 @@ def compare(recorded: Record, found: Record) -> list[Change]:
     for package, calls in found.outcomes.items():
         before = recorded.outcomes.get(package, {})
         for call in sorted(before.keys() | calls.keys()):
-            devices = before.get(call, {}).keys() | calls.get(call, {}).keys()
-            for device in sorted(devices):
+            devices: dict[tuple[str, str], list[str]] = {}
+            for device in sorted(before.get(call, {}).keys() | calls.get(call, {}).keys()):
                 was = before.get(call, {}).get(device, "not recorded")
                 now = calls.get(call, {}).get(device, "not tried")
+                devices.setdefault((was, now), []).append(device)
+            for (was, now), names in devices.items():
                 worse = _rank(now) == 0 or _rank(now) < _rank(was)
                 if was != now or worse:
-                    name = f"{package} {found.versions[package]} {call}, {device}"
-                    changes.append(Change(name, was, now, worse))
+                    where = f"{package} {found.versions[package]} {call}, {' and '.join(names)}"
+                    changes.append(Change(where, was, now, worse))
     return changes
 
 

@@ -216,7 +216,6 @@ CALLS = [
     call("signal.savgol_filter", signal.savgol_filter, SIGNAL, 5, 2),
     call("signal.sosfilt", signal.sosfilt, _SECTIONS, SIGNAL),
     call("signal.sosfiltfilt", signal.sosfiltfilt, _SECTIONS, SIGNAL),
-    call("signal.tf2zpk", signal.tf2zpk, np.asarray([1.0, 0.5, 0.9]), _DENOMINATOR),
     call("signal.upfirdn", signal.upfirdn, _TAPS, SIGNAL, 2),
     call("signal.wiener", signal.wiener, SIGNAL),
     call(
@@ -224,6 +223,7 @@ CALLS = [
         lambda x: signal.windows.hann(8, xp=x.__array_namespace__()),
         SIGNAL,
     ),
+    call("signal.zpk2tf", signal.zpk2tf, VECTOR[:2], VECTOR[4:7], 2.0),
     # --- spatial
     call(
         "spatial.transform.Rotation.apply",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,12 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge, RidgeCV
 from sklearn.metrics import cluster, pairwise
 from sklearn.mixture import GaussianMixture
-from sklearn.model_selection import cross_val_predict, cross_val_score, train_test_split
+from sklearn.model_selection import (
+    GridSearchCV,
+    cross_val_predict,
+    cross_val_score,
+    train_test_split,
+)
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import (
@@ -71,7 +77,14 @@ def _predicted(estimator: BaseEstimator, method: str, *data: Any) -> Any:
     return getattr(fitted, method)(data[0])
 
 
+def _predicted_by_pickled(estimator: BaseEstimator, *data: Any) -> Any:
+    """Fit an estimator and return what a copy of it predicts, which was pickled and read."""
+    fitted = sklearn.clone(estimator).fit(*data)
+    return pickle.loads(pickle.dumps(fitted)).predict(data[0])  # noqa: S301  # made just here
+
+
 def _transformed_back(estimator: BaseEstimator, *data: Any) -> Any:
+    """Fit a transformer and return the samples as its inverse gives them back."""
     fitted = sklearn.clone(estimator).fit(*data)
     return fitted.inverse_transform(fitted.transform(data[0]))
 
@@ -186,6 +199,12 @@ CALLS = [
         SAMPLES,
         TARGET,
     ),
+    call(
+        "pipeline.make_pipeline pickled",
+        partial(_predicted_by_pickled, _pipeline),
+        SAMPLES,
+        TARGET,
+    ),
     # --- metrics
     call("metrics.accuracy_score", metrics.accuracy_score, CLASSES, PREDICTED_CLASSES),
     call("metrics.average_precision_score", metrics.average_precision_score, BINARY, SCORES),
@@ -281,6 +300,14 @@ CALLS = [
     call("metrics.pairwise.sigmoid_kernel", pairwise.sigmoid_kernel, SAMPLES, OTHER_SAMPLES),
     # --- model_selection
     call(
+        "model_selection.GridSearchCV",
+        partial(
+            _predicted, GridSearchCV(Ridge(solver="svd"), {"alpha": [0.1, 1.0]}, cv=3), "predict"
+        ),
+        SAMPLES,
+        TARGET,
+    ),
+    call(
         "model_selection.cross_val_predict",
         partial(cross_val_predict, Ridge(solver="svd"), cv=3),
         SAMPLES,
@@ -310,6 +337,11 @@ CALLS = [
         SYMMETRIC,
     ),
     call("preprocessing.LabelBinarizer", lambda y: LabelBinarizer().fit_transform(y), CLASSES),
+    call(
+        "preprocessing.LabelEncoder inverse_transform",
+        partial(_transformed_back, LabelEncoder()),
+        CLASSES,
+    ),
     call("preprocessing.LabelEncoder", lambda y: LabelEncoder().fit_transform(y), CLASSES),
     call(
         "preprocessing.MaxAbsScaler",

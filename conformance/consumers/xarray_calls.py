@@ -54,6 +54,12 @@ CALLS = [
     call("DataArray.std", lambda a: _array(a).std("y"), IMAGE),
     call("DataArray.sum skipna=False", lambda a: _array(a).sum("y", skipna=False), IMAGE),
     call("DataArray.where", lambda a, m: _array(a).where(_array(m)), IMAGE, MASK),
+    call(
+        "DataArray.where float32",
+        lambda a, m: _array(a).where(_array(m)),
+        IMAGE.astype(np.float32),
+        MASK,
+    ),
     call("Dataset.mean", lambda a: xr.Dataset({"a": _array(a), "b": _array(a) * 2}).mean(), IMAGE),
     call(
         "NamedArray.permute_dims",

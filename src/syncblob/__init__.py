@@ -99,6 +99,7 @@ __all__ = [
     "write_prototxt",
 ]
 __all__ += array_api.__all__
+__all__.sort()
 
 
 _FILES = (

@@ -100,12 +100,7 @@ class TwoHomes:
             read_into(buffer[: self._source_nbytes])
             HOST.zero(buffer[self._source_nbytes :])
             return buffer
-        contents = self._source()
-        expected = f"expected a source of {self._nbytes} bytes in a one-dimensional uint8 array"
-        if not isinstance(contents, np.ndarray):
-            raise TypeError(f"{expected}, got {type(contents).__name__}")
-        if contents.shape != (self._nbytes,) or contents.dtype != np.uint8:
-            raise ValueError(f"{expected}, got {contents.dtype} of shape {contents.shape}")
+        contents = self._contents_of(self._source)
         buffer = self._buffer(side, accelerator)
         known = self._source_nbytes
         if side is Side.HOST or accelerator is None:
@@ -116,6 +111,16 @@ class TwoHomes:
                 upload(self._copying(accelerator, reason), contents[:known], buffer[:known])
             accelerator.zero(buffer[known:])
         return buffer
+
+    def _contents_of(self, source: Source) -> NDArray[np.uint8]:
+        """Call a source."""
+        contents = source()
+        expected = f"expected a source of {self._nbytes} bytes in a one-dimensional uint8 array"
+        if not isinstance(contents, np.ndarray):
+            raise TypeError(f"{expected}, got {type(contents).__name__}")
+        if contents.shape != (self._nbytes,) or contents.dtype != np.uint8:
+            raise ValueError(f"{expected}, got {contents.dtype} of shape {contents.shape}")
+        return contents
 
     def _transfer(
         self, side: Side, buffer: Any, accelerator: Accelerator | None, reason: str

@@ -8,6 +8,8 @@ from __future__ import annotations
 import operator
 from typing import TYPE_CHECKING, Any, Never
 
+import numpy as np
+
 from syncblob._shape import Layout
 from syncblob.devices import CPU, Device, Side, default_device, home_accelerator
 from syncblob.errors import DeviceMismatchError
@@ -15,7 +17,6 @@ from syncblob.lending import Lending
 from syncblob.state_machine import Access, Head
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from syncblob._homes import Source
@@ -40,8 +41,9 @@ class SyncedMemory(Lending):
         and what `device` says before the first write. None means the default device.
     source
         A function that returns the initial contents, a one-dimensional uint8 array of `nbytes`
-        bytes. It is called by the first access that is not an overwrite, in place of zero-filling;
-        the first access on the accelerator uploads straight from it. If it has a method
+        bytes. It is called by the first access that is not an overwrite, in place of zero-filling,
+        and by `peek_at_source`, which may be before; the first access on the accelerator uploads
+        straight from it. If it has a method
         ``read_into(buffer)``, the first access on the host calls that in its place, with the array
         to be filled; it may be shorter than `nbytes`, when less has come into use.
 
@@ -258,6 +260,24 @@ class SyncedMemory(Lending):
         memory._accelerator = self._accelerator
         memory._written = self._written
         return memory
+
+    def peek_at_source(self) -> NDArray[np.uint8] | None:
+        """Return what the source gives, for reading once; the memory stays UNINITIALIZED.
+
+        Returns
+        -------
+        ndarray or None
+            One-dimensional, uint8, all `nbytes`. None where there is no source, where the first
+            access has been, or where not all that the source gives has been in use ever since.
+        """
+        source = self._source
+        if source is None or self._source_nbytes != self._nbytes:
+            return None
+        if hasattr(source, "read_into"):
+            contents = np.empty(self._nbytes, np.uint8)
+            source.read_into(contents)
+            return contents
+        return self._contents_of(source)
 
     def warn_if_aliased(self, action: str) -> None:
         """Warn that an action takes this memory away from under its writable aliases."""

@@ -144,7 +144,7 @@ class StateMachine(TwoHomes):
     def sole_buffer(self) -> Any:
         """Return the only buffer if every access of its side leaves everything as it is, else None.
 
-        The answer stands until `_sole` is None again, which Blobs look at to save themselves
+        The answer stands until ``_sole`` is None again, which Blobs look at to save themselves
         the way through here.
         """
         with self._lock:

@@ -33,7 +33,7 @@ KINDS = {name: np.dtype(name).kind for name in DTYPES}
 # Where NumPy promotes.
 MIXED = [("int8", "uint8"), ("int32", "float32"), ("float32", "float64"), ("uint64", "int64")]
 # How often the arrays of each call are drawn.
-ROUNDS = 20 if "CI" in os.environ else 3
+ROUNDS = 20 if "CI" in os.environ else 2
 REAL = "biuf"
 NUMBERS = "iufc"
 FLOATING = "fc"

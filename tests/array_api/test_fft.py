@@ -75,7 +75,9 @@ def test_the_precision_stays(on, name, precision):
 @given(
     shape=st.lists(st.integers(1, 5), min_size=1, max_size=3).filter(lambda s: s[-1] % 2 == 0),
     norm=st.sampled_from(NORMS),
-    name=st.sampled_from([("fft", "ifft"), ("rfft", "irfft"), ("fftn", "ifftn"), ("ihfft", "hfft")]),
+    name=st.sampled_from(
+        [("fft", "ifft"), ("rfft", "irfft"), ("fftn", "ifftn"), ("ihfft", "hfft")]
+    ),
 )
 def test_there_and_back(shape, norm, name):
     operand = signal(name[0], shape=tuple(shape))
@@ -95,8 +97,7 @@ def test_a_size_of_minus_1_takes_an_axis_as_it_is(on, device, name):
 
 
 def test_a_size_of_minus_1_uses_all_elements_for_real_results_too(on, device):
-    # "If n equals M[i] or -1, all elements along axis i of the input array must be used."
-    # NumPy drops two of the five here.
+    # The standard: all elements of an axis must be used for -1. NumPy drops two of five here.
     operand = signal("irfftn")
     expected = np.fft.irfftn(operand, s=(3, 8), axes=(0, 2))
     check(on, device, "irfftn", operand, expected, s=(-1, -1), axes=(0, 2))
@@ -105,7 +106,7 @@ def test_a_size_of_minus_1_uses_all_elements_for_real_results_too(on, device):
 @pytest.mark.parametrize("name", OF_SEVERAL)
 def test_sizes_come_with_axes(on, name):
     x = on(signal(name))
-    # "If s is not None, axes must not be None."
+    # The standard: axes must not be None where s is given.
     with pytest.raises(ValueError, match=r"axes must be given where s is, got s=\(2, 2\)"):
         getattr(fft, name)(x, s=(2, 2))
     with pytest.raises(ValueError, match=r"a size for each axis, got s=\(2, 2\) and axes=\(0,\)"):

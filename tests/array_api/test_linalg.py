@@ -1,21 +1,19 @@
-"""The linear algebra extension: against NumPy on every device, what is corrected and refused."""
+"""The linear algebra extension: against NumPy on every device, decompositions, refusals."""
 
 from __future__ import annotations
-
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import syncblob as xp
 from syncblob import Blob, linalg
-from syncblob.array_api import _linalg_kernels
 
 TOLERANCE = {"f4": 1e-3, "f8": 1e-9, "c8": 1e-3, "c16": 1e-9}
 INF = float("inf")
 
 
 def numbers(shape, dtype="f8"):
+    """Draw numbers from a normal distribution, complex ones where they can be."""
     values = np.random.default_rng(11).standard_normal((2, *shape))
     return (values[0] + 1j * values[1] if np.dtype(dtype).kind == "c" else values[0]).astype(dtype)
 
@@ -193,210 +191,6 @@ def test_slogdet(on, dtype):
 def test_slogdet_of_a_singular_matrix(on):
     sign, logarithm = linalg.slogdet(on(np.zeros((2, 2))))
     assert (float(sign), float(logarithm)) == (0.0, -INF)
-
-
-# --- always complex: eig, eigvals ----------------------------------------------------------------
-
-
-@pytest.mark.parametrize("dtype", TOLERANCE)
-@pytest.mark.parametrize("make", [hermitian, invertible], ids=["real values", "any values"])
-def test_eig_is_complex_even_where_no_value_has_an_imaginary_part(on, device, make, dtype):
-    operand = make(dtype)
-    x = on(operand)
-    if device.startswith("cuda") and not hasattr(x._home.namespace.linalg, "eig"):
-        pytest.skip("this CuPy has no eig")
-    with xp.no_transfers():
-        result = linalg.eig(x)
-        alone = linalg.eigvals(x)
-    assert result._fields == ("eigenvalues", "eigenvectors")
-    complex_dtype = np.result_type(dtype, "c8")
-    assert {part.dtype for part in (*result, alone)} == {complex_dtype}
-    values, vectors = (np.asarray(part) for part in result)
-    np.testing.assert_allclose(operand @ vectors, vectors * values[:, None], atol=TOLERANCE[dtype])
-    np.testing.assert_allclose(
-        np.sort_complex(np.asarray(alone)), np.sort_complex(values), atol=TOLERANCE[dtype]
-    )
-
-
-@pytest.mark.parametrize("kernel", [_linalg_kernels.eig, _linalg_kernels.eigvals])
-def test_without_eig_the_message_says_what_to_do(kernel):
-    older = SimpleNamespace(linalg=SimpleNamespace())
-    with pytest.raises(NotImplementedError, match=r'from version 14 on.*x\.to_device\("cpu"\)'):
-        kernel(older, np.eye(2))
-
-
-# --- tolerances: matrix_rank, pinv ---------------------------------------------------------------
-
-
-def test_matrix_rank_counts_what_is_above_the_tolerance(on, device):
-    stack = on([np.diag([8.0, 4.0, 1.0]), np.diag([8.0, 0.0, 0.0]), np.zeros((3, 3))])
-    with xp.no_transfers():
-        ranks = linalg.matrix_rank(stack)
-        half = linalg.matrix_rank(stack, rtol=0.5)
-    assert ranks.device == device
-    assert ranks.dtype == half.dtype == np.int64
-    assert np.asarray(ranks).tolist() == [3, 1, 0]
-    # "less than or equal to rtol * largest_singular_value"
-    assert np.asarray(half).tolist() == [1, 1, 0]
-
-
-def test_a_tolerance_may_be_a_blob_that_broadcasts_with_the_stack(on):
-    stack = on([np.diag([8.0, 4.0, 1.0])] * 2)
-    rtol = on([0.0, 0.3])
-    with xp.no_transfers():
-        ranks = linalg.matrix_rank(stack, rtol=rtol)
-        inverses = linalg.pinv(stack, rtol=rtol)
-    assert np.asarray(ranks).tolist() == [3, 2]
-    expected = [np.diag([0.125, 0.25, 1.0]), np.diag([0.125, 0.25, 0.0])]
-    np.testing.assert_allclose(np.asarray(inverses), expected, atol=1e-12)
-    one = linalg.matrix_rank(stack, rtol=on(0.3))
-    assert np.asarray(one).tolist() == [2, 2]
-
-
-def test_the_default_tolerance_takes_account_of_shape_and_precision(on):
-    # max(M, N) * eps, 4.8e-7 for float32; the defaults of NumPy's and CuPy's pinv are 1e-15.
-    operand = np.diag(np.array([1, 1, 1, 3e-7], "f4"))
-    assert int(linalg.matrix_rank(on(operand))) == 3
-    np.testing.assert_allclose(
-        np.asarray(linalg.pinv(on(operand))), np.diag([1, 1, 1, 0]), atol=1e-6
-    )
-    assert np.linalg.pinv(operand).max() > 1e6
-
-
-@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (2, 0, 3), (0, 2, 2)])
-def test_matrices_without_elements_have_rank_0(on, shape):
-    x = on(np.ones(shape))
-    ranks = linalg.matrix_rank(x)
-    assert ranks.shape == shape[:-2]
-    assert not np.asarray(ranks).any()
-    assert linalg.pinv(x).shape == (*shape[:-2], shape[-1], shape[-2])
-
-
-def test_pinv_takes_integers_as_float64(on):
-    result = linalg.pinv(on([[2, 0], [0, 4]]))
-    assert result.dtype == np.float64
-    np.testing.assert_allclose(np.asarray(result), [[0.5, 0], [0, 0.25]], atol=1e-12)
-
-
-# --- systems of equations ------------------------------------------------------------------------
-
-# Shapes of the operands: (M,) is a vector, everything else a stack of matrices.
-SYSTEMS = {
-    "a vector": ((3, 3), (3,), (3,)),
-    "a vector for a stack": ((2, 3, 3), (3,), (2, 3)),
-    "a matrix": ((3, 3), (3, 4), (3, 4)),
-    # Older rules took this for two vectors.
-    "a matrix for a stack": ((3, 3, 3), (3, 3), (3, 3, 3)),
-    "stacks that broadcast": ((5, 1, 3, 3), (2, 3, 4), (5, 2, 3, 4)),
-    "a stack for a matrix": ((3, 3), (2, 3, 4), (2, 3, 4)),
-    "nothing": ((0, 0), (0,), (0,)),
-}
-
-
-@pytest.mark.parametrize("shapes", SYSTEMS.values(), ids=SYSTEMS)
-def test_solve(on, device, shapes):
-    a1, a2 = invertible("f8", shapes[0]), numbers(shapes[1])
-    x1, x2 = on(a1), on(a2)
-    with xp.no_transfers():
-        result = linalg.solve(x1, x2)
-    assert result.device == device
-    assert result.shape == shapes[2]
-    columns = (lambda a: a[..., None]) if len(shapes[1]) == 1 else (lambda a: a)
-    again = a1 @ columns(np.asarray(result))
-    np.testing.assert_allclose(again, np.broadcast_to(columns(a2), again.shape), atol=1e-9)
-
-
-def test_solve_refuses_shapes_that_do_not_fit(on):
-    for shape1, shape2 in [((3, 3), (4,)), ((2, 3, 3), (3, 3, 3)), ((3,), (3,)), ((2, 3), (2,))]:
-        x1, x2 = on(np.ones(shape1)), on(np.ones(shape2))
-        with pytest.raises(ValueError, match=r"."):
-            linalg.solve(x1, x2)
-
-
-# --- diagonals -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("offset", [-5, -1, 0, 2, 5])
-def test_diagonal_is_a_view_that_can_be_written(on, offset):
-    operand = np.arange(24.0).reshape(2, 3, 4)
-    x = on(operand)
-    with xp.no_transfers():
-        diagonal = linalg.diagonal(x, offset=offset)
-        assert diagonal.memory is x.memory
-        diagonal += 100
-    assert diagonal.shape == operand.diagonal(offset, -2, -1).shape
-    expected = operand + 100 * np.eye(3, 4, offset)
-    np.testing.assert_array_equal(np.asarray(x), expected)
-
-
-def test_diagonal_of_a_const_view_stays_const(on):
-    x = on(np.ones((2, 2)))
-    diagonal = linalg.diagonal(x.const)
-    with pytest.raises(ValueError, match="const"):
-        diagonal += 1
-
-
-def test_diagonal_of_a_blob_nobody_wrote_yet(device):
-    x = Blob((3, 4), device=device)
-    diagonal = linalg.diagonal(x, offset=1)
-    diagonal += 1
-    assert float(x[1, 2]) == 1.0
-
-
-@pytest.mark.parametrize(
-    ("dtype", "expected"),
-    [("i1", "i8"), ("i8", "i8"), ("u1", "u8"), ("f4", "f4"), ("f8", "f8"), ("c8", "c8")],
-)
-def test_trace_adds_small_integers_up_in_the_default_ones(on, dtype, expected):
-    x = on(np.full((3, 3), 100, dtype))
-    assert linalg.trace(x).dtype == expected
-    assert complex(linalg.trace(x)) == 300
-
-
-def test_trace_converts_before_it_adds(on):
-    assert int(linalg.trace(on(np.full((3, 3), 100, "i1")), dtype=xp.uint16)) == 300
-    assert linalg.trace(on(np.ones((2, 2), "f4")), dtype="float64").dtype == np.float64
-    assert float(linalg.trace(on(np.ones((2, 2))), offset=7)) == 0
-
-
-# --- vectors -------------------------------------------------------------------------------------
-
-
-def test_cross_broadcasts(on):
-    a1, a2 = numbers((3, 5, 1)), numbers((2, 3, 5, 4))
-    result = linalg.cross(on(a1), on(a2), axis=-3)
-    assert result.shape == (2, 3, 5, 4)
-    np.testing.assert_allclose(np.asarray(result), np.cross(a1, a2, axis=-3), atol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("shape1", "shape2", "axis", "error"),
-    [
-        # "if the size of the axis over which to compute is not equal to 3 (before broadcasting)"
-        ((2,), (2,), -1, ValueError),
-        ((3,), (1,), -1, ValueError),
-        ((3, 4), (3, 4), -1, ValueError),
-        ((3,), (3,), -2, IndexError),
-    ],
-)
-def test_cross_refuses_other_sizes_than_3(on, shape1, shape2, axis, error):
-    x1, x2 = on(np.ones(shape1)), on(np.ones(shape2))
-    with pytest.raises(error, match="axis|axes"):
-        linalg.cross(x1, x2, axis=axis)
-
-
-def test_outer_does_not_conjugate(on):
-    a1, a2 = numbers((3,), "c16"), numbers((4,), "c16")
-    result = linalg.outer(on(a1), on(a2))
-    assert result.shape == (3, 4)
-    np.testing.assert_allclose(np.asarray(result), a1[:, None] * a2, rtol=1e-12)
-
-
-@pytest.mark.parametrize("shapes", [((2, 2), (2,)), ((2,), (2, 2)), ((), (2,))])
-def test_outer_refuses_others_than_vectors(on, shapes):
-    x1, x2 = (on(np.ones(shape)) for shape in shapes)
-    with pytest.raises(ValueError, match="one axis in each"):
-        linalg.outer(x1, x2)
 
 
 # --- names and refusals --------------------------------------------------------------------------

@@ -96,15 +96,15 @@ def test_tensordot(on, device, axes):
 @pytest.mark.parametrize(
     ("axes", "error", "message"),
     [
-        # NumPy takes a negative number for none: "an integer axes value must be nonnegative".
+        # The standard: a number must be non-negative. NumPy takes a negative one for none.
         (-1, ValueError, "at least 0, got -1"),
-        # "Each index referred to in a sequence must be unique."
+        # The standard: each axis of a sequence must be unique.
         (((0, 0), (0, 1)), ValueError, "each axis once"),
-        (((1, -2), (0, 1)), ValueError, "each axis once"),
+        (((1, -1), (0, 1)), ValueError, "each axis once"),
         (((2,), (0,)), IndexError, "axis 2 is out of range"),
         (((0,), (-3,)), IndexError, "axis -3 is out of range"),
-        (((0,), (0, 1)), ValueError, "shape-mismatch|lengths"),
-        (((0,), (1,)), ValueError, "shape-mismatch|mismatch"),
+        (((0,), (0, 1)), ValueError, "mismatch"),
+        (((0,), (1,)), ValueError, "mismatch"),
     ],
 )
 def test_tensordot_refuses_axes(on, axes, error, message):
@@ -162,7 +162,7 @@ def test_others_than_blobs_are_refused(on, function, other):
         xp.matrix_transpose(other)
 
 
-@pytest.mark.parametrize("function", [xp.tensordot, xp.vecdot])
+@pytest.mark.parametrize("function", FUNCTIONS)
 def test_scalars_are_refused(on, function):
     with pytest.raises(TypeError, match="expects a Blob, got float"):
         function(on(np.ones((2, 2))), 2.0)

@@ -77,7 +77,7 @@ VIEWS: dict[str, Callable[[Any], Any]] = {
     "unstack": lambda x: _namespace(x).unstack(x)[-1] if x.ndim > 1 else x[...],
     "[-1:, ...]": lambda x: x[-1:, ...],
     "T": lambda x: x.T,
-    "flip": lambda x: _namespace(x).flip(x),
+    "flip": lambda x: _namespace(x).flip(x) if x.ndim else x[...],
     "moveaxis": lambda x: _namespace(x).moveaxis(x, 0, -1),
     "expand_dims": lambda x: _namespace(x).expand_dims(x, -1),
     "matrix_transpose": lambda x: _namespace(x).matrix_transpose(x),
@@ -171,7 +171,7 @@ class Program:
             for tracked in self.blobs
             if not (writable and tracked.const) and (tracked.own or not own)
         ]
-        return self.random.choice(found) if found else self.make()
+        return self.random.choice(found) if found else self.make("adopted")
 
     def track(self, blob: Blob, model: np.ndarray, **facts: Any) -> Tracked:
         assert type(blob) is Blob
@@ -232,10 +232,10 @@ class Program:
 
     # --- making ----------------------------------------------------------------------------------
 
-    def make(self) -> Tracked:
+    def make(self, kind: str | None = None) -> Tracked:
         shape = self.random.choice([(3,), (4,), (2, 3), (1, 2), (6,), ()])
         device = self.random.choice(("cpu", "simulated"))
-        kind = self.random.choice(("adopted", "zeros", "blank", "computed", "transposed"))
+        kind = kind or self.random.choice(("adopted", "zeros", "blank", "computed", "transposed"))
         self.note(f"make {shape}, {kind}, on {device}")
         model = self.fresh(shape)
         if kind == "adopted":
@@ -472,7 +472,7 @@ class Program:
         side = self.random.choice(("cpu", "gpu"))
         seen = getattr(a.blob, f"{side}_diff")()
         assert np.array_equal(seen, a.diff)
-        assert np.array_equal((a.blob.diff + 0).tolist(), a.diff)
+        assert np.array_equal(np.asarray(a.blob.diff + 0), a.diff)
 
     def update(self) -> None:
         a = self.pick(own=True)

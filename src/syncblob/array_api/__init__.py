@@ -15,6 +15,7 @@ from syncblob.array_api import (
     data_types,
     elementwise_functions,
     fft,
+    further_functions,
     indexing_functions,
     linalg,
     linear_algebra_functions,
@@ -30,6 +31,7 @@ from syncblob.array_api.creation_functions import *  # noqa: F403
 from syncblob.array_api.data_type_functions import *  # noqa: F403
 from syncblob.array_api.data_types import *  # noqa: F403
 from syncblob.array_api.elementwise_functions import *  # noqa: F403
+from syncblob.array_api.further_functions import *  # noqa: F403
 from syncblob.array_api.indexing_functions import *  # noqa: F403
 from syncblob.array_api.info import __array_namespace_info__
 from syncblob.array_api.linear_algebra_functions import *  # noqa: F403
@@ -48,6 +50,7 @@ __all__ += creation_functions.__all__
 __all__ += data_type_functions.__all__
 __all__ += data_types.__all__
 __all__ += elementwise_functions.__all__
+__all__ += further_functions.__all__
 __all__ += indexing_functions.__all__
 __all__ += linear_algebra_functions.__all__
 __all__ += manipulation_functions.__all__

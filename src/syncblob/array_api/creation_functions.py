@@ -84,7 +84,7 @@ def asarray(
     Parameters
     ----------
     obj, dtype, device, copy
-        As for `Blob.asarray`.
+        As for `syncblob.Blob.asarray`.
     """
     if type(obj) is Blob and dtype is None and device is None and not copy:
         return obj
@@ -147,7 +147,7 @@ def eye(
 
 
 def from_dlpack(x: Any, /, *, device: Device | str | None = None, copy: bool | None = None) -> Blob:
-    """Make a Blob over the memory of a DLPack producer; see `Blob.from_dlpack`."""
+    """Make a Blob over the memory of a DLPack producer; see `syncblob.Blob.from_dlpack`."""
     return Blob.from_dlpack(x, device=device, copy=copy)
 
 

@@ -2,7 +2,7 @@
 
 https://data-apis.org/array-api/2025.12/API_specification/data_types.html
 
-The `dtype` of a Blob is a `numpy.dtype`, which equals its scalar class.
+The dtype of a Blob is a ``numpy.dtype``, which equals its scalar class.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ _DEFAULTS = {
 
 
 class Info:
-    """What `__array_namespace_info__` returns: the standard's inspection functions."""
+    """What ``__array_namespace_info__`` returns: the standard's inspection functions."""
 
     __slots__ = ()
 

@@ -4,7 +4,7 @@ https://data-apis.org/array-api/2025.12/API_specification/linear_algebra_functio
 
 Operands are Blobs; arrays of other libraries and scalars are refused. dtypes are promoted as NumPy
 promotes them. It is computed on the device of the operands, without a transfer; on the accelerator
-where only one of two is there. The functions of the extension `syncblob.linalg` include these.
+where only one of two is there. The functions of the extension ``syncblob.linalg`` include these.
 """
 
 from __future__ import annotations
@@ -44,6 +44,8 @@ def matmul(x1: Blob, x2: Blob, /) -> Blob:
     ValueError
         If one has no axis, or the shapes do not fit.
     """
+    if type(x1) is not type(x2):
+        require_blobs("matmul", x1, x2)
     return binary(np.matmul, x1, x2)
 
 

@@ -16,12 +16,12 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from syncblob.array_api import _corrected
 from syncblob.array_api._operands import require_blobs, require_integers, require_some
+from syncblob.blob import Blob
 from syncblob.blob._compute import apply, view
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from syncblob.blob import Blob
 
 __all__ = [
     "broadcast_arrays",
@@ -144,7 +144,8 @@ def reshape(x: Blob, /, shape: tuple[int, ...], *, copy: bool | None = None) -> 
     ValueError
         If the count of elements differs, or if `copy` is False and a view is impossible.
     """
-    require_blobs("reshape", x)
+    if type(x) is not Blob:
+        require_blobs("reshape", x)
     return x.reshape(shape, copy=copy)
 
 

@@ -31,6 +31,8 @@ __all__ = ["BlobBase"]
 # Taken for the moment in which a Blob's memories come to be.
 _making_lock = threading.RLock()
 
+_new = object.__new__
+
 # In the place of a buffer: unlike None, it is never the sole buffer of a memory.
 _NONE = object()
 
@@ -138,7 +140,7 @@ class BlobBase:
 
         The array owns its memory, or `adopt` finds nothing against it.
         """
-        blob = cls.__new__(cls)
+        blob = _new(cls)
         blob._array = array
         blob._home = home
         blob._buffer = _NONE
@@ -159,7 +161,7 @@ class BlobBase:
     def _view_of_array(self, array: Any) -> Self:
         """Make a view of this Blob from a view of its array, which must be in use."""
         memory = self._memory
-        blob = self.__new__(type(self))
+        blob = _new(type(self))
         blob._array = array
         blob._home = self._home
         blob._buffer = self._buffer

@@ -21,7 +21,7 @@ from syncblob.interop.adopt import can_adopt, native_array
 from syncblob.memory import Access
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from syncblob.devices.base import Home
 
@@ -108,30 +108,25 @@ def binary(  # a keyword would take time with each operation
             (held1 is None or held1._sole is x1._buffer)
             and (held2 is None or held2._sole is x2._buffer)
             and home is x2._home
+            and home.native
         ):
-            like = x1
-            array1 = x1._array
-            array2 = x2._array
-        else:
-            return _binary(kernel, x1, x2, operator)
-    elif type(x2) in SCALARS:
+            result = kernel(x1._array, x2._array)
+            if type(result) is not np.ndarray:
+                result = home.as_array(result)
+            return x1._fresh(result, home)
+        return _binary(kernel, x1, x2, operator)
+    if type(x2) in SCALARS:
         try:
             held1 = x1._held
         except AttributeError:
             raise _refusal(kernel.__name__, x1) from None
-        if held1 is None or held1._sole is x1._buffer:
-            like = x1
-            home = x1._home
-            array1 = x1._array
-            array2 = x2
-        else:
-            return _binary(kernel, x1, x2, operator)
-    else:
-        return _binary(kernel, x1, x2, operator)
-    result = kernel(array1, array2) if home.native else home.compute(kernel, array1, array2)
-    if type(result) is not np.ndarray:
-        result = home.as_array(result)
-    return like._fresh(result, home)
+        home = x1._home
+        if (held1 is None or held1._sole is x1._buffer) and home.native:
+            result = kernel(x1._array, x2)
+            if type(result) is not np.ndarray:
+                result = home.as_array(result)
+            return x1._fresh(result, home)
+    return _binary(kernel, x1, x2, operator)
 
 
 def _binary(kernel: Callable[..., Any], x1: Any, x2: Any, operator: bool) -> Any:
@@ -255,13 +250,25 @@ def apply(function: str | Callable[..., Any], *operands: Any, **keywords: Any) -
     DeviceMismatchError
         If two operands are on different accelerators.
     """
-    name = function if isinstance(function, str) else function.__name__
-    arrays, home = gather(name, *operands)
-    if isinstance(function, str):
-        found = attrgetter(function)(home.namespace)
-        result = home.compute(found, *arrays, **keywords)
+    by_name = type(function) is str
+    name = function if by_name else function.__name__
+    arrays: Sequence[Any]
+    if len(operands) == 1:
+        array, home = operand(operands[0], name)
+        arrays = (array,)
     else:
+        arrays, home = gather(name, *operands)
+    if not by_name:
         result = home.compute(function, home.namespace, *arrays, **keywords)
+    else:
+        found = attrgetter(name) if "." in name else None
+        compute = found(home.namespace) if found else getattr(home.namespace, name)
+        result = home.compute(compute, *arrays, **keywords)
+    if len(operands) == 1:
+        if type(result) is np.ndarray and result.base is None and result is not array:
+            return operands[0]._fresh(result, home)
+        if isinstance(result, np.generic):
+            return operands[0]._fresh(np.asarray(result), home)
     blobs = [x for x in operands if isinstance(x, BlobBase)]
     if isinstance(result, (tuple, list)):
         return tuple(wrap(array, home, *blobs) for array in result)

@@ -34,6 +34,11 @@ class Flags:
     aligned: bool
     """Whether the elements lie at multiples of their alignment."""
 
+    @property
+    def fnc(self) -> bool:
+        """Whether the elements follow each other in Fortran order, and not in C order."""
+        return self.f_contiguous and not self.c_contiguous
+
     def __getitem__(self, name: str) -> bool:
         """Return a flag by NumPy's name: ``"C_CONTIGUOUS"`` …."""
         flag: bool = getattr(self, name.lower())
@@ -139,14 +144,8 @@ class NdarrayMethods(NumpyFunctions):
 
     def compress(self, condition: Any, axis: SupportsIndex | None = None, out: Any = None) -> Self:
         """Return the slices along an axis for which a condition holds."""
-        return call(
-            np.compress,
-            (condition, self),
-            {"axis": axis, **_given(out)},
-            self,
-            name="compress",
-            written={} if out is None else {"out": True},
-        )
+        result: Self = np.compress(condition, self, axis=axis, out=out)
+        return result
 
     def repeat(self, repeats: Any, axis: SupportsIndex | None = None) -> Self:
         """Repeat each element."""
@@ -154,8 +153,8 @@ class NdarrayMethods(NumpyFunctions):
 
     def nonzero(self) -> tuple[Self, ...]:
         """Return the indices of the elements that are not zero, one Blob for each axis."""
-        found: tuple[Self, ...] = self._call(np.nonzero)
-        return found
+        indices: Any = self._call(np.nonzero)
+        return tuple(indices)
 
     def searchsorted(self, v: Any, side: Any = "left", sorter: Any = None) -> Self:
         """Return where elements belong in this sorted Blob."""
@@ -240,9 +239,10 @@ class NdarrayMethods(NumpyFunctions):
 
     # --- how -------------------------------------------------------------------------------------
 
-    def _call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def _call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Self:
         """Call a function of NumPy's, which asks `__array_function__`."""
-        return function(self, *args, **kwargs)
+        result: Self = function(self, *args, **kwargs)
+        return result
 
     def _write_by(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
         name = function.__name__.lstrip("_")

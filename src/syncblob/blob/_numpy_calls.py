@@ -16,12 +16,15 @@ from syncblob.interop.numpy_functions import is_array
 from syncblob.memory import Access
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from syncblob.devices import Device
     from syncblob.devices.base import Home
 
-__all__ = ["blobs_in", "call", "home_of", "phantom"]
+__all__ = ["blobs_in", "call", "direct", "home_of", "phantom"]
+
+# Arguments of these types are passed on by `direct`.
+_PLAIN = frozenset({*SCALARS, str, type(None)})
 
 _LEAVES = (*SCALARS, str, bytes, type, np.generic, np.dtype, np.ufunc)
 
@@ -73,7 +76,8 @@ def call(  # noqa: PLR0913  # a call, and what is known of its function
         If a const Blob is to be written.
     """
     targets = {} if written is None else written
-    places: dict[int | str, Any] = {**dict(enumerate(args)), **kwargs}
+    places: dict[int | str, Any] = dict(enumerate(args))
+    places.update(kwargs)
     for place, x in places.items():
         if place not in targets:
             places[place] = _of_cuda(x, like)
@@ -91,6 +95,61 @@ def call(  # noqa: PLR0913  # a call, and what is known of its function
     )
     running.deliver()
     return running.give(result, const=const)
+
+
+def direct(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    like: BlobBase,
+) -> Any:
+    """Do what `call` does where everything is at hand, in as few steps as possible.
+
+    Returns
+    -------
+    Any
+        NotImplemented unless the Blobs are arguments themselves, all in one home without another
+        copy, and the others are plain values.
+    """
+    found = _at_hand(args)
+    if found is None or not all(_is_plain(x) for x in kwargs.values()):
+        return NotImplemented
+    arrays, home = found
+    result = home.compute(function, *arrays, **kwargs)
+    if type(result) is np.ndarray and result.base is None and is_supported(result.dtype):
+        for x, array in zip(args, arrays, strict=True):
+            if result is array:
+                return x
+        return like._fresh(result, home)
+    running = _Call(function.__name__, like, home)
+    running.take(args, arrays)
+    return running.give(result, const=False)
+
+
+def _at_hand(args: Sequence[Any]) -> tuple[list[Any], Home] | None:
+    """Replace Blobs by the arrays that they keep for computations, in the home of them all."""
+    arrays = []
+    home: Home | None = None
+    for x in args:
+        if not isinstance(x, BlobBase):
+            if not _is_plain(x):
+                return None
+            arrays.append(x)
+            continue
+        held = x._held
+        if held is not None and held._sole is not x._buffer:
+            return None
+        if home is None:
+            home = x._home
+        elif home is not x._home:
+            return None
+        arrays.append(x._array)
+    return None if home is None else (arrays, home)
+
+
+def _is_plain(x: Any) -> bool:
+    kind = type(x)
+    return kind in _PLAIN or (kind is tuple and all(type(item) is int for item in x))
 
 
 class _Call:
@@ -134,6 +193,13 @@ class _Call:
                 return x
             return items if isinstance(x, list) else tuple(items)
         return self._read_foreign(x) if is_array(x) else x
+
+    def take(self, args: Iterable[Any], arrays: Iterable[Any]) -> None:
+        """Note the Blobs among arguments, and the arrays that went into the function for them."""
+        for x, array in zip(args, arrays, strict=True):
+            if isinstance(x, BlobBase):
+                self._blobs.append(x)
+                self._given_for(array, x)
 
     def write(self, x: Any, *, whole: bool) -> Any:
         """Replace Blobs and arrays by arrays on the home that the function may write.
@@ -227,24 +293,30 @@ class _Call:
 
     def give(self, result: Any, *, const: bool) -> Any:
         """Replace arrays and NumPy's scalars by Blobs, and those that were given by themselves."""
-        if isinstance(result, np.generic):
-            if not is_supported(result.dtype):
-                return result
-            return self.like._fresh(self.home.as_array(result), self.home)
         if isinstance(result, (list, tuple)):
             items = [self.give(item, const=const) for item in result]
             if isinstance(result, list):
                 return items
             # A named one is made of its fields.
             return type(result)(*items) if hasattr(result, "_fields") else tuple(items)
-        if not is_array(result) or not is_supported(result.dtype):
+        scalar = isinstance(result, np.generic)
+        if not (scalar or is_array(result)) or not is_supported(result.dtype):
             return result
         found = self._given.get(id(result))
         if found is not None:
             return found[1]
-        if any(self.home.overlap(result, array) for array in self._foreign):
-            return self._adopted(result)
-        blob = wrap(result, self.home, *(self._blobs or [self.like]))
+        if scalar:
+            return self.like._fresh(self.home.as_array(result), self.home)
+        return self._blob_of(result, const=const)
+
+    def _blob_of(self, array: Any, *, const: bool) -> Any:
+        overlap = self.home.overlap
+        if const and not any(overlap(array, given) for given, _ in self._given.values()):
+            # Not to be taken over: even a look at the flags of such an array may warn.
+            return self.like._fresh(array.copy(), self.home)
+        if any(overlap(array, foreign) for foreign in self._foreign):
+            return self._adopted(array)
+        blob: Any = wrap(array, self.home, *(self._blobs or [self.like]))
         return blob.const if const and blob._base is not None else blob
 
 

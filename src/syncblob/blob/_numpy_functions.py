@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from syncblob._dtypes import is_supported
 from syncblob.blob._base import BlobBase
 from syncblob.blob._compute import SCALARS, binary, unary
-from syncblob.blob._numpy_calls import blobs_in, call, home_of, phantom
+from syncblob.blob._numpy_calls import blobs_in, call, direct, home_of, phantom
 from syncblob.blob._operators import Operators
 from syncblob.devices import HOST, Side
 from syncblob.interop import numpy_functions as tables
@@ -49,6 +50,11 @@ class NumpyFunctions(Operators):
             x1, x2 = inputs
             if type(x1) is type(x2) or type(x2) in SCALARS:
                 return binary(ufunc, x1, x2)
+            if self._at_hand(x2 if x1 is self else x1):
+                array1 = self._array if x1 is self else x1
+                array2 = self._array if x2 is self else x2
+                result = ufunc(array1, array2)
+                return self._fresh(np.asarray(result), self._home)
         if tables.is_stranger(_kinds(*inputs, *kwargs.get("out", ())), "__array_ufunc__"):
             return NotImplemented
         written: dict[int | str, bool] = {}
@@ -59,7 +65,12 @@ class NumpyFunctions(Operators):
         name, function = ufunc.__name__, ufunc
         if method != "__call__":
             name, function = f"{name}.{method}", getattr(ufunc, method)
-        arrays = [np.asarray(x) if isinstance(x, (list, tuple)) else x for x in inputs]
+        # The second operand of these is an index, which may be a tuple.
+        index = 1 if method in {"at", "reduceat"} else None
+        arrays = [
+            np.asarray(x) if isinstance(x, (list, tuple)) and place != index else x
+            for place, x in enumerate(inputs)
+        ]
         return call(function, arrays, kwargs, self, name=name, written=written)
 
     def __array_function__(
@@ -81,18 +92,14 @@ class NumpyFunctions(Operators):
         others = [kind for kind in types if not issubclass(kind, BlobBase)]
         if others and tables.is_stranger(others, "__array_function__"):
             return NotImplemented
-        first = args[0] if args else None
-        if isinstance(first, NumpyFunctions):
-            if func in tables.VIEWS:
-                view = first._derived(lambda a: func(a, *args[1:], **kwargs))
-                return view.const if func in tables.OVERLAPPING else view
-            if func in tables.EMPTY_LIKE and home_of(first).native:
-                return first._empty_like(func, args[1:], kwargs)
-        if func in tables.QUESTIONS:
-            named = {keyword: phantom(x) for keyword, x in kwargs.items()}
-            return func(*phantom(args), **named)
-        if func in tables.SHARING:
-            return _share_memory(func, *args, **kwargs)
+        result = _without_elements(func, args, kwargs)
+        if result is not NotImplemented:
+            return result
+        written = tables.written_arguments(func, args, kwargs)
+        if not written and func not in tables.SPECIAL:
+            result = direct(func, args, kwargs, self)
+            if result is not NotImplemented:
+                return result
         everything = (*args, *kwargs.values())
         home = HOST if func in tables.TEXTS_AND_FILES else None
         if home is None and next(blobs_in(everything), None) is None:
@@ -105,11 +112,20 @@ class NumpyFunctions(Operators):
             kwargs,
             self,
             name=func.__name__,
-            written=tables.written_arguments(func, args, kwargs),
+            written=written,
             plain=tables.plain_arguments(func, args, kwargs) if with_arrays else (),
             home=home,
             const=func in tables.OVERLAPPING,
         )
+
+    def _at_hand(self, other: Any) -> bool:
+        """Tell whether NumPy can compute with this Blob's array and an operand as they are."""
+        held = self._held
+        if held is not None and held._sole is not self._buffer:
+            return False
+        if isinstance(other, np.generic):
+            return self._home.native and is_supported(other.dtype)
+        return type(other) is np.ndarray and self._home is HOST and is_supported(other.dtype)
 
     def _empty_like(
         self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -129,6 +145,25 @@ class NumpyFunctions(Operators):
 def _kinds(*operands: Any) -> Iterator[type]:
     """Return the types of what is not a Blob."""
     return (type(x) for x in operands if not isinstance(x, BlobBase))
+
+
+def _without_elements(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """Call a function that needs no element of a Blob; NotImplemented if it is another one."""
+    if function in tables.QUESTIONS:
+        named = {keyword: phantom(x) for keyword, x in kwargs.items()}
+        return function(*phantom(args), **named)
+    if function in tables.SHARING:
+        return _share_memory(function, *args, **kwargs)
+    first = args[0] if args else None
+    if isinstance(first, NumpyFunctions):
+        if function in tables.VIEWS:
+            view = first._derived(lambda a: function(a, *args[1:], **kwargs))
+            return view.const if function in tables.OVERLAPPING else view
+        if function in tables.EMPTY_LIKE and home_of(first).native:
+            return first._empty_like(function, args[1:], kwargs)
+    return NotImplemented
 
 
 def _creation_function(function: Callable[..., Any], home: Home) -> Callable[..., Any]:

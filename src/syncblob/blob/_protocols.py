@@ -273,8 +273,7 @@ class Protocols(Arithmetic):
                 f"only a Blob without axes converts to {kind}, this one has shape {self.shape}; "
                 "use .item()"
             )
-        held = self._held
-        if (held is None or held._sole is self._buffer) and self._home is HOST:
+        if self._array_in_use() and self._home is HOST:
             return self._array.item()
         return self._read_host(f"__{kind}__").item()
 

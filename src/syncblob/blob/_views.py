@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["Views"]
 
 _BASIC = frozenset({int, slice, type(None), type(Ellipsis)})
+_NUMBERS = frozenset({bool, int, float})
 
 
 class Views(Accessors):
@@ -126,6 +127,16 @@ class Views(Accessors):
             If the count differs (`resize` changes the count), or if `copy` is False and a view is
             impossible.
         """
+        held = self._held
+        if (
+            not copy
+            and ((held is not None and held._sole is self._buffer) or self._array_in_use())
+            and self._array.flags.c_contiguous
+        ):
+            try:
+                return self._view_of_array(self._array.reshape(*shape))
+            except (TypeError, ValueError):
+                pass  # said below, in our words
         wanted = self._complete(shape_from(shape))
         if copy:
             return self._compact().reshape(wanted)
@@ -175,6 +186,12 @@ class Views(Accessors):
         """
         full = _full_index(key)
         if full is None:
+            if type(key) is type(self):
+                # One Blob of integers or truth values, the usual case.
+                indices, home = key._on_device("__getitem__")
+                array, here = self._on_device("__getitem__")
+                if home is here and key.shape:
+                    return self._fresh(home.as_array(array[indices]), home)
             key = _plain(key)
             if not is_basic_index(key):
                 return self._selected(key)
@@ -192,6 +209,10 @@ class Views(Accessors):
         changed.
         """
         self._require_writable("assignment")
+        full = _full_index(key)
+        if full is not None and type(value) in _NUMBERS and self._array_in_use():
+            self._array[full] = value
+            return
         side = self._memory.side
         key = _plain(key)
         if is_basic_index(key):

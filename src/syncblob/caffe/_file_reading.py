@@ -27,6 +27,13 @@ _WORTH_A_THREAD = 1 << 22
 _MOST_THREADS = 4
 
 
+def _processors() -> int:
+    """Count the processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 class Descriptor:
     """A file that stays open for reading as long as this object lives.
 
@@ -77,7 +84,7 @@ class Descriptor:
             If reading fails.
         """
         begins = itertools.count(0, _PIECE)
-        threads = min(_MOST_THREADS, os.cpu_count() or 1)
+        threads = min(_MOST_THREADS, _processors())
         if len(target) < _WORTH_A_THREAD or threads == 1:
             self._read_pieces(target, offset, begins)
             return

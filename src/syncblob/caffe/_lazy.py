@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from syncblob._shape import Layout
 from syncblob.blob import Blob
 from syncblob.caffe._origins import register
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from syncblob.caffe._blob_index import BlobIndex, Values
     from syncblob.caffe._mapped_file import MappedFile
 
-__all__ = ["ValuesInFile", "lazy_blob"]
+__all__ = ["ValuesInFile", "lazy_blob", "untouched_values"]
 
 
 def lazy_blob(file: MappedFile, index: BlobIndex) -> Blob:
@@ -30,6 +31,29 @@ def lazy_blob(file: MappedFile, index: BlobIndex) -> Blob:
     )
     register(blob, file, index)
     return blob
+
+
+def untouched_values(blob: Blob, *, diff: bool = False) -> NDArray[np.generic] | None:
+    """Return what a Blob that nobody has touched would be filled with; it stays as it is.
+
+    Parameters
+    ----------
+    blob
+        The Blob.
+    diff
+        Whether the gradient is asked for.
+
+    Returns
+    -------
+    ndarray or None
+        An array to be read; None if there is no source of all that the Blob shows.
+    """
+    memory = blob._existing_diff() if diff else blob.memory  # must not be created
+    shows_all = blob._layout == Layout.c_order(blob.shape, blob.dtype)
+    if memory is None or not shows_all or memory.nbytes != blob.nbytes:
+        return None
+    contents = memory.peek_at_source()
+    return None if contents is None else contents.view(blob.dtype).reshape(blob.shape)
 
 
 @dataclass(frozen=True, slots=True)

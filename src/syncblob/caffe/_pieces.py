@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from syncblob.caffe._lazy import untouched_values
 from syncblob.caffe._origins import CHUNK, read_chunks, untouched
 
 if TYPE_CHECKING:
@@ -60,14 +61,16 @@ class BlobValues:
         return self.blob.size * self.dtype.itemsize
 
     def chunks(self) -> Iterator[memoryview]:
-        """Yield the bytes: from the file if nobody has touched the Blob, else from the host."""
+        """Yield the bytes: from the source if nobody has touched the Blob, else from the host."""
         stored = untouched(self.blob, diff=self.diff)
         if stored is not None:
             arrays = read_chunks(*stored, self.dtype)
         elif self.diff and self.blob._existing_diff() is None:  # must not be created
             arrays = _zeros(self.blob.size, self.dtype)
         else:
-            array = self.blob.cpu_diff() if self.diff else self.blob.cpu_data()
+            array = untouched_values(self.blob, diff=self.diff)
+            if array is None:
+                array = self.blob.cpu_diff() if self.diff else self.blob.cpu_data()
             arrays = _converted(array, self.dtype)
         for array in arrays:
             yield array.view(np.uint8).data

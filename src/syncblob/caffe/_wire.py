@@ -36,7 +36,7 @@ __all__ = ["Field", "WireReader", "WireType", "signed"]
 
 _MAX_DEPTH = 100
 _MAX_LENGTH = 2**31 - 1
-_MAX_FIELDS = 1 << 18
+_MAX_FIELDS = 1 << 17
 _LONGEST_VALUE = 10
 _LONGEST_TAG = 5
 

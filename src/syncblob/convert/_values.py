@@ -9,8 +9,8 @@ import numpy as np
 
 from syncblob._dtypes import as_dtype
 from syncblob.blob import Blob
+from syncblob.caffe._lazy import untouched_values
 from syncblob.errors import ModelFileError
-from syncblob.memory import Head
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -76,15 +76,5 @@ def values_of(blob: Blob) -> NDArray[np.generic]:
 
     A Blob that has been touched is read on the host.
     """
-    memory = blob.memory
-    source = memory._source  # noqa: SLF001  # the Blob must not be filled, which would keep it all
-    if source is None or memory.head is not Head.UNINITIALIZED or memory.nbytes != blob.nbytes:
-        return np.asarray(blob)
-    if hasattr(source, "read_into"):
-        # Not through a mapping, which would end the process if somebody shortened the file.
-        contents = np.empty(blob.nbytes, np.uint8)
-        source.read_into(contents)
-    else:
-        contents = source()
-    values: NDArray[np.generic] = contents.view(blob.dtype)
-    return values.reshape(blob.shape)
+    values = untouched_values(blob)
+    return np.asarray(blob) if values is None else values

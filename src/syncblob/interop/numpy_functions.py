@@ -20,6 +20,7 @@ __all__ = [
     "OVERLAPPING",
     "QUESTIONS",
     "SHARING",
+    "SPECIAL",
     "TEXTS_AND_FILES",
     "VIEWS",
     "WRITES",
@@ -62,49 +63,55 @@ WRITES: dict[Callable[..., Any], Written] = {
 }
 
 # They return a view of their first argument, whatever its elements are.
-VIEWS = frozenset({
-    np.broadcast_to,
-    np.diagonal,
-    np.expand_dims,
-    np.flip,
-    np.fliplr,
-    np.flipud,
-    np.lib.stride_tricks.sliding_window_view,
-    np.linalg.diagonal,
-    np.linalg.matrix_transpose,
-    np.matrix_transpose,
-    np.moveaxis,
-    np.permute_dims,
-    np.rollaxis,
-    np.rot90,
-    np.squeeze,
-    np.swapaxes,
-    np.transpose,
-})
+VIEWS = frozenset(
+    {
+        np.broadcast_to,
+        np.diagonal,
+        np.expand_dims,
+        np.flip,
+        np.fliplr,
+        np.flipud,
+        np.lib.stride_tricks.sliding_window_view,
+        np.linalg.diagonal,
+        np.linalg.matrix_transpose,
+        np.matrix_transpose,
+        np.moveaxis,
+        np.permute_dims,
+        np.rollaxis,
+        np.rot90,
+        np.squeeze,
+        np.swapaxes,
+        np.transpose,
+    }
+)
 
 # Their views are read-only in NumPy: for most, several of its elements are one in memory.
-OVERLAPPING = frozenset({
-    np.broadcast_arrays,
-    np.broadcast_to,
-    np.diag,
-    np.diagonal,
-    np.lib.stride_tricks.sliding_window_view,
-    np.linalg.diagonal,
-    np.meshgrid,
-})
+OVERLAPPING = frozenset(
+    {
+        np.broadcast_arrays,
+        np.broadcast_to,
+        np.diag,
+        np.diagonal,
+        np.lib.stride_tricks.sliding_window_view,
+        np.linalg.diagonal,
+        np.meshgrid,
+    }
+)
 
 # They ask for shapes and dtypes and look at no element.
-QUESTIONS = frozenset({
-    np.can_cast,
-    np.common_type,
-    np.einsum_path,
-    np.iscomplexobj,
-    np.isrealobj,
-    np.ndim,
-    np.result_type,
-    np.shape,
-    np.size,
-})
+QUESTIONS = frozenset(
+    {
+        np.can_cast,
+        np.common_type,
+        np.einsum_path,
+        np.iscomplexobj,
+        np.isrealobj,
+        np.ndim,
+        np.result_type,
+        np.shape,
+        np.size,
+    }
+)
 
 # So do these, of their first argument.
 EMPTY_LIKE = frozenset({np.empty_like, np.full_like, np.ones_like, np.zeros_like})
@@ -112,15 +119,20 @@ EMPTY_LIKE = frozenset({np.empty_like, np.full_like, np.ones_like, np.zeros_like
 SHARING = frozenset({np.may_share_memory, np.shares_memory})
 
 # Their results are on the host.
-TEXTS_AND_FILES = frozenset({
-    np.array2string,
-    np.array_repr,
-    np.array_str,
-    np.save,
-    np.savetxt,
-    np.savez,
-    np.savez_compressed,
-})
+TEXTS_AND_FILES = frozenset(
+    {
+        np.array2string,
+        np.array_repr,
+        np.array_str,
+        np.save,
+        np.savetxt,
+        np.savez,
+        np.savez_compressed,
+    }
+)
+
+# Those of which more must be known than their arguments.
+SPECIAL = OVERLAPPING | QUESTIONS | SHARING | TEXTS_AND_FILES
 
 # Parameters that take numbers for axes, shapes and the like; an array there is no operand.
 _PLAIN = frozenset(
@@ -150,7 +162,7 @@ _PROTOCOLS = ("__cuda_array_interface__", "__dlpack__", "__array__")
 
 @cache
 def _places(function: Callable[..., Any]) -> dict[str, int]:
-    """Number the parameters of a function; those that are keywords only have -1."""
+    """Return the places of a function's parameters; -1 for those that are keywords only."""
     try:
         parameters = inspect.signature(function).parameters
     except ValueError:
@@ -182,6 +194,8 @@ def written_arguments(
     dict
         From the argument's place or keyword to whether every element of it is written.
     """
+    if len(args) <= 1 and "out" not in kwargs and function not in WRITES:
+        return {}
     whole = kwargs.get("where", True) is True
     result: dict[int | str, bool] = {}
     out = _argument(function, "out", args, kwargs)

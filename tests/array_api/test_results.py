@@ -1,0 +1,380 @@
+"""Results of computations: no copy, no transfer, and views where they overlap an operand.
+
+A result has an array before it has a memory. Whatever asks for the memory first, and however late,
+finds the contents; nothing that happens to the memory later leaves the array to be seen again.
+"""
+
+from __future__ import annotations
+
+import copy
+import gc
+import pickle
+import threading
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import syncblob as xp
+from made_blobs import address, blob_in
+from syncblob import Blob, Head, no_transfers, use_device
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from syncblob.devices import SimulatedBackend
+
+HOMES = ["cpu", "simulated:0"]
+HEADS = [Head.HEAD_AT_CPU, Head.HEAD_AT_GPU, Head.SYNCED]
+
+
+def fresh(device: str, shape: tuple[int, ...] = (3,)) -> Blob:
+    """Compute a Blob that counts up from 0; nothing has asked for its memory yet."""
+    blob = Blob.asarray(np.arange(float(np.prod(shape))).reshape(shape)).to_device(device) + 0
+    assert blob._held is None
+    return blob
+
+
+def newest(blob: Blob) -> Any:
+    """Return the array on the Blob's own side."""
+    return blob.cpu_data() if blob.device == "cpu" else blob.gpu_data()
+
+
+@pytest.fixture(autouse=True)
+def _on_simulated() -> Any:
+    with use_device("simulated"):
+        yield
+
+
+# --- no copy -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("device", HOMES)
+def test_a_result_is_adopted(device: str) -> None:
+    blob = fresh(device)
+    start = address(blob._array)
+    assert address(newest(blob)) == start
+    assert blob.device == device
+    assert blob.head is (Head.HEAD_AT_CPU if device == "cpu" else Head.HEAD_AT_GPU)
+
+
+@pytest.mark.parametrize("device", HOMES)
+def test_a_result_in_fortran_order_is_adopted(device: str) -> None:
+    blob = fresh(device, (2, 3)).T + 0
+    start = address(blob._array)
+    assert not blob._array.flags.c_contiguous
+    assert address(newest(blob)) == start
+    assert blob.tolist() == [[0, 3], [1, 4], [2, 5]]
+    assert blob.strides == (8, 24)
+
+
+@pytest.mark.parametrize("device", HOMES)
+def test_a_chain_of_computations_makes_no_memories(device: str) -> None:
+    blob = fresh(device)
+    with no_transfers():
+        result = -xp.exp(blob * 2 + blob)
+    assert blob._held is None
+    assert result._held is None
+    assert result.tolist() == (-np.exp(np.arange(3.0) * 3)).tolist()
+
+
+def test_results_are_freed_with_the_last_use() -> None:
+    blob = fresh("simulated:0")
+    blob += 1
+    array = weakref.ref(blob._array)
+    view = blob[1:]
+    del blob
+    assert view.tolist() == [2, 3]
+    del view
+    gc.collect()
+    assert array() is None
+
+
+# --- views ---------------------------------------------------------------------------------------
+
+VIEWS: dict[str, Callable[[Blob], Blob]] = {
+    "[1:]": lambda x: x[1:],
+    "[0]": lambda x: x[0],
+    "T": lambda x: x.T,
+    "mT": lambda x: x.mT,
+    "real": xp.real,
+    "flip": xp.flip,
+    "reshape": lambda x: xp.reshape(x, (-1,)),
+    "permute_dims": lambda x: xp.permute_dims(x, (1, 0)),
+    "moveaxis": lambda x: xp.moveaxis(x, 0, 1),
+    "expand_dims": lambda x: xp.expand_dims(x, 0),
+    "squeeze": lambda x: xp.squeeze(x, ()),
+    "broadcast_to": lambda x: xp.broadcast_to(x, (4, 2, 3)),
+    "broadcast_arrays": lambda x: xp.broadcast_arrays(x, x)[0],
+    "unstack": lambda x: xp.unstack(x)[1],
+    "matrix_transpose": xp.matrix_transpose,
+    "diagonal": xp.linalg.diagonal,
+}
+
+
+@pytest.mark.parametrize("made", ["cpu", "simulated:0", *HEADS])
+@pytest.mark.parametrize("name", list(VIEWS))
+def test_results_that_overlap_an_operand_are_views(name: str, made: str | Head) -> None:
+    blob = blob_in(made, "float64") if isinstance(made, Head) else fresh(made, (2, 3))
+    with no_transfers():
+        view = VIEWS[name](blob)
+    if view is blob:
+        return
+    assert view.memory is blob.memory
+    assert view.head is blob.head
+    expected = np.asarray(view).copy() + 10
+    with no_transfers():
+        blob += 10
+    assert view.head is blob.head
+    assert np.array_equal(view, expected)
+
+
+@pytest.mark.parametrize("part", [xp.real, xp.imag])
+@pytest.mark.parametrize("device", HOMES)
+def test_parts_of_complex_numbers_are_views(part: Callable[[Blob], Blob], device: str) -> None:
+    blob = xp.asarray([1 + 2j, 3 + 4j]).to_device(device) + 0
+    view = part(blob)
+    with no_transfers():
+        view *= 10
+    assert view.memory is blob.memory
+    assert blob.tolist() == ([10 + 2j, 30 + 4j] if part is xp.real else [1 + 20j, 3 + 40j])
+
+
+SAME: dict[str, Callable[[Blob], Blob]] = {
+    "matrix_power": lambda x: xp.linalg.matrix_power(x, 1),
+    "diff": lambda x: xp.diff(x, n=0),
+    "broadcast_arrays": lambda x: xp.broadcast_arrays(x)[0],
+    "fftn": lambda x: xp.fft.fftn(x + 0j, axes=()),
+    "real": xp.real,
+    "reshape": lambda x: xp.reshape(x, (2, 2)),
+    "concat": lambda x: xp.concat([x]),
+    "tile": lambda x: xp.tile(x, ()),
+    "roll": lambda x: xp.roll(x, 0),
+    "clip": lambda x: xp.clip(x),
+    "astype": lambda x: xp.astype(x, xp.float64),
+    "positive": xp.positive,
+    "round": xp.round,
+    "conj": xp.conj,
+    "repeat": lambda x: xp.repeat(x, 1, axis=0),
+}
+
+
+@pytest.mark.parametrize("device", HOMES)
+@pytest.mark.parametrize("name", list(SAME))
+def test_a_result_is_the_operands_memory_or_has_its_own(name: str, device: str) -> None:
+    """What NumPy returns may be the operand itself; two memories over one array never are."""
+    blob = fresh(device, (2, 2))
+    result = SAME[name](blob)
+    shared = result.memory is blob.memory
+    assert shared is np.may_share_memory(newest(result), newest(blob))
+    blob += 5
+    expected = np.arange(4.0).reshape(2, 2) + (5 if shared else 0)
+    for side in ("gpu", "cpu"):
+        assert np.array_equal(getattr(result, f"{side}_data")(), expected)
+
+
+def test_results_of_a_const_view_that_overlap_it_are_const() -> None:
+    const = fresh("cpu", (2, 3)).const
+    for name, view in VIEWS.items():
+        result = view(const)
+        before = result.tolist()
+        with pytest.raises(ValueError, match="const"):
+            result += 1
+        assert result.tolist() == before, name
+
+
+# --- whatever asks first -------------------------------------------------------------------------
+
+READERS: dict[str, Callable[[Blob], Any]] = {
+    "cpu_data": lambda b: b.cpu_data(),
+    "gpu_data": lambda b: b.gpu_data(),
+    "mutable_cpu_data": lambda b: b.mutable_cpu_data(),
+    "mutable_gpu_data": lambda b: b.mutable_gpu_data(),
+    "asarray": np.asarray,
+    "from_dlpack": lambda b: np.from_dlpack(b.cpu),
+    "gpu alias": lambda b: np.asarray(b.gpu),
+    "memory": lambda b: b.memory.cpu_data().view(np.float64),
+    "tolist": lambda b: b.tolist(),
+    "tobytes": lambda b: np.frombuffer(b.tobytes()),
+    "item": lambda b: [x.item() for x in b],
+    "float": lambda b: [float(x) for x in b],
+    "data_at": lambda b: [b.data_at(0), b.data_at(1), b.data_at(2)],
+    "view": lambda b: b[::-1].tolist()[::-1],
+    "data": lambda b: b.data.tolist(),
+    "const": lambda b: b.const.tolist(),
+    "reshape": lambda b: b.reshape(1, 3).reshape(3).tolist(),
+    "copy": lambda b: b.copy().tolist(),
+    "deepcopy": lambda b: copy.deepcopy(b).tolist(),
+    "pickle": lambda b: pickle.loads(pickle.dumps(b)).tolist(),
+    "pickle 5": lambda b: pickle.loads(pickle.dumps(b, protocol=5)).tolist(),
+    "astype": lambda b: b.astype("float32").tolist(),
+    "to cpu": lambda b: b.to_device("cpu").tolist(),
+    "to simulated": lambda b: b.to_device("simulated").tolist(),
+    "selected": lambda b: b[np.array([0, 1, 2])].tolist(),
+    "mask": lambda b: b[b >= 0].tolist(),
+    "sum": lambda b: [b.asum_data() - 3, 1, 2],
+    "computed": lambda b: (b + b).tolist() and (b * 1).tolist(),
+    "host operand": lambda b: (b + xp.zeros(3, device="cpu")).tolist(),
+    "device operand": lambda b: (xp.zeros(3, device="simulated") + b).tolist(),
+    "copy_from": lambda b: _copied(b),
+    "assigned": lambda b: _assigned(b),
+    "share_data": lambda b: _sharing(b).tolist(),
+    "resize": lambda b: _resized(b).tolist(),
+    "head": lambda b: [b.head * 0, *b.tolist()[1:]],
+    "explain": lambda b: [len(str(b.explain())) * 0, *b.tolist()[1:]],
+}
+
+
+def _copied(blob: Blob) -> Any:
+    target = Blob(3, "float64")
+    target.copy_from(blob)
+    return target.tolist()
+
+
+def _assigned(blob: Blob) -> Any:
+    target = fresh("cpu")
+    target[...] = blob
+    return target.tolist()
+
+
+def _sharing(blob: Blob) -> Blob:
+    other = fresh("simulated:0") + 9
+    other.share_data(blob)
+    return other
+
+
+def _resized(blob: Blob) -> Blob:
+    blob.resize(2)
+    blob.resize(3)
+    blob[2] = 2
+    return blob
+
+
+@pytest.mark.parametrize("device", HOMES)
+@pytest.mark.parametrize("name", list(READERS))
+def test_whatever_asks_first_sees_the_contents(name: str, device: str) -> None:
+    assert list(READERS[name](fresh(device))) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("device", HOMES)
+@pytest.mark.parametrize("name", list(READERS))
+def test_whatever_asks_later_sees_what_was_computed_in_place(name: str, device: str) -> None:
+    blob = fresh(device)
+    blob += 1
+    assert np.asarray(blob[:1]).tolist() == [1]
+    blob -= 1
+    assert list(READERS[name](blob)) == [0, 1, 2]
+
+
+WRITERS: dict[str, Callable[[Blob], Any]] = {
+    "mutable_cpu_data": lambda b: b.mutable_cpu_data().__setitem__(slice(None), 7),
+    "mutable_gpu_data": lambda b: b.mutable_gpu_data().__setitem__(slice(None), 7),
+    "overwrite_cpu_data": lambda b: b.overwrite_cpu_data().__setitem__(slice(None), 7),
+    "overwrite_gpu_data": lambda b: b.overwrite_gpu_data().__setitem__(slice(None), 7),
+    "set_cpu_data": lambda b: b.set_cpu_data(np.full(3, 7.0)),
+    "set_gpu_data": lambda b: b.set_gpu_data(np.full(3, 7.0)),
+    "assignment": lambda b: b.__setitem__(..., 7),
+    "assignment of parts": lambda b: [b.__setitem__(i, 7) for i in range(3)],
+    "masked assignment": lambda b: b.__setitem__(b > -1, 7),
+    "through a view": lambda b: b[::-1].__setitem__(..., 7),
+    "in place through a view": lambda b: b[::-1].__imul__(0).__iadd__(7),
+    "alias of the host": lambda b: np.asarray(b.cpu).__setitem__(slice(None), 7),
+    "alias of the accelerator": lambda b: np.asarray(b.gpu).__setitem__(slice(None), 7),
+    "copy_from": lambda b: b.copy_from(np.full(3, 7.0)),
+    "share_data": lambda b: b.share_data(xp.full(3, 7.0)),
+    "update": lambda b: [b.diff.__setitem__(..., b - 7), b.update()],
+    "resize": lambda b: [b.resize(1000), b.resize(3), b.__iadd__(7)],
+    "in place with the accelerator": lambda b: b.__imul__(xp.zeros(3)).__iadd__(7),
+}
+
+
+@pytest.mark.parametrize("device", HOMES)
+@pytest.mark.parametrize("used", [False, True])
+@pytest.mark.parametrize("name", list(WRITERS))
+def test_what_is_written_is_computed_with(name: str, device: str, *, used: bool) -> None:
+    blob = fresh(device)
+    view = None
+    if used:
+        view = blob[...]
+        assert (blob + view).tolist() == [0, 2, 4]
+    WRITERS[name](blob)
+    results = [blob + 0, xp.positive(blob), blob * xp.ones(3, device="cpu"), blob[...]]
+    if view is not None and name not in {"share_data", "resize"}:
+        results.append(view + 0)
+    for result in results:
+        assert result.tolist() == [7, 7, 7]
+    assert (blob.cpu_data().tolist(), blob.gpu_data().tolist()) == ([7] * 3, [7] * 3)
+
+
+@pytest.mark.parametrize("device", HOMES)
+def test_the_old_array_is_not_seen_again(device: str, simulated: SimulatedBackend) -> None:
+    blob = fresh(device)
+    blob += 1
+    simulated.delay = 0.01
+    if blob.device == "cpu":
+        blob.async_gpu_push()
+        assert (blob + 0).tolist() == [1, 2, 3]
+        assert blob.gpu_data().tolist() == [1, 2, 3]
+        blob.mutable_gpu_data()[...] = 5
+    else:
+        blob.mutable_cpu_data()[...] = 5
+    blob += 1
+    view = blob[1:]
+    view += 1
+    assert blob.tolist() == [6, 7, 7]
+    assert blob.gpu_data().tolist() == [6, 7, 7]
+
+
+@pytest.mark.parametrize("device", HOMES)
+def test_threads_make_one_memory(device: str) -> None:
+    for _ in range(50):
+        blob = fresh(device)
+        start = threading.Barrier(4)
+        found = []
+
+        def ask(blob: Blob = blob, start: threading.Barrier = start, found: list = found) -> None:
+            start.wait()
+            found.append((blob.memory, (blob + 1).tolist(), blob[1:].tolist()))
+
+        threads = [threading.Thread(target=ask) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert {id(memory) for memory, _, _ in found} == {id(blob.memory)}
+        assert [rest for _, *rest in found] == [[[1, 2, 3], [1, 2]]] * 4
+
+
+# --- no transfer but those asked for -------------------------------------------------------------
+
+
+def test_work_on_the_device_transfers_nothing(simulated: SimulatedBackend) -> None:
+    a = xp.linspace(0, 1, 12)
+    matrix = xp.reshape(a, (3, 4))
+    with no_transfers():
+        total = xp.sum(xp.matmul(matrix, matrix.T), axis=0)
+        matrix[1:, :] += matrix[0, :]
+        matrix[matrix > 1] = 0
+        ordered = xp.sort(xp.concat([matrix, xp.ones((1, 4))]), axis=0)
+        vectors = xp.linalg.svd(ordered, full_matrices=False)
+        spectrum = xp.fft.fft(vectors.S)
+        chosen = xp.where(total > 0, total, xp.zeros_like(total))
+        blobs = [total, matrix, ordered, *vectors, spectrum, chosen, xp.eye(3), xp.arange(3)]
+    assert {str(blob.device) for blob in blobs} == {"simulated:0"}
+    assert (simulated.uploads, simulated.downloads) == (0, 0)
+    assert float(chosen[0]) > 0
+    assert (simulated.uploads, simulated.downloads) == (0, 1)
+
+
+def test_a_host_operand_is_uploaded_once(simulated: SimulatedBackend) -> None:
+    host = xp.ones(3, device="cpu")
+    with no_transfers():
+        blob = xp.zeros(3)
+    for _ in range(3):
+        assert (host + blob).device == "simulated:0"
+        assert (blob * host).device == "simulated:0"
+    assert (simulated.uploads, simulated.downloads) == (1, 0)
+    assert (host.head, host.device) == (Head.SYNCED, "cpu")
+    assert host.tolist() == [1, 1, 1]
+    assert simulated.downloads == 0

@@ -1,0 +1,155 @@
+"""The methods that Blobs have of ndarrays: the same results, on the Blob's device."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from made_blobs import blob_in, values
+
+import syncblob
+from syncblob import Blob, Head
+
+A = np.array([[1.5, -2.0, 4.0], [0.5, 8.0, -3.0]])
+C = np.array([[1 + 2j, 3 - 1j]])
+DEVICES = ["cpu", "simulated:0"]
+
+
+def on(device, array):
+    blob = Blob(array.shape, array.dtype, device=device)
+    blob[...] = array
+    return blob
+
+
+METHODS = {
+    "sum": lambda x: x.sum(),
+    "sum, axis": lambda x: x.sum(0, "f4", keepdims=True),
+    "prod": lambda x: x.prod(axis=(0, 1)),
+    "mean": lambda x: x.mean(axis=-1),
+    "std": lambda x: x.std(ddof=1),
+    "var": lambda x: x.var(0),
+    "min": lambda x: x.min(1),
+    "max": lambda x: x.max(initial=9.0),
+    "any": lambda x: (x > 7).any(axis=0),
+    "all": lambda x: (x > -9).all(),
+    "argmin": lambda x: x.argmin(),
+    "argmax": lambda x: x.argmax(axis=1),
+    "cumsum": lambda x: x.cumsum(axis=1),
+    "cumprod": lambda x: x.cumprod(),
+    "trace": lambda x: x.trace(1),
+    "round": lambda x: (x * 1.234).round(1),
+    "clip": lambda x: x.clip(-1, 3),
+    "clip, one": lambda x: x.clip(max=3),
+    "conj": lambda x: x.conj(),
+    "conjugate": lambda x: x.conjugate(),
+    "dot": lambda x: x.dot(x.T),
+    "take": lambda x: x.take([0, 2], axis=1),
+    "compress": lambda x: x.compress([False, True], axis=0),
+    "repeat": lambda x: x.repeat(2, axis=0),
+    "nonzero": lambda x: x.nonzero()[1],
+    "searchsorted": lambda x: x[0, 1:].searchsorted([0.0, 5.0]),
+    "argsort": lambda x: x.argsort(axis=0),
+    "ravel": lambda x: x.ravel(),
+    "ravel, F": lambda x: x.ravel("F"),
+    "flatten": lambda x: x.flatten(),
+    "flatten, F": lambda x: x.flatten("F"),
+    "squeeze": lambda x: x[:1].squeeze(0),
+    "swapaxes": lambda x: x.swapaxes(0, -1),
+    "diagonal": lambda x: x.diagonal(1),
+    "real": lambda x: x.real,
+    "imag": lambda x: x.imag,
+    "item": lambda x: x.item(1),
+    "itemsize": lambda x: x.itemsize,
+    "nbytes": lambda x: x.nbytes,
+    "strides": lambda x: x.strides,
+    "sort": lambda x: x.sort(0) or x,
+    "partition": lambda x: x.partition(1) or x,
+    "put": lambda x: x.put([0, 4], 7.0) or x,
+    "fill": lambda x: x.fill(2) or x,
+    "fill, 0-d": lambda x: x.fill(np.float64(2.5)) or x,
+}
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+def test_methods_give_what_those_of_an_ndarray_give(method, device):
+    blob = on(device, A)
+    expected = method(A.copy())
+    with syncblob.no_transfers():
+        actual = method(blob) if device == "cpu" else None
+    if device != "cpu":
+        actual = method(blob)
+    if not isinstance(expected, (np.ndarray, np.generic)):
+        assert actual == expected
+        return
+    assert type(actual) is Blob
+    assert (actual.shape, actual.dtype, actual.device) == (expected.shape, expected.dtype, device)
+    assert actual.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_parts_of_complex_numbers_are_views(device):
+    blob = on(device, C)
+    blob.real[...] = 7
+    blob.imag[0, 0] = -1
+    assert blob.tolist() == [[7 - 1j, 7 - 1j]]
+    assert blob.conj().tolist() == [[7 + 1j, 7 + 1j]]
+
+
+def test_methods_in_place_take_the_mutable_path_on_the_device(simulated):
+    for method in (
+        lambda x: x.sort(axis=0),
+        lambda x: x.partition(1),
+        lambda x: x.put(0, 1),
+        lambda x: x.fill(3),
+    ):
+        blob = blob_in(Head.SYNCED)
+        simulated.reset_counts()
+        method(blob)
+        assert (blob.head, simulated.uploads) == (Head.HEAD_AT_GPU, 0)
+        with pytest.raises(ValueError, match="const"):
+            method(blob.const)
+
+
+def test_filling_brings_nothing_over(simulated):
+    blob = Blob((2, 3), device="simulated:0")
+    blob.overwrite_cpu_data()[...] = 5
+    np.add(blob, 1, out=blob)
+    blob.mutable_cpu_data()
+    simulated.reset_counts()
+    blob.fill(4)
+    assert simulated.uploads + simulated.downloads == 0
+    assert blob.tolist() == [[4] * 3] * 2
+    with pytest.raises(ValueError, match="one value"):
+        blob.fill([1, 2, 3])
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_flatten_copies_and_ravel_does_not(device):
+    blob = on(device, values())
+    assert blob.ravel().memory is blob.memory
+    assert blob.flatten().memory is not blob.memory
+    assert blob.T.ravel().memory is not blob.memory
+
+
+def test_flags_tell_how_data_lies():
+    blob = on("cpu", A)
+    for view in (blob, blob.T, blob[:, ::2], blob[:1], blob[0, 0]):
+        array = np.asarray(view.cpu)
+        assert view.flags.c_contiguous == array.flags.c_contiguous
+        assert view.flags["F_CONTIGUOUS"] == array.flags.f_contiguous
+        assert view.flags.fnc == array.flags.fnc
+        assert view.flags.aligned == array.flags.aligned
+    assert blob.flags.owndata
+    assert not blob.T.flags.owndata
+    assert blob.flags.writeable
+    assert not blob.const.flags.writeable
+    with pytest.raises(AttributeError):
+        blob.flags.writeable = False
+
+
+def test_caffes_names_are_caffes():
+    blob = on("cpu", A)
+    assert blob.count() == 6
+    assert blob.offset(1, 1) == 4
+    assert blob.resize(1, 2) is None
+    assert blob.shape == (1, 2)

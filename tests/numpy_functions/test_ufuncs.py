@@ -1,0 +1,210 @@
+"""Methods and keywords of ufuncs, and operands of several libraries."""
+
+from __future__ import annotations
+
+import operator
+
+import numpy as np
+import pytest
+import torch
+
+import syncblob
+from syncblob import Blob, Head
+
+A = np.array([[1.5, -2.0, 4.0], [0.5, 8.0, -3.0]])
+MASK = np.array([[True, False, True], [False, True, True]])
+DEVICES = ["cpu", "simulated:0"]
+NONE, CPU, GPU, SYNCED = Head
+
+
+def blob_of(array, device):
+    bound = device if device != "cpu" else "simulated:0"
+    blob = Blob(array.shape, array.dtype, device=bound)
+    if device == "cpu":
+        blob.overwrite_cpu_data()[...] = array
+        return blob
+    blob[...] = array
+    return blob
+
+
+CALLS = {
+    "reduce": lambda b: np.add.reduce(b(A)),
+    "reduce, axis": lambda b: np.multiply.reduce(b(A), axis=1, keepdims=True),
+    "reduce, all axes": lambda b: np.maximum.reduce(b(A), axis=None),
+    "reduce, where": lambda b: np.add.reduce(b(A), axis=0, where=b(MASK), initial=2.0),
+    "reduce, dtype": lambda b: np.add.reduce(b(A), dtype="f4"),
+    "accumulate": lambda b: np.add.accumulate(b(A), axis=1),
+    "outer": lambda b: np.subtract.outer(b(A), b(A[0])),
+    "outer, array": lambda b: np.subtract.outer(A[0], b(A)),
+    "reduceat": lambda b: np.add.reduceat(b(A), [0, 2, 1], axis=1),
+    "reduceat, indices": lambda b: np.add.reduceat(b(A), b(np.array([0, 1])), axis=1),
+    "two results": lambda b: np.divmod(b(A), 2.0),
+    "two results of one": lambda b: np.frexp(b(A)),
+    "list": lambda b: np.add(b(A), [1, 2, 3]),
+    "list first": lambda b: np.add([[1], [2]], b(A)),
+    "dtype": lambda b: np.add(b(A), 1, dtype="f4", casting="same_kind"),
+    "order": lambda b: np.add(b(A), 1, order="F"),
+    "where is read": lambda b: np.add(b(A), 1, out=b(A * 0), where=b(MASK)),
+    "axes": lambda b: np.matmul(b(A), b(A), axes=[(0, 1), (1, 0), (0, 1)]),
+    "no axes": lambda b: np.add(b(np.array(2.0)), np.array(3.0)),
+    "longdouble": lambda b: np.add(b(A), np.longdouble(1)),
+    "no elements": lambda b: np.add(b(A[:0]), 1),
+    "Python function": lambda b: np.frompyfunc(lambda x: x + 1, 1, 1)(b(A)),
+}
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_methods_and_keywords(call, device):
+    expected = call(lambda array: array)
+    actual = call(lambda array: blob_of(array, device))
+    several = isinstance(expected, tuple)
+    assert isinstance(actual, tuple) == several
+    for x, y in zip(actual, expected, strict=True) if several else [(actual, expected)]:
+        # What no Blob can hold stays an array.
+        assert isinstance(x, Blob) == (y.dtype.name in {"float64", "float32", "int32"})
+        assert (x.shape, x.dtype) == (y.shape, y.dtype)
+        assert x.tolist() == y.tolist()
+        if isinstance(x, Blob):
+            assert x.device == device
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_at_writes_its_first_operand(device):
+    blob, array = blob_of(A, device), A.copy()
+    _ = blob.gpu_data() if device == "cpu" else blob.cpu_data()
+    assert blob.head is SYNCED
+    rows = blob_of(np.array([0, 0, 1]), device)
+    assert np.add.at(blob, (rows, 1), [1.0, 2.0, 3.0]) is None
+    np.add.at(array, ([0, 0, 1], 1), [1.0, 2.0, 3.0])
+    assert blob.head is (CPU if device == "cpu" else GPU)
+    assert blob.tolist() == array.tolist()
+    with pytest.raises(ValueError, match="const"):
+        np.negative.at(blob.const, 0)
+
+
+# --- operands of several libraries ---------------------------------------------------------------
+
+OTHERS = {
+    "ndarray": A + 1,
+    "ndarray, read-only": np.broadcast_to(A[0], A.shape),
+    "ndarray, other byte order": A.astype(">f8"),
+    "float32 scalar": np.float32(2),
+    "int64 scalar": np.int64(3),
+    "int": 3,
+    "float": 0.5,
+    "tensor": torch.from_numpy(A + 4),
+    "tensor, no axes": torch.tensor(2.0),
+}
+OPERATORS = [
+    operator.add,
+    operator.sub,
+    operator.mul,
+    operator.truediv,
+    operator.lt,
+    operator.eq,
+    operator.ne,
+    operator.ge,
+]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
+@pytest.mark.parametrize("op", OPERATORS)
+def test_operators_with_others_give_blobs_both_ways_round(op, other, device):
+    blob = blob_of(A, device)
+    array = other.numpy() if isinstance(other, torch.Tensor) else other
+    for actual, expected in [
+        (op(blob, other), op(A, array)),
+        (op(other, blob), op(array, A)),
+    ]:
+        assert type(actual) is Blob
+        assert (actual.device, actual.dtype) == (device, expected.dtype)
+        assert actual.tolist() == expected.tolist()
+    assert blob.tolist() == A.tolist()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
+def test_ufuncs_with_others_give_blobs_both_ways_round(other, device):
+    blob = blob_of(A, device)
+    array = other.numpy() if isinstance(other, torch.Tensor) else other
+    assert np.hypot(blob, other).tolist() == np.hypot(A, array).tolist()
+    result = np.hypot(other, blob)
+    assert type(result) is Blob
+    assert result.device == device
+
+
+def test_an_array_on_an_accelerator_is_uploaded_once(simulated):
+    blob = blob_of(A, "simulated:0")
+    simulated.reset_counts()
+    assert np.add(A, blob).device == "simulated:0"
+    assert np.dot(blob.T, A).device == "simulated:0"
+    assert (simulated.uploads, simulated.downloads) == (2, 0)
+
+
+def test_blobs_on_both_sides_are_computed_on_the_accelerator(simulated):
+    here, there = blob_of(A, "cpu"), blob_of(A, "simulated:0")
+    simulated.reset_counts()
+    for result in (np.add(here, there), np.concatenate([here, there]), np.where(here, there, 0)):
+        assert result.device == "simulated:0"
+    # The host's is synced by the first.
+    assert (simulated.uploads, simulated.downloads) == (1, 0)
+    with pytest.raises(syncblob.DeviceMismatchError):
+        np.concatenate([blob_of(A, "simulated:1"), there])
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_arrays_are_operated_on_in_place_by_blobs(device):
+    array = A.copy()
+    same = array
+    array += blob_of(A, device)
+    assert array is same
+    assert array.tolist() == (A + A).tolist()
+
+
+class Stranger:
+    """It answers both protocols itself."""
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
+        return "ufunc", ufunc
+
+    def __array_function__(self, func, types, args, kwargs):
+        return "function", func
+
+
+def test_types_with_their_own_answer_are_asked():
+    blob = blob_of(A, "cpu")
+    assert np.add(blob, Stranger()) == ("ufunc", np.add)
+    assert np.concatenate([blob, Stranger()]) == ("function", np.concatenate)
+
+
+@pytest.mark.parametrize("call", [np.add, np.hypot, np.dot, np.array_equal])
+def test_masked_arrays_are_refused_for_their_masks_would_be_lost(call):
+    with pytest.raises(TypeError):
+        call(blob_of(A, "cpu"), np.ma.masked_array(A, MASK))
+    with pytest.raises(TypeError):
+        call(np.ma.masked_array(A, MASK), blob_of(A, "cpu"))
+
+
+def test_a_chain_of_twenty_functions_moves_in_and_out(simulated):
+    def chain(x, scale):
+        x = np.multiply(x, scale)
+        x = np.transpose(np.concatenate([x, np.flip(x, axis=0)]))
+        x = np.pad(x, 1, mode="edge")
+        x = np.clip(x, -5, 5)
+        x = np.exp(x - np.max(x, axis=1, keepdims=True))
+        x = x / np.sum(x, axis=1, keepdims=True)
+        x = np.where(x > np.mean(x), x, np.zeros_like(x))
+        x = np.einsum("ij,kj->ik", x, x)
+        x = np.sort(np.tril(np.roll(x, 1, axis=0)), axis=-1)
+        x = np.linalg.inv(x + np.eye(5, like=x))
+        return np.sqrt(np.abs(np.cumsum(np.reshape(x, -1))))
+
+    expected = chain(A, 0.5)
+    blob = syncblob.asarray(A.copy(), device="simulated")
+    simulated.reset_counts()
+    with syncblob.max_transfers(2):
+        result = np.asarray(chain(blob, 0.5))
+    assert result.tobytes() == expected.tobytes()
+    assert (simulated.uploads, simulated.downloads) == (1, 1)

@@ -278,6 +278,7 @@ CALLS["numpy.histogramdd"] = [lambda f, b: f(b(M), bins=2), lambda f, b: f((b(V)
 CALLS["numpy.linalg.cross"] = [lambda f, b: f(b(S), b(S))]
 
 _DATES = "a Blob holds no dates"
+_DEPRECATED = "NumPy has deprecated it"
 _TO_NDARRAY = "it makes an ndarray of anything: that is what it is for"
 CANNOT = {
     "numpy.busday_count": _DATES,
@@ -296,7 +297,9 @@ CANNOT = {
     "numpy.from_dlpack": _TO_NDARRAY,
     "numpy.frombuffer": _TO_NDARRAY,
     "numpy.require": _TO_NDARRAY,
-    "numpy.row_stack": "NumPy has deprecated it",
+    "numpy.in1d": _DEPRECATED,
+    "numpy.row_stack": _DEPRECATED,
+    "numpy.trapz": _DEPRECATED,
     "numpy.lib.stride_tricks.as_strided": "it asks for __array_interface__, and has no protocol",
 }
 # They describe an argument, and work for Blobs without a protocol.

@@ -9,7 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
-__all__ = ["UINT8", "as_dtype", "is_bfloat16", "is_supported"]
+__all__ = ["SCALAR_CLASSES", "UINT8", "as_dtype", "is_bfloat16", "is_supported"]
 
 UINT8 = np.dtype(np.uint8)
 
@@ -30,6 +30,8 @@ _NAMES = (
     "complex128",
 )
 _SUPPORTED = frozenset(np.dtype(name) for name in _NAMES)
+# The classes of NumPy's scalars of these dtypes.
+SCALAR_CLASSES = frozenset(dtype.type for dtype in _SUPPORTED)
 # The usual ways to name them: asking NumPy takes longer.
 _BY_NAME: dict[object, np.dtype[np.generic]] = {
     key: np.dtype(name) for name in _NAMES for key in (name, np.dtype(name), np.dtype(name).type)

@@ -400,7 +400,9 @@ def test_results_are_those_of_numpy(name: str, device: str) -> None:
     for call in TABLE[name]:
         for arrays in inputs(call):
             expected = outcome(call.with_numpy, [array.copy() for array in arrays])
-            blobs = [syncblob.asarray(array.copy(), device="cpu").to_device(device) for array in arrays]
+            blobs = [
+                syncblob.asarray(array.copy(), device="cpu").to_device(device) for array in arrays
+            ]
             with no_transfers():
                 actual = outcome(call.with_blobs, blobs)
             where = f"{call} of {arrays}"

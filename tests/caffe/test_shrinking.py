@@ -15,7 +15,7 @@ from syncblob.caffe._encode import length_header, varint
 from syncblob.caffe._file_reading import Descriptor
 from syncblob.caffe._mapped_file import MappedFile
 from syncblob.caffe._pb.caffe_pb2 import BlobProto
-from syncblob.caffe.files import open_model, read_blob
+from syncblob.caffe.files import open_model, read_blob, write_blob
 from syncblob.devices import use_device
 from syncblob.errors import ModelFileError
 from syncblob.memory import Head
@@ -66,6 +66,40 @@ def test_a_file_that_is_replaced(large):
     large.unlink()
     large.write_bytes(b"other")
     assert blob.cpu_data()[-1] == COUNT - 1
+
+
+@pytest.mark.usefixtures("either_way")
+@pytest.mark.parametrize("device", ["cpu", "simulated:0"])
+def test_a_file_that_is_written_over(large, device):
+    """What stands where the values were is not what was opened."""
+    with use_device(device):
+        blob = read_blob(large)
+    content = bytearray(large.read_bytes())
+    content[-4:] = b"abcd"
+    large.write_bytes(content)
+    with pytest.raises(ModelFileError, match="has changed since it was opened"):
+        blob.cpu_data() if device == "cpu" else blob.gpu_data()
+    assert blob.head is Head.UNINITIALIZED
+    with pytest.raises(ModelFileError, match="has changed since it was opened"):
+        write_blob(blob, large)
+    assert large.read_bytes() == content
+
+
+def test_a_file_that_is_written_over_while_it_is_read(large, monkeypatch):
+    if not Descriptor.available:
+        pytest.skip("this platform cannot read at an offset")
+    blob = read_blob(large)
+    preadv = os.preadv
+
+    def write_and_read(*arguments):
+        with large.open("r+b") as file:
+            file.write(b"\x3a")
+        os.utime(large, ns=(0, 0))  # two writes may share a tick of the clock
+        return preadv(*arguments)
+
+    monkeypatch.setattr(_file_reading.os, "preadv", write_and_read)
+    with pytest.raises(ModelFileError, match="has changed since it was opened"):
+        blob.cpu_data()
 
 
 def test_settings_of_a_file_that_has_shrunk(write, v2_net):

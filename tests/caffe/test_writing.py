@@ -89,6 +89,15 @@ def test_saving_reads_no_blob_that_was_not_touched(write, v2_net, saved):
     assert {blob.head for layer in model.layers for blob in layer.blobs} == {Head.UNINITIALIZED}
 
 
+def test_saving_fills_no_blob_that_has_a_source_of_its_own(saved):
+    expected = np.arange(6, dtype=np.float32).reshape(2, 3)
+    blob = Blob.from_source((2, 3), "float32", lambda: expected.reshape(-1).view(np.uint8))
+    turned = Blob.from_source((2, 3), "float32", lambda: expected.reshape(-1).view(np.uint8)).T
+    (layer,) = saved(ModelFile("n", [Layer("a", blobs=[blob, turned])])).layer
+    assert blob.head is Head.UNINITIALIZED
+    assert [list(one.data) for one in layer.blobs] == [[0, 1, 2, 3, 4, 5], [0, 3, 1, 4, 2, 5]]
+
+
 def test_values_that_are_in_memory_are_not_read_again(write, tmp_path, monkeypatch):
     blob = BlobProto(shape=BlobShape(dim=[1000]), data=range(1000))
     path = write(NetParameter(layer=[LayerParameter(name="a", blobs=[blob])]))

@@ -259,7 +259,7 @@ def test_a_plan_reads_no_values_and_writes_nothing(model, tmp_path):
     assert _names(tmp_path) == before
 
 
-@pytest.mark.parametrize("extension", ["npz", "h5"])
+@pytest.mark.parametrize("extension", ["npz", "h5", "caffemodel", "caffemodel.h5"])
 def test_writing_tensor_by_tensor_takes_the_memory_of_one(tmp_path, extension):
     need_library_of(extension)
     one = np.zeros(1 << 20, np.float32)

@@ -166,8 +166,26 @@ REFUSALS = {
     "stream on the host": {"stream": 1, "dl_device": (1, 0)},
     "stream on the host, no order": {"stream": -1},
     "stream, of a copy": {"stream": 2, "copy": True},
-    "copy=False": {"copy": False, "dl_device": (1, 0)},
 }
+
+
+@pytest.mark.parametrize("const", [False, True])
+def test_the_host_may_reach_a_simulated_device_where_a_copy_is_forbidden(simulated, const):
+    blob = blob_in(GPU)
+    simulated.reset_counts()
+    view = blob.const if const else blob
+    capsule = view.__dlpack__(**VERSIONED, copy=False, dl_device=(1, 0))
+    assert tuple(look(capsule).tensor.device) == (1, 0)
+    assert look(capsule).tensor.data == address(blob.gpu_data())
+    assert (blob.head, simulated.downloads, simulated.host_allocations) == (GPU, 0, 0)
+
+
+def test_copy_false_refuses_an_upload(simulated):
+    blob = blob_in(CPU)
+    blob.memory.bind(simulated)
+    with pytest.raises(BufferError, match="copy=False"):
+        blob.__dlpack__(**VERSIONED, copy=False, dl_device=(1, 1))
+    assert (blob.head, simulated.uploads) == (CPU, 0)
 
 
 @pytest.mark.parametrize("name", REFUSALS)

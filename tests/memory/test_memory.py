@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -152,11 +152,40 @@ def test_bytes_that_went_out_of_use_do_not_come_back_from_the_source(read: str) 
     assert getattr(memory, read)().tolist() == [5] * 8 + [0] * (NBYTES - 8)
 
 
-def test_a_source_of_another_size_is_refused() -> None:
+@pytest.mark.parametrize("read", ["cpu_data", "peek_at_source"])
+def test_a_source_of_another_size_is_refused(read: str) -> None:
     memory = SyncedMemory(NBYTES + 1, source=five)
     with pytest.raises(ValueError, match="65 bytes"):
-        memory.cpu_data()
+        getattr(memory, read)()
     assert memory.head is Head.UNINITIALIZED
+
+
+class FiveInPlace:
+    def __call__(self) -> NDArray[np.uint8]:
+        raise AssertionError("there is read_into")
+
+    def read_into(self, buffer: NDArray[np.uint8]) -> None:
+        buffer[:] = 5
+
+
+@pytest.mark.parametrize("source", [five, FiveInPlace()])
+def test_the_contents_of_a_source_can_be_had_without_filling_the_memory(source: Any) -> None:
+    memory = SyncedMemory(NBYTES, source=source)
+    contents = memory.peek_at_source()
+    assert contents is not None
+    assert contents.tolist() == [5] * NBYTES
+    assert memory.head is Head.UNINITIALIZED
+    assert memory.buffer(Side.HOST) is None
+    memory.mutable_cpu_data()[0] = 1
+    assert memory.peek_at_source() is None
+
+
+def test_a_source_that_is_no_longer_all_there_is_gives_nothing() -> None:
+    assert SyncedMemory(NBYTES).peek_at_source() is None
+    memory = SyncedMemory(NBYTES, source=five)
+    memory.fit(8)
+    memory.fit(NBYTES)
+    assert memory.peek_at_source() is None
 
 
 # --- borrows -------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import syncblob
 from syncblob import Blob, Head
 
 LISTED = listed()
-FUNCTIONS = sorted(CALLS)
+FUNCTIONS = sorted({*CALLS} & {*LISTED})
 UFUNCS = sorted(
     name
     for name, function in LISTED.items()
@@ -81,10 +81,13 @@ def same(actual, expected):
 def test_nothing_in_numpys_listing_is_left_out():
     ufuncs = {name for name, function in LISTED.items() if isinstance(function, np.ufunc)}
     others = {f"numpy.{name}" for name in (*DESCRIBE, *TAKE_NO_ARRAY)}
-    assert set(LISTED) - ufuncs == (set(CALLS) | set(CANNOT) | others) - {"numpy.isnat"}
-    assert len(CANNOT) < len(CALLS) // 10
+    assert set(LISTED) - ufuncs <= {*CALLS, *CANNOT, *others}
+    assert not {*CALLS} & {*CANNOT, *others}
     dispatched = {name for name, function in LISTED.items() if isinstance(function, FUNCTION)}
-    assert dispatched - set(CALLS) == set(CANNOT) & dispatched
+    assert not dispatched & others
+    # Of those that NumPy dispatches, these alone are not called.
+    assert len(dispatched - set(CALLS)) <= 4
+    assert len(FUNCTIONS) > 200
 
 
 @pytest.mark.parametrize("device", DEVICES)

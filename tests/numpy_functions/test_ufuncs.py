@@ -172,11 +172,15 @@ class Stranger:
     def __array_function__(self, func, types, args, kwargs):
         return "function", func
 
+    def __radd__(self, other):
+        return "radd"
+
 
 def test_types_with_their_own_answer_are_asked():
     blob = blob_of(A, "cpu")
     assert np.add(blob, Stranger()) == ("ufunc", np.add)
     assert np.concatenate([blob, Stranger()]) == ("function", np.concatenate)
+    assert blob + Stranger() == "radd"
 
 
 @pytest.mark.parametrize("call", [np.add, np.hypot, np.dot, np.array_equal])

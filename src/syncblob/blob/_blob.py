@@ -110,7 +110,7 @@ class Blob(NdarrayMethods):
         wanted = None if dtype is None else as_dtype(dtype)
         if not isinstance(x, BlobBase):
             try:
-                array, owned = native_array(x, copy=copy)
+                array, owned = native_array(x, copy=copy, dtype=wanted)
             except BufferError as error:
                 if copy is False:
                     raise ValueError(str(error)) from error

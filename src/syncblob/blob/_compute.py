@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob import _kernels
+from syncblob._dtypes import SCALAR_CLASSES
 from syncblob.blob._base import BlobBase
 from syncblob.blob._views import Views
 from syncblob.devices import HOST, Side
 from syncblob.devices.base import Accelerator
 from syncblob.interop.adopt import can_adopt, native_array
+from syncblob.interop.numpy_functions import is_stranger
 from syncblob.memory import Access
 
 if TYPE_CHECKING:
@@ -38,7 +40,8 @@ __all__ = [
     "wrap",
 ]
 
-SCALARS = frozenset({bool, int, float, complex})
+# Python's scalars, which adapt to the dtype beside them, and NumPy's, which have one.
+SCALARS = frozenset({bool, int, float, complex, *SCALAR_CLASSES})
 
 # For `binary`: an operator asks.
 OPERATOR = True
@@ -85,7 +88,7 @@ def binary(  # a keyword would take time with each operation
     kernel
         A ufunc, or a function of two arrays made of ufuncs.
     x1, x2
-        Blobs, one of which may be a Python scalar.
+        Blobs, one of which may be a scalar.
     operator
         Accept arrays of other libraries for one of the two, and return NotImplemented for the rest,
         as operators do.
@@ -250,20 +253,19 @@ def apply(function: str | Callable[..., Any], *operands: Any, **keywords: Any) -
     DeviceMismatchError
         If two operands are on different accelerators.
     """
-    by_name = type(function) is str
-    name = function if by_name else function.__name__
+    name = function if isinstance(function, str) else function.__name__.lstrip("_")
     arrays: Sequence[Any]
     if len(operands) == 1:
         array, home = operand(operands[0], name)
         arrays = (array,)
     else:
         arrays, home = gather(name, *operands)
-    if not by_name:
+    if not isinstance(function, str):
         result = home.compute(function, home.namespace, *arrays, **keywords)
     else:
-        found = attrgetter(name) if "." in name else None
-        compute = found(home.namespace) if found else getattr(home.namespace, name)
-        result = home.compute(compute, *arrays, **keywords)
+        find = attrgetter(function) if "." in function else None
+        found = find(home.namespace) if find else getattr(home.namespace, function)
+        result = home.compute(found, *arrays, **keywords)
     if len(operands) == 1:
         if type(result) is np.ndarray and result.base is None and result is not array:
             return operands[0]._fresh(result, home)
@@ -379,6 +381,8 @@ def wrap(array: Any, home: Home, *operands: BlobBase) -> Any:
 
 def _converted(x: Any, like: Any) -> Any:
     """Make a Blob of an array or a scalar of another library; NotImplemented of something else."""
+    if is_stranger((type(x),), "__array_ufunc__"):
+        return NotImplemented
     if isinstance(x, np.generic) or any(hasattr(x, protocol) for protocol in _PROTOCOLS):
         return like._from_array(native_array(x)[0])
     return NotImplemented

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +27,7 @@ __all__ = ["blobs_in", "call", "direct", "home_of", "phantom"]
 # Arguments of these types are passed on by `direct`.
 _PLAIN = frozenset({*SCALARS, str, type(None)})
 
-_LEAVES = (*SCALARS, str, bytes, type, np.generic, np.dtype, np.ufunc)
+_LEAVES = (bool, int, float, complex, str, bytes, type, np.generic, np.dtype, np.ufunc)
 
 
 def call(  # noqa: PLR0913  # a call, and what is known of its function
@@ -40,6 +41,7 @@ def call(  # noqa: PLR0913  # a call, and what is known of its function
     plain: Collection[int | str] = (),
     home: Home | None = None,
     const: bool = False,
+    by_name: bool = False,
 ) -> Any:
     """Call a function of arrays with Blobs in the places of arrays.
 
@@ -61,6 +63,8 @@ def call(  # noqa: PLR0913  # a call, and what is known of its function
         Where to compute; None for the accelerator, if an operand is there, else the host.
     const
         Whether results that are views are const.
+    by_name
+        Whether the home's library has a function of that name which its arrays do not lead to.
 
     Returns
     -------
@@ -88,11 +92,13 @@ def call(  # noqa: PLR0913  # a call, and what is known of its function
     # Last of all: what is read as well is on this home by now.
     for place, whole in targets.items():
         places[place] = running.write(places[place], whole=whole)
-    result = running.home.compute(
-        function,
-        *(places[place] for place in range(len(args))),
-        **{keyword: places[keyword] for keyword in kwargs},
-    )
+    arrays = [places[place] for place in range(len(args))]
+    keywords = {keyword: places[keyword] for keyword in kwargs}
+    if by_name and not running.home.native:
+        function = attrgetter(name)(running.home.namespace)
+        if isinstance(keywords.get("out"), tuple):
+            (keywords["out"],) = keywords["out"]
+    result = running.home.compute(function, *arrays, **keywords)
     running.deliver()
     return running.give(result, const=const)
 
@@ -121,6 +127,8 @@ def direct(
             if result is array:
                 return x
         return like._fresh(result, home)
+    if isinstance(result, np.generic) and is_supported(result.dtype):
+        return like._fresh(home.as_array(result), home)
     running = _Call(function.__name__, like, home)
     running.take(args, arrays)
     return running.give(result, const=False)

@@ -18,8 +18,6 @@ from syncblob.interop.adopt import native_array
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from syncblob.devices.base import Home
-
 __all__ = ["NumpyFunctions"]
 
 
@@ -71,7 +69,15 @@ class NumpyFunctions(Operators):
             np.asarray(x) if isinstance(x, (list, tuple)) and place != index else x
             for place, x in enumerate(inputs)
         ]
-        return call(function, arrays, kwargs, self, name=name, written=written)
+        return call(
+            function,
+            arrays,
+            kwargs,
+            self,
+            name=name,
+            written=written,
+            by_name=method != "__call__",
+        )
 
     def __array_function__(
         self,
@@ -102,9 +108,6 @@ class NumpyFunctions(Operators):
                 return result
         everything = (*args, *kwargs.values())
         home = HOST if func in tables.TEXTS_AND_FILES else None
-        if home is None and next(blobs_in(everything), None) is None:
-            # It was given as `like`, which NumPy keeps for itself.
-            func = _creation_function(func, home_of(self))
         with_arrays = any(isinstance(x, np.ndarray) for x in everything)
         return call(
             func,
@@ -116,6 +119,8 @@ class NumpyFunctions(Operators):
             plain=tables.plain_arguments(func, args, kwargs) if with_arrays else (),
             home=home,
             const=func in tables.OVERLAPPING,
+            # This Blob was given as `like`, which NumPy keeps for itself.
+            by_name=home is None and next(blobs_in(everything), None) is None,
         )
 
     def _at_hand(self, other: Any) -> bool:
@@ -164,12 +169,6 @@ def _without_elements(
         if function in tables.EMPTY_LIKE and home_of(first).native:
             return first._empty_like(function, args[1:], kwargs)
     return NotImplemented
-
-
-def _creation_function(function: Callable[..., Any], home: Home) -> Callable[..., Any]:
-    """Return the function of that name in the library of a home."""
-    found: Callable[..., Any] = getattr(home.namespace, function.__name__, function)
-    return function if home.native else found
 
 
 def _share_memory(function: Callable[..., Any], a: Any, b: Any, max_work: Any = None) -> bool:

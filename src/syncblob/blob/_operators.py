@@ -146,6 +146,14 @@ class Operators(Protocols):
         """Divide, and return the remainder, which has the divisor's sign: ``self %= other``."""
         return inplace(np.remainder, self, other)
 
+    def __divmod__(self, other: Any, /) -> tuple[Self, Self]:
+        """Divide and round down, and return the remainder: ``(self // other, self % other)``."""
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any, /) -> tuple[Self, Self]:
+        """Divide and round down, and return the remainder: ``(other // self, other % self)``."""
+        return other // self, other % self
+
     def __pow__(self, other: Any, /) -> Self:
         """Raise to a power: ``self ** other``."""
         return binary(_kernels.power, self, other, OPERATOR)

@@ -11,7 +11,8 @@ import numpy as np
 from syncblob._shape import Layout
 from syncblob.blob._arithmetic import Arithmetic
 from syncblob.blob._explain import Explanation
-from syncblob.devices import HOST, Side
+from syncblob.devices import HOST, Side, home_of
+from syncblob.errors import NoDeviceError
 from syncblob.interop import cuda, dlpack
 from syncblob.interop import numpy as numpy_protocol
 from syncblob.memory import Access, SyncedMemory
@@ -225,6 +226,12 @@ class Protocols(Arithmetic):
             raise TypeError(f"only an integer Blob can be an index, this one has {self.dtype}")
         return int(self._scalar("int"))
 
+    def __format__(self, spec: str, /) -> str:
+        """Format the element of a Blob without axes; others take no `spec`. Reads on the host."""
+        if not spec:
+            return str(self)
+        return format(self._scalar("a formatted number"), spec)
+
     # --- copies and pickles ----------------------------------------------------------------------
 
     def copy(self) -> Self:
@@ -248,10 +255,10 @@ class Protocols(Arithmetic):
         return self.copy()
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """Pickle shape, dtype and the bytes of data and diff, out-of-band with protocol 5.
+        """Pickle shape, dtype, device and the bytes of data and diff, out-of-band with protocol 5.
 
-        Reads on the host. The Blob comes back with its contents on the host; UNINITIALIZED memory
-        is not written.
+        Reads on the host. The Blob comes back with its contents on the host, for the same device
+        where that can be used, else for the host. UNINITIALIZED memory is not written.
         """
         out_of_band = int(protocol) >= _OUT_OF_BAND
         return (
@@ -262,6 +269,7 @@ class Protocols(Arithmetic):
                 self.dtype,
                 self._pickled(self._memory, out_of_band=out_of_band),
                 self._pickled(self._existing_diff(), out_of_band=out_of_band),
+                str(self.device),
             ),
         )
 
@@ -299,25 +307,32 @@ class Protocols(Arithmetic):
         return pickle.PickleBuffer(flat.data) if out_of_band else flat.tobytes()
 
 
-def _unpickle(
+def _unpickle(  # noqa: PLR0913, PLR0917  # what was pickled
     cls: type[Protocols],
     shape: tuple[int, ...],
     dtype: np.dtype[np.generic],
     data: Any,
     diff: Any,
+    device: str = "cpu",
 ) -> Protocols:
     layout = Layout.c_order(shape, dtype)
-    memory = _unpickled(data, layout.nbytes)
-    return cls._of(memory, layout, diff=None if diff is None else _unpickled(diff, layout.nbytes))
+    try:
+        home_of(device)
+    except NoDeviceError:
+        device = "cpu"
+    memory = _unpickled(data, layout.nbytes, device)
+    return cls._of(
+        memory, layout, diff=None if diff is None else _unpickled(diff, layout.nbytes, device)
+    )
 
 
-def _unpickled(buffer: Any, nbytes: int) -> SyncedMemory:
+def _unpickled(buffer: Any, nbytes: int, device: str) -> SyncedMemory:
     if buffer is None:
-        return SyncedMemory(nbytes)
+        return SyncedMemory(nbytes, device=device)
     contents = np.frombuffer(buffer, dtype=np.uint8) if nbytes else np.empty(0, dtype=np.uint8)
     if isinstance(buffer, bytes):
         # They cannot change: copied on first use.
-        return SyncedMemory(nbytes, device="cpu", source=lambda: contents)
+        return SyncedMemory(nbytes, device=device, source=lambda: contents)
     owned = HOST.allocate(nbytes)
     owned[:] = contents
-    return SyncedMemory.adopting(Side.HOST, owned, device="cpu")
+    return SyncedMemory.adopting(Side.HOST, owned, device=device)

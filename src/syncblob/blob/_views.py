@@ -333,7 +333,8 @@ class Views(Accessors):
 
     def _from_array(self, array: Any) -> Self:
         """Adopt any array for reading."""
-        memory, layout = adopt(array, dtype=None, device="cpu", copy=None, owned=True)
+        device = "cpu" if isinstance(array, np.ndarray) else None
+        memory, layout = adopt(array, dtype=None, device=device, copy=None, owned=True)
         return self._of(memory, layout)
 
 

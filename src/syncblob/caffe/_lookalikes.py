@@ -115,7 +115,10 @@ def _identify(kinds: Kinds) -> tuple[str, ...]:
     if _V2_LAYER in kinds:
         found = ("model",)
     elif not kinds.isdisjoint({_LAYERS_OR_LEARNED_NET, _INPUT_OR_HISTORY}):
-        found = ("solver state",) if _NUM_OR_ITER in kinds else ("model", "solver state")
+        if _NUM_OR_ITER in kinds:
+            found = ("solver state",)
+        else:
+            found = ("model",) if _NAME_OR_BLOB in kinds else ("model", "solver state")
     if not kinds.isdisjoint(_VALUES_OR_SHAPE):
         return (*found, "blob")  # a fork may have added fields to it
     if found:

@@ -67,13 +67,12 @@ class MappedFile:
         ValueError
             After `close`.
         ModelFileError
-            If the file has become smaller.
+            If the file has been written to since it was opened.
         """
-        mapping = self._mapping
-        if mapping is None:
+        mapping, descriptor = self._mapping, self._descriptor
+        if mapping is None or descriptor is None:
             raise self._closed_error()
-        if isinstance(mapping, mmap.mmap) and mapping.size() < len(mapping):
-            raise self._shrunk_error(mapping.size())
+        self._require_unchanged(descriptor)
         return np.frombuffer(mapping, np.uint8)
 
     def read_into(self, target: NDArray[np.uint8], offset: int) -> None:
@@ -91,7 +90,7 @@ class MappedFile:
         ValueError
             After `close`.
         ModelFileError
-            If the file has become smaller.
+            If the file has been written to since it was opened.
         OSError
             If it cannot be read.
         """
@@ -104,20 +103,31 @@ class MappedFile:
         try:
             descriptor.read_into(target.data, offset)
         except EOFError as error:
-            raise self._shrunk_error(os.fstat(descriptor.number).st_size) from error
+            size = os.fstat(descriptor.number).st_size
+            raise self._changed_error(size) from error
+        # Afterwards, so that what was written meanwhile is seen too.
+        self._require_unchanged(descriptor)
 
     def _closed_error(self) -> ValueError:
         return ValueError(
-            f"{self.path} was closed before this part of it was read; keep the model open, "
-            f"or touch its blobs (blob.cpu_data()) before closing it"
+            f"{self.path} was closed before this part of it was read; keep the model open "
+            f"for longer; blobs that have been touched (blob.cpu_data()) keep their values"
         )
 
-    def _shrunk_error(self, size: int) -> ModelFileError:
+    def _require_unchanged(self, descriptor: Descriptor) -> None:
+        """Refuse a file that was written to: nothing needs to be where it was found."""
+        status = os.fstat(descriptor.number)
+        if (status.st_size, status.st_mtime_ns) != self.identity[2:]:
+            raise self._changed_error(status.st_size)
+
+    def _changed_error(self, size: int) -> ModelFileError:
+        before = self.identity[2]
+        sizes = f"had {before} bytes when it was opened and has {size} now"
+        change = "has changed since it was opened" if size == before else sizes
         return ModelFileError(
-            f"the file had {self.identity[2]} bytes when it was opened and has {size} now; "
-            f"somebody has written to it, open it again",
+            f"the file {change}; somebody has written to it, open it again",
             path=self.path,
-            offset=size,
+            offset=size if size < before else None,
         )
 
     @property

@@ -90,7 +90,7 @@ class Conversion:
     def run(self, progress: Callable[[int], object] | None = None) -> None:
         """Write the file, which is replaced as a whole or not at all.
 
-        ``.npz`` and HDF5 are written tensor by tensor. The libraries of the other formats want all
+        ``.npz``, HDF5 and Caffe's formats are written tensor by tensor. The libraries of the other formats want all
         tensors at once, which takes memory of the size of the weights.
 
         Parameters

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 __all__ = ["adopt", "can_adopt", "native_array", "set_side"]
 
 
-def native_array(x: Any, *, copy: bool | None = None) -> tuple[Any, bool]:
+def native_array(
+    x: Any, *, copy: bool | None = None, dtype: np.dtype[np.generic] | None = None
+) -> tuple[Any, bool]:
     """Return `x` as a NumPy or CuPy array, over its own memory wherever a protocol allows it.
 
     Arrays are asked for the CUDA array interface, then for DLPack; everything else is NumPy's to
@@ -31,6 +33,8 @@ def native_array(x: Any, *, copy: bool | None = None) -> tuple[Any, bool]:
         Anything that is, or converts to, an array.
     copy
         False refuses what can only be converted.
+    dtype
+        The dtype that numbers which have none are converted to; None for NumPy's choice.
 
     Returns
     -------
@@ -50,7 +54,7 @@ def native_array(x: Any, *, copy: bool | None = None) -> tuple[Any, bool]:
             raise ValueError(
                 f"copy=False was asked for, but a {type(x).__name__} has no array memory to share"
             )
-        return np.asarray(x), True
+        return np.asarray(x, None if isinstance(x, np.generic) else dtype), True
     if hasattr(x, "__cuda_array_interface__"):
         return cuda.from_interface(x), False
     if hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__"):

@@ -87,23 +87,31 @@ def export(  # noqa: PLR0913  # the keywords of the protocol
     Raises
     ------
     BufferError
-        If the device is none of this memory, if `copy` is False and a transfer is needed, or if a
-        const Blob is asked for a capsule that has no flags (`max_version` below 1.0).
+        If the device is none of this memory, if a const Blob is asked for a capsule that has no
+        flags (`max_version` below 1.0), or if `copy` is False and a transfer to another device
+        than the Blob's own is needed: never for what lies on a simulated device, where the host
+        reaches it, nor for first contents that are still on their way to the Blob's device.
     """
+    own = side
     side = _named_side(memory, side, dl_device)
     readonly = access is Access.CONST
     versioned = max_version is not None and max_version[0] >= 1
-    if copy is False and not memory.holds_newest(side):
-        raise BufferError(
-            "copy=False was asked for, but the newest contents are not on "
-            f"{_home(memory, side).device}"
-        )
+    home = _home(memory, side)
+    reported = home.dlpack_device
+    if copy is False and side is not own and not memory.holds_newest(side):
+        other = _home(memory, side.other)
+        if side is not Side.HOST or not isinstance(other, NumpyHome):
+            raise BufferError(
+                "copy=False was asked for, but the newest contents are not on "
+                f"{_home(memory, side).device}"
+            )
+        # What lies on a simulated device is within the host's reach, and may be lent as it is.
+        side, home = side.other, other
     if readonly and not copy and not versioned:
         raise BufferError(
             "a const Blob can be exported to consumers of DLPack 1.0 or later only "
             f"(max_version=(1, 0)), got max_version={max_version}; or use copy=True"
         )
-    home = _home(memory, side)
     if stream is not None and isinstance(home, NumpyHome):
         raise BufferError(f"{home.device} has no streams: expected stream=None, got {stream!r}")
     array = memory.export(side, Access.CONST if copy else access, layout, "__dlpack__", "DLPack")
@@ -118,11 +126,10 @@ def export(  # noqa: PLR0913  # the keywords of the protocol
     capsule = home.capsule(
         array.view(np.uint16) if bfloat16 else array, stream=stream, max_version=max_version
     )
-    device_id = home.dlpack_device[1]
-    if flags or bfloat16 or (home is not HOST and device_id):
+    if flags or bfloat16 or reported != HOST.dlpack_device:
         _capsule.edit(
             capsule,
-            device_id=device_id,
+            device_id=reported[1],
             code=_capsule.BFLOAT if bfloat16 else None,
             flags=flags,
         )

@@ -1,0 +1,193 @@
+"""Creation: shapes, dtypes, devices, and what is refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import syncblob as xp
+from syncblob import Blob, Head, no_transfers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from syncblob.devices import SimulatedBackend
+
+CALLS: dict[str, Callable[..., Blob]] = {
+    "arange": lambda **k: xp.arange(1, 7, 2, **k),
+    "empty": lambda **k: xp.empty((2, 3), **k),
+    "eye": lambda **k: xp.eye(3, **k),
+    "full": lambda **k: xp.full((2, 3), 7, **k),
+    "linspace": lambda **k: xp.linspace(0, 1, 5, **k),
+    "ones": lambda **k: xp.ones((2, 3), **k),
+    "zeros": lambda **k: xp.zeros((2, 3), **k),
+    "empty_like": lambda **k: xp.empty_like(xp.ones(2), **k),
+    "full_like": lambda **k: xp.full_like(xp.ones(2), 7, **k),
+    "ones_like": lambda **k: xp.ones_like(xp.ones(2), **k),
+    "zeros_like": lambda **k: xp.zeros_like(xp.ones(2), **k),
+}
+DEVICES = ["cpu", "simulated:0", "simulated:1"]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", list(CALLS))
+def test_blobs_are_made_where_they_are_wanted(
+    name: str, device: str, simulated: SimulatedBackend
+) -> None:
+    with no_transfers():
+        made = [CALLS[name](device=device), CALLS[name](device=xp.Device(device))]
+        with xp.use_device(device):
+            made.append(CALLS[name]())
+    head = Head.HEAD_AT_CPU if device == "cpu" else Head.HEAD_AT_GPU
+    for blob in made:
+        assert (type(blob), blob.device, blob.head) == (Blob, device, head)
+        blob.resize(4)
+    assert (simulated.uploads, simulated.downloads) == (0, 0)
+
+
+@pytest.mark.parametrize("name", list(CALLS))
+def test_dtypes_are_given_in_any_way(name: str) -> None:
+    for dtype in ("float32", np.float32, np.dtype("float32"), xp.float32):
+        assert CALLS[name](dtype=dtype).dtype == np.dtype("float32")
+    with pytest.raises(TypeError, match="dtype|holds"):
+        CALLS[name](dtype="no dtype")
+    with pytest.raises(TypeError):
+        CALLS[name](dtype=object)
+    with pytest.raises(ValueError, match="device"):
+        CALLS[name](device="tpu")
+
+
+@pytest.mark.parametrize("name", [name for name in CALLS if name.endswith("_like")])
+@pytest.mark.parametrize("device", DEVICES)
+def test_what_is_made_like_a_blob_is_where_it_is(name: str, device: str) -> None:
+    like = xp.ones((2, 3), dtype="int16", device=device)
+    args = (7,) if name == "full_like" else ()
+    with no_transfers():
+        made = getattr(xp, name)(like.T, *args)
+        moved = getattr(xp, name)(like, *args, device="simulated:0", dtype="float32")
+    assert (made.shape, made.dtype, made.device) == ((3, 2), np.dtype("int16"), device)
+    assert (moved.dtype, moved.device) == (np.dtype("float32"), "simulated:0")
+    for wrong in (np.ones(2), 1, [1, 2]):
+        with pytest.raises(TypeError, match="asarray"):
+            getattr(xp, name)(wrong, *args)
+
+
+@pytest.mark.parametrize("function", [xp.zeros, xp.ones, xp.empty, lambda s: xp.full(s, 1)])
+def test_shapes_are_integers_that_are_not_negative(function: Any) -> None:
+    assert [function(s).shape for s in (3, (3,), (), (0, 2), [2, 3])] == [
+        (3,), (3,), (), (0, 2), (2, 3),
+    ]  # fmt: skip
+    for wrong in (-1, (2, -1)):
+        with pytest.raises(ValueError, match=r"negative|-1"):
+            function(wrong)
+    for wrong in (1.5, (2.0,), "3", None):
+        with pytest.raises(TypeError):
+            function(wrong)
+
+
+def test_default_dtypes() -> None:
+    made = [xp.zeros(1), xp.eye(1), xp.linspace(0, 1, 2), xp.full(1, 1.0), xp.arange(1.0)]
+    assert {blob.dtype for blob in made} == {np.dtype("float64")}
+    assert xp.full(1, 2).dtype == xp.arange(3).dtype == np.dtype("int64")
+    assert (xp.full(1, True).dtype, xp.full(1, 1j).dtype) == (np.dtype("bool"), np.dtype("c16"))
+    assert xp.linspace(0, 1j, 3).dtype == np.dtype("complex128")
+
+
+def test_full_with_a_blob_takes_its_dtype() -> None:
+    value = xp.asarray(3, dtype="int8")
+    assert xp.full((2,), value).dtype == np.dtype("int8")
+    assert xp.full_like(xp.ones(2), value).dtype == np.dtype("float64")
+    assert xp.full((2,), value).tolist() == [3, 3]
+    with pytest.raises(ValueError, match="size|one element|scalar"):
+        xp.full((2,), xp.ones(2))
+
+
+def test_new_blobs_can_be_written() -> None:
+    for name, call in CALLS.items():
+        blob = call(dtype="int64")
+        blob[...] = 1
+        blob += 1
+        assert set(blob.reshape(-1).tolist()) == {2}, name
+
+
+# --- asarray and from_dlpack ---------------------------------------------------------------------
+
+
+def test_asarray_shares_what_it_can() -> None:
+    array = np.arange(3.0)
+    blob = xp.asarray(array)
+    array[0] = 7
+    assert blob.tolist() == [7, 1, 2]
+    assert xp.asarray(blob) is blob
+    copied = xp.asarray(blob, copy=True)
+    blob += 1
+    assert (array.tolist(), copied.tolist()) == ([8, 2, 3], [7, 1, 2])
+    assert xp.asarray(blob, copy=False) is blob
+    with pytest.raises(ValueError, match="copy=False"):
+        xp.asarray([1, 2], copy=False)
+    with pytest.raises(ValueError, match="copy=False"):
+        xp.asarray(blob, dtype="int8", copy=False)
+
+
+def test_asarray_converts() -> None:
+    assert xp.asarray([[1, 2], [3, 4]]).shape == (2, 2)
+    assert xp.asarray(True).dtype == np.dtype("bool")
+    assert xp.asarray(1j, dtype="complex64").dtype == np.dtype("complex64")
+    assert xp.asarray([xp.asarray(1.0), 2.0]).tolist() == [1, 2]
+    assert xp.asarray(range(3), device="simulated").device == "simulated:0"
+    assert xp.asarray(memoryview(b"ab")).tolist() == [97, 98]
+    for wrong in ("text", object(), [[1], [1, 2]]):
+        with pytest.raises((TypeError, ValueError)):
+            xp.asarray(wrong)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_from_dlpack_takes_blobs_and_arrays(device: str) -> None:
+    blob = xp.ones(3, device=device)
+    assert xp.from_dlpack(blob).memory is blob.memory
+    assert xp.from_dlpack(np.ones(3)).tolist() == [1, 1, 1]
+    copied = xp.from_dlpack(blob, copy=True)
+    blob += 1
+    assert copied.tolist() == [1, 1, 1]
+    with pytest.raises(TypeError, match="__dlpack__"):
+        xp.from_dlpack([1, 2])
+
+
+# --- matrices and grids --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_triangles_are_new_blobs(device: str) -> None:
+    blob = xp.ones((2, 2), device=device)
+    with no_transfers():
+        lower, upper = xp.tril(blob), xp.triu(blob, k=1)
+    blob[...] = 9
+    assert (lower.tolist(), upper.tolist()) == ([[1, 0], [1, 1]], [[0, 1], [0, 0]])
+    for function in (xp.tril, xp.triu):
+        with pytest.raises(ValueError, match="two axes"):
+            function(xp.ones(3))
+        with pytest.raises(TypeError, match="asarray"):
+            function(np.ones((2, 2)))
+
+
+def test_grids_are_a_tuple_of_blobs_with_memories_of_their_own() -> None:
+    x, y = xp.arange(3), xp.arange(2)
+    grid = xp.meshgrid(x, y)
+    assert isinstance(grid, tuple)
+    assert [part.tolist() for part in grid] == [[[0, 1, 2], [0, 1, 2]], [[0, 0, 0], [1, 1, 1]]]
+    assert len({id(part.memory) for part in (x, y, *grid)}) == 4
+    assert xp.meshgrid() == ()
+    assert [part.shape for part in xp.meshgrid(x, y, indexing="ij")] == [(3, 2), (3, 2)]
+    with pytest.raises(ValueError, match="indexing"):
+        xp.meshgrid(x, y, indexing="yx")
+    with pytest.raises(TypeError, match="asarray"):
+        xp.meshgrid(x, np.arange(2))
+
+
+def test_a_step_of_zero_is_refused() -> None:
+    with pytest.raises((ValueError, ZeroDivisionError)):
+        xp.arange(0, 5, 0)
+    with pytest.raises(ValueError, match=r"num|non-negative|negative"):
+        xp.linspace(0, 1, -1)

@@ -1,0 +1,89 @@
+"""Inspection: what the namespace says of itself is so."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import syncblob as xp
+
+INFO = xp.__array_namespace_info__()
+KINDS = {
+    "bool": {"bool"},
+    "signed integer": {"int8", "int16", "int32", "int64"},
+    "unsigned integer": {"uint8", "uint16", "uint32", "uint64"},
+    "real floating": {"float32", "float64"},
+    "complex floating": {"complex64", "complex128"},
+}
+KINDS["integral"] = KINDS["signed integer"] | KINDS["unsigned integer"]
+KINDS["numeric"] = KINDS["integral"] | KINDS["real floating"] | KINDS["complex floating"]
+
+
+def test_capabilities_are_true() -> None:
+    capabilities = INFO.capabilities()
+    assert set(capabilities) == {"boolean indexing", "data-dependent shapes", "max dimensions"}
+    blob = xp.arange(4)
+    assert capabilities["boolean indexing"]
+    assert blob[blob > 1].tolist() == [2, 3]
+    assert capabilities["data-dependent shapes"]
+    assert xp.nonzero(blob)[0].shape == (3,)
+    most = capabilities["max dimensions"]
+    assert xp.ones((1,) * most).ndim == most
+    with pytest.raises(ValueError, match=r"dimension|axes"):
+        xp.ones((1,) * (most + 1))
+
+
+def test_the_default_device_is_the_one_in_use() -> None:
+    assert INFO.default_device() == "cpu"
+    with xp.use_device("simulated:1"):
+        assert INFO.default_device() == "simulated:1"
+        assert xp.zeros(1).device == INFO.default_device()
+
+
+def test_devices_can_be_used() -> None:
+    devices = INFO.devices()
+    assert isinstance(devices, tuple)
+    assert "cpu" in devices
+    for device in devices:
+        assert xp.zeros(1, device=device).device == device
+
+
+def test_default_dtypes_are_those_of_results() -> None:
+    for device in (None, "cpu", "simulated:0", INFO.default_device()):
+        defaults = INFO.default_dtypes(device=device)
+        assert defaults == {
+            "real floating": np.dtype("float64"),
+            "complex floating": np.dtype("complex128"),
+            "integral": np.dtype("int64"),
+            "indexing": np.dtype("int64"),
+        }
+        assert all(isinstance(dtype, np.dtype) for dtype in defaults.values())
+    assert xp.asarray(1.0).dtype == xp.zeros(1).dtype == defaults["real floating"]
+    assert xp.asarray(1j).dtype == defaults["complex floating"]
+    assert xp.asarray(1).dtype == xp.arange(1).dtype == defaults["integral"]
+    assert xp.argmax(xp.ones(3)).dtype == defaults["indexing"]
+    defaults.clear()
+    assert INFO.default_dtypes()
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_dtypes_by_kind(kind: str) -> None:
+    found = INFO.dtypes(kind=kind, device="simulated:0")
+    assert found == {name: np.dtype(name) for name in KINDS[kind]}
+    assert all(isinstance(dtype, np.dtype) for dtype in found.values())
+    assert INFO.dtypes(kind=(kind,)) == found
+
+
+def test_dtypes_of_several_kinds() -> None:
+    assert set(INFO.dtypes()) == KINDS["numeric"] | {"bool"}
+    assert set(INFO.dtypes(kind=("bool", "real floating"))) == {"bool", "float32", "float64"}
+    assert INFO.dtypes(kind=()) == {}
+    assert INFO.dtypes()["bool"] in {np.dtype("bool")}
+
+
+def test_unknown_kinds_and_devices_are_refused() -> None:
+    with pytest.raises(ValueError, match="kind"):
+        INFO.dtypes(kind="integers")
+    for call in (INFO.dtypes, INFO.default_dtypes):
+        with pytest.raises(ValueError, match="device"):
+            call(device="tpu")

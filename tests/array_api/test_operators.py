@@ -1,0 +1,316 @@
+"""Operators: both orders, in place, operands of all kinds, and what is refused."""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import syncblob as xp
+from made_blobs import blob_in
+from syncblob import Blob, Head, no_transfers, use_device
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from syncblob.devices import SimulatedBackend
+
+DEVICES = ["cpu", "simulated:0"]
+HEADS = [Head.HEAD_AT_CPU, Head.HEAD_AT_GPU, Head.SYNCED]
+
+ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow")
+BITWISE = ("and_", "or_", "xor", "lshift", "rshift")
+COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
+IN_PLACE = tuple(f"i{name.removesuffix('_')}" for name in ARITHMETIC + BITWISE)
+
+
+@pytest.fixture(autouse=True)
+def _on_simulated() -> Any:
+    with use_device("simulated"):
+        yield
+
+
+def integers(device: str = "cpu") -> Blob:
+    return xp.asarray([1, 2, 3], device="cpu").to_device(device) + 0
+
+
+def equal(blob: Any, array: Any) -> bool:
+    """Compare a Blob with an array, in dtype and shape too."""
+    array = np.asarray(array)
+    return (
+        type(blob) is Blob
+        and (blob.dtype, blob.shape) == (array.dtype, array.shape)
+        and np.array_equal(np.asarray(blob), array)
+    )
+
+
+# --- what comes out ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", ARITHMETIC + BITWISE + COMPARISONS)
+def test_operators_compute_what_numpys_do(name: str, device: str) -> None:
+    apply = getattr(operator, name)
+    array, other = np.array([1, 2, 3]), np.array([[4], [5]])
+    blob, second = integers(device), xp.asarray(other, device="cpu").to_device(device)
+    with no_transfers():
+        results = [apply(blob, second), apply(second, blob), apply(blob, 2), apply(2, blob)]
+    expected = [apply(array, other), apply(other, array), apply(array, 2), apply(2, array)]
+    for result, reference in zip(results, expected, strict=True):
+        assert equal(result, reference)
+        assert result.device == device
+
+
+@pytest.mark.parametrize("name", ["neg", "pos", "abs", "invert"])
+def test_operators_of_one_operand(name: str) -> None:
+    apply = getattr(operator, name)
+    assert equal(apply(integers()), apply(np.array([1, 2, 3])))
+
+
+def test_matrices_are_multiplied() -> None:
+    a, b = np.arange(6.0).reshape(2, 3), np.arange(12.0).reshape(3, 4)
+    assert equal(Blob.asarray(a) @ Blob.asarray(b), a @ b)
+    assert equal(a @ Blob.asarray(b)[:, 0], a @ b[:, 0])
+    square = Blob.asarray(b[:, :3].copy()) + 0
+    same = square
+    square @= square
+    assert square is same
+    assert equal(square, b[:, :3] @ b[:, :3])
+
+
+@pytest.mark.parametrize("scalar", [True, 2, -3, 0.5, 1j])
+def test_scalars_take_the_dtype_of_the_blob_where_they_can(scalar: complex) -> None:
+    for dtype in ("int8", "uint16", "float32", "complex64"):
+        array = np.array([1, 2], dtype)
+        if dtype == "uint16" and scalar == -3:
+            with pytest.raises(OverflowError):
+                Blob.asarray(array) + scalar
+            continue
+        assert equal(Blob.asarray(array) + scalar, array + scalar)
+        assert equal(scalar * Blob.asarray(array), scalar * array)
+
+
+# --- operands of other kinds ---------------------------------------------------------------------
+
+OTHERS: dict[str, Callable[[], Any]] = {
+    "ndarray": lambda: np.array([4, 5, 6]),
+    "strided ndarray": lambda: np.arange(10)[::3][1:],
+    "read-only ndarray": lambda: np.broadcast_to(np.array(4), 3),
+    "scalar of NumPy": lambda: np.int64(4),
+    "array without axes": lambda: np.array(4),
+    "const view": lambda: (integers() * 4).const,
+    "view": lambda: integers("simulated:0")[::-1],
+}
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", list(OTHERS))
+def test_operands_of_other_libraries_are_taken(name: str, device: str) -> None:
+    other = OTHERS[name]()
+    expected = np.asarray(other).copy()
+    blob = integers(device)
+    assert equal(blob - other, np.array([1, 2, 3]) - expected)
+    assert np.array_equal(other - blob, expected - np.array([1, 2, 3]))
+    blob -= other
+    assert equal(blob, np.array([1, 2, 3]) - expected)
+    assert np.array_equal(other, expected)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_tensors_are_taken_on_both_sides(device: str) -> None:
+    torch = pytest.importorskip("torch")
+    blob, tensor = integers(device), torch.tensor([4, 5, 6])
+    assert equal(blob - tensor, np.array([-3, -3, -3]))
+    assert equal(tensor - blob, np.array([3, 3, 3]))
+    assert equal(tensor > blob, np.array([True] * 3))
+    blob += tensor
+    assert equal(blob, np.array([5, 7, 9]))
+    assert tensor.tolist() == [4, 5, 6]
+
+
+class Unknown:
+    """Something that knows how to be added, from either side."""
+
+    def __add__(self, _: object) -> str:
+        return "added"
+
+    __radd__ = __add__
+
+    def __eq__(self, _: object) -> bool:
+        return True
+
+    __hash__ = None
+
+
+def test_unknown_operands_have_their_turn() -> None:
+    blob = integers()
+    assert blob + Unknown() == Unknown() + blob == "added"
+    assert (blob == Unknown()) is True
+    for name in ("__add__", "__radd__", "__iadd__", "__eq__", "__lt__", "__matmul__", "__rpow__"):
+        assert getattr(blob, name)(Unknown()) is NotImplemented
+        assert getattr(blob, name)(None) is NotImplemented
+        assert getattr(blob, name)("text") is NotImplemented
+    for apply in (operator.add, operator.iadd, operator.lt):
+        for other in (None, "1", [1, 2, 3], object()):
+            with pytest.raises(TypeError):
+                apply(blob, other)
+    assert blob.tolist() == [1, 2, 3]
+
+
+# --- in place ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("made", [*DEVICES, *HEADS])
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_in_place_operators_write_where_the_blob_is(name: str, made: str | Head) -> None:
+    apply = getattr(operator, name)
+    dtype = "float64" if name == "itruediv" else "int64"
+    if isinstance(made, Head):
+        blob = blob_in(made, dtype, (3,))
+    else:
+        blob = integers(made) if dtype == "int64" else integers(made) * 1.0
+    device, memory = blob.device, blob.memory
+    expected = np.array([0, 1, 2] if isinstance(made, Head) else [1, 2, 3], dtype)
+    for other, reference in [(2, 2), (blob[::-1], None), (xp.astype(integers("cpu"), dtype), 0)]:
+        if reference is None:
+            reference = expected[::-1].copy()
+        elif reference == 0:
+            reference = np.array([1, 2, 3], dtype)
+            other = other.to_device(device)
+        view = blob
+        with no_transfers(), np.errstate(all="ignore"):
+            blob = apply(blob, other)
+            expected = apply(expected, reference)
+        assert blob is view
+        assert blob.memory is memory
+        assert blob.device == device
+        assert blob.head is (Head.HEAD_AT_CPU if device == "cpu" else Head.HEAD_AT_GPU)
+        assert np.array_equal(blob[...].copy(), expected, equal_nan=dtype == "float64")
+        if device == "cpu":
+            blob.mutable_cpu_data()
+        else:
+            blob.mutable_gpu_data()
+
+
+def test_in_place_operators_write_without_another_array(simulated: SimulatedBackend) -> None:
+    blob = integers("simulated:0") * 1.0
+    start = blob.mutable_gpu_data().__array_interface__["data"][0]
+    simulated.reset_counts()
+    for name in ("iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow"):
+        blob = getattr(operator, name)(blob, 3)
+        assert blob.gpu_data().__array_interface__["data"][0] == start
+    assert (simulated.allocations, simulated.uploads, simulated.downloads) == (0, 0, 0)
+
+
+def test_in_place_on_the_host_with_an_operand_on_the_accelerator_moves_there() -> None:
+    blob, other = integers("cpu"), integers("simulated:0")
+    view = blob[1:]
+    blob += other
+    assert (blob.device, blob.head) == ("simulated:0", Head.HEAD_AT_GPU)
+    assert (view.device, view.head) == ("simulated:0", Head.HEAD_AT_GPU)
+    assert (blob.tolist(), view.tolist()) == ([2, 4, 6], [4, 6])
+    host, blob = integers("cpu"), integers("simulated:0")
+    blob += host
+    assert (blob.device, host.device) == ("simulated:0", "cpu")
+    assert (blob.tolist(), host.tolist()) == ([2, 4, 6], [1, 2, 3])
+
+
+def test_operands_on_different_devices_compute_on_the_accelerator() -> None:
+    host, device = integers("cpu"), integers("simulated:0")
+    for result in (
+        host + device,
+        device + host,
+        xp.add(host, device),
+        xp.where(host > 1, device, 0),
+    ):
+        assert (result.device, result.head) == ("simulated:0", Head.HEAD_AT_GPU)
+    assert (host.device, host.head) == ("cpu", Head.SYNCED)
+
+
+def test_two_accelerators_are_not_mixed() -> None:
+    first, second = integers("simulated:0"), integers("simulated:1")
+    for apply in (operator.add, operator.iadd, operator.matmul, xp.add, xp.atan2):
+        with pytest.raises(xp.DeviceMismatchError, match="to_device"):
+            apply(first, second)
+    assert (first.tolist(), second.tolist()) == ([1, 2, 3], [1, 2, 3])
+
+
+# --- what in-place operators refuse --------------------------------------------------------------
+
+REFUSED: list[tuple[str, str, tuple[int, ...], Any, type[Exception]]] = [
+    ("iadd", "int32", (3,), 1.5, TypeError),
+    ("iadd", "int32", (3,), ("float32", (3,)), TypeError),
+    ("iadd", "int8", (3,), ("int16", (3,)), TypeError),
+    ("imul", "float32", (3,), ("float64", (3,)), TypeError),
+    ("imul", "float32", (3,), 1j, TypeError),
+    ("itruediv", "int32", (3,), 2, TypeError),
+    ("itruediv", "int32", (3,), ("int32", (3,)), TypeError),
+    ("ipow", "bool", (3,), ("bool", (3,)), TypeError),
+    ("ifloordiv", "bool", (3,), ("bool", (3,)), TypeError),
+    ("ifloordiv", "bool", (3,), True, TypeError),
+    ("isub", "bool", (3,), ("bool", (3,)), TypeError),
+    ("ilshift", "float32", (3,), 1, TypeError),
+    ("iand", "float32", (3,), ("float32", (3,)), TypeError),
+    ("iadd", "uint8", (3,), -1, OverflowError),
+    ("iadd", "uint8", (3,), 256, OverflowError),
+    ("iadd", "int32", (3,), ("int32", (2, 3)), ValueError),
+    ("iadd", "int32", (3,), ("int32", (1, 3)), ValueError),
+    ("iadd", "int32", (), ("int32", (1,)), ValueError),
+    ("iadd", "int32", (1,), ("int32", (0,)), ValueError),
+    ("iadd", "int32", (3,), ("int32", (2,)), ValueError),
+    ("ifloordiv", "int32", (3,), ("int32", (1, 3)), ValueError),
+    ("ifloordiv", "float32", (), ("float32", (1,)), ValueError),
+    ("ipow", "float32", (2, 1), ("float32", (2, 3)), ValueError),
+    ("imatmul", "float32", (2, 2), ("float32", (2,)), ValueError),
+    ("imatmul", "float32", (2, 2), ("float32", (1, 2, 2)), ValueError),
+    ("imatmul", "float32", (2, 2), ("float32", (2, 1)), ValueError),
+    ("imatmul", "float32", (2,), ("float32", (2,)), ValueError),
+    ("imatmul", "float32", (2, 2), 2.0, ValueError),
+]
+
+
+@pytest.mark.parametrize("made", ["fresh", *HEADS])
+@pytest.mark.parametrize(("name", "dtype", "shape", "other", "error"), REFUSED)
+def test_what_is_refused_in_place_has_changed_nothing(  # noqa: PLR0913, PLR0917  # drawn
+    name: str, dtype: str, shape: tuple[int, ...], other: Any, error: type[Exception], made: Any
+) -> None:
+    if isinstance(made, Head):
+        blob = blob_in(made, dtype, shape)
+    else:
+        blob = (
+            xp.positive(xp.ones(shape, dtype=dtype))
+            if dtype != "bool"
+            else ~xp.ones(shape, dtype=dtype)
+        )
+    before, device = blob.tobytes(), blob.device
+    if isinstance(made, Head) and made is Head.HEAD_AT_GPU:
+        blob.mutable_gpu_data()
+    operands = [other]
+    if isinstance(other, tuple):
+        operands = [xp.ones(other[1], dtype=other[0], device=where) for where in DEVICES]
+        operands = [operand for operand in operands if operand.device == device]
+        operands += [np.ones(other[1], other[0])]
+    for operand in operands:
+        with pytest.raises(error):
+            getattr(operator, name)(blob, operand)
+        assert (blob.shape, blob.dtype, blob.device) == (shape, np.dtype(dtype), device)
+        assert blob.tobytes() == before
+
+
+def test_const_views_refuse_in_place_operators() -> None:
+    blob = integers()
+    for const in (blob.const, blob[1:].const, blob.const[::-1], (blob + 0).const):
+        for name in (*IN_PLACE, "imatmul"):
+            before = const.tolist()
+            with pytest.raises(ValueError, match="const view"):
+                getattr(operator, name)(const, 1)
+            assert const.tolist() == before
+        # The name of a const view can be given to a result.
+        assert (const + 1).tolist() == [value + 1 for value in const.tolist()]
+
+
+def test_blobs_are_no_keys() -> None:
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(integers())

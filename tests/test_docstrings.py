@@ -56,7 +56,8 @@ def test_there_are_examples() -> None:
 
 
 def test_the_reference_shows_every_public_name() -> None:
-    assert set(syncblob.__all__) - shown_on_reference_pages() == set()
+    hidden = set(syncblob.__all__) - shown_on_reference_pages()
+    assert hidden == {"__array_api_version__"}  # a string
 
 
 def test_the_reference_shows_every_public_member_of_blob() -> None:

@@ -84,7 +84,7 @@ def test_unknown_kinds_are_refused() -> None:
 def test_promotion_with_scalars_keeps_the_dtype_of_arrays() -> None:
     assert xp.result_type(Blob(1, "int8"), 1) == np.dtype("int8")
     assert xp.result_type(np.float32, 1j) == np.dtype("complex64")
-    assert xp.result_type("int8", Blob(1, "uint8"), True) == np.dtype("int16")
+    assert xp.result_type("int8", Blob(1, "uint8"), 1) == np.dtype("int16")
     assert xp.result_type(Blob(1, "int32"), 1.5) == np.dtype("float64")
     for wrong in ((), (1,), (1, 2.0), (np.ones(1),), ("text",)):
         with pytest.raises(TypeError):

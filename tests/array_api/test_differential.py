@@ -11,7 +11,7 @@ import operator
 import os
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,9 +20,6 @@ from hypothesis import strategies as st
 
 import syncblob
 from syncblob import Blob, use_device
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 strict = pytest.importorskip("array_api_strict")
 
@@ -58,7 +55,7 @@ def axis_of(x: Any, number: int) -> int:
 
 
 def keys_of(xp: Any, x: Any, number: int) -> Any:
-    """Choose an index. Bounds of slices are within those of the axis, as the standard wants them."""
+    """Choose an index. Bounds of slices are within those of the axis, as the standard has it."""
     first, last = (x.shape[0], x.shape[-1]) if x.ndim else (0, 0)
     keys: list[Any] = [
         (Ellipsis, 0),
@@ -130,7 +127,7 @@ CHOSEN: dict[str, tuple[int, Any]] = {
         lambda xp, a, n: xp.cumulative_sum(a[0], axis=axis_of(a[0], n), include_initial=n % 2 == 0),
     ),
     "cumulative_prod": (1, lambda xp, a, n: xp.cumulative_prod(a[0], axis=axis_of(a[0], n))),
-    "diff": (1, lambda xp, a, n: xp.diff(a[0], axis=axis_of(a[0], n), n=n % 3)),
+    "diff": (1, lambda xp, a, n: xp.diff(a[0], axis=axis_of(a[0], n), n=n % 2 + 1)),
     "expand_dims": (1, lambda xp, a, n: xp.expand_dims(a[0], axis=axis_of(a[0], n))),
     "flip": (1, lambda xp, a, n: xp.flip(a[0], axis=axis_of(a[0], n))),
     "full_like": (1, lambda xp, a, n: xp.full_like(a[0], n % 2)),
@@ -176,8 +173,10 @@ CHOSEN: dict[str, tuple[int, Any]] = {
     "vector_norm": (1, lambda xp, a, n: xp.linalg.vector_norm(a[0], **ways(a[0], n))),
 }
 OPERATIONS = table()
+# For infinities and NaN one of the two corrects NumPy and the other does not; other tests have them.
+CORRECTED = ("expm1", "tanh", "floor_divide", "floordiv", "pow", "sign")
 # NumPy takes an axis of what has none.
-AXIS_NEEDED = {"argsort", "diff", "cumulative_prod", "cumulative_sum", "sort", "squeeze"}
+AXIS_NEEDED = {"argsort", "diff", "cumulative_prod", "cumulative_sum", "sort", "squeeze", "vecdot"}
 
 
 @dataclass(frozen=True)
@@ -205,8 +204,9 @@ PROMOTING = (
     "int8 int16 int32 int64 uint8 uint16 uint32",
     "uint8 uint64",
     "float32 float64",
+    "float32 float64 complex64 complex128",
+    " ".join(DTYPES),
 )
-PROMOTING += ("float32 float64 complex64 complex128", " ".join(DTYPES))
 starts = st.sampled_from([text.split() for text in PROMOTING]).flatmap(
     lambda dtypes: st.lists(
         st.tuples(st.sampled_from(dtypes), st.sampled_from(SHAPES), st.integers(0, 999)),
@@ -246,6 +246,8 @@ class Twins:
             count, function = OPERATIONS[step.name]
         operands = [self.expected[place] for place in places[:count]]
         note(f"{step.name}({', '.join(f'{x.dtype}{x.shape}' for x in operands)}) {step.number}")
+        if is_corrected(step, operands):
+            return
         expected = outcome(function, strict, operands, step.number)
         if isinstance(expected, (TypeError, OverflowError)) or left_open(step, operands):
             return
@@ -257,8 +259,7 @@ class Twins:
             if isinstance(expected, BaseException):
                 assert isinstance(results[device], BaseException), f"not refused: {expected!r}"
                 continue
-            if isinstance(results[device], BaseException):
-                raise AssertionError(f"refused: {results[device]!r}") from results[device]
+            assert isinstance(results[device], list), f"refused: {results[device]!r}"
             assert len(results[device]) == len(expected)
             views = [any(made.memory is x.memory for x in chosen) for made in results[device]]
         if not isinstance(expected, BaseException):
@@ -315,13 +316,19 @@ def is_view(x: Any, operands: list[Any]) -> bool:
     return any(np.may_share_memory(x._array, operand._array) for operand in operands)
 
 
+def is_corrected(step: Step, operands: list[Any]) -> bool:
+    if not any(name in step.name for name in CORRECTED):
+        return False
+    return not all(np.isfinite(x._array).all() for x in operands)
+
+
 def left_open(step: Step, operands: list[Any]) -> bool:
     """Tell what the standard leaves open, and the two answer differently."""
     if step.name == "meshgrid":
         return operands[0].dtype != operands[1].dtype
     if step.name == "T":
         return operands[0].ndim != 2
-    return step.name in AXIS_NEEDED and not operands[0].shape
+    return step.name in AXIS_NEEDED and not all(x.shape for x in operands)
 
 
 def outcome(function: Any, xp: Any, operands: list[Any], number: int) -> Any:

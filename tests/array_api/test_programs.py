@@ -1,4 +1,4 @@
-"""Random programs of computations, views, accessors and aliases, beside a model made of NumPy arrays.
+"""Random programs of computations, views, accessors and aliases, beside a model made with NumPy.
 
 What speeds computing up, the array that a Blob keeps beside its memory, must never be seen: no read
 returns an old value, and no write is lost without a StaleAliasWarning. A program is made from a
@@ -9,22 +9,16 @@ number, which a failure names. ``SYNCBLOB_PROGRAMS`` sets how many run; without 
 from __future__ import annotations
 
 import contextlib
-import copy
-import gc
 import operator
 import os
-import pickle
-import random
-import threading
-import warnings
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from blobs_and_models import Alias, BlobsAndModels
 
 import syncblob as xp
-from syncblob import Blob, Head, StaleAliasWarning, record_transfers, set_default_device, simulated
+from syncblob import record_transfers, set_default_device
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,10 +30,7 @@ except ImportError:
 
 PROGRAMS = int(os.environ.get("SYNCBLOB_PROGRAMS", "12000" if "CI" in os.environ else "2000"))
 STEPS = 25
-MOST_BLOBS = 7
 MOST_ALIASES = 4
-
-BACKEND = simulated(0)
 
 CONSUMERS: dict[str, Callable[[Any], Any]] = {
     "numpy": np.asarray,
@@ -49,7 +40,6 @@ if torch is not None:
     CONSUMERS["torch"] = torch.from_dlpack
     CONSUMERS["torch over numpy"] = lambda side: torch.from_numpy(np.asarray(side))
 
-BINARY = ("add", "sub", "mul", "xor", "and_", "or_")
 INPLACE = {
     "add": operator.iadd,
     "sub": operator.isub,
@@ -60,75 +50,10 @@ INPLACE = {
     "floordiv": operator.ifloordiv,
     "lshift": operator.ilshift,
 }
-UNARY: dict[str, Callable[[Any], Any]] = {
-    "negative": operator.neg,
-    "positive": operator.pos,
-    "invert": operator.invert,
-    "absolute": operator.abs,
-}
-# What looks at the same elements, of a Blob and of NumPy's array alike.
-VIEWS: dict[str, Callable[[Any], Any]] = {
-    "[1:]": lambda x: x[1:],
-    "[::-1]": lambda x: x[::-1],
-    "[::2]": lambda x: x[::2],
-    "[None]": lambda x: x[None],
-    "[...]": lambda x: x[...],
-    "[0]": lambda x: x[0, ...],
-    "unstack": lambda x: _namespace(x).unstack(x)[-1] if x.ndim > 1 else x[...],
-    "[-1:, ...]": lambda x: x[-1:, ...],
-    "T": lambda x: x.T,
-    "flip": lambda x: _namespace(x).flip(x) if x.ndim else x[...],
-    "moveaxis": lambda x: _namespace(x).moveaxis(x, 0, -1),
-    "expand_dims": lambda x: _namespace(x).expand_dims(x, -1),
-    "matrix_transpose": lambda x: _namespace(x).matrix_transpose(x),
-    "diagonal": lambda x: xp.linalg.diagonal(x) if isinstance(x, Blob) else _diagonal(x),
-    "reshape": lambda x: x.reshape(-1) if x.ndim == 1 else x,
-    "real": lambda x: xp.real(x) if isinstance(x, Blob) else x,
-    "data": lambda x: x.data if isinstance(x, Blob) else x,
-    "const": lambda x: x.const if isinstance(x, Blob) else x,
-}
 
 
-def _namespace(x: Any) -> Any:
-    return xp if isinstance(x, Blob) else np
-
-
-def _diagonal(x: np.ndarray) -> np.ndarray:
-    """Return a diagonal that can be written, as those of Blobs can."""
-    result = np.linalg.diagonal(x)
-    result.flags.writeable = True
-    return result
-
-
-@dataclass(eq=False)
-class Tracked:
-    """A Blob, and the array of NumPy that it must equal: a view wherever the Blob is a view."""
-
-    blob: Blob
-    model: np.ndarray
-    const: bool = False
-    own: bool = True
-    diff: np.ndarray | None = None
-
-
-@dataclass(eq=False)
-class Alias:
-    """What a consumer keeps, and the array of NumPy that it must equal."""
-
-    array: Any
-    model: np.ndarray
-    warned: bool = field(default=False)
-
-
-class Program:
+class Program(BlobsAndModels):
     """One random program."""
-
-    def __init__(self, number: int) -> None:
-        self.random = random.Random(number)  # noqa: S311  # programs, not secrets
-        self.trace: list[str] = []
-        self.blobs: list[Tracked] = []
-        self.aliases: list[Alias] = []
-        self.counter = 0
 
     def run(self) -> None:
         computing = [self.binary, self.scalar, self.unary, self.inplace, self.inplace, self.view]
@@ -151,207 +76,6 @@ class Program:
             for tracked in self.blobs:
                 for side in self.random.sample(("cpu", "gpu"), 2):
                     self.check(tracked, side)
-
-    # --- helpers ---------------------------------------------------------------------------------
-
-    def note(self, text: str) -> None:
-        self.trace.append(text)
-
-    def fresh(self, shape: tuple[int, ...]) -> np.ndarray:
-        """Make values that were never there before."""
-        count = int(np.prod(shape))
-        self.counter += count
-        values = np.arange(self.counter - count, self.counter, dtype=np.int32) % 9973
-        return values.reshape(shape)
-
-    def pick(self, *, writable: bool = False, own: bool = False) -> Tracked:
-        """Choose a Blob; make one where none will do."""
-        found = [
-            tracked
-            for tracked in self.blobs
-            if not (writable and tracked.const) and (tracked.own or not own)
-        ]
-        return self.random.choice(found) if found else self.make("adopted")
-
-    def track(self, blob: Blob, model: np.ndarray, **facts: Any) -> Tracked:
-        assert type(blob) is Blob
-        assert (blob.shape, blob.dtype) == (model.shape, model.dtype)
-        tracked = Tracked(blob, model, **facts)
-        self.blobs.append(tracked)
-        if len(self.blobs) > MOST_BLOBS:
-            self.drop()
-        return tracked
-
-    def name(self, tracked: Tracked) -> str:
-        return f"blob {id(tracked.model) % 9973}{tracked.blob.shape}"
-
-    def announced(self, move: Callable[[], None]) -> None:
-        """Make a move. A warning ends what is asked of the aliases."""
-        aliased = bool(self.aliases)
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            move()
-        if caught:
-            assert {warning.category for warning in caught} == {StaleAliasWarning}
-            assert aliased
-            self.note("  warned")
-            self.aliases.clear()
-
-    def in_a_thread(self, move: Callable[[], None]) -> None:
-        failures: list[BaseException] = []
-
-        def guarded() -> None:
-            try:
-                move()
-            except BaseException as error:  # noqa: BLE001  # raised again below
-                failures.append(error)
-
-        def run() -> None:
-            thread = threading.Thread(target=guarded)
-            thread.start()
-            thread.join()
-            if failures:
-                raise failures[0]
-
-        self.note("in a thread:")
-        self.announced(run)
-
-    def check(self, tracked: Tracked, side: str) -> None:
-        blob, model = tracked.blob, tracked.model
-        seen = {
-            "cpu": blob.cpu_data,
-            "gpu": blob.gpu_data,
-            "computed": lambda: np.asarray(blob + 0),
-            "selected": lambda: np.asarray(blob[np.ones(blob.shape, bool)]).reshape(blob.shape),
-            "asarray": lambda: np.asarray(blob),
-            "item": lambda: [x.item() for x in blob.reshape(-1)],
-            "copy": lambda: np.asarray(blob.copy()),
-        }[side]()
-        expected = model.reshape(-1) if side == "item" else model
-        assert np.array_equal(seen, expected), f"{side}: {seen}, expected {model.tolist()}"
-
-    # --- making ----------------------------------------------------------------------------------
-
-    def make(self, kind: str | None = None) -> Tracked:
-        shape = self.random.choice([(3,), (4,), (2, 3), (1, 2), (6,), ()])
-        device = self.random.choice(("cpu", "simulated"))
-        kind = kind or self.random.choice(("adopted", "zeros", "blank", "computed", "transposed"))
-        self.note(f"make {shape}, {kind}, on {device}")
-        model = self.fresh(shape)
-        if kind == "adopted":
-            return self.track(xp.asarray(model.copy(), device=device), model)
-        if kind == "computed":
-            return self.track(xp.asarray(model.copy()).to_device(device) + 0, model)
-        if kind == "transposed":
-            made = xp.asarray(model.copy(), device=device).T + 0
-            return self.track(made, model.T, own=model.ndim < 2)
-        zeros = np.zeros(shape, np.int32)
-        make = xp.zeros if kind == "zeros" else Blob
-        return self.track(make(shape, dtype="int32", device=device), zeros)
-
-    def binary(self) -> None:
-        a, b = self.pick(), self.pick()
-        kind = self.random.choice(BINARY)
-        try:
-            expected = getattr(operator, kind)(a.model, b.model)
-        except ValueError:
-            return
-        if expected.size > 60:
-            return
-        self.note(f"{self.name(a)} {kind} {self.name(b)}")
-        expected = np.asarray(expected)
-        own = expected.flags.c_contiguous
-        self.track(getattr(operator, kind)(a.blob, b.blob), expected, own=own)
-
-    def scalar(self) -> None:
-        a = self.pick()
-        kind = self.random.choice((*BINARY, "floordiv"))
-        self.note(f"{self.name(a)} {kind} 3")
-        expected = np.asarray(getattr(operator, kind)(a.model, 3))
-        own = expected.flags.c_contiguous
-        self.track(getattr(operator, kind)(a.blob, 3), expected, own=own)
-
-    def unary(self) -> None:
-        a = self.pick()
-        kind = self.random.choice(list(UNARY))
-        self.note(f"{kind} {self.name(a)}")
-        expected = np.asarray(UNARY[kind](a.model))
-        self.track(UNARY[kind](a.blob), expected, own=expected.flags.c_contiguous)
-
-    def view(self) -> None:
-        a = self.pick()
-        kind = self.random.choice(list(VIEWS))
-        try:
-            expected = VIEWS[kind](a.model)
-        except (IndexError, ValueError):
-            return
-        self.note(f"{self.name(a)} {kind}")
-        blob = VIEWS[kind](a.blob)
-        assert blob.memory is a.blob.memory or not expected.size
-        if blob is a.blob:
-            return
-        self.track(blob, expected, const=a.const or kind == "const", own=False)
-
-    def duplicate(self) -> None:
-        a = self.pick()
-        kind = self.random.choice(("copy", "pickle", "deepcopy", "astype", "asarray"))
-        self.note(f"{kind} {self.name(a)}")
-        made = {
-            "copy": lambda: a.blob.copy(),
-            "pickle": lambda: pickle.loads(pickle.dumps(a.blob)),
-            "deepcopy": lambda: copy.deepcopy(a.blob),
-            "astype": lambda: a.blob.astype("int32"),
-            "asarray": lambda: xp.asarray(a.blob, copy=True),
-        }[kind]()
-        self.track(made, a.model.copy())
-
-    def drop(self) -> None:
-        if len(self.blobs) > 2:
-            self.note("drop")
-            self.blobs.pop(self.random.randrange(len(self.blobs)))
-            if self.random.random() < 0.01:
-                gc.collect()
-
-    # --- reading and moving ----------------------------------------------------------------------
-
-    def read(self) -> None:
-        a = self.pick()
-        side = self.random.choice(
-            ("cpu", "gpu", "gpu", "computed", "selected", "asarray", "item", "copy")
-        )
-        self.note(f"read {self.name(a)}: {side}")
-        self.check(a, side)
-
-    def push(self) -> None:
-        a = self.pick()
-        if a.blob.head is Head.HEAD_AT_CPU:
-            BACKEND.delay = self.random.choice((0, 0, 0.001))
-            self.note(f"push {self.name(a)}")
-            a.blob.async_gpu_push()
-
-    def to_device(self) -> None:
-        a = self.pick()
-        device = self.random.choice(("cpu", "simulated"))
-        self.note(f"{self.name(a)} to {device}")
-        made = a.blob.to_device(device)
-        if made is not a.blob:
-            self.track(made, a.model.copy())
-
-    def fail(self) -> None:
-        """Let the next transfer fail: contents and head are what they were."""
-        a = self.pick()
-        if a.blob.head not in (Head.HEAD_AT_CPU, Head.HEAD_AT_GPU) or self.aliases:
-            return
-        side = "gpu" if a.blob.head is Head.HEAD_AT_CPU else "cpu"
-        access = self.random.choice(("", "mutable_"))
-        if not a.model.size or (a.const and access):
-            return
-        self.note(f"a transfer of {self.name(a)} to the {side} fails")
-        head = a.blob.head
-        BACKEND.synchronize()
-        with BACKEND.failing(transfer=1), pytest.raises(RuntimeError, match="injected"):
-            getattr(a.blob, f"{access}{side}_data")()
-        assert a.blob.head is head
 
     # --- writing ---------------------------------------------------------------------------------
 

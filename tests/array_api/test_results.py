@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from made_blobs import address, blob_in
 
 import syncblob as xp
-from made_blobs import address, blob_in
 from syncblob import Blob, Head, no_transfers, use_device
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ SAME: dict[str, Callable[[Blob], Blob]] = {
     "concat": lambda x: xp.concat([x]),
     "tile": lambda x: xp.tile(x, ()),
     "roll": lambda x: xp.roll(x, 0),
-    "clip": lambda x: xp.clip(x),
+    "clip": xp.clip,
     "astype": lambda x: xp.astype(x, xp.float64),
     "positive": xp.positive,
     "round": xp.round,
@@ -186,6 +186,19 @@ def test_results_of_a_const_view_that_overlap_it_are_const() -> None:
 
 # --- whatever asks first -------------------------------------------------------------------------
 
+
+def copied(blob: Blob) -> Any:
+    target = Blob(3, "float64")
+    target.copy_from(blob)
+    return target.tolist()
+
+
+def assigned(blob: Blob) -> Any:
+    target = fresh("cpu")
+    target[...] = blob
+    return target.tolist()
+
+
 READERS: dict[str, Callable[[Blob], Any]] = {
     "cpu_data": lambda b: b.cpu_data(),
     "gpu_data": lambda b: b.gpu_data(),
@@ -217,25 +230,13 @@ READERS: dict[str, Callable[[Blob], Any]] = {
     "computed": lambda b: (b + b).tolist() and (b * 1).tolist(),
     "host operand": lambda b: (b + xp.zeros(3, device="cpu")).tolist(),
     "device operand": lambda b: (xp.zeros(3, device="simulated") + b).tolist(),
-    "copy_from": lambda b: _copied(b),
-    "assigned": lambda b: _assigned(b),
+    "copy_from": copied,
+    "assigned": assigned,
     "share_data": lambda b: _sharing(b).tolist(),
     "resize": lambda b: _resized(b).tolist(),
     "head": lambda b: [b.head * 0, *b.tolist()[1:]],
     "explain": lambda b: [len(str(b.explain())) * 0, *b.tolist()[1:]],
 }
-
-
-def _copied(blob: Blob) -> Any:
-    target = Blob(3, "float64")
-    target.copy_from(blob)
-    return target.tolist()
-
-
-def _assigned(blob: Blob) -> Any:
-    target = fresh("cpu")
-    target[...] = blob
-    return target.tolist()
 
 
 def _sharing(blob: Blob) -> Blob:

@@ -95,8 +95,10 @@ def test_what_cannot_be_replaced(tmp_path):
     for path in [tmp_path, *([os.devnull] if os.name == "posix" else [])]:
         with pytest.raises(ValueError, match="that can be replaced"), replacing(path):
             pass
-    with pytest.raises(FileNotFoundError), replacing(tmp_path / "none" / "file"):
+    missing = tmp_path / "none" / "file"
+    with pytest.raises(FileNotFoundError) as caught, replacing(missing):
         pass
+    assert caught.value.filename == str(missing)
     assert left_behind(tmp_path) == []
 
 

@@ -11,10 +11,13 @@ import numpy as np
 import pytest
 
 from syncblob.caffe import _file_reading
+from syncblob.caffe._blob_index import index_blob
 from syncblob.caffe._encode import length_header, varint
 from syncblob.caffe._file_reading import Descriptor
+from syncblob.caffe._lazy import lazy_blob
 from syncblob.caffe._mapped_file import MappedFile
 from syncblob.caffe._pb.caffe_pb2 import BlobProto
+from syncblob.caffe._wire import WireReader
 from syncblob.caffe.files import open_model, read_blob, write_blob
 from syncblob.devices import use_device
 from syncblob.errors import ModelFileError
@@ -100,6 +103,16 @@ def test_a_file_that_is_written_over_while_it_is_read(large, monkeypatch):
     monkeypatch.setattr(_file_reading.os, "preadv", write_and_read)
     with pytest.raises(ModelFileError, match="has changed since it was opened"):
         blob.cpu_data()
+
+
+def test_a_blob_that_has_been_read_outlives_its_file(large):
+    file = MappedFile(large)
+    blob = lazy_blob(file, index_blob(WireReader(file.array()), 0, len(file.array())))
+    values = blob.cpu_data()
+    large.write_bytes(b"other")
+    copy = large.with_name("copy")
+    write_blob(blob, copy)
+    assert np.array_equal(read_blob(copy).cpu_data(), values)
 
 
 def test_settings_of_a_file_that_has_shrunk(write, v2_net):

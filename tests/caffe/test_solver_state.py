@@ -68,6 +68,11 @@ def test_rows_of_blobs(write):
         ),
         (open_solver_state, BLOBS[0], "this is one blob .*, not the state of a solver"),
         (open_solver_state, NetParameter(layer=[{}]), "not the state of a solver; use open_model"),
+        (
+            open_solver_state,
+            NetParameter(name="n", layers=[{"name": "a"}]),
+            "this is a whole model, not the state of a solver; use open_model",
+        ),
         (open_solver_state, b"", "expected a .solverstate file, got an empty file"),
     ],
 )

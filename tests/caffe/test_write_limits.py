@@ -94,6 +94,11 @@ def test_a_file_that_has_become_smaller(tmp_path, write, v2_net):
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_what_is_no_model(old_file):
+    with pytest.raises(TypeError, match="expected a ModelFile, got Blob; write_blob"):
+        save_model(Blob(3), old_file)
+
+
 @pytest.mark.parametrize(
     ("name", "advice"), [("x.prototxt", "to_net"), ("x.BinaryProto", "write_blob")]
 )

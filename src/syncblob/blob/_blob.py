@@ -9,8 +9,9 @@ import numpy as np
 from syncblob._dtypes import as_dtype
 from syncblob._shape import Layout, as_shape
 from syncblob.blob._base import BlobBase
-from syncblob.blob._ndarray_methods import NdarrayMethods
+from syncblob.blob._torch_functions import TorchFunctions
 from syncblob.devices import CPU, Device, Side, accelerator
+from syncblob.interop import shared_memory
 from syncblob.interop.adopt import adopt, native_array
 from syncblob.interop.dlpack import import_array
 from syncblob.memory import Access, SyncedMemory
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["Blob"]
 
 
-class Blob(NdarrayMethods):
+class Blob(TorchFunctions):
     """One N-dimensional array with a copy on the host and a copy on an accelerator.
 
     Each copy is allocated on first use, and brought up to date when somebody needs it there.
@@ -192,6 +193,54 @@ class Blob(NdarrayMethods):
         if diff_source is not None:
             diff = SyncedMemory(layout.nbytes, device=device, source=diff_source)
         return cls._of(memory, layout, diff=diff)
+
+    @classmethod
+    def in_shared_memory(
+        cls,
+        shape: SupportsIndex | Iterable[SupportsIndex],
+        dtype: DTypeLike = "float32",
+        *,
+        name: str | None = None,
+        create: bool = True,
+        device: Device | str | None = None,
+    ) -> Self:
+        """Make a Blob whose data on the host is a block that several processes have.
+
+        A pickle of it has the name of the block in place of data, and whoever loads it attaches.
+        Each process has its own head; the host counts as exposed, because others write there.
+        Nothing orders their reads and writes. diff is not shared.
+
+        The block is closed with the last array over it, and removed from the system then, or at
+        the end of the process, by the process that created it.
+
+        Parameters
+        ----------
+        shape, dtype, device
+            As for the constructor.
+        name
+            The name of the block, as `multiprocessing.shared_memory.SharedMemory` takes it; None
+            for one of its own.
+        create
+            True makes a new block, full of zeros; False attaches to that of another Blob.
+
+        Raises
+        ------
+        FileExistsError
+            If the block is to be created and exists.
+        FileNotFoundError
+            If it is to be attached to and does not exist.
+        ValueError
+            If it is too small, or has no name to attach by.
+        """
+        resolved = as_dtype(dtype)
+        layout = Layout.c_order(as_shape(shape, resolved.itemsize), resolved)
+        if create:
+            memory = shared_memory.create(name, layout.nbytes, device)
+        elif name is None:
+            raise ValueError("expected the name of the shared memory to attach to, got None")
+        else:
+            memory = shared_memory.attach(name, layout.nbytes, device)
+        return cls._of(memory, layout)
 
     # --- Caffe's BlobProto -----------------------------------------------------------------------
 

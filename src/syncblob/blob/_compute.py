@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob import _kernels
-from syncblob._dtypes import SCALAR_CLASSES
+from syncblob._dtypes import SCALAR_CLASSES, is_supported
 from syncblob.blob._base import BlobBase
 from syncblob.blob._views import Views
 from syncblob.devices import HOST, Side
@@ -137,8 +137,15 @@ def _binary(kernel: Callable[..., Any], x1: Any, x2: Any, operator: bool) -> Any
     like = x1 if isinstance(x1, BlobBase) else x2
     if operator:
         other = x2 if like is x1 else x1
+        if type(other) is np.ndarray and is_supported(other.dtype):
+            array, home = like._on_device(kernel.__name__)
+            if home is HOST:
+                result = kernel(array, other) if like is x1 else kernel(other, array)
+                return like._fresh(home.as_array(result), home)
         if not isinstance(other, BlobBase) and type(other) not in SCALARS:
-            other = _converted(other, like)
+            # A tensor that requires a gradient is for torch's own operator, which is asked next.
+            graph = getattr(other, "requires_grad", False) is True
+            other = NotImplemented if graph else _converted(other, like)
             if other is NotImplemented:
                 return NotImplemented
             x1, x2 = (x1, other) if like is x1 else (other, x2)

@@ -13,7 +13,7 @@ from syncblob.blob._arithmetic import Arithmetic
 from syncblob.blob._explain import Explanation
 from syncblob.devices import HOST, Side, home_of
 from syncblob.errors import NoDeviceError
-from syncblob.interop import cuda, dlpack
+from syncblob.interop import cuda, dlpack, shared_memory
 from syncblob.interop import numpy as numpy_protocol
 from syncblob.memory import Access, SyncedMemory
 from syncblob.verification import verifying
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["Protocols"]
 
 _OUT_OF_BAND = 5
+# Of the largest dtype, which is complex128.
+_ALIGNMENT = 16
 _API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 
 
@@ -35,6 +37,9 @@ class Protocols(Arithmetic):
     """The protocols. Reading ones take the const path, writing ones the mutable path."""
 
     __slots__ = ()
+
+    # Dask asks whose functions compute where chunks of several libraries meet: those of the highest.
+    __array_priority__ = 1000.0
 
     def __array_namespace__(self, /, *, api_version: str | None = None) -> ModuleType:
         """Return `syncblob`, the array API namespace.
@@ -258,8 +263,15 @@ class Protocols(Arithmetic):
         """Pickle shape, dtype, device and the bytes of data and diff, out-of-band with protocol 5.
 
         Reads on the host. The Blob comes back with its contents on the host, for the same device
-        where that can be used, else for the host. UNINITIALIZED memory is not written.
+        where that can be used, else for the host. UNINITIALIZED memory is not written. A buffer that
+        is given back writable becomes the Blob's memory, as NumPy does it; others are copied.
+
+        Of data in shared memory (`Blob.in_shared_memory`) the name is pickled, and where the Blob
+        lies in it. That is a mutable access of the host, unless the Blob is const, and what comes
+        back is const then.
         """
+        if shared_memory.name_of(self._memory) is not None:
+            return self._reduce_shared()
         out_of_band = int(protocol) >= _OUT_OF_BAND
         return (
             _unpickle,
@@ -299,6 +311,31 @@ class Protocols(Arithmetic):
             device=memory.device,
         )
 
+    def _reduce_shared(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        """Pickle the name of data's block, and all of diff, in which views lie as they do in data."""
+        memory = self._memory
+        access = Access.CONST if self._readonly else Access.MUTABLE
+        memory.array(Side.HOST, access, self._layout, "pickle")
+        if access is Access.MUTABLE:
+            memory.expose(Side.HOST)
+        existing = self._existing_diff()
+        diff = None
+        if existing is not None and not existing.blank:
+            everything = Layout.raw(existing.used_nbytes)
+            diff = existing.array(Side.HOST, Access.CONST, everything, "pickle").tobytes()
+        return (
+            _attach,
+            (
+                type(self),
+                shared_memory.name_of(memory),
+                memory.used_nbytes,
+                self._layout,
+                diff,
+                str(self.device),
+                self._readonly,
+            ),
+        )
+
     def _pickled(self, memory: SyncedMemory | None, *, out_of_band: bool) -> Any:
         if memory is None or memory.blank:
             return None
@@ -316,14 +353,37 @@ def _unpickle(  # noqa: PLR0913, PLR0917  # what was pickled
     device: str = "cpu",
 ) -> Protocols:
     layout = Layout.c_order(shape, dtype)
-    try:
-        home_of(device)
-    except NoDeviceError:
-        device = "cpu"
+    device = _usable(device)
     memory = _unpickled(data, layout.nbytes, device)
     return cls._of(
         memory, layout, diff=None if diff is None else _unpickled(diff, layout.nbytes, device)
     )
+
+
+def _attach(  # noqa: PLR0913, PLR0917  # what was pickled
+    cls: type[Protocols],
+    name: str,
+    nbytes: int,
+    layout: Layout,
+    diff: bytes | None,
+    device: str,
+    readonly: bool,
+) -> Protocols:
+    device = _usable(device)
+    memory = shared_memory.attach(name, nbytes, device)
+    blob = cls._of(memory, layout, readonly=readonly)
+    if diff is not None:
+        blob._diff = _unpickled(diff, len(diff), device)
+    return blob
+
+
+def _usable(device: str) -> str:
+    """Return a device if it can be used here, else the host."""
+    try:
+        home_of(device)
+    except NoDeviceError:
+        return "cpu"
+    return device
 
 
 def _unpickled(buffer: Any, nbytes: int, device: str) -> SyncedMemory:
@@ -333,6 +393,11 @@ def _unpickled(buffer: Any, nbytes: int, device: str) -> SyncedMemory:
     if isinstance(buffer, bytes):
         # They cannot change: copied on first use.
         return SyncedMemory(nbytes, device=device, source=lambda: contents)
+    if contents.flags.writeable and contents.ctypes.data % _ALIGNMENT == 0:
+        memory = SyncedMemory.adopting(Side.HOST, contents, device=device)
+        # Whoever gave the buffer may still have it.
+        memory.expose(Side.HOST)
+        return memory
     owned = HOST.allocate(nbytes)
     owned[:] = contents
     return SyncedMemory.adopting(Side.HOST, owned, device=device)

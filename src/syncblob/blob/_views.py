@@ -11,6 +11,7 @@ from syncblob._dtypes import as_dtype
 from syncblob._shape import Layout, as_shape, is_basic_index, is_integer
 from syncblob.blob._accessors import Accessors
 from syncblob.blob._base import BlobBase
+from syncblob.blob._indices import completed, full_index, require_broadcast, selected_shape
 from syncblob.blob._shape_methods import shape_from
 from syncblob.devices import HOST, Side
 from syncblob.interop.adopt import adopt, can_adopt, native_array
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Views"]
 
-_BASIC = frozenset({int, slice, type(None), type(Ellipsis)})
 _NUMBERS = frozenset({bool, int, float})
 
 
@@ -184,7 +184,7 @@ class Views(Accessors):
         Integers, slices, None and Ellipsis give a view; nothing moves. Arrays of integers or
         booleans give a new Blob, computed on this Blob's device.
         """
-        full = _full_index(key)
+        full = full_index(key)
         if full is None:
             if type(key) is type(self):
                 # One Blob of integers or truth values, the usual case.
@@ -195,7 +195,7 @@ class Views(Accessors):
             key = _plain(key)
             if not is_basic_index(key):
                 return self._selected(key)
-            full = _completed(key)
+            full = completed(key)
         held = self._held
         if (held is not None and held._sole is self._buffer) or self._array_in_use():
             return self._view_of_array(self._array[full])
@@ -209,14 +209,14 @@ class Views(Accessors):
         changed.
         """
         self._require_writable("assignment")
-        full = _full_index(key)
+        full = full_index(key)
         if full is not None and type(value) in _NUMBERS and self._array_in_use():
             self._array[full] = value
             return
         side = self._memory.side
         key = _plain(key)
         if is_basic_index(key):
-            full = _completed(key)
+            full = completed(key)
             target = self._layout.derive(lambda a: a[full])
             prepared = self._prepared(value, target.shape, side)
             if getattr(prepared, "dtype", self.dtype) != self.dtype:
@@ -226,7 +226,7 @@ class Views(Accessors):
             array[...] = prepared
             return
         key = self._keys_on(key, side)
-        prepared = self._prepared(value, _selected_shape(self.shape, key), side)
+        prepared = self._prepared(value, selected_shape(self.shape, key), side)
         self._array_on(side, Access.MUTABLE, "__setitem__")[key] = prepared
 
     def __iter__(self) -> Iterator[Self]:
@@ -320,7 +320,7 @@ class Views(Accessors):
             as_dtype(value.dtype.newbyteorder("="))
         if value.dtype.kind == "c" and self.dtype.kind != "c":
             raise TypeError(f"cannot assign {value.dtype} values to a Blob of dtype {self.dtype}")
-        _require_broadcast(tuple(value.shape), shape)
+        require_broadcast(tuple(value.shape), shape)
         if isinstance(value, np.ndarray) and side is Side.HOST:
             return value
         if not isinstance(value, BlobBase):
@@ -338,31 +338,6 @@ class Views(Accessors):
         return self._of(memory, layout)
 
 
-def _full_index(key: Any) -> Any:
-    """Complete an index of integers, slices, None and Ellipsis; None where it is another one.
-
-    For the types that indices nearly always have. An Ellipsis keeps a full index from reading an
-    element.
-    """
-    kind = type(key)
-    if kind is int:
-        return (key, ...)
-    if kind is slice:
-        return key
-    if kind is not tuple:
-        return None
-    for entry in key:
-        if type(entry) not in _BASIC:
-            return None
-    return key if Ellipsis in key else (*key, ...)
-
-
-def _completed(key: Any) -> Any:
-    """Complete any basic index."""
-    entries = key if isinstance(key, tuple) else (key,)
-    return entries if any(entry is Ellipsis for entry in entries) else (*entries, Ellipsis)
-
-
 def _plain(key: Any) -> Any:
     """Replace 0-d integer Blobs in an index by integers."""
     if isinstance(key, tuple):
@@ -370,33 +345,3 @@ def _plain(key: Any) -> Any:
     if isinstance(key, BlobBase) and not key.shape and key.dtype.kind in "iu":
         return operator.index(key)  # type: ignore[arg-type]  # every Blob has __index__
     return key
-
-
-def _selected_shape(shape: tuple[int, ...], key: Any) -> tuple[int, ...] | None:
-    """Return the shape that an index selects; None if only an accelerator could tell.
-
-    Raises
-    ------
-    IndexError
-        If it does not fit.
-    """
-    entries = key if isinstance(key, tuple) else (key,)
-    if any(hasattr(entry, "__cuda_array_interface__") for entry in entries):
-        return None
-    selected: tuple[int, ...] = np.broadcast_to(np.uint8(0), shape)[key].shape
-    return selected
-
-
-def _require_broadcast(shape: tuple[int, ...], target: tuple[int, ...] | None) -> None:
-    if target is None:
-        return
-    # NumPy's assignment drops leading axes of length 1.
-    trimmed = shape
-    while len(trimmed) > len(target) and trimmed[0] == 1:
-        trimmed = trimmed[1:]
-    try:
-        fits = np.broadcast_shapes(trimmed, target) == target
-    except ValueError:
-        fits = False
-    if not fits:
-        raise ValueError(f"cannot assign values of shape {shape} to elements of shape {target}")

@@ -40,8 +40,12 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     target = Path(os.path.realpath(path))
     mode = _mode_of(target)
     temporary = target.with_name(f".syncblob-{secrets.token_hex(8)}.tmp")
-    # As open() creates files: what others may do with it is up to the process's umask.
-    os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+    try:
+        # As open() creates files: what others may do with it is up to the process's umask.
+        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+    except OSError as error:
+        error.filename = os.fspath(path)  # the caller does not know the other
+        raise
     try:
         yield temporary
         if mode is not None:

@@ -117,8 +117,11 @@ class MappedFile:
     def _require_unchanged(self, descriptor: Descriptor) -> None:
         """Refuse a file that was written to: nothing needs to be where it was found."""
         status = os.fstat(descriptor.number)
-        if (status.st_size, status.st_mtime_ns) != self.identity[2:]:
+        if not self._describes(status):
             raise self._changed_error(status.st_size)
+
+    def _describes(self, status: os.stat_result) -> bool:
+        return (status.st_size, status.st_mtime_ns) == self.identity[2:]
 
     def _changed_error(self, size: int) -> ModelFileError:
         before = self.identity[2]
@@ -131,9 +134,10 @@ class MappedFile:
         )
 
     @property
-    def closed(self) -> bool:
-        """Whether `close` was called."""
-        return self._mapping is None
+    def readable(self) -> bool:
+        """Whether it is neither closed nor written to since it was opened."""
+        descriptor = self._descriptor
+        return descriptor is not None and self._describes(os.fstat(descriptor.number))
 
     def close(self) -> None:
         """Let go of the file. What has been read stays; what has not cannot be read any more."""

@@ -60,7 +60,7 @@ class Origin:
         """Return the file, mapped again if need be; None if it has been closed or has changed."""
         file = self._file()
         if file is not None:
-            return None if file.closed else file
+            return file if file.readable else None
         try:
             file = MappedFile(self._path)
         except OSError:

@@ -114,7 +114,8 @@ def save_model(
     Raises
     ------
     TypeError
-        If a blob is neither float32, float64, float16 nor bfloat16. The latter two are widened.
+        If a blob is neither float32, float64, float16 nor bfloat16; the latter two are widened. If
+        `model` is no ModelFile.
     ValueError
         If the format cannot hold the model: 2 GiB in a ``.caffemodel``; in HDF5 two layers of one
         name, or a name that is empty, ``.``, or has a ``/``. If the extension is that of a format
@@ -122,6 +123,10 @@ def save_model(
     OSError
         If the file cannot be written.
     """
+    if not isinstance(model, ModelFile):
+        raise TypeError(
+            f"expected a ModelFile, got {type(model).__name__}; write_blob writes one blob"
+        )
     extension = Path(path).suffix.lower()
     if extension in _OTHERS:
         raise ValueError(

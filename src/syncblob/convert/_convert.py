@@ -90,8 +90,8 @@ class Conversion:
     def run(self, progress: Callable[[int], object] | None = None) -> None:
         """Write the file, which is replaced as a whole or not at all.
 
-        ``.npz``, HDF5 and Caffe's formats are written tensor by tensor. The libraries of the other formats want all
-        tensors at once, which takes memory of the size of the weights.
+        ``.npz``, HDF5 and Caffe's formats are written tensor by tensor. The libraries of the other
+        formats want all tensors at once, which takes memory of the size of the weights.
 
         Parameters
         ----------

@@ -1,0 +1,154 @@
+"""Train LeNet on scikit-learn's handwritten digits, with layers that are functions of Blobs.
+
+The weights are Blobs, as in Caffe: ``data`` and ``diff``. PyTorch computes the layers, its autograd
+adds the gradients to ``diff`` in place, and ``update`` subtracts them from ``data``. The result is
+saved as a ``.caffemodel``::
+
+    python examples/train_lenet.py lenet.caffemodel
+
+Needs PyTorch, scikit-learn and rich.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+import torch.nn.functional as F  # noqa: N812  # everybody's name for it
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
+
+import syncblob
+from syncblob import Blob, Layer, ModelFile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Layers = dict[str, tuple[Blob, Blob]]
+
+MOMENTUM = 0.9
+LEARNING_RATE = 0.02
+BATCH = 64
+
+
+def xavier(shape: tuple[int, ...], random: np.random.Generator) -> Blob:
+    """Make a weight Blob with Caffe's filler of that name."""
+    limit = math.sqrt(3 / math.prod(shape[1:]))
+    return Blob.asarray(random.uniform(-limit, limit, shape), "float32")
+
+
+def make_layers(random: np.random.Generator) -> Layers:
+    """Make the weights and the bias of each layer of LeNet that learns."""
+    shapes = {
+        "conv1": (20, 1, 5, 5),
+        "conv2": (50, 20, 5, 5),
+        "ip1": (500, 800),
+        "ip2": (10, 500),
+    }
+    return {name: (xavier(shape, random), Blob(shape[0])) for name, shape in shapes.items()}
+
+
+def forward(layers: Layers, images: Blob) -> torch.Tensor:
+    """Compute the scores of the ten digits, of images of 28 x 28."""
+
+    def learned(name: str) -> list[torch.nn.Parameter]:
+        return [blob.as_parameter() for blob in layers[name]]
+
+    top = F.max_pool2d(F.conv2d(images, *learned("conv1")), 2)  # type: ignore[arg-type]  # torch's functions take Blobs
+    top = F.max_pool2d(F.conv2d(top, *learned("conv2")), 2)
+    top = F.relu(F.linear(top.flatten(1), *learned("ip1")))
+    return F.linear(top, *learned("ip2"))
+
+
+def step(layers: Layers, images: Blob, labels: Blob, history: dict[str, list[Blob]]) -> float:
+    """Do what Caffe's SGD solver does in one iteration; return the loss."""
+    loss = F.cross_entropy(forward(layers, images), labels)  # type: ignore[arg-type]  # see above
+    loss.backward()
+    for name, blobs in layers.items():
+        for blob, velocity in zip(blobs, history[name], strict=True):
+            velocity *= MOMENTUM
+            velocity += LEARNING_RATE * blob.diff
+            blob.diff[...] = velocity
+            blob.update()
+            blob.diff[...] = 0
+    return loss.item()
+
+
+def accuracy(layers: Layers, images: Blob, labels: Blob) -> float:
+    """Return the share of the images whose best score is that of their digit."""
+    with torch.no_grad():
+        found = Blob.asarray(forward(layers, images).argmax(1))
+    return float((found == labels).mean())
+
+
+def digits() -> tuple[Blob, Blob, Blob, Blob]:
+    """Return images for training and testing, 28 x 28 as in Caffe's example, and their labels."""
+    images, labels = load_digits(return_X_y=True)
+    images = images.reshape(-1, 1, 8, 8) / 16
+    images = np.pad(images.repeat(3, axis=2).repeat(3, axis=3), ((0, 0), (0, 0), (2, 2), (2, 2)))
+    split = train_test_split(
+        images.astype(np.float32), labels, test_size=0.25, random_state=0, stratify=labels
+    )
+    train, test, train_labels, test_labels = map(Blob.asarray, split)
+    return train, train_labels, test, test_labels
+
+
+def batches(count: int, random: np.random.Generator) -> Iterator[Blob]:
+    """Yield the indices of batches, of all images once and in a new order."""
+    order = random.permutation(count)
+    for start in range(0, count, BATCH):
+        yield Blob.asarray(order[start : start + BATCH])
+
+
+def save(layers: Layers, path: str) -> None:
+    """Write the weights as a ``.caffemodel``, under the names of Caffe's LeNet."""
+    net = []
+    bottom = "data"
+    for name, blobs in layers.items():
+        kind = "Convolution" if name.startswith("conv") else "InnerProduct"
+        net.append(Layer(name, kind, [bottom], [name], blobs))
+        bottom = name
+    syncblob.save_model(ModelFile("LeNet", net), path)
+
+
+def train(path: str, epochs: int) -> float:
+    """Train, save the weights, and return the accuracy on the test images."""
+    random = np.random.default_rng(seed=0)
+    images, labels, test_images, test_labels = digits()
+    layers = make_layers(random)
+    history = {name: [Blob(blob.shape) for blob in blobs] for name, blobs in layers.items()}
+    columns = (
+        TextColumn("epoch {task.fields[epoch]}"),
+        BarColumn(),
+        TextColumn("loss {task.fields[loss]:.4f}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns) as progress:
+        total = epochs * math.ceil(len(images) / BATCH)
+        task = progress.add_task("train", total=total, epoch=0, loss=math.nan)
+        for epoch in range(1, epochs + 1):
+            for chosen in batches(len(images), random):
+                batch = syncblob.take(images, chosen, axis=0)
+                loss = step(layers, batch, syncblob.take(labels, chosen), history)
+                progress.update(task, advance=1, epoch=epoch, loss=loss)
+        reached = accuracy(layers, test_images, test_labels)
+        progress.console.print(f"{reached:.2%} of {len(test_labels)} test images")
+    save(layers, path)
+    return reached
+
+
+def main() -> None:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("output", help="the .caffemodel to write")
+    parser.add_argument("--epochs", type=int, default=12, help="passes over the training images")
+    arguments = parser.parse_args()
+    train(arguments.output, arguments.epochs)
+
+
+if __name__ == "__main__":
+    main()

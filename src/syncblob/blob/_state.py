@@ -1,0 +1,245 @@
+"""What a Blob consists of: an array, a memory, how data lies in it, and which of them are made."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from syncblob._shape import Layout
+from syncblob.devices import HOST, Side
+from syncblob.devices.base import Accelerator
+from syncblob.interop.adopt import adopt
+from syncblob.memory import Access, SyncedMemory
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from numpy.typing import NDArray
+
+    from syncblob.devices.base import Home
+
+__all__ = ["BlobState", "making_lock"]
+
+# Taken for the moment in which a Blob's memories come to be.
+making_lock = threading.RLock()
+
+_new = object.__new__
+
+# In the place of a buffer: unlike None, it is never the sole buffer of a memory.
+_NONE = object()
+
+
+class BlobState:
+    """The state of a Blob.
+
+    The result of a computation is a *fresh* Blob: an array and the home it lies in, which nobody
+    else has. Its memory is made when something but a computation needs it. From then on the array
+    is a mere shortcut: good while the memory has one buffer, and that is the one under the array.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_array",
+        "_base",
+        "_buffer",
+        "_diff",
+        "_exposed",
+        "_held",
+        "_home",
+        "_host_view",
+        "_placed",
+        "_readonly",
+        "_shape_blob",
+    )
+
+    # An array of data, of this shape, dtype and strides; None where none was made yet.
+    _array: Any
+    # The home of that array, and the buffer under it; `_NONE` for a fresh Blob.
+    _home: Home
+    _buffer: Any
+    # The memory of data, and how data lies in it. None where they are not made yet: see `_memory`
+    # and `_layout`.
+    _held: SyncedMemory | None
+    _placed: Layout | None
+    # None until somebody asks for the gradient.
+    _diff: SyncedMemory | None
+    # The Blob that a view was taken from, or None: its gradient is the view's gradient too.
+    _base: Any
+    _readonly: bool
+    # Buffers whose address went out through __cuda_array_interface__: the consumer keeps the Blob.
+    _exposed: tuple[Any, ...]
+    _shape_blob: Any
+    # A layout, a host buffer, and a read-only array over the two, to make further ones from.
+    _host_view: tuple[Layout, Any, NDArray[Any]] | None
+
+    def _fill(
+        self,
+        memory: SyncedMemory,
+        layout: Layout,
+        *,
+        diff: SyncedMemory | None = None,
+        base: Any = None,
+        readonly: bool = False,
+    ) -> None:
+        self._array = None
+        self._home = HOST
+        self._buffer = _NONE
+        self._held = memory
+        self._placed = layout
+        self._diff = diff
+        self._base = base
+        self._readonly = readonly
+        self._exposed = ()
+        self._host_view = None
+        self._shape_blob = None
+
+    @classmethod
+    def _of(
+        cls,
+        memory: SyncedMemory,
+        layout: Layout,
+        *,
+        diff: SyncedMemory | None = None,
+        base: Any = None,
+        readonly: bool = False,
+    ) -> Self:
+        """Make a Blob over an existing memory."""
+        blob = cls.__new__(cls)
+        blob._fill(memory, layout, diff=diff, base=base, readonly=readonly)
+        return blob
+
+    @classmethod
+    def _fresh(cls, array: Any, home: Home) -> Self:
+        """Make a Blob of an array that nobody else has, in the home where it was computed.
+
+        The array owns its memory, or `adopt` finds nothing against it.
+        """
+        blob = _new(cls)
+        blob._array = array
+        blob._home = home
+        blob._buffer = _NONE
+        blob._held = None
+        blob._placed = None
+        blob._diff = None
+        blob._base = None
+        blob._readonly = False
+        blob._exposed = ()
+        blob._host_view = None
+        blob._shape_blob = None
+        return blob
+
+    def _view(self, layout: Layout) -> Self:
+        """Make a view of this Blob."""
+        return self._of(self._memory, layout, base=self._root(), readonly=self._readonly)
+
+    def _view_of_array(self, array: Any) -> Self:
+        """Make a view of this Blob from a view of its array, which must be in use."""
+        memory = self._memory
+        blob = _new(type(self))
+        blob._array = array
+        blob._home = self._home
+        blob._buffer = self._buffer
+        blob._held = memory
+        blob._placed = None
+        blob._diff = None
+        base = self._base
+        blob._base = self if base is None else base
+        blob._readonly = self._readonly
+        blob._exposed = ()
+        blob._host_view = None
+        blob._shape_blob = None
+        return blob
+
+    def _root(self) -> Any:
+        """Return the Blob that this one is a view of, or this one."""
+        return self if self._base is None else self._base
+
+    # --- what is made when it is needed ----------------------------------------------------------
+
+    @property
+    def _memory(self) -> SyncedMemory:
+        """The memory of data. A fresh Blob gets one now, over its array."""
+        held = self._held
+        return self._settle() if held is None else held
+
+    @property
+    def _layout(self) -> Layout:
+        """How data lies in the memory."""
+        placed = self._placed
+        if placed is None:
+            if self._held is None:
+                self._settle()
+            placed = self._placed
+        if placed is None:
+            placed = self._placed = self._home.layout(self._array, self._buffer)
+        return placed
+
+    def _settle(self) -> SyncedMemory:
+        """Make the memory of a fresh Blob, without a copy."""
+        with making_lock:
+            if self._held is None:
+                home = self._home
+                array = self._array
+                accelerator = home if isinstance(home, Accelerator) else None
+                if array.flags.c_contiguous:
+                    memory = SyncedMemory.adopting(
+                        Side.HOST if accelerator is None else Side.ACCELERATOR,
+                        home.wrap(array),
+                        accelerator=accelerator,
+                        device=home.device,
+                    )
+                    layout = Layout.dense(array)
+                    self._buffer = memory.sole_buffer()
+                else:
+                    memory, layout = adopt(
+                        array,
+                        dtype=None,
+                        device=home.device,
+                        copy=None,
+                        backend=accelerator,
+                        owned=True,
+                    )
+                    self._keep_array(memory, layout, home)
+                self._placed = layout
+                # Last of all: readers without the lock look at this first.
+                self._held = memory
+            return self._held
+
+    def _keep_array(self, memory: SyncedMemory, layout: Layout, home: Home) -> None:
+        """Make the array that computations use, if the memory has but one buffer."""
+        buffer = memory.sole_buffer()
+        if buffer is not None:
+            self._array = home.view(buffer, layout, writable=not self._readonly)
+            self._home = home
+            self._buffer = buffer
+
+    def _array_in_use(self) -> bool:
+        """Tell whether `_array` is data as it is now, and not under way; make it if it can be."""
+        held = self._held
+        if held is None:
+            held = self._settle()
+        if held._sole is not self._buffer and held.head:
+            home: Home = held.accelerator or HOST if held.side is Side.ACCELERATOR else HOST
+            self._keep_array(held, self._layout, home)
+        return held._sole is self._buffer
+
+    def _use(self, memory: SyncedMemory, layout: Layout | None = None) -> None:
+        """Put another memory in the place of data's, or keep it with another layout."""
+        self._placed = self._layout if layout is None else layout
+        self._array = None
+        self._buffer = _NONE
+        self._host_view = None
+        self._held = memory
+
+    def _on_device(self, reason: str) -> tuple[Any, Home]:
+        """Return data as an array on this Blob's device, to read, and the home it lies in."""
+        held = self._held
+        if held is None or held._sole is self._buffer:
+            return self._array, self._home
+        side = held.side
+        layout = self._layout
+        array = held.array(side, Access.CONST, layout, reason)
+        accelerator = held.accelerator
+        home: Home = HOST if side is Side.HOST or accelerator is None else accelerator
+        self._keep_array(held, layout, home)
+        return array, home

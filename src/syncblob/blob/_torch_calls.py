@@ -1,0 +1,232 @@
+"""One call of a torch function with Blobs: tensors over them in their places, results settled."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+
+from syncblob.blob._base import BlobBase
+from syncblob.devices import Side
+from syncblob.devices.base import Accelerator
+from syncblob.interop import torch as gate
+from syncblob.interop._torch_schemas import UNREAD, written_arguments
+from syncblob.memory import Access
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from syncblob._shape import Layout
+    from syncblob.devices.base import Home
+
+__all__ = ["call", "has_negative_strides"]
+
+
+def call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Call a torch function with Blobs in the places of tensors.
+
+    Parameters
+    ----------
+    function
+        What torch was asked to compute.
+    args, kwargs
+        Blobs, and nested sequences of them, among anything else.
+
+    Returns
+    -------
+    Any
+        What the function returns. A tensor in it that is over a Blob's memory is an alias of the
+        Blob, of a const one a copy.
+
+    Raises
+    ------
+    DeviceMismatchError
+        If a Blob is on another accelerator than the tensors.
+    ValueError
+        If a const Blob is to be written, or an `out` has another shape than the result.
+    """
+    places: dict[int | str, Any] = dict(enumerate(args))
+    places.update(kwargs)
+    operands = [*places.values()]
+    device, home = gate.device_of_tensors(operands, [blob.device for blob in _blobs_in(operands)])
+    targets = written_arguments(function, args, kwargs)
+    written = [*_blobs_in([places[place] for place in targets])]
+    running = _Call(getattr(function, "__name__", "torch"), device, home, written)
+    read = running.phantom if function in UNREAD else running.read
+    for place, x in places.items():
+        if place not in targets:
+            places[place] = _replaced(x, BlobBase, read)
+    # Last of all: what is read as well is on this side by now.
+    for place, whole in targets.items():
+        write = running.overwrite if whole else running.write
+        places[place] = _replaced(places[place], BlobBase, write)
+    result = function(
+        *(places[place] for place in range(len(args))),
+        **{keyword: places[keyword] for keyword in kwargs},
+    )
+    return running.settle(result)
+
+
+class _Lent(NamedTuple):
+    """A tensor over a Blob's memory, and what lives as long as its storage."""
+
+    blob: BlobBase
+    tensor: torch.Tensor
+    owner: Any
+
+
+class _Call:
+    """What a call has lent."""
+
+    def __init__(
+        self, name: str, device: torch.device, home: Home, written: list[BlobBase]
+    ) -> None:
+        self.name = name
+        self.device = device
+        self.home = home
+        # The Blobs that the function writes.
+        self.written = written
+        # Of each memory and layout one tensor, so that torch sees where operands are the same.
+        self._read: dict[tuple[int, Layout], _Lent] = {}
+        self._direct: list[_Lent] = []
+        # Written elsewhere, and delivered when the function has not failed: an overwrite forgets
+        # the newest contents, which are on the other side.
+        self._late: list[tuple[BlobBase, torch.Tensor]] = []
+
+    # --- arguments -------------------------------------------------------------------------------
+
+    def read(self, x: BlobBase) -> torch.Tensor:
+        """Return a tensor to read."""
+        memory, layout = x._memory, x._layout
+        known = self._read.get((id(memory), layout))
+        if known is not None:
+            return known.tensor
+        side = self._bind(x)
+        overlaps = any(y._memory is memory and y._layout != layout for y in self.written)
+        if overlaps or has_negative_strides(layout):
+            return gate.private(memory, layout, side, self.name)
+        lent = _Lent(x, *gate.lend(memory, layout, side, Access.CONST, self.name))
+        self._read[id(memory), layout] = lent
+        return lent.tensor
+
+    def phantom(self, x: BlobBase) -> torch.Tensor:
+        """Return a tensor with this shape, dtype and strides. Nothing is read or moved."""
+        return gate.empty(x._layout, self.device)
+
+    def write(self, x: BlobBase) -> torch.Tensor:
+        """Return a tensor to read and write."""
+        x._require_writable(self.name)
+        memory, layout = x._memory, x._layout
+        if has_negative_strides(layout):
+            raise ValueError(
+                f"{self.name} writes, and torch has no tensors with negative strides such as "
+                f"{layout.strides}; write into a copy and assign that"
+            )
+        side = self._bind(x)
+        lent = self._read.pop((id(memory), layout), None)
+        if lent is None:
+            lent = _Lent(x, *gate.lend(memory, layout, side, Access.MUTABLE, self.name))
+        else:
+            gate.keep(memory, layout, side, lent.owner, self.name)
+        self._direct.append(lent)
+        return lent.tensor
+
+    def overwrite(self, x: BlobBase) -> torch.Tensor:
+        """Return a tensor that is going to be written completely. Nothing moves."""
+        x._require_writable(self.name)
+        memory, layout = x._memory, x._layout
+        side = self._bind(x)
+        newest_here = memory.holds_newest(side) if memory.head else memory.blank
+        if newest_here or not layout.covers(memory.used_nbytes):
+            return self.write(x)
+        scratch = gate.empty(layout, self.device)
+        self._late.append((x, scratch))
+        return scratch
+
+    def _bind(self, x: BlobBase) -> Side:
+        """Put a Blob's memory on the home, as far as it is an accelerator."""
+        if isinstance(self.home, Accelerator):
+            x._memory.bind(self.home)
+            return Side.ACCELERATOR
+        return Side.HOST
+
+    # --- afterwards ------------------------------------------------------------------------------
+
+    def settle(self, result: Any) -> Any:
+        """Deliver what was written elsewhere, and make aliases of what somebody keeps.
+
+        Returns
+        -------
+        Any
+            The result, with tensors over the Blobs in the place of those that were written
+            elsewhere, and copies in the place of those over const Blobs.
+        """
+        for x, tensor in (*self._late, *((lent.blob, lent.tensor) for lent in self._direct)):
+            if tuple(tensor.shape) != x.shape:
+                raise ValueError(
+                    f"{self.name} gives shape {tuple(tensor.shape)}, and the Blob to be written "
+                    f"has {x.shape}; resize it first"
+                )
+        delivered = {id(scratch): self._deliver(x, scratch) for x, scratch in self._late}
+        for lent in self._read.values():
+            # Torch counts what is written into a tensor, except in inference mode. So a function
+            # that no schema and no parameter describes is seen to write.
+            if not lent.tensor.is_inference() and lent.tensor._version:
+                lent.blob._require_writable(self.name)
+                self._keep(lent)
+        result = _replaced(result, torch.Tensor, lambda x: delivered.get(id(x), x))
+        result = _replaced(result, torch.Tensor, self._kept)
+        if isinstance(self.home, Accelerator):
+            gate.order_after(self.home)
+        return result
+
+    def _deliver(self, x: BlobBase, scratch: torch.Tensor) -> torch.Tensor:
+        tensor, _ = gate.lend(x._memory, x._layout, self._bind(x), Access.OVERWRITE, self.name)
+        return tensor.copy_(scratch)
+
+    def _kept(self, result: torch.Tensor) -> torch.Tensor:
+        """Make an alias of a tensor that is over a Blob's memory; of a const Blob's, a copy."""
+        for lent in self._read.values():
+            if gate.lies_in(result, lent.tensor):
+                if lent.blob._readonly:
+                    return result.clone()
+                self._keep(lent)
+        return result
+
+    def _keep(self, lent: _Lent) -> None:
+        x = lent.blob
+        gate.keep(x._memory, x._layout, self._bind(x), lent.owner, self.name)
+
+
+def has_negative_strides(layout: Layout) -> bool:
+    """Tell whether a layout is one of those that torch does not have."""
+    return any(step < 0 for step in layout.strides)
+
+
+def _replaced(x: Any, kind: type, replace: Callable[[Any], Any]) -> Any:
+    """Replace what is of a kind in nested sequences and dicts, which stay if nothing changes."""
+    if isinstance(x, kind):
+        return replace(x)
+    if isinstance(x, dict):
+        values = {key: _replaced(item, kind, replace) for key, item in x.items()}
+        return values if any(values[key] is not item for key, item in x.items()) else x
+    if not isinstance(x, (list, tuple)):
+        return x
+    items = [_replaced(item, kind, replace) for item in x]
+    if all(new is old for new, old in zip(items, x, strict=True)):
+        return x
+    if isinstance(x, list):
+        return items
+    # A named one is made of its fields.
+    return type(x)(*items) if hasattr(x, "_fields") else type(x)(items)
+
+
+def _blobs_in(x: Any) -> Iterator[BlobBase]:
+    """Find the Blobs in nested sequences and dicts."""
+    if isinstance(x, BlobBase):
+        yield x
+    elif isinstance(x, (list, tuple)):
+        for item in x:
+            yield from _blobs_in(item)
+    elif isinstance(x, dict):
+        yield from _blobs_in([*x.values()])

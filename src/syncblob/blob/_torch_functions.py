@@ -1,0 +1,152 @@
+"""PyTorch's functions on Blobs: ``__torch_function__``, tensors and parameters over Blobs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from syncblob._dtypes import is_bfloat16
+from syncblob.blob._ndarray_methods import NdarrayMethods
+from syncblob.memory import Access
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from torch import Tensor
+
+    from syncblob.interop.torch import BlobParameter
+
+__all__ = ["TorchFunctions"]
+
+
+class TorchFunctions(NdarrayMethods):
+    """PyTorch's protocol for its functions. torch is imported when one of these is called.
+
+    A function is computed where the tensors among its arguments are: on a CUDA device, or on the
+    host. Without tensors it is where the Blobs are; torch knows no simulated device, so that counts
+    as the host. Inputs take the const path, what the function writes takes the mutable path, and an
+    `out` that is written completely is not brought up to date before.
+    """
+
+    __slots__ = ()
+
+    @classmethod
+    def __torch_function__(
+        cls,
+        func: Callable[..., Any],
+        types: Iterable[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Compute one of torch's functions; torch calls this.
+
+        Returns
+        -------
+        Any
+            As the function gives it: tensors. One that is over a Blob's memory, such as a reshaped
+            input or an `out`, is a tracked alias of the Blob, on the mutable path; of a const Blob
+            it is a copy.
+        """
+        del types  # The function asks those of the other arguments again.
+        from syncblob.blob import _torch_calls  # imports torch
+
+        return _torch_calls.call(func, args, {} if kwargs is None else kwargs)
+
+    # --- tensors and parameters ------------------------------------------------------------------
+
+    def to_torch(self, *, copy: bool | None = None) -> Tensor:
+        """Return a tensor over data, on this Blob's device: a tracked alias, on the mutable path.
+
+        Parameters
+        ----------
+        copy
+            True makes a private copy, on the const path. None does so of a const Blob only; False
+            refuses that.
+
+        Raises
+        ------
+        ValueError
+            If a const Blob is to be lent, or a stride is negative, which torch does not have.
+        """
+        from syncblob.blob._torch_calls import has_negative_strides  # imports torch
+        from syncblob.interop import torch as gate  # imports torch
+
+        memory, layout = self._memory, self._layout
+        if copy or (copy is None and self._readonly):
+            return gate.private(memory, layout, memory.side, "to_torch")
+        if self._readonly:
+            raise ValueError(
+                "a tensor can be written, and this Blob is a const view; leave out copy=False to "
+                "get a copy, or use the Blob it was taken from"
+            )
+        if has_negative_strides(layout):
+            raise ValueError(
+                f"torch has no tensors with negative strides such as {layout.strides}; use "
+                "copy=True"
+            )
+        return gate.lend(memory, layout, memory.side, Access.MUTABLE, "to_torch")[0]
+
+    def as_parameter(self) -> BlobParameter:
+        """Return a leaf over data, for autograd, whose gradient is over diff. Nothing is copied.
+
+        ``loss.backward()`` adds to diff; `update`, or an optimizer of torch's that was given the
+        parameter, writes data. Both are tracked aliases on this Blob's device, for as long as the
+        parameter lives or a graph refers to it. Diff is created where there is none.
+
+        Returns
+        -------
+        torch.nn.Parameter
+            Its `grad` is never None: ``zero_grad()`` sets diff to zero, with and without
+            ``set_to_none``. A gradient that is assigned is copied into diff.
+
+        Raises
+        ------
+        TypeError
+            If the dtype is not a floating-point or complex one.
+        ValueError
+            If this is a const Blob, or a stride is negative, which torch does not have.
+        """
+        from syncblob.interop.torch import BlobParameter, lend  # imports torch
+
+        self._require_writable("as_parameter")
+        if self.dtype.kind not in "fc" and not is_bfloat16(self.dtype):
+            raise TypeError(
+                f"torch has gradients of floating-point and complex numbers, got {self.dtype}; "
+                "use .astype()"
+            )
+        data = self.to_torch(copy=False)
+        side = self._memory.side
+        diff = self._diff_memory()
+        self._meet(diff, side)
+        gradient, _ = lend(diff, self._layout, side, Access.MUTABLE, "as_parameter")
+        return BlobParameter.over(data, gradient)
+
+    # --- what modules of torch's ask their inputs ------------------------------------------------
+
+    def dim(self) -> int:
+        """Return the number of axes. torch's name: some of its modules ask for it."""
+        return self.ndim
+
+    def flatten(self, order: Any = "C", end_dim: int | None = None) -> Any:
+        """Return a copy of the elements along one axis; or call `torch.flatten`.
+
+        Parameters
+        ----------
+        order
+            ``"C"``, ``"F"``, ``"A"`` or ``"K"``, as in NumPy; or the first of the axes to be
+            joined, as in torch, which returns a tensor.
+        end_dim
+            The last of these axes.
+        """
+        if isinstance(order, str) and end_dim is None:
+            return super().flatten(order)
+        import torch  # only its modules call it like this
+
+        blob: Any = self
+        return torch.flatten(blob, order, -1 if end_dim is None else end_dim)
+
+    def unflatten(self, dim: int, sizes: Any) -> Tensor:
+        """Call `torch.unflatten`, as its module does: one axis becomes several."""
+        import torch  # only its modules call it
+
+        blob: Any = self
+        return torch.unflatten(blob, dim, sizes)

@@ -1,0 +1,137 @@
+"""Dask: importing this module lets Dask arrays be made of Blobs and sends Blobs without a copy.
+
+Most of what Dask does to a chunk it does through NumPy's functions, which Blobs take anyway. Here is
+the rest: how large a Blob is, its percentiles, the array backend ``"syncblob"`` that Dask's own
+creation functions use, and, where distributed is installed, the serialisation between processes.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pickle
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import dask.array as da
+import numpy as np
+from dask import config
+from dask.array.backends import ArrayBackendEntrypoint, array_creation_dispatch
+from dask.array.dispatch import percentile_lookup, to_numpy_dispatch
+from dask.sizeof import sizeof
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["BlobBackendEntrypoint", "deserialize", "serialize"]
+
+# By its name, as other libraries do: this module lies below Blob.
+_xp: Any = importlib.import_module("syncblob")
+
+
+class BlobBackendEntrypoint(ArrayBackendEntrypoint):
+    """What ``dask.config.set({"array.backend": "syncblob"})`` chooses.
+
+    Chunks are made on the device that is the default one when the Dask array is made. Random numbers
+    come in NumPy's arrays, for which there is ``to_backend()``.
+    """
+
+    @classmethod
+    def to_backend(cls, data: da.Array, **kwargs: Any) -> da.Array:
+        """Return the same Dask array with Blobs as its chunks; they share memory where they can."""
+        if isinstance(data._meta, _xp.Blob):  # noqa: SLF001  # how Dask says what the chunks are
+            return data
+        return data.map_blocks(_xp.asarray, **kwargs)
+
+    @property
+    def RandomState(self) -> type[np.random.RandomState]:  # noqa: N802  # Dask's name
+        """NumPy's."""
+        return np.random.RandomState
+
+    @property
+    def default_bit_generator(self) -> type[np.random.BitGenerator]:
+        """NumPy's."""
+        return np.random.PCG64
+
+    @staticmethod
+    def ones(shape: Any, **kwargs: Any) -> da.Array:
+        """Return a Dask array of ones; its chunks are const, as each is one element repeated."""
+        return _of_blobs("ones", shape, **kwargs)
+
+    @staticmethod
+    def zeros(shape: Any, **kwargs: Any) -> da.Array:
+        """Return a Dask array of zeros; its chunks are const, as each is one element repeated."""
+        return _of_blobs("zeros", shape, **kwargs)
+
+    @staticmethod
+    def empty(shape: Any, **kwargs: Any) -> da.Array:
+        """Return a Dask array whose elements nobody has set."""
+        return _of_blobs("empty", shape, **kwargs)
+
+    @staticmethod
+    def full(shape: Any, fill_value: Any, **kwargs: Any) -> da.Array:
+        """Return a Dask array of one value; its chunks are const, as each is one element repeated."""
+        return _of_blobs("full", shape, fill_value, **kwargs)
+
+    @staticmethod
+    def arange(*bounds: Any, like: Any = None, **kwargs: Any) -> da.Array:
+        """Return a Dask array of evenly spaced values."""
+        with config.set({"array.backend": "numpy"}):
+            return da.arange(*bounds, like=_xp.Blob(()) if like is None else like, **kwargs)
+
+
+def _of_blobs(name: str, *args: Any, meta: Any = None, **kwargs: Any) -> da.Array:
+    """Call one of Dask's creation functions for chunks that are Blobs."""
+    with config.set({"array.backend": "numpy"}):
+        return getattr(da, name)(*args, meta=_xp.Blob(()) if meta is None else meta, **kwargs)
+
+
+def serialize(blob: Any) -> tuple[dict[str, bytes], list[memoryview]]:
+    """Take a Blob apart for distributed: a header, and its bytes on the host without a copy.
+
+    Downloads where the device is newer. Frames are read-only: data, then diff; UNINITIALIZED ones
+    are left out. A view that is not C-contiguous is copied.
+
+    Parameters
+    ----------
+    blob : Blob
+        The Blob to send.
+    """
+    buffers: list[pickle.PickleBuffer] = []
+    header = pickle.dumps(blob, protocol=5, buffer_callback=buffers.append)
+    return {"blob": header}, [buffer.raw() for buffer in buffers]
+
+
+def deserialize(header: dict[str, bytes], frames: Sequence[Any]) -> Any:
+    """Put a Blob together again, over the frames themselves where they can be written.
+
+    Its contents are on the host, for the device that it had, where that can be used here.
+
+    Parameters
+    ----------
+    header, frames
+        What `serialize` returned, after its journey.
+    """
+    blob = pickle.loads(header["blob"], buffers=frames)  # noqa: S301  # from a trusted peer, as all of distributed
+    # The frames were received for this Blob alone.
+    blob.assume_unaliased()
+    return blob
+
+
+def _nbytes(blob: Any) -> int:
+    """Count data, and diff where there is one, once."""
+    return int(blob.nbytes) * (2 if blob.diff_head else 1)
+
+
+def _register() -> None:
+    blob = _xp.Blob
+    sizeof.register(blob, _nbytes)
+    to_numpy_dispatch.register(blob, lambda data, **_: np.asarray(data))
+    percentile_lookup.register(blob, percentile_lookup.dispatch(np.ndarray))
+    array_creation_dispatch.register_backend("syncblob", BlobBackendEntrypoint())
+    if find_spec("distributed") is not None:
+        protocol = importlib.import_module("distributed.protocol")
+        protocol.dask_serialize.register(blob, serialize)
+        protocol.dask_deserialize.register(blob, deserialize)
+
+
+_register()

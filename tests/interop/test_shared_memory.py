@@ -1,0 +1,249 @@
+"""Blobs whose data on the host is a block that several processes have."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import pickle
+import subprocess
+import sys
+import uuid
+from multiprocessing.shared_memory import SharedMemory
+
+import numpy as np
+import other_processes
+import pytest
+from made_blobs import address
+
+import syncblob
+from syncblob import Blob, Head
+from syncblob.interop import shared_memory
+
+
+@pytest.fixture
+def name():
+    return f"syncblob-{uuid.uuid4().hex[:12]}"
+
+
+def exists(name):
+    try:
+        shared_memory.attach(name, 0, None)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def test_a_new_one_is_zero_and_aligned_and_on_the_device_asked_for():
+    blob = Blob.in_shared_memory((2, 3), "float64", device="simulated")
+    assert (blob.shape, blob.dtype, str(blob.device)) == ((2, 3), np.float64, "simulated:0")
+    assert address(np.asarray(blob)) % 64 == 0
+    assert blob.tolist() == [[0] * 3] * 2
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (3, 0), (5,)])
+def test_attached_by_name_it_is_the_same_memory(name, shape):
+    blob = Blob.in_shared_memory(shape, "int16", name=name)
+    other = Blob.in_shared_memory(shape, "int16", name=name, create=False)
+    blob[...] = 7
+    np.testing.assert_array_equal(np.asarray(other), np.full(shape, 7, np.int16))
+    other[...] = 8
+    np.testing.assert_array_equal(np.asarray(blob), np.full(shape, 8, np.int16))
+
+
+def test_what_another_writes_reaches_the_device(name):
+    blob = Blob.in_shared_memory(2, name=name, device="simulated")
+    other = Blob.in_shared_memory(2, name=name, create=False)
+    assert blob.gpu_data().tolist() == [0, 0]
+    other[...] = 5
+    assert blob.gpu_data().tolist() == [5, 5]
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "arguments"),
+    [
+        (FileExistsError, "create=False", {}),
+        (ValueError, "at least 400 bytes", {"shape": 100, "create": False}),
+        (ValueError, "got None", {"name": None, "create": False}),
+        (FileNotFoundError, "keep that Blob", {"name": "syncblob-no-such", "create": False}),
+        (TypeError, "dtype", {"dtype": "object"}),
+        (ValueError, "non-negative", {"shape": -1}),
+    ],
+)
+def test_what_is_refused(name, monkeypatch, error, message, arguments):
+    # A page is the least that some systems give.
+    monkeypatch.setattr(SharedMemory, "size", property(lambda shared: min(shared._size, 12)))
+    blob = Blob.in_shared_memory(3, name=name)
+    with pytest.raises(error, match=message):
+        Blob.in_shared_memory(**{"shape": 3, "name": name} | arguments)
+    assert blob.tolist() == [0, 0, 0]
+
+
+# --- lifetime ------------------------------------------------------------------------------------
+
+
+def test_the_block_goes_with_the_last_array_over_it(name):
+    blob = Blob.in_shared_memory(3, name=name)
+    blob[...] = 4
+    kept = [np.asarray(blob)[1:], np.from_dlpack(blob), blob[:2]]
+    del blob
+    while kept:
+        gc.collect()
+        assert exists(name)
+        assert np.asarray(kept.pop()).tolist()[0] == 4
+    gc.collect()
+    assert not exists(name)
+
+
+def test_who_attached_leaves_the_block_when_it_goes(name):
+    blob = Blob.in_shared_memory(3, name=name)
+    other = Blob.in_shared_memory(3, name=name, create=False)
+    del other
+    assert exists(name)
+    del blob
+    assert not exists(name)
+
+
+def test_who_attached_keeps_the_memory_when_the_name_has_gone(name):
+    blob = Blob.in_shared_memory(3, name=name)
+    other = Blob.in_shared_memory(3, name=name, create=False)
+    blob[...] = 2
+    del blob
+    assert not exists(name)
+    assert other.tolist() == [2, 2, 2]
+
+
+def test_a_resize_that_needs_more_leaves_the_block(name):
+    blob = Blob.in_shared_memory(2, name=name)
+    blob.resize((1000,))
+    gc.collect()
+    assert not exists(name)
+    assert len(pickle.dumps(blob)) < 1000  # nobody has written it
+    blob[...] = 1
+    assert pickle.loads(pickle.dumps(blob)).tolist() == [1] * 1000
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_forked_process_leaves_the_block_to_its_parent(name):
+    blob = Blob.in_shared_memory(1, name=name)
+    code = (
+        "import os, gc\n"
+        "from syncblob import Blob\n"
+        f"blob = Blob.in_shared_memory(1, name={name + 'f'!r})\n"
+        "child = os.fork()\n"
+        "if not child:\n"
+        "    blob[...] = 3\n"
+        "    del blob\n"
+        "    gc.collect()\n"
+        "    os._exit(0)\n"
+        "os.waitpid(child, 0)\n"
+        f"print(Blob.in_shared_memory(1, name={name + 'f'!r}, create=False).tolist())\n"
+    )
+    done = run(code)
+    assert (done.stdout, done.stderr) == ("[3.0]\n", "")
+    assert not exists(name + "f")
+    assert blob.tolist() == [0]
+
+
+def test_an_unrelated_process_attaches_and_ends_without_taking_the_block_with_it(name):
+    blob = Blob.in_shared_memory(2, name=name)
+    code = (
+        "from syncblob import Blob\n"
+        f"blob = Blob.in_shared_memory(2, name={name!r}, create=False)\n"
+        "blob += 6\n"
+    )
+    for total in (6, 12):
+        done = run(code)
+        assert (done.stdout, done.stderr) == ("", "")
+        assert blob.tolist() == [total, total]
+
+
+def test_at_the_end_of_the_process_the_block_goes_and_arrays_are_still_good(name):
+    code = (
+        "import atexit\n"
+        "import numpy as np\n"
+        "from syncblob import Blob\n"
+        "atexit.register(lambda: print(array.tolist()))\n"
+        f"array = np.asarray(Blob.in_shared_memory(2, name={name!r}))\n"
+    )
+    done = run(code)
+    assert (done.stdout, done.stderr) == ("[0.0, 0.0]\n", "")
+    assert not exists(name)
+
+
+def run(code):
+    source = os.path.dirname(os.path.dirname(syncblob.__file__))
+    paths = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+# --- pickles -------------------------------------------------------------------------------------
+
+
+def test_a_pickle_has_the_name_only():
+    blob = Blob.in_shared_memory((1000, 1000))
+    assert len(pickle.dumps(blob)) < 1000
+    other = pickle.loads(pickle.dumps(blob))
+    blob[3, 4] = 1
+    assert (other.shape, other[3, 4].item()) == ((1000, 1000), 1)
+
+
+def test_pickling_brings_what_the_device_has_into_the_block():
+    blob = Blob.in_shared_memory(3, device="simulated")
+    blob[...] = 1
+    assert blob.head is Head.HEAD_AT_GPU
+    with syncblob.record_transfers() as log:
+        other = pickle.loads(pickle.dumps(blob))
+    assert (log.downloads, log.uploads) == (1, 0)
+    assert blob.head is Head.HEAD_AT_CPU
+    other += 1
+    assert blob.gpu_data().tolist() == [2, 2, 2]
+
+
+def test_views_come_back_as_views_with_their_diff():
+    blob = Blob.in_shared_memory((3, 4), "int32")
+    blob[...] = np.arange(12).reshape(3, 4)
+    blob.diff[...] = -np.arange(12).reshape(3, 4)
+    view = pickle.loads(pickle.dumps(blob[::-1, 1::2]))
+    assert view.tolist() == [[9, 11], [5, 7], [1, 3]]
+    assert view.diff.tolist() == [[-9, -11], [-5, -7], [-1, -3]]
+    view[0, 0] = 99
+    assert blob[2, 1].item() == 99
+    view.diff[0, 0] = 99
+    assert blob.diff[2, 1].item() == -9
+
+
+def test_a_const_one_comes_back_const_and_leaves_the_head():
+    blob = Blob.in_shared_memory(3, device="simulated")
+    blob.mutable_gpu_data()[...] = 1
+    other = pickle.loads(pickle.dumps(blob.const))
+    assert (other.tolist(), blob.head) == ([1, 1, 1], Head.SYNCED)
+    with pytest.raises(ValueError, match="const view"):
+        other[0] = 1
+
+
+def test_copies_are_not_shared():
+    blob = Blob.in_shared_memory(3)
+    copy = blob.copy()
+    blob[...] = 1
+    assert copy.tolist() == [0, 0, 0]
+
+
+def test_a_spawned_process_computes_on_the_same_memory():
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe()
+    blob = Blob.in_shared_memory((2, 2), device="simulated")
+    blob[...] = 41
+    process = context.Process(target=other_processes.add_one, args=(there,))
+    process.start()
+    here.send(blob)
+    assert here.recv() == ("HEAD_AT_CPU", "simulated:0")
+    process.join()
+    assert process.exitcode == 0
+    assert np.asarray(blob).tolist() == [[42, 42], [42, 42]]

@@ -1,0 +1,38 @@
+"""What tests have other processes do: a process that was spawned imports it from here."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+
+
+def add_one(connection):
+    """Receive a Blob, add one on its device and send the head it came with."""
+    blob = connection.recv()
+    head = blob.head
+    blob += 1
+    np.asarray(blob.cpu)  # the block has what was computed
+    connection.send((head.name, str(blob.device)))
+
+
+def send_back(connection):
+    """Receive a pickle and its buffers, double the Blob, and send it in the same way."""
+    header, *buffers = (connection.recv_bytes() for _ in range(connection.recv()))
+    blob = pickle.loads(header, buffers=buffers)
+    blob *= 2
+    blob.diff[...] = -1
+    for message in messages(blob):
+        connection.send(message) if isinstance(message, int) else connection.send_bytes(message)
+
+
+def messages(blob):
+    """Give how many messages follow, the pickle, and its buffers as they lie in memory."""
+    buffers = []
+    header = pickle.dumps(blob, protocol=5, buffer_callback=buffers.append)
+    return [1 + len(buffers), header, *(buffer.raw() for buffer in buffers)]
+
+
+def total(blob):
+    """Return the sum of a Blob."""
+    return float(np.sum(blob))

@@ -8,11 +8,11 @@ import numpy as np
 
 
 def add_one(connection):
-    """Receive a Blob, add one on its device and send the head it came with."""
+    """Receive a Blob, add one on its device, and send the head that it came with and its device."""
     blob = connection.recv()
     head = blob.head
     blob += 1
-    np.asarray(blob.cpu)  # the block has what was computed
+    np.asarray(blob)  # what was computed is in the block now
     connection.send((head.name, str(blob.device)))
 
 

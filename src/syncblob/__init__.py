@@ -8,6 +8,7 @@ A `Blob` goes as it is into NumPy, CuPy and PyTorch; the contents move when they
 
 from __future__ import annotations
 
+import sys
 import warnings
 from typing import TYPE_CHECKING
 
@@ -130,6 +131,23 @@ def __getattr__(name: str) -> Any:
 
         return version("syncblob")
     raise AttributeError(f"module 'syncblob' has no attribute {name!r}")
+
+
+def _register_with_distributed() -> None:
+    """Let distributed know, where it is there already, who can read the Blobs that it receives.
+
+    A worker imports this package when it is first sent a Blob, and must then understand it.
+    """
+    protocol = sys.modules.get("distributed.protocol.serialize")
+    if protocol is not None:
+        from importlib import import_module  # see above
+
+        protocol.dask_deserialize.register_lazy(
+            "syncblob", lambda: import_module("syncblob.interop.dask")
+        )
+
+
+_register_with_distributed()
 
 
 def __dir__() -> list[str]:

@@ -42,12 +42,12 @@ def floor_divide(x1: Any, x2: Any, out: Any = None) -> Any:
 
 def power(x1: Any, x2: Any, out: Any = None) -> Any:
     """Raise to a power. The square root of a zero or of an infinity has no sign."""
-    result = np.power(x1, x2)
-    if result.dtype.kind == "f":
-        unsigned = (np.equal(x1, 0) | np.isinf(x1)) & np.equal(x2, 0.5)
-        with np.errstate(all="ignore"):
-            result = np.where(unsigned, np.power(abs(x1), x2), result)
-    return _put(result, out)
+    roots = np.equal(x2, 0.5)
+    if not np.any(roots) or np.result_type(x1, x2).kind != "f":
+        return np.power(x1, x2, out)
+    unsigned = roots & (np.equal(x1, 0) | np.isinf(x1))
+    base = np.where(unsigned, abs(x1), x1).astype(np.result_type(x1, x2))
+    return np.power(base, x2, out)
 
 
 def matmul(x1: Any, x2: Any, out: Any) -> Any:

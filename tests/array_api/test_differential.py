@@ -173,7 +173,7 @@ CHOSEN: dict[str, tuple[int, Any]] = {
     "vector_norm": (1, lambda xp, a, n: xp.linalg.vector_norm(a[0], **ways(a[0], n))),
 }
 OPERATIONS = table()
-# For infinities and NaN one of the two corrects NumPy and the other does not; other tests have them.
+# For infinities and NaN, one of the two corrects NumPy and the other does not.
 CORRECTED = ("expm1", "tanh", "floor_divide", "floordiv", "pow", "sign")
 # NumPy takes an axis of what has none.
 AXIS_NEEDED = {"argsort", "diff", "cumulative_prod", "cumulative_sum", "sort", "squeeze", "vecdot"}

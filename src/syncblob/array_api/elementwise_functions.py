@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob import _kernels
-from syncblob.blob._compute import apply, binary, unary
+from syncblob.blob._compute import apply
+from syncblob.blob._elementwise import binary, unary
 
 if TYPE_CHECKING:
     from syncblob.blob import Blob

@@ -182,7 +182,8 @@ class Blob(TorchFunctions):
         source
             A function that returns the contents as a one-dimensional uint8 array of `nbytes`
             bytes, read-only or not. Called by the first access that reads, again if that fails;
-            on the accelerator its result is uploaded directly.
+            on the accelerator its result is uploaded directly. `save_model` and `syncblob convert`
+            call it too, and leave the Blob as it is.
         diff_source
             The same for diff.
         """
@@ -207,8 +208,9 @@ class Blob(TorchFunctions):
         """Make a Blob whose data on the host is a block that several processes have.
 
         A pickle of it has the name of the block in place of data, and whoever loads it attaches.
-        Each process has its own head; the host counts as exposed, because others write there.
-        Nothing orders their reads and writes. diff is not shared.
+        Each process has its own head: what it computes on a device is in the block once it has
+        been read on the host. The host counts as exposed, because others write there, and nothing
+        orders their reads and writes. diff is not shared.
 
         The block is closed with the last array over it, and removed from the system then, or at
         the end of the process, by the process that created it.

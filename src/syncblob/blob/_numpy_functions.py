@@ -8,7 +8,8 @@ import numpy as np
 
 from syncblob._dtypes import is_supported
 from syncblob.blob._base import BlobBase
-from syncblob.blob._compute import SCALARS, binary, unary
+from syncblob.blob._compute import SCALARS
+from syncblob.blob._elementwise import binary, unary
 from syncblob.blob._numpy_calls import blobs_in, call, direct, home_of, phantom
 from syncblob.blob._operators import Operators
 from syncblob.devices import HOST, Side

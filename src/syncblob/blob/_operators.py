@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob import _kernels
-from syncblob.blob._compute import OPERATOR, binary, inplace, unary
+from syncblob.blob._elementwise import OPERATOR, binary, inplace, unary
 from syncblob.blob._protocols import Protocols
 
 if TYPE_CHECKING:

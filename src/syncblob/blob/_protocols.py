@@ -1,25 +1,20 @@
-"""What other libraries and Python itself call: array protocols, buffers, conversions, pickling."""
+"""What other libraries and Python itself call: array protocols, buffers, conversions, copies."""
 
 from __future__ import annotations
 
-import pickle
 import sys
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from syncblob._shape import Layout
-from syncblob.blob._arithmetic import Arithmetic
 from syncblob.blob._explain import Explanation
-from syncblob.devices import HOST, Side, home_of
-from syncblob.errors import NoDeviceError
-from syncblob.interop import cuda, dlpack, shared_memory
+from syncblob.blob._pickles import Pickles
+from syncblob.devices import HOST, Side
+from syncblob.interop import cuda, dlpack
 from syncblob.interop import numpy as numpy_protocol
 from syncblob.memory import Access, SyncedMemory
 from syncblob.verification import verifying
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from types import ModuleType
     from typing import Self
 
@@ -27,13 +22,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Protocols"]
 
-_OUT_OF_BAND = 5
-# Of the largest dtype, which is complex128.
-_ALIGNMENT = 16
 _API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 
 
-class Protocols(Arithmetic):
+class Protocols(Pickles):
     """The protocols. Reading ones take the const path, writing ones the mutable path."""
 
     __slots__ = ()
@@ -150,6 +142,25 @@ class Protocols(Arithmetic):
             self._exposed = (*self._exposed, array)
         return cuda.describe(self._memory, array, readonly=self._readonly)
 
+    def __arrow_array__(self, type: Any = None) -> Any:  # noqa: A002  # PyArrow's name
+        """Give PyArrow a Blob of one axis, const on the host and without a copy.
+
+        Downloads if it must. Truth values, which PyArrow packs, and conversions are copied.
+
+        Parameters
+        ----------
+        type
+            A `pyarrow.DataType`; None for that of the dtype.
+
+        Raises
+        ------
+        pyarrow.ArrowInvalid
+            If there is not exactly one axis; `pyarrow.Tensor.from_numpy` takes any number.
+        """
+        import pyarrow as pa  # it asks, so it is there
+
+        return pa.array(self.__array__(), type=type)
+
     if sys.version_info >= (3, 12):
 
         def __buffer__(self, flags: int, /) -> memoryview:
@@ -237,7 +248,7 @@ class Protocols(Arithmetic):
             return str(self)
         return format(self._scalar("a formatted number"), spec)
 
-    # --- copies and pickles ----------------------------------------------------------------------
+    # --- copies ----------------------------------------------------------------------------------
 
     def copy(self) -> Self:
         """Return an independent, C-contiguous copy of data, and of diff if there is one.
@@ -258,32 +269,6 @@ class Protocols(Arithmetic):
         """Copy; see `copy`."""
         del memo
         return self.copy()
-
-    def __reduce_ex__(self, protocol: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """Pickle shape, dtype, device and the bytes of data and diff, out-of-band with protocol 5.
-
-        Reads on the host. The Blob comes back with its contents on the host, for the same device
-        where that can be used, else for the host. UNINITIALIZED memory is not written. A buffer that
-        is given back writable becomes the Blob's memory, as NumPy does it; others are copied.
-
-        Of data in shared memory (`Blob.in_shared_memory`) the name is pickled, and where the Blob
-        lies in it. That is a mutable access of the host, unless the Blob is const, and what comes
-        back is const then.
-        """
-        if shared_memory.name_of(self._memory) is not None:
-            return self._reduce_shared()
-        out_of_band = int(protocol) >= _OUT_OF_BAND
-        return (
-            _unpickle,
-            (
-                type(self),
-                self.shape,
-                self.dtype,
-                self._pickled(self._memory, out_of_band=out_of_band),
-                self._pickled(self._existing_diff(), out_of_band=out_of_band),
-                str(self.device),
-            ),
-        )
 
     # --- how -------------------------------------------------------------------------------------
 
@@ -310,94 +295,3 @@ class Protocols(Arithmetic):
             accelerator=memory.accelerator,
             device=memory.device,
         )
-
-    def _reduce_shared(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """Pickle the name of data's block, and all of diff, in which views lie as they do in data."""
-        memory = self._memory
-        access = Access.CONST if self._readonly else Access.MUTABLE
-        memory.array(Side.HOST, access, self._layout, "pickle")
-        if access is Access.MUTABLE:
-            memory.expose(Side.HOST)
-        existing = self._existing_diff()
-        diff = None
-        if existing is not None and not existing.blank:
-            everything = Layout.raw(existing.used_nbytes)
-            diff = existing.array(Side.HOST, Access.CONST, everything, "pickle").tobytes()
-        return (
-            _attach,
-            (
-                type(self),
-                shared_memory.name_of(memory),
-                memory.used_nbytes,
-                self._layout,
-                diff,
-                str(self.device),
-                self._readonly,
-            ),
-        )
-
-    def _pickled(self, memory: SyncedMemory | None, *, out_of_band: bool) -> Any:
-        if memory is None or memory.blank:
-            return None
-        array = memory.array(Side.HOST, Access.CONST, self._layout, "pickle")
-        flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        return pickle.PickleBuffer(flat.data) if out_of_band else flat.tobytes()
-
-
-def _unpickle(  # noqa: PLR0913, PLR0917  # what was pickled
-    cls: type[Protocols],
-    shape: tuple[int, ...],
-    dtype: np.dtype[np.generic],
-    data: Any,
-    diff: Any,
-    device: str = "cpu",
-) -> Protocols:
-    layout = Layout.c_order(shape, dtype)
-    device = _usable(device)
-    memory = _unpickled(data, layout.nbytes, device)
-    return cls._of(
-        memory, layout, diff=None if diff is None else _unpickled(diff, layout.nbytes, device)
-    )
-
-
-def _attach(  # noqa: PLR0913, PLR0917  # what was pickled
-    cls: type[Protocols],
-    name: str,
-    nbytes: int,
-    layout: Layout,
-    diff: bytes | None,
-    device: str,
-    readonly: bool,
-) -> Protocols:
-    device = _usable(device)
-    memory = shared_memory.attach(name, nbytes, device)
-    blob = cls._of(memory, layout, readonly=readonly)
-    if diff is not None:
-        blob._diff = _unpickled(diff, len(diff), device)
-    return blob
-
-
-def _usable(device: str) -> str:
-    """Return a device if it can be used here, else the host."""
-    try:
-        home_of(device)
-    except NoDeviceError:
-        return "cpu"
-    return device
-
-
-def _unpickled(buffer: Any, nbytes: int, device: str) -> SyncedMemory:
-    if buffer is None:
-        return SyncedMemory(nbytes, device=device)
-    contents = np.frombuffer(buffer, dtype=np.uint8) if nbytes else np.empty(0, dtype=np.uint8)
-    if isinstance(buffer, bytes):
-        # They cannot change: copied on first use.
-        return SyncedMemory(nbytes, device=device, source=lambda: contents)
-    if contents.flags.writeable and contents.ctypes.data % _ALIGNMENT == 0:
-        memory = SyncedMemory.adopting(Side.HOST, contents, device=device)
-        # Whoever gave the buffer may still have it.
-        memory.expose(Side.HOST)
-        return memory
-    owned = HOST.allocate(nbytes)
-    owned[:] = contents
-    return SyncedMemory.adopting(Side.HOST, owned, device=device)

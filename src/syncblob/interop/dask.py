@@ -85,7 +85,7 @@ def _of_blobs(name: str, *args: Any, meta: Any = None, **kwargs: Any) -> da.Arra
         return getattr(da, name)(*args, meta=_xp.Blob(()) if meta is None else meta, **kwargs)
 
 
-def serialize(blob: Any) -> tuple[dict[str, bytes], list[memoryview]]:
+def serialize(blob: Any) -> tuple[dict[str, Any], list[memoryview]]:
     """Take a Blob apart for distributed: a header, and its bytes on the host without a copy.
 
     Downloads where the device is newer. Frames are read-only: data, then diff; UNINITIALIZED ones
@@ -96,13 +96,16 @@ def serialize(blob: Any) -> tuple[dict[str, bytes], list[memoryview]]:
     blob : Blob
         The Blob to send.
     """
-    buffers: list[pickle.PickleBuffer] = []
-    header = pickle.dumps(blob, protocol=5, buffer_callback=buffers.append)
-    return {"blob": header}, [buffer.raw() for buffer in buffers]
+    maker, arguments = blob.__reduce_ex__(5)
+    frames = {
+        place: x.raw() for place, x in enumerate(arguments) if isinstance(x, pickle.PickleBuffer)
+    }
+    rest = [None if place in frames else x for place, x in enumerate(arguments)]
+    return {"blob": pickle.dumps((maker, rest)), "places": [*frames]}, [*frames.values()]
 
 
-def deserialize(header: dict[str, bytes], frames: Sequence[Any]) -> Any:
-    """Put a Blob together again, over the frames themselves where they can be written.
+def deserialize(header: dict[str, Any], frames: Sequence[Any]) -> Any:
+    """Put a Blob together again: over the frames themselves, where they can be written.
 
     Its contents are on the host, for the device that it had, where that can be used here.
 
@@ -111,10 +114,11 @@ def deserialize(header: dict[str, bytes], frames: Sequence[Any]) -> Any:
     header, frames
         What `serialize` returned, after its journey.
     """
-    blob = pickle.loads(header["blob"], buffers=frames)  # noqa: S301  # from a trusted peer, as all of distributed
-    # The frames were received for this Blob alone.
-    blob.assume_unaliased()
-    return blob
+    # The peers of a cluster trust each other: they send functions, too.
+    maker, arguments = pickle.loads(header["blob"])  # noqa: S301
+    for place, frame in zip(header["places"], frames, strict=True):
+        arguments[place] = frame
+    return maker(*arguments)
 
 
 def _nbytes(blob: Any) -> int:
@@ -124,6 +128,8 @@ def _nbytes(blob: Any) -> int:
 
 def _register() -> None:
     blob = _xp.Blob
+    # From then on Dask arrays take Blobs as operands.
+    da.register_chunk_type(blob)
     sizeof.register(blob, _nbytes)
     to_numpy_dispatch.register(blob, lambda data, **_: np.asarray(data))
     percentile_lookup.register(blob, percentile_lookup.dispatch(np.ndarray))

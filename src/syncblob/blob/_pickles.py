@@ -1,0 +1,145 @@
+"""Pickling: contents, in or out of the pickle, or the name of shared memory."""
+
+from __future__ import annotations
+
+import pickle
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from syncblob._shape import Layout
+from syncblob.blob._arithmetic import Arithmetic
+from syncblob.devices import HOST, Side, home_of
+from syncblob.errors import NoDeviceError
+from syncblob.interop import shared_memory
+from syncblob.memory import Access, SyncedMemory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Pickles"]
+
+_OUT_OF_BAND = 5
+# Of the largest dtype, which is complex128.
+_ALIGNMENT = 16
+
+
+class Pickles(Arithmetic):
+    """How a Blob is pickled, and made again of what was pickled."""
+
+    __slots__ = ()
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        """Pickle shape, dtype, device and the bytes of data and diff, out-of-band with protocol 5.
+
+        Reads on the host. The Blob comes back with its contents on the host, for the same device
+        where that can be used, else for the host. UNINITIALIZED memory is not written.
+
+        Of data in shared memory (`Blob.in_shared_memory`) the name is pickled, and where the Blob
+        lies in it. That is a mutable access of the host, unless the Blob is const, and what comes
+        back is const then.
+        """
+        if shared_memory.name_of(self._memory) is not None:
+            return self._reduce_shared()
+        out_of_band = int(protocol) >= _OUT_OF_BAND
+        return (
+            _unpickle,
+            (
+                type(self),
+                self.shape,
+                self.dtype,
+                self._pickled(self._memory, out_of_band=out_of_band),
+                self._pickled(self._existing_diff(), out_of_band=out_of_band),
+                str(self.device),
+            ),
+        )
+
+    def _reduce_shared(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        """Pickle the name of data's block, and all of diff: views lie in it as they do in data."""
+        memory = self._memory
+        device = str(self.device)
+        access = Access.CONST if self._readonly else Access.MUTABLE
+        memory.array(Side.HOST, access, self._layout, "pickle")
+        if access is Access.MUTABLE:
+            memory.expose(Side.HOST)
+        existing = self._existing_diff()
+        diff = None
+        if existing is not None and not existing.blank:
+            everything = Layout.raw(existing.used_nbytes)
+            diff = existing.array(Side.HOST, Access.CONST, everything, "pickle").tobytes()
+        return (
+            _attach,
+            (
+                type(self),
+                shared_memory.name_of(memory),
+                memory.used_nbytes,
+                self._layout,
+                diff,
+                device,
+                self._readonly,
+            ),
+        )
+
+    def _pickled(self, memory: SyncedMemory | None, *, out_of_band: bool) -> Any:
+        if memory is None or memory.blank:
+            return None
+        array = memory.array(Side.HOST, Access.CONST, self._layout, "pickle")
+        flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        return pickle.PickleBuffer(flat.data) if out_of_band else flat.tobytes()
+
+
+def _unpickle(  # noqa: PLR0913, PLR0917  # what was pickled
+    cls: type[Pickles],
+    shape: tuple[int, ...],
+    dtype: np.dtype[np.generic],
+    data: Any,
+    diff: Any,
+    device: str = "cpu",
+) -> Pickles:
+    layout = Layout.c_order(shape, dtype)
+    device = _usable(device)
+    memory = _unpickled(data, layout.nbytes, device)
+    return cls._of(
+        memory, layout, diff=None if diff is None else _unpickled(diff, layout.nbytes, device)
+    )
+
+
+def _attach(  # noqa: PLR0913, PLR0917  # what was pickled
+    cls: type[Pickles],
+    name: str,
+    nbytes: int,
+    layout: Layout,
+    diff: bytes | None,
+    device: str,
+    readonly: bool,
+) -> Pickles:
+    device = _usable(device)
+    memory = shared_memory.attach(name, nbytes, device)
+    blob = cls._of(memory, layout, readonly=readonly)
+    if diff is not None:
+        blob._diff = _unpickled(diff, len(diff), device)
+    return blob
+
+
+def _usable(device: str) -> str:
+    """Return a device if it can be used here, else the host."""
+    try:
+        home_of(device)
+    except NoDeviceError:
+        return "cpu"
+    return device
+
+
+def _unpickled(buffer: Any, nbytes: int, device: str) -> SyncedMemory:
+    if buffer is None:
+        return SyncedMemory(nbytes, device=device)
+    contents = np.frombuffer(buffer, dtype=np.uint8) if nbytes else np.empty(0, dtype=np.uint8)
+    if isinstance(buffer, bytes):
+        # They cannot change: copied on first use.
+        return SyncedMemory(nbytes, device=device, source=lambda: contents)
+    if contents.flags.writeable and contents.ctypes.data % _ALIGNMENT == 0:
+        # Never pickle's, whose buffers are read-only: one that was received for this Blob alone.
+        return SyncedMemory.adopting(Side.HOST, contents, device=device)
+    owned = HOST.allocate(nbytes)
+    owned[:] = contents
+    return SyncedMemory.adopting(Side.HOST, owned, device=device)

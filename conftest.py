@@ -28,23 +28,27 @@ if TYPE_CHECKING:
 
     from sybil import Document, Example, Region
 
-_HAS_TORCH = importlib.util.find_spec("torch") is not None
-_IMPORTS_TORCH = re.compile(r"^>>> import\b.*\btorch\b", re.MULTILINE)
+# Packages that some documents need, and that need not be installed.
+_MISSING = frozenset(
+    name for name in ("dask", "mpi4py", "torch") if importlib.util.find_spec(name) is None
+)
+_IMPORTS = re.compile(r"^>>> (?:import|from)\b(.*)", re.MULTILINE)
 
 
 class _ExampleParser(PythonCodeBlockParser):
-    """The blocks of a document; all are skipped where it needs torch and there is none."""
+    """The blocks of a document; all are skipped where a package that it needs is missing."""
 
     def __call__(self, document: Document) -> Iterable[Region]:
-        needs_torch = _IMPORTS_TORCH.search(document.text)
+        lines = " ".join(_IMPORTS.findall(document.text))
+        missing = _MISSING & {*re.findall(r"\w+", lines)}
         for region in super().__call__(document):
-            if needs_torch and not _HAS_TORCH:
+            if missing:
                 region.evaluator = _skip
             yield region
 
 
 def _skip(_example: Example) -> None:
-    pytest.skip("this document needs torch")
+    pytest.skip("this document needs a package that is not installed")
 
 
 def _enter_folder_of_examples(namespace: dict[str, Any]) -> None:

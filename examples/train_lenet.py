@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import argparse
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -30,9 +30,12 @@ if TYPE_CHECKING:
 
 Layers = dict[str, tuple[Blob, Blob]]
 
-MOMENTUM = 0.9
-LEARNING_RATE = 0.02
 BATCH = 64
+MOMENTUM = 0.9
+# At the start; it falls linearly, to nothing at the end.
+LEARNING_RATE = 0.02
+# How far training images are distorted: the spread of the entries of an affine map.
+DISTORTION = 0.1
 
 
 def xavier(shape: tuple[int, ...], random: np.random.Generator) -> Blob:
@@ -52,30 +55,26 @@ def make_layers(random: np.random.Generator) -> Layers:
     return {name: (xavier(shape, random), Blob(shape[0])) for name, shape in shapes.items()}
 
 
-def forward(layers: Layers, images: Blob) -> torch.Tensor:
+def forward(layers: Layers, images: Any) -> torch.Tensor:
     """Compute the scores of the ten digits, of images of 28 x 28."""
 
     def learned(name: str) -> list[torch.nn.Parameter]:
         return [blob.as_parameter() for blob in layers[name]]
 
-    top = F.max_pool2d(F.conv2d(images, *learned("conv1")), 2)  # type: ignore[arg-type]  # torch's functions take Blobs
+    top = F.max_pool2d(F.conv2d(images, *learned("conv1")), 2)
     top = F.max_pool2d(F.conv2d(top, *learned("conv2")), 2)
     top = F.relu(F.linear(top.flatten(1), *learned("ip1")))
     return F.linear(top, *learned("ip2"))
 
 
-def step(layers: Layers, images: Blob, labels: Blob, history: dict[str, list[Blob]]) -> float:
-    """Do what Caffe's SGD solver does in one iteration; return the loss."""
-    loss = F.cross_entropy(forward(layers, images), labels)  # type: ignore[arg-type]  # see above
-    loss.backward()
+def step(layers: Layers, history: Layers, rate: float) -> None:
+    """Do what Caffe's SGD solver does with the gradients in diff."""
     for name, blobs in layers.items():
         for blob, velocity in zip(blobs, history[name], strict=True):
-            velocity *= MOMENTUM
-            velocity += LEARNING_RATE * blob.diff
-            blob.diff[...] = velocity
+            blob.diff[...] = rate * blob.diff + MOMENTUM * velocity
+            velocity[...] = blob.diff
             blob.update()
             blob.diff[...] = 0
-    return loss.item()
 
 
 def accuracy(layers: Layers, images: Blob, labels: Blob) -> float:
@@ -88,13 +87,22 @@ def accuracy(layers: Layers, images: Blob, labels: Blob) -> float:
 def digits() -> tuple[Blob, Blob, Blob, Blob]:
     """Return images for training and testing, 28 x 28 as in Caffe's example, and their labels."""
     images, labels = load_digits(return_X_y=True)
-    images = images.reshape(-1, 1, 8, 8) / 16
-    images = np.pad(images.repeat(3, axis=2).repeat(3, axis=3), ((0, 0), (0, 0), (2, 2), (2, 2)))
-    split = train_test_split(
-        images.astype(np.float32), labels, test_size=0.25, random_state=0, stratify=labels
-    )
-    train, test, train_labels, test_labels = map(Blob.asarray, split)
-    return train, train_labels, test, test_labels
+    split = train_test_split(images, labels, test_size=0.25, random_state=0, stratify=labels)
+    small, small_test, train_labels, test_labels = map(Blob.asarray, split)
+    return enlarged(small), train_labels, enlarged(small_test), test_labels
+
+
+def enlarged(images: Blob) -> Blob:
+    """Bring images of 8 x 8 pixels, from 0 to 16, to 28 x 28, from 0 to 1."""
+    pixels: Any = images.reshape(-1, 1, 8, 8).astype("float32") / 16
+    return Blob.asarray(F.interpolate(pixels, (28, 28), mode="bilinear"))
+
+
+def distorted(images: Any, random: np.random.Generator) -> torch.Tensor:
+    """Turn, stretch and shift each image a little."""
+    maps: Any = random.normal(0, DISTORTION, (len(images), 2, 3)) + np.eye(2, 3)
+    grid = F.affine_grid(Blob.asarray(maps, "float32"), images.shape, align_corners=False)
+    return F.grid_sample(images, grid, align_corners=False)
 
 
 def batches(count: int, random: np.random.Generator) -> Iterator[Blob]:
@@ -120,7 +128,8 @@ def train(path: str, epochs: int) -> float:
     random = np.random.default_rng(seed=0)
     images, labels, test_images, test_labels = digits()
     layers = make_layers(random)
-    history = {name: [Blob(blob.shape) for blob in blobs] for name, blobs in layers.items()}
+    history = {name: (Blob(w.shape), Blob(b.shape)) for name, (w, b) in layers.items()}
+    total = epochs * math.ceil(len(images) / BATCH)
     columns = (
         TextColumn("epoch {task.fields[epoch]}"),
         BarColumn(),
@@ -128,13 +137,15 @@ def train(path: str, epochs: int) -> float:
         TimeElapsedColumn(),
     )
     with Progress(*columns) as progress:
-        total = epochs * math.ceil(len(images) / BATCH)
         task = progress.add_task("train", total=total, epoch=0, loss=math.nan)
         for epoch in range(1, epochs + 1):
             for chosen in batches(len(images), random):
-                batch = syncblob.take(images, chosen, axis=0)
-                loss = step(layers, batch, syncblob.take(labels, chosen), history)
-                progress.update(task, advance=1, epoch=epoch, loss=loss)
+                batch = distorted(syncblob.take(images, chosen, axis=0), random)
+                digit: Any = syncblob.take(labels, chosen)
+                loss = F.cross_entropy(forward(layers, batch), digit)
+                loss.backward()
+                step(layers, history, LEARNING_RATE * (1 - progress.tasks[task].completed / total))
+                progress.update(task, advance=1, epoch=epoch, loss=loss.item())
         reached = accuracy(layers, test_images, test_labels)
         progress.console.print(f"{reached:.2%} of {len(test_labels)} test images")
     save(layers, path)

@@ -36,3 +36,8 @@ def messages(blob):
 def total(blob):
     """Return the sum of a Blob."""
     return float(np.sum(blob))
+
+
+def fill(blob, number):
+    """Set every element."""
+    blob[...] = number

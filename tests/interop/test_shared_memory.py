@@ -9,6 +9,7 @@ import pickle
 import subprocess
 import sys
 import uuid
+from pathlib import Path
 
 import numpy as np
 import other_processes
@@ -169,8 +170,8 @@ def test_at_the_end_of_the_process_the_block_goes_and_arrays_are_still_good(name
 
 
 def run(code):
-    source = os.path.dirname(os.path.dirname(syncblob.__file__))
-    paths = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))
+    source = Path(syncblob.__file__).parents[1]
+    paths = os.pathsep.join(filter(None, [str(source), os.environ.get("PYTHONPATH")]))
     return subprocess.run(
         [sys.executable, "-c", code],
         env=os.environ | {"PYTHONPATH": paths},

@@ -182,7 +182,7 @@ class Blob(TorchFunctions):
         source
             A function that returns the contents as a one-dimensional uint8 array of `nbytes`
             bytes, read-only or not. Called by the first access that reads, again if that fails;
-            on the accelerator its result is uploaded directly. `save_model` and `syncblob convert`
+            on the accelerator its result is uploaded directly. `save_model` and ``syncblob convert``
             call it too, and leave the Blob as it is.
         diff_source
             The same for diff.
@@ -220,7 +220,7 @@ class Blob(TorchFunctions):
         shape, dtype, device
             As for the constructor.
         name
-            The name of the block, as `multiprocessing.shared_memory.SharedMemory` takes it; None
+            The name of the block, as ``multiprocessing.shared_memory`` has it; None
             for one of its own.
         create
             True makes a new block, full of zeros; False attaches to that of another Blob.

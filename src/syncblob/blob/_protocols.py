@@ -30,7 +30,7 @@ class Protocols(Pickles):
 
     __slots__ = ()
 
-    # Dask asks whose functions compute where chunks of several libraries meet: those of the highest.
+    # Dask asks whose functions compute where arrays of several libraries meet: the highest's.
     __array_priority__ = 1000.0
 
     def __array_namespace__(self, /, *, api_version: str | None = None) -> ModuleType:

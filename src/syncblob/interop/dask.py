@@ -1,7 +1,7 @@
 """Dask: importing this module lets Dask arrays be made of Blobs and sends Blobs without a copy.
 
-Most of what Dask does to a chunk it does through NumPy's functions, which Blobs take anyway. Here is
-the rest: how large a Blob is, its percentiles, the array backend ``"syncblob"`` that Dask's own
+Most of what Dask does to a chunk it does through NumPy's functions, which Blobs take anyway. Here
+is the rest: how large a Blob is, its percentiles, the array backend ``"syncblob"`` that Dask's own
 creation functions use, and, where distributed is installed, the serialisation between processes.
 """
 
@@ -31,8 +31,8 @@ _xp: Any = importlib.import_module("syncblob")
 class BlobBackendEntrypoint(ArrayBackendEntrypoint):
     """What ``dask.config.set({"array.backend": "syncblob"})`` chooses.
 
-    Chunks are made on the device that is the default one when the Dask array is made. Random numbers
-    come in NumPy's arrays, for which there is ``to_backend()``.
+    Chunks are made on the device that is the default one when the Dask array is made. Random
+    numbers come in NumPy's arrays, for which there is ``to_backend()``.
     """
 
     @classmethod
@@ -54,12 +54,12 @@ class BlobBackendEntrypoint(ArrayBackendEntrypoint):
 
     @staticmethod
     def ones(shape: Any, **kwargs: Any) -> da.Array:
-        """Return a Dask array of ones; its chunks are const, as each is one element repeated."""
+        """Return a Dask array of ones; its chunks are const, each one element repeated."""
         return _of_blobs("ones", shape, **kwargs)
 
     @staticmethod
     def zeros(shape: Any, **kwargs: Any) -> da.Array:
-        """Return a Dask array of zeros; its chunks are const, as each is one element repeated."""
+        """Return a Dask array of zeros; its chunks are const, each one element repeated."""
         return _of_blobs("zeros", shape, **kwargs)
 
     @staticmethod
@@ -69,7 +69,7 @@ class BlobBackendEntrypoint(ArrayBackendEntrypoint):
 
     @staticmethod
     def full(shape: Any, fill_value: Any, **kwargs: Any) -> da.Array:
-        """Return a Dask array of one value; its chunks are const, as each is one element repeated."""
+        """Return a Dask array of one value; its chunks are const, each one element repeated."""
         return _of_blobs("full", shape, fill_value, **kwargs)
 
     @staticmethod

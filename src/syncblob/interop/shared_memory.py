@@ -28,17 +28,18 @@ _patching = threading.Lock()
 class _Block:
     """What the arrays over a block keep alive: the block is closed when the last of them is gone.
 
-    They are made from its ``__array_interface__``. Arrays over the block's own memoryview would
-    make closing it an error.
+    They are made from its ``__array_interface__``, and so have it as their base.
     """
 
     def __init__(self, shared: SharedMemory, nbytes: int, *, creator: bool) -> None:
         self.name = shared.name
+        # Let go at once: while there is an array over it, it cannot be closed.
+        start = np.frombuffer(shared.buf, np.uint8).ctypes.data  # type: ignore[arg-type]  # None where it is closed
         self.__array_interface__ = {
             "version": 3,
             "shape": (nbytes,),
             "typestr": "|u1",
-            "data": (np.frombuffer(shared.buf, np.uint8).ctypes.data, False),
+            "data": (start, False),
         }
         # At the end of the process arrays may be in use until the very last.
         weakref.finalize(self, shared.close).atexit = False

@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-import torch
+import torch.utils.dlpack
 from torch.utils.data import default_collate
 from torch.utils.data._utils.collate import default_collate_fn_map  # where its documentation has it
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["collate"]
 
 
-def collate(batch: Sequence[Any]) -> Any:
+def collate(batch: list[Any]) -> Any:
     """Put samples together: torch's ``default_collate``, under a name that brings this module.
 
     Parameters
@@ -41,7 +41,7 @@ def _collate_blobs(
     batch: Sequence[Any], *, collate_fn_map: dict[Any, Callable[..., Any]] | None = None
 ) -> torch.Tensor:
     functions = default_collate_fn_map if collate_fn_map is None else collate_fn_map
-    tensors = [torch.from_dlpack(_readable(blob).const) for blob in batch]
+    tensors = [torch.utils.dlpack.from_dlpack(_readable(blob).const) for blob in batch]
     stacked: torch.Tensor = functions[torch.Tensor](tensors, collate_fn_map=functions)
     return stacked
 

@@ -1,0 +1,245 @@
+"""Find faces with the first stage of MTCNN, a Caffe model, and draw boxes around them.
+
+The layers are read from the model file and computed by functions of PyTorch, which take the Blobs
+of the weights as they are. The network sees windows of 12 x 12 pixels; the image is given to it in
+several sizes, so that a face of any size fills one of them. As the first of three stages it
+proposes more boxes than there are faces::
+
+    python examples/detect_faces.py det1.caffemodel photograph.jpg --output boxes.png
+
+Needs PyTorch and Pillow.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import torch
+from PIL import Image, ImageDraw
+from torch.nn import functional
+
+import syncblob
+from syncblob import Blob
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from syncblob import Layer, ModelFile
+
+# How the model was trained: on windows of this many pixels, one every other pixel.
+WINDOW, STRIDE = 12, 2
+# The names of its two results: two classes, and how far the sides of the box are off.
+SCORES, OFFSETS = "conv4-1", "conv4-2"
+# From one size of the image to the next.
+SHRINKAGE = 0.709
+
+
+class Box(NamedTuple):
+    """A face, in pixels of the image."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+    score: float
+
+
+# --- the network ---------------------------------------------------------------------------------
+
+
+def run(model: ModelFile, image: Blob) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Compute the network.
+
+    Parameters
+    ----------
+    model
+        The first stage of MTCNN.
+    image
+        Of shape (1, 3, width, height), as `prepared` makes it.
+
+    Returns
+    -------
+    scores : ndarray
+        Probabilities of a face, of shape (columns, rows): one for each window.
+    offsets : ndarray
+        Of shape (4, columns, rows): what to add to left, top, right and bottom, in window widths.
+
+    Raises
+    ------
+    ValueError
+        If it is another model.
+    """
+    if not {SCORES, OFFSETS} <= {*model}:
+        raise ValueError(
+            f"expected the first stage of MTCNN, which has layers {SCORES} and {OFFSETS}, got a "
+            f"model with layers {', '.join(model)}"
+        )
+    first = next(layer for layer in model.layers if layer.type == "Convolution")
+    values: dict[str, Blob | torch.Tensor] = {first.bottoms[0]: image}
+    for layer in model.layers:
+        # Layers of training, which read a data base and compute losses, have other inputs or types.
+        if layer.type in _LAYERS and layer.bottoms[0] in values:
+            result = _LAYERS[layer.type](values[layer.bottoms[0]], layer)
+            values.update(dict.fromkeys(layer.tops, result))
+    scores = torch.softmax(values[SCORES], dim=1)
+    return scores[0, 1].cpu().numpy(), values[OFFSETS][0].cpu().numpy()
+
+
+def _convolution(x: Blob | torch.Tensor, layer: Layer) -> torch.Tensor:
+    options = layer.proto.convolution_param
+    weight, bias = layer.blobs
+    return functional.conv2d(x, weight, bias, stride=[*options.stride][:1] or 1)
+
+
+def _prelu(x: Blob | torch.Tensor, layer: Layer) -> torch.Tensor:
+    return functional.prelu(x, layer.blobs[0])
+
+
+def _pooling(x: Blob | torch.Tensor, layer: Layer) -> torch.Tensor:
+    options = layer.proto.pooling_param
+    # Caffe rounds the size of the result up.
+    return functional.max_pool2d(x, options.kernel_size, options.stride, ceil_mode=True)
+
+
+_LAYERS = {
+    "Convolution": _convolution,
+    "PReLU": _prelu,
+    "Pooling": _pooling,
+    "Split": lambda x, _: x,
+}
+
+
+# --- the image -----------------------------------------------------------------------------------
+
+
+def prepared(image: Image.Image, device: str | None = None) -> Blob:
+    """Turn an image into what the network was trained on.
+
+    Red, green and blue from -1 to 1; and, since it was trained in MATLAB, whose arrays have their
+    first index fastest, columns before rows.
+    """
+    pixels = np.asarray(image.convert("RGB"), dtype=np.float32)
+    normalised = (pixels - 127.5) / 128
+    return syncblob.asarray(normalised.transpose(2, 1, 0)[None].copy(), device=device)
+
+
+def pyramid(image: Image.Image, smallest: int) -> Iterator[tuple[float, Image.Image]]:
+    """Yield the image in sizes in which faces from `smallest` pixels on fill a window."""
+    scale = WINDOW / smallest
+    while min(image.size) * scale >= WINDOW:
+        size = (round(image.width * scale), round(image.height * scale))
+        yield scale, image.resize(size, Image.Resampling.BILINEAR)
+        scale *= SHRINKAGE
+
+
+# --- boxes ---------------------------------------------------------------------------------------
+
+
+def boxes_of(
+    scores: NDArray[np.float32], offsets: NDArray[np.float32], scale: float, threshold: float
+) -> list[Box]:
+    """Turn the results of the network on an image of one size into boxes in the original image."""
+    columns, rows = np.nonzero(scores >= threshold)
+    corner = STRIDE * np.stack([columns, rows], axis=1)
+    windows = np.concatenate([corner, corner + WINDOW], axis=1)
+    moved = (windows + WINDOW * offsets[:, columns, rows].T) / scale
+    found = scores[columns, rows]
+    return [
+        Box(*map(float, sides), float(score)) for sides, score in zip(moved, found, strict=True)
+    ]
+
+
+def overlap(a: Box, b: Box) -> float:
+    """Return the area that two boxes share, as part of the area that they cover together."""
+    width = min(a.right, b.right) - max(a.left, b.left)
+    height = min(a.bottom, b.bottom) - max(a.top, b.top)
+    shared = max(width, 0.0) * max(height, 0.0)
+    areas = sum((box.right - box.left) * (box.bottom - box.top) for box in (a, b))
+    return shared / (areas - shared)
+
+
+def suppressed(boxes: Sequence[Box], most: float) -> list[Box]:
+    """Keep, from the highest score on, the boxes that overlap none of those kept by more."""
+    kept: list[Box] = []
+    for box in sorted(boxes, key=lambda box: box.score, reverse=True):
+        if all(overlap(box, other) <= most for other in kept):
+            kept.append(box)
+    return kept
+
+
+def detect(
+    model: ModelFile,
+    image: Image.Image,
+    *,
+    smallest: int = 40,
+    threshold: float = 0.95,
+    device: str | None = None,
+) -> list[Box]:
+    """Return boxes around what may be faces, the highest score first.
+
+    Parameters
+    ----------
+    model
+        The first stage of MTCNN.
+    image
+        Of any size and mode.
+    smallest
+        The width of the smallest face, in pixels.
+    threshold
+        The lowest score.
+    device
+        Where the network is computed; None for the default device.
+    """
+    found: list[Box] = []
+    with torch.inference_mode():
+        for scale, resized in pyramid(image, smallest):
+            scores, offsets = run(model, prepared(resized, device))
+            found += suppressed(boxes_of(scores, offsets, scale, threshold), 0.5)
+    return suppressed(found, 0.3)
+
+
+def draw(image: Image.Image, boxes: Sequence[Box]) -> Image.Image:
+    """Return a copy of an image with boxes and their scores."""
+    result = image.convert("RGB")
+    pen = ImageDraw.Draw(result)
+    for box in boxes:
+        pen.rectangle(box[:4], outline="red", width=2)
+        pen.text((box.left + 3, box.top + 2), f"{box.score:.3f}", fill="red")
+    return result
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Read the command line, find faces, save the image with the boxes."""
+    parser = argparse.ArgumentParser(description="Find faces with the first stage of MTCNN.")
+    parser.add_argument("model", type=Path, help="its .caffemodel: det1 or 12net")
+    parser.add_argument("image", type=Path, help="an image that Pillow can read")
+    parser.add_argument("--output", type=Path, help="default: faces.png, beside the image")
+    parser.add_argument("--smallest", type=int, default=40, help="width of a face in pixels")
+    parser.add_argument("--threshold", type=float, default=0.95, help="lowest score")
+    parser.add_argument("--device", default="cpu", help='default: "cpu"')
+    given = parser.parse_args(arguments)
+    if given.smallest < WINDOW:
+        parser.error(f"--smallest: the network's windows are {WINDOW} pixels wide")
+
+    output = given.output or given.image.with_name("faces.png")
+    with syncblob.open_model(given.model) as model, Image.open(given.image) as image:
+        boxes = detect(
+            model,
+            image,
+            smallest=given.smallest,
+            threshold=given.threshold,
+            device=given.device,
+        )
+        draw(image, boxes).save(output)
+    for box in boxes:
+        print(f"{box.score:.3f} at", *(round(side) for side in box[:4]))
+    print(f"{len(boxes)} boxes drawn into {output}")
+
+
+if __name__ == "__main__":
+    main()

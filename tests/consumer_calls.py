@@ -1,0 +1,357 @@
+"""How other libraries are given a Blob: the calls of the table in docs/consumers.md, in order."""
+
+from __future__ import annotations
+
+import importlib
+import pickle
+
+import numpy as np
+import other_processes
+from consumer_call import CALLS, Taken, taking
+from made_blobs import address
+
+from syncblob import Blob
+
+__all__ = ["CALLS"]
+
+IMAGE = (8, 8)
+
+
+def _array(array):
+    return Taken(array, array, address(array))
+
+
+def _tensor(tensor):
+    return Taken(tensor, tensor, tensor.data_ptr())
+
+
+def _of_jax(array):
+    return Taken(array, array, array.unsafe_buffer_pointer())
+
+
+def _of_pandas(table):
+    return Taken(table, table, address(table.to_numpy()))
+
+
+# --- NumPy and PyTorch ---------------------------------------------------------------------------
+
+
+@taking("numpy", "np.asarray(blob)")
+def _(blob, _folder):
+    return _array(np.asarray(blob))
+
+
+@taking("numpy", "np.array(blob)")
+def _(blob, _folder):
+    return _array(np.array(blob))
+
+
+@taking("numpy", "np.from_dlpack(blob)")
+def _(blob, _folder):
+    return _array(np.from_dlpack(blob))
+
+
+@taking("numpy", "np.from_dlpack(blob.const)")
+def _(blob, _folder):
+    return _array(np.from_dlpack(blob.const))
+
+
+@taking("torch", "torch.from_dlpack(blob)")
+def _(blob, _folder):
+    import torch
+
+    return _tensor(torch.from_dlpack(blob))
+
+
+@taking("torch", "torch.from_dlpack(blob.const)")
+def _(blob, _folder):
+    import torch
+
+    return _tensor(torch.from_dlpack(blob.const))
+
+
+@taking("torch", "torch.as_tensor(blob)")
+def _(blob, _folder):
+    import torch
+
+    return _tensor(torch.as_tensor(blob))
+
+
+@taking("torch", "default_collate([blob, blob])", expected=lambda x: [x, x])
+def _(blob, _folder):
+    from torch.utils.data import default_collate
+
+    importlib.import_module("syncblob.interop.torch_data")
+    return _tensor(default_collate([blob, blob]))
+
+
+@taking("torch", "DataLoader([blob], num_workers=1)", expected=lambda x: [x])
+def _(blob, _folder):
+    from torch.utils.data import DataLoader
+
+    from syncblob.interop.torch_data import collate
+
+    loader = DataLoader([blob], num_workers=1, collate_fn=collate, multiprocessing_context="spawn")
+    (batch,) = loader
+    return _tensor(batch)
+
+
+# --- other array libraries -----------------------------------------------------------------------
+
+
+@taking("jax", "jax.dlpack.from_dlpack(blob.cpu)")
+def _(blob, _folder):
+    import jax
+
+    return _of_jax(jax.dlpack.from_dlpack(blob.cpu))
+
+
+@taking("jax", "jax.device_put(np.asarray(blob))")
+def _(blob, _folder):
+    import jax
+
+    return _of_jax(jax.device_put(np.asarray(blob)))
+
+
+@taking("jax", "jnp.asarray(blob)")
+def _(blob, _folder):
+    import jax.numpy as jnp
+
+    return _of_jax(jnp.asarray(blob))
+
+
+@taking("tensorflow", "tf.experimental.dlpack.from_dlpack(blob.__dlpack__())")
+def _(blob, _folder):
+    import tensorflow as tf
+
+    tensor = tf.experimental.dlpack.from_dlpack(blob.__dlpack__())
+    array = np.asarray(memoryview(tensor))
+    return Taken(tensor, array, address(array))
+
+
+@taking("tensorflow", "tf.convert_to_tensor(blob)")
+def _(blob, _folder):
+    import tensorflow as tf
+
+    tensor = tf.convert_to_tensor(blob)
+    array = np.asarray(memoryview(tensor))
+    return Taken(tensor, array, address(array))
+
+
+@taking("xarray", "xr.DataArray(blob)")
+def _(blob, _folder):
+    import xarray as xr
+
+    array = xr.DataArray(blob)
+    return Taken(array, lambda: array, address(array.data.gpu_data()))
+
+
+@taking("xarray", 'xr.DataArray(blob).mean("dim_0")', expected=lambda x: x.mean(0))
+def _(blob, _folder):
+    import xarray as xr
+
+    array = xr.DataArray(blob).mean("dim_0")
+    assert isinstance(array.data, Blob)
+    return Taken(array, lambda: array)
+
+
+# --- tables --------------------------------------------------------------------------------------
+
+
+@taking("pandas", "pd.DataFrame(np.asarray(blob), copy=False)")
+def _(blob, _folder):
+    import pandas as pd
+
+    return _of_pandas(pd.DataFrame(np.asarray(blob), copy=False))
+
+
+@taking("pandas", "pd.DataFrame(blob)")
+def _(blob, _folder):
+    import pandas as pd
+
+    return _of_pandas(pd.DataFrame(blob))
+
+
+@taking("pandas", "pd.Series(blob)", shape=(6,))
+def _(blob, _folder):
+    import pandas as pd
+
+    return _of_pandas(pd.Series(blob))
+
+
+@taking("pyarrow", "pa.array(blob)", shape=(6,))
+def _(blob, _folder):
+    import pyarrow as pa
+
+    array = pa.array(blob)
+    return Taken(array, array, array.buffers()[1].address)
+
+
+@taking("pyarrow", "pa.Tensor.from_numpy(np.asarray(blob))")
+def _(blob, _folder):
+    import pyarrow as pa
+
+    tensor = pa.Tensor.from_numpy(np.asarray(blob))
+    return Taken(tensor, tensor.to_numpy(), address(tensor.to_numpy()))
+
+
+# --- pictures ------------------------------------------------------------------------------------
+
+
+@taking("PIL", "PIL.Image.fromarray(np.asarray(blob))", shape=IMAGE, dtype="uint8")
+def _(blob, _folder):
+    from PIL import Image
+
+    image = Image.fromarray(np.asarray(blob))
+    return Taken(image, np.asarray(image), again=lambda: np.asarray(image))
+
+
+@taking("matplotlib", "axes.imshow(blob)")
+def _(blob, _folder):
+    return _array(_axes().imshow(blob).get_array())
+
+
+@taking("matplotlib", "axes.plot(blob)", shape=(6,))
+def _(blob, _folder):
+    (line,) = _axes().plot(blob)
+    array = line.get_ydata(orig=False)
+    return Taken(line, array, address(array))
+
+
+@taking("matplotlib", "axes.hist(blob)", shape=(6,), expected=lambda x: np.histogram(x)[0])
+def _(blob, _folder):
+    counts, *_ = _axes().hist(blob)
+    return Taken(None, counts)
+
+
+def _axes():
+    from matplotlib.figure import Figure
+
+    return Figure().subplots()
+
+
+def _filtered(image):
+    from skimage.filters import gaussian
+
+    return gaussian(image)
+
+
+def _resized(image):
+    from skimage.transform import resize
+
+    return resize(image, (4, 4))
+
+
+@taking("skimage", "skimage.filters.gaussian(blob)", shape=IMAGE, expected=_filtered)
+def _(blob, _folder):
+    return Taken(None, _filtered(blob))
+
+
+@taking("skimage", "skimage.transform.resize(blob, (4, 4))", shape=IMAGE, expected=_resized)
+def _(blob, _folder):
+    return Taken(None, _resized(blob))
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+
+@taking("h5py", 'file.create_dataset("x", data=blob)')
+def _(blob, folder):
+    import h5py
+
+    with h5py.File(folder / "file.h5", "w") as file:
+        return Taken(None, file.create_dataset("x", data=blob)[()])
+
+
+@taking("h5py", "dataset[...] = blob")
+def _(blob, folder):
+    import h5py
+
+    with h5py.File(folder / "file.h5", "w") as file:
+        dataset = file.create_dataset("x", blob.shape, blob.dtype)
+        dataset[...] = blob
+        return Taken(None, dataset[()])
+
+
+@taking("h5py", "dataset.read_direct(np.asarray(blob.cpu))", expected=lambda x: x + 100)
+def _(blob, folder):
+    import h5py
+
+    with h5py.File(folder / "file.h5", "w") as file:
+        numbers = np.arange(100, 100 + blob.size, dtype=blob.dtype).reshape(blob.shape)
+        dataset = file.create_dataset("x", data=numbers)
+        array = np.asarray(blob.cpu)
+        dataset.read_direct(array)
+        return Taken(array, lambda: blob, address(array))
+
+
+@taking("zarr", "array[...] = np.asarray(blob)")
+def _(blob, _folder):
+    import zarr
+
+    array = zarr.create_array(store={}, shape=blob.shape, dtype=blob.dtype)
+    array[...] = np.asarray(blob)
+    return Taken(None, array[...])
+
+
+@taking("safetensors", 'safetensors.numpy.save({"x": np.asarray(blob)})')
+def _(blob, _folder):
+    from safetensors.numpy import load, save
+
+    return Taken(None, load(save({"x": np.asarray(blob)}))["x"])
+
+
+@taking("safetensors", 'safetensors.torch.save({"x": torch.from_dlpack(blob.const)})')
+def _(blob, _folder):
+    import torch
+    from safetensors.torch import load, save
+
+    return Taken(None, load(save({"x": torch.from_dlpack(blob.const)}))["x"])
+
+
+# --- processes -----------------------------------------------------------------------------------
+
+
+@taking("joblib", 'joblib.dump(blob, "file")')
+def _(blob, folder):
+    import joblib
+
+    joblib.dump(blob, folder / "file")
+    return Taken(None, joblib.load(folder / "file"))
+
+
+@taking("joblib", 'joblib.Parallel(2, "threading")(calls)', expected=lambda x: [x.sum()] * 2)
+def _(blob, _folder):
+    return Taken(None, _in_parallel("threading", blob))
+
+
+@taking("joblib", 'joblib.Parallel(2, "loky")(calls)', expected=lambda x: [x.sum()] * 2)
+def _(blob, _folder):
+    return Taken(None, _in_parallel("loky", blob))
+
+
+def _in_parallel(backend, blob):
+    import joblib
+
+    tasks = [joblib.delayed(other_processes.total)(blob)] * 2
+    return joblib.Parallel(2, backend)(tasks)
+
+
+@taking("pickle", "pickle.dumps(blob)")
+def _(blob, _folder):
+    pickled = pickle.dumps(blob)
+    return Taken(pickled, lambda: pickle.loads(pickled))
+
+
+@taking("pickle", "pickle.dumps(blob, 5, buffer_callback=…)")
+def _(blob, _folder):
+    buffers = []
+    pickled = pickle.dumps(blob, 5, buffer_callback=buffers.append)
+    (raw,) = (buffer.raw() for buffer in buffers)
+    return Taken(raw, lambda: pickle.loads(pickled, buffers=buffers), address(np.asarray(raw)))
+
+
+@taking("pickle", "pickle.dumps(Blob.in_shared_memory(…))", made=Blob.in_shared_memory)
+def _(blob, _folder):
+    other = pickle.loads(pickle.dumps(blob))
+    return Taken(other, lambda: other, again=other.tolist)

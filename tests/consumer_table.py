@@ -1,0 +1,202 @@
+"""The table in docs/consumers.md: measured, compared, and written.
+
+``python tests/consumer_table.py [MODULE ...]`` measures the calls of the packages, of all that are
+installed where none is named, and writes their rows. Those of the others stay as they are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.util
+import platform
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from consumer_calls import CALLS
+from made_blobs import address, values
+
+import syncblob
+from syncblob import Blob, Head
+from syncblob.devices import Side
+
+if TYPE_CHECKING:
+    from consumer_call import Call, Taken
+
+DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "consumers.md"
+NAMES = {
+    "PIL": "Pillow",
+    "jax": "JAX",
+    "matplotlib": "Matplotlib",
+    "numpy": "NumPy",
+    "pickle": "Python",
+    "pyarrow": "PyArrow",
+    "skimage": "scikit-image",
+    "tensorflow": "TensorFlow",
+    "torch": "PyTorch",
+    "zarr": "Zarr",
+}
+SIDES = {Side.HOST: "host", Side.ACCELERATOR: "device"}
+
+# The line above the rows.
+_RULE = "| --- | --- | --- | --- | --- | --- |"
+
+
+class Row(NamedTuple):
+    """A line of the table."""
+
+    consumer: str
+    version: str
+    call: str
+    zero_copy: str
+    path: str
+    transfers: str
+
+    def __str__(self):
+        return f"| {' | '.join(self)} |"
+
+    @property
+    def key(self):
+        """What tells rows apart."""
+        return self.consumer, self.call
+
+
+def key_of(call: Call):
+    """Return the key of a call's row."""
+    return NAMES.get(call.module, call.module), f"`{call.text}`"
+
+
+def missing(call: Call) -> str | None:
+    """Return a package that the call needs and that is not installed, None where all are."""
+    modules = [call.module, *(["torch"] if "torch." in call.text else [])]
+    found = [module for module in modules if importlib.util.find_spec(module) is None]
+    return found[0] if found else None
+
+
+def version(module: str) -> str:
+    """Return the version of a package; that of Python for its own."""
+    return getattr(importlib.import_module(module), "__version__", platform.python_version())
+
+
+# --- measuring -----------------------------------------------------------------------------------
+
+
+def measure(call: Call, folder: Path) -> Row:
+    """Make a call twice, check what comes of it, and describe it.
+
+    With both sides up to date the head tells a read from an access that may write, and all
+    addresses are known. With the newest contents on the device alone, transfers are counted.
+    """
+    blob = _blob(call)
+    _ = blob.cpu_data()
+    blob.assume_unaliased()
+    _ = blob.cpu_data()
+    assert blob.head is Head.SYNCED
+    buffers = {side: (address(blob.memory.buffer(side)), blob.nbytes) for side in Side}
+    taken = call.function(blob, folder)
+    head = blob.head
+    side = _lies_in(taken.address, buffers)
+    _check(call, taken)
+    if taken.again is not None:
+        side = _seen_by(taken, blob)
+    kept = taken.address is not None or taken.again is not None
+    del taken
+
+    blob = _blob(call)
+    with syncblob.record_transfers() as log:
+        taken = call.function(blob, folder)
+    read = Side.ACCELERATOR if blob.head is Head.HEAD_AT_GPU else Side.HOST
+    _check(call, taken)
+    zero_copy = ("no" if side is None else "yes") if kept else "keeps none"
+    if head is not Head.SYNCED:
+        path = f"mutable, {SIDES[Side.HOST if head is Head.HEAD_AT_CPU else Side.ACCELERATOR]}"
+    else:
+        path = f"{'copy' if zero_copy == 'no' else 'const'}, {SIDES[read]}"
+    consumer, text = key_of(call)
+    return Row(consumer, version(call.module), text, zero_copy, path, _counted(log))
+
+
+def _blob(call: Call) -> Blob:
+    blob = call.made(call.shape, call.dtype, device="simulated:0")
+    blob.overwrite_gpu_data()[...] = values(call.dtype, call.shape)
+    return blob
+
+
+def _check(call: Call, taken: Taken) -> None:
+    value = taken.value() if callable(taken.value) else taken.value
+    expected = call.expected(values(call.dtype, call.shape))
+    np.testing.assert_allclose(np.asarray(value), np.asarray(expected), rtol=1e-6)
+
+
+def _lies_in(start: int | None, buffers) -> Side | None:
+    """Return the side whose buffer has an address in it."""
+    if start is None:
+        return None
+    inside = [side for side, (first, size) in buffers.items() if 0 <= start - first < size]
+    return inside[0] if inside else None
+
+
+def _seen_by(taken: Taken, blob: Blob) -> Side | None:
+    """Return the side on which the consumer sees what is written there."""
+    before = np.array(taken.again())
+    for side in Side:
+        buffer = blob.memory.buffer(side)
+        was = buffer.copy()
+        buffer[:] = 0
+        changed = not np.array_equal(before, taken.again())
+        buffer[:] = was
+        if changed:
+            return side
+    return None
+
+
+def _counted(log) -> str:
+    numbers = {"upload": log.uploads, "download": log.downloads}
+    parts = [f"{n} {what}{'s' * (n > 1)}" for what, n in numbers.items() if n]
+    return ", ".join(parts) or "none"
+
+
+# --- the document --------------------------------------------------------------------------------
+
+
+def committed() -> dict[tuple[str, str], Row]:
+    """Read the rows of the document."""
+    _, lines, _ = _parts()
+    rows = [Row(*(cell.strip() for cell in line.split("|")[1:-1])) for line in lines]
+    return {row.key: row for row in rows}
+
+
+def write(rows: list[Row]) -> None:
+    """Put rows in the place of the document's."""
+    above, _, below = _parts()
+    DOCUMENT.write_text("\n".join([*above, *map(str, rows), *below]), "utf-8")
+
+
+def _parts() -> tuple[list[str], list[str], list[str]]:
+    """Split the document into what is above the rows, the rows, and what is below."""
+    lines = DOCUMENT.read_text("utf-8").split("\n")
+    start = lines.index(_RULE) + 1
+    end = next(i for i in range(start, len(lines)) if not lines[i].startswith("|"))
+    return lines[:start], lines[start:end], lines[end:]
+
+
+def main() -> None:
+    """Measure and write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("modules", nargs="*", metavar="MODULE")
+    wanted = parser.parse_args().modules
+    known = committed()
+    rows = []
+    for call in CALLS:
+        if missing(call) is None and (not wanted or call.module in wanted):
+            with tempfile.TemporaryDirectory() as folder:
+                rows.append(measure(call, Path(folder)))
+        elif key_of(call) in known:
+            rows.append(known[key_of(call)])
+    write(rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""What the table does not show: what packages refuse, what they write, and the way back."""
+
+from __future__ import annotations
+
+import gc
+
+import numpy as np
+import pytest
+from made_blobs import address, blob_in, values
+
+import syncblob
+from syncblob import Blob, Head
+
+
+def test_pyarrow_takes_one_axis_of_any_number():
+    pa = pytest.importorskip("pyarrow")
+    for dtype in ("int8", "uint64", "float16", "float64", "bool"):
+        blob = blob_in(Head.SYNCED, dtype, (5,))
+        assert pa.array(blob).to_pylist() == values(dtype, (5,)).tolist()
+        assert pa.array(blob[::-2]).to_pylist() == values(dtype, (5,))[::-2].tolist()
+    assert pa.array(Blob(2), type=pa.float64()).type == pa.float64()
+    assert pa.table({"x": Blob(2), "y": Blob(2)}).shape == (2, 2)
+    for shape in ((), (2, 3)):
+        with pytest.raises(pa.ArrowInvalid, match="1-dim"):
+            pa.array(Blob(shape))
+
+
+def test_pyarrow_keeps_the_memory():
+    pa = pytest.importorskip("pyarrow")
+    array = pa.array(syncblob.asarray(np.arange(10_000)))
+    gc.collect()
+    assert array.to_pylist() == [*range(10_000)]
+
+
+def test_arrays_of_jax_become_blobs_and_simulated_devices_are_not_jaxs():
+    jax = pytest.importorskip("jax")
+    blob = blob_in(Head.SYNCED)
+    taken = jax.dlpack.from_dlpack(blob.cpu)
+    result = syncblob.asarray(jax.numpy.sin(taken))
+    np.testing.assert_allclose(np.asarray(result), np.sin(values()), rtol=1e-6)
+    result += 1  # of its own: JAX's arrays never change
+    with pytest.raises(RuntimeError, match="local_device_id 1"):
+        jax.dlpack.from_dlpack(blob_in(Head.HEAD_AT_GPU))
+    host = syncblob.asarray(values())
+    assert jax.dlpack.from_dlpack(host).tolist() == values().tolist()
+
+
+def test_pandas_writes_on_its_own_and_comes_back():
+    pd = pytest.importorskip("pandas")
+    blob = blob_in(Head.SYNCED)
+    frame = pd.DataFrame(blob, columns=["a", "b", "c"])
+    frame["a"] = 7
+    assert blob.tolist() == values().tolist()
+    assert syncblob.asarray(frame).tolist() == frame.to_numpy().tolist()
+
+
+def test_pictures_there_and_back():
+    image_module = pytest.importorskip("PIL.Image")
+    blob = blob_in(Head.HEAD_AT_GPU, "uint8", (4, 5, 3))
+    back = syncblob.asarray(image_module.fromarray(np.asarray(blob)))
+    assert back.tolist() == blob.tolist()
+
+
+def test_hdf5_reads_into_a_blob_without_a_copy(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    blob = Blob((2, 3), device="simulated")
+    with h5py.File(tmp_path / "file.h5", "w") as file, syncblob.no_transfers():
+        file["x"] = values()
+        file["x"].read_direct(np.asarray(blob.cpu.overwrite))
+    assert blob.gpu_data().tolist() == values().tolist()
+
+
+def test_zarr_there_and_back():
+    zarr = pytest.importorskip("zarr")
+    blob = blob_in(Head.HEAD_AT_GPU, shape=(8, 9))
+    array = zarr.create_array(store={}, data=np.asarray(blob), chunks=(4, 3))
+    assert syncblob.asarray(array[2:7]).tolist() == values(shape=(8, 9))[2:7].tolist()
+
+
+def test_tensors_of_safetensors_become_blobs_without_a_copy():
+    pytest.importorskip("safetensors")
+    from safetensors.numpy import load, save
+
+    tensor = load(save({"x": np.asarray(blob_in(Head.HEAD_AT_GPU))}))["x"]
+    blob = syncblob.asarray(tensor)
+    assert blob.tolist() == values().tolist()
+    assert (address(np.asarray(blob)) == address(tensor)) is tensor.flags.writeable

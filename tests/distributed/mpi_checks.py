@@ -1,0 +1,166 @@
+"""Run by mpiexec in two processes: one check of mpi4py's functions on Blobs, named as argument."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+
+import numpy as np
+from mpi4py import MPI
+
+import syncblob
+from syncblob import Blob, Head
+
+warnings.simplefilter("error")
+
+WORLD = MPI.COMM_WORLD
+RANK = WORLD.rank
+MINE = np.arange(4, dtype=np.float32) + 10 * RANK
+OTHERS = np.arange(4, dtype=np.float32) + 10 * (1 - RANK)
+SUM = MINE + OTHERS
+
+
+def made(contents, device):
+    """Make a Blob that lies on a device."""
+    blob = Blob(contents.shape, contents.dtype, device=device)
+    blob[...] = contents
+    return blob
+
+
+def expect(blob, contents):
+    np.testing.assert_array_equal(np.asarray(blob), contents)
+
+
+def allreduce(device):
+    source, target = made(MINE, device), Blob(4, device=device)
+    WORLD.Allreduce(source.cpu.const, target.cpu.overwrite)
+    expect(target, SUM)
+    expect(source, MINE)
+
+
+def allreduce_in_place_of_a_diff(device):
+    blob = Blob(4, device=device)
+    blob.diff[...] = MINE
+    WORLD.Allreduce(MPI.IN_PLACE, blob.diff.cpu)
+    expect(blob.diff, SUM)
+
+
+def iallreduce(device):
+    source, target = made(MINE, device), Blob(4, device=device)
+    WORLD.Iallreduce(source.cpu.const, target.cpu.overwrite).Wait()
+    expect(target, SUM)
+
+
+def bcast(device):
+    blob = made(MINE, device)
+    WORLD.Bcast(blob.cpu, root=1)
+    expect(blob, MINE if RANK else OTHERS)
+
+
+def reduce(device):
+    source, target = made(MINE, device), made(MINE, device)
+    WORLD.Reduce(source.cpu.const, target.cpu if RANK == 0 else None, op=MPI.PROD, root=0)
+    expect(target, MINE * OTHERS if RANK == 0 else MINE)
+
+
+def gather_and_scatter(device):
+    mine, both = made(MINE, device), Blob((2, 4), device=device)
+    WORLD.Gather(mine.cpu.const, both.cpu.overwrite if RANK == 0 else None)
+    if RANK == 0:
+        expect(both, [MINE, OTHERS])
+        both += 1
+    WORLD.Scatter(both.cpu.const if RANK == 0 else None, mine.cpu.overwrite)
+    expect(mine, MINE + 1)
+
+
+def allgather_and_alltoall(device):
+    mine, both, turned = made(MINE, device), Blob((2, 4), device=device), Blob((2, 4))
+    WORLD.Allgather(mine.cpu.const, both.cpu.overwrite)
+    rows = [MINE, OTHERS] if RANK == 0 else [OTHERS, MINE]
+    expect(both, rows)
+    WORLD.Alltoall(both.cpu.const, turned.cpu.overwrite)
+    expect(turned, [rows[RANK]] * 2)
+
+
+def send_and_receive(device):
+    blob = made(MINE, device)
+    received = Blob(4, device=device)
+    WORLD.Sendrecv(blob.cpu.const, 1 - RANK, recvbuf=received.cpu.overwrite)
+    expect(received, OTHERS)
+
+
+def sending_is_a_const_access_and_receiving_a_mutable_one(device):
+    source, target = made(MINE, device), made(MINE, device)
+    on_device = source.head
+    with syncblob.record_transfers() as log:
+        WORLD.Allreduce(source.cpu.const, target.cpu.overwrite)
+    host = device == "cpu"
+    assert source.head is (Head.HEAD_AT_CPU if host else Head.SYNCED), (on_device, source.head)
+    assert target.head is Head.HEAD_AT_CPU
+    assert (log.uploads, log.downloads) == (0, 0 if host else 1), log
+
+
+def what_is_received_is_written_where_the_blob_is_named_alone(device):
+    source, target = made(MINE, device), made(MINE, device)
+    WORLD.Allreduce(source.const, target)
+    expect(source, MINE)
+    expect(target, SUM)
+
+
+def const_blobs_are_not_received_into(device):
+    source, target = made(MINE, device), made(MINE, device)
+    for const in (target.const, target.cpu.const):
+        try:
+            WORLD.Allreduce(source.cpu.const, const)
+        except BufferError:
+            continue
+        raise RuntimeError("a const Blob was written")
+    expect(target, MINE)
+
+
+def dtypes(device):
+    for dtype in ("float64", "int8", "int64", "uint16", "complex64", "complex128"):
+        source, target = made(MINE.astype(dtype), device), Blob(4, dtype, device=device)
+        WORLD.Allreduce(source.cpu.const, target.cpu.overwrite)
+        expect(target, SUM.astype(dtype))
+
+
+def data_parallel_training(device):
+    """Least squares: each process has half of the samples, and both come to the same weights."""
+    random = np.random.default_rng(0)
+    samples, answers = random.normal(size=(40, 3)), random.normal(size=40)
+    weights = made(np.zeros(3), device)
+    share = slice(20 * RANK, 20 * (RANK + 1))
+    expected = np.zeros(3)
+    for _ in range(20):
+        error = syncblob.asarray(samples[share]) @ weights - answers[share]
+        weights.diff[...] = 0.01 * (samples[share].T @ error)
+        WORLD.Allreduce(MPI.IN_PLACE, weights.diff.cpu)
+        weights.update()
+        expected -= 0.01 * (samples.T @ (samples @ expected - answers))
+    np.testing.assert_allclose(np.asarray(weights), expected, rtol=1e-12)
+
+
+CHECKS = {
+    check.__name__: check
+    for check in (
+        allreduce,
+        allreduce_in_place_of_a_diff,
+        iallreduce,
+        bcast,
+        reduce,
+        gather_and_scatter,
+        allgather_and_alltoall,
+        send_and_receive,
+        sending_is_a_const_access_and_receiving_a_mutable_one,
+        what_is_received_is_written_where_the_blob_is_named_alone,
+        const_blobs_are_not_received_into,
+        dtypes,
+        data_parallel_training,
+    )
+}
+
+if __name__ == "__main__":
+    for name in ("cpu", "simulated:0"):
+        CHECKS[sys.argv[1]](name)
+    sys.stdout.write(f"{WORLD.size} processes\n")

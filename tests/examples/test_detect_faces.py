@@ -1,0 +1,169 @@
+"""examples/detect_faces.py with the real model: the network against NumPy, and faces in images."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.lib.stride_tricks import sliding_window_view
+
+import syncblob
+
+torch = pytest.importorskip("torch")
+Image = pytest.importorskip("PIL.Image")
+
+PROGRAM = Path(__file__).parents[2] / "examples" / "detect_faces.py"
+
+
+@pytest.fixture(scope="module")
+def faces():
+    """Import the example."""
+    spec = importlib.util.spec_from_file_location("detect_faces", PROGRAM)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    try:
+        spec.loader.exec_module(module)
+        yield module
+    finally:
+        del sys.modules[spec.name]
+
+
+@pytest.fixture(scope="module")
+def path(real_files):
+    return real_files / "mtcnn_det1.caffemodel"
+
+
+@pytest.fixture
+def model(path):
+    with syncblob.open_model(path) as found:
+        yield found
+
+
+# --- the network, in NumPy, with the weights that others converted -------------------------------
+
+
+def convolution(x, layer):
+    windows = sliding_window_view(x, layer["weights"].shape[:2], axis=(1, 2))
+    # The conversion has rows, columns, channels in, channels out.
+    return np.einsum("chwij,ijco->ohw", windows, layer["weights"]) + layer["biases"][:, None, None]
+
+
+def prelu(x, layer):
+    return np.where(x > 0, x, x * layer["alpha"][:, None, None])
+
+
+def pooling(x):
+    """Maxima of 2 x 2, of which those at the far edges may be smaller."""
+    channels, rows, columns = x.shape
+    padded = np.full((channels, rows + rows % 2, columns + columns % 2), -np.inf)
+    padded[:, :rows, :columns] = x
+    return padded.reshape(channels, padded.shape[1] // 2, 2, -1, 2).max(axis=(2, 4))
+
+
+def expected(x, weights):
+    x = pooling(prelu(convolution(x, weights["conv1"]), weights["PReLU1"]))
+    x = prelu(convolution(x, weights["conv2"]), weights["PReLU2"])
+    x = prelu(convolution(x, weights["conv3"]), weights["PReLU3"])
+    powers = np.exp(convolution(x, weights["conv4-1"]))
+    return powers[1] / powers.sum(axis=0), convolution(x, weights["conv4-2"])
+
+
+@pytest.mark.parametrize("device", ["cpu", "simulated:0"])
+@pytest.mark.parametrize("shape", [(3, 12, 12), (3, 30, 24), (3, 25, 31), (3, 26, 29)])
+def test_the_network_is_that_of_numpy(faces, model, real_files, shape, device):
+    truth = np.load(real_files / "mtcnn_det1.npy", allow_pickle=True, encoding="latin1").item()
+    image = np.random.default_rng(0).uniform(-1, 1, shape).astype(np.float32)
+    with torch.inference_mode():
+        found = faces.run(model, syncblob.asarray(image[None], device=device))
+    for result, reference in zip(found, expected(image.astype(np.float64), truth), strict=True):
+        np.testing.assert_allclose(result, reference, rtol=1e-4, atol=1e-5)
+
+
+def test_weights_are_taken_where_they_are(faces, model):
+    weight = model["conv1"].blobs[0]
+    weight.cpu_data()
+    with torch.inference_mode(), syncblob.no_transfers():
+        faces.run(model, syncblob.zeros((1, 3, 12, 12), dtype="float32"))
+    assert weight.head is syncblob.Head.HEAD_AT_CPU
+
+
+def test_another_model_is_refused(faces, real_files):
+    image = syncblob.zeros((1, 3, 12, 12), dtype="float32")
+    with (
+        syncblob.open_model(real_files / "tiny_v2.caffemodel") as other,
+        pytest.raises(ValueError, match="expected the first stage of MTCNN"),
+    ):
+        faces.run(other, image)
+
+
+# --- images and boxes ----------------------------------------------------------------------------
+
+
+def test_an_image_is_turned_and_normalised(faces):
+    image = Image.new("RGB", (3, 2))
+    image.putpixel((2, 0), (255, 0, 127))
+    blob = faces.prepared(image)
+    assert blob.shape == (1, 3, 3, 2)
+    assert blob[0, :, 2, 0].tolist() == [127.5 / 128, -127.5 / 128, -0.5 / 128]
+
+
+def test_a_face_of_any_size_fills_a_window(faces):
+    sizes = list(faces.pyramid(Image.new("RGB", (100, 80)), smallest=24))
+    assert [image.size for _, image in sizes[:2]] == [(50, 40), (35, 28)]
+    assert min(sizes[-1][1].size) >= faces.WINDOW
+    assert list(faces.pyramid(Image.new("RGB", (100, 20)), smallest=24)) == []
+
+
+def test_windows_become_boxes(faces):
+    scores = np.zeros((5, 4), np.float32)
+    scores[3, 1] = 0.75
+    offsets = np.zeros((4, 5, 4), np.float32)
+    offsets[:, 3, 1] = [0.5, 0, -0.25, 0.25]
+    (box,) = faces.boxes_of(scores, offsets, scale=0.5, threshold=0.7)
+    assert box == (24, 4, 30, 34, 0.75)
+    assert faces.boxes_of(scores, offsets, scale=0.5, threshold=0.8) == []
+
+
+def test_of_boxes_that_overlap_the_best_is_kept(faces):
+    best, near, far = (
+        faces.Box(0, 0, 10, 10, 0.9),
+        faces.Box(0, 0, 10, 5, 0.8),
+        faces.Box(10, 10, 20, 20, 0.7),
+    )
+    assert faces.overlap(best, near) == 0.5
+    assert faces.overlap(best, far) == 0
+    assert faces.suppressed([far, near, best], 0.4) == [best, far]
+    assert faces.suppressed([far, near, best], 0.5) == [best, near, far]
+
+
+def test_the_program_draws_boxes(faces, path, tmp_path, capsys):
+    pixels = np.random.default_rng(0).integers(0, 256, (60, 90, 3), dtype=np.uint8)
+    image = tmp_path / "noise.png"
+    Image.fromarray(pixels).save(image)
+    # Anything is a face to somebody who is content with so little.
+    faces.main([str(path), str(image), "--threshold", "0.0001", "--device", "simulated"])
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[-1] == f"{len(printed) - 1} boxes drawn into {tmp_path / 'faces.png'}"
+    assert len(printed) > 1
+    with Image.open(tmp_path / "faces.png") as drawn:
+        assert drawn.size == (90, 60)
+        assert np.any(np.asarray(drawn) != pixels)
+
+
+def test_windows_are_no_smaller_than_the_network_s(faces, path, capsys):
+    with pytest.raises(SystemExit):
+        faces.main([str(path), "image.png", "--smallest", "11"])
+    assert "12 pixels wide" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("device", ["cpu", "simulated:0"])
+def test_the_face_of_an_astronaut_is_found(faces, model, device):
+    data = pytest.importorskip("skimage.data")
+    boxes = faces.detect(model, Image.fromarray(data.astronaut()), device=device)
+    face = faces.Box(175, 65, 270, 185, 1)
+    assert faces.overlap(boxes[0], face) > 0.6
+    assert boxes[0].score > 0.99
+    assert len(boxes) < 10

@@ -44,7 +44,12 @@ def shown_on_reference_pages() -> set[str]:
 
 @pytest.mark.parametrize("name", ["syncblob", *MODULES])
 def test_examples_run(name: str) -> None:
-    module = importlib.import_module(name)
+    try:
+        module = importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if str(error.name).startswith("syncblob"):
+            raise
+        pytest.skip(f"needs {error.name}")
     failed, _ = doctest.testmod(module, optionflags=doctest.ELLIPSIS)
     assert failed == 0
 

@@ -16,7 +16,7 @@ _LIBRARIES = frozenset(
     """
     syncblob numpy torch cupy cupyx array_api_compat array_api_extra scipy sklearn pandas pyarrow
     xarray jax jaxlib numba tensorflow einops dask matplotlib PIL skimage h5py zarr safetensors
-    copy pickle concurrent threading contextlib functools
+    distributed copy pickle concurrent threading contextlib functools
     """.split()  # noqa: SIM905  # reads best as words
 )
 

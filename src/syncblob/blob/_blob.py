@@ -182,8 +182,8 @@ class Blob(TorchFunctions):
         source
             A function that returns the contents as a one-dimensional uint8 array of `nbytes`
             bytes, read-only or not. Called by the first access that reads, again if that fails;
-            on the accelerator its result is uploaded directly. `save_model` and ``syncblob convert``
-            call it too, and leave the Blob as it is.
+            on the accelerator its result is uploaded directly. `save_model` and conversions of
+            files call it too, and leave the Blob as it is.
         diff_source
             The same for diff.
         """

@@ -143,7 +143,7 @@ def _rule(function: Callable[..., Any]) -> _Rule:
     outs: set[str] = set()
     for schema in schemas:
         for place, argument in enumerate(schema.arguments):
-            if argument.alias_info is not None and argument.alias_info.is_write:
+            if _is_written(argument):
                 if argument.kwarg_only:
                     outs |= {argument.name, "out"}
                 else:
@@ -167,6 +167,15 @@ def _rule(function: Callable[..., Any]) -> _Rule:
         # What the schemas call so is "input" in Python.
         names.add("input")
     return _Rule(parameters, frozenset(places), frozenset(names), frozenset(outs))
+
+
+def _is_written(argument: Any) -> bool:
+    """Tell whether the memory of an argument, or of the tensors in it, is written."""
+    alias = argument.alias_info
+    if alias is None or not alias.is_write:
+        return False
+    # A list that is written itself is TorchScript's: its elements change, and not their memory.
+    return not (alias.before_set and str(argument.type).startswith("List"))
 
 
 def _schemas(function: Callable[..., Any]) -> list[Any]:

@@ -1,0 +1,394 @@
+"""What torch is given of a Blob: sides, devices, what is written and what is refused."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from made_blobs import blob_in, values
+
+import syncblob
+from syncblob import Blob, DeviceMismatchError, Head, StaleAliasWarning
+
+torch = pytest.importorskip("torch")
+F = torch.nn.functional
+
+NONE, CPU, GPU, SYNCED = Head
+T = torch.arange(6.0).reshape(2, 3)
+
+
+# --- operands ------------------------------------------------------------------------------------
+
+
+def test_a_blob_may_be_anywhere_among_the_arguments():
+    blob = blob_in(CPU)
+    for result in (
+        torch.add(blob, T),
+        torch.add(T, blob),
+        torch.add(input=T, other=blob),
+        T + blob,
+        T.add(blob),
+        torch.stack([blob, T]).sum(0),
+        torch.stack((T, blob)).sum(0),
+        torch.einsum("ij,ij->ij", blob, torch.full((2, 3), 2.0)),
+    ):
+        assert type(result) is torch.Tensor
+        assert torch.equal(result, T * 2)
+
+
+def test_an_operator_is_of_the_left_operands_kind():
+    blob = blob_in(CPU)
+    assert type(T * blob) is torch.Tensor
+    assert type(blob * T) is Blob
+    assert (T * blob).tolist() == (blob * T).tolist() == (values() ** 2).tolist()
+
+
+def test_with_a_tensor_that_requires_a_gradient_an_operator_is_torchs():
+    blob, weight = blob_in(CPU), torch.ones(2, 3, requires_grad=True)
+    for result in (blob * weight, blob + weight, blob / weight, blob - weight, blob @ weight.T):
+        assert type(result) is torch.Tensor
+        assert result.requires_grad
+    (blob * weight).sum().backward()
+    assert weight.grad.tolist() == values().tolist()
+    before = blob.tolist()
+    with pytest.raises(BufferError, match="detach"):
+        blob += weight
+    assert blob.tolist() == before
+
+
+def test_blobs_are_indices_and_values_of_tensors():
+    tensor, index = T.clone(), Blob.asarray(np.array([1, 0]))
+    assert tensor[index].tolist() == T[[1, 0]].tolist()
+    assert tensor[index, 0].tolist() == [3, 0]
+    tensor[0] = Blob.asarray(np.float32([7, 8, 9]))
+    tensor += blob_in(CPU)
+    assert tensor.tolist() == [[7, 9, 11], [6, 8, 10]]
+
+
+def test_a_method_that_works_in_place_on_a_tensor_only_reads_a_blob():
+    blob, tensor = blob_in(GPU), T.clone()
+    tensor.add_(blob).mul_(blob).copy_(blob)
+    assert blob.head is SYNCED
+    assert not blob.memory.aliased
+    tensor.zero_()
+    assert blob.tolist() == values().tolist()
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint16", "int64", "float16", "bfloat16", "complex64"])
+@pytest.mark.parametrize("head", [CPU, GPU])
+def test_every_dtype_is_known(dtype, head):
+    blob = blob_in(head, dtype)
+    result = torch.clone(blob)
+    assert result.dtype is getattr(torch, dtype)
+    assert result.tolist() == values(dtype).tolist()
+    out = Blob((2, 3), dtype)
+    torch.logical_not(blob, out=out)
+    assert out.tolist() == torch.logical_not(result).to(result.dtype).tolist()
+
+
+@pytest.mark.parametrize(
+    "view", [lambda b: b.T, lambda b: b[1:], lambda b: b[:, ::2], lambda b: b[::-1], lambda b: b[:0]]
+)
+def test_views_are_read_as_they_lie(view):
+    blob = blob_in(CPU)
+    assert torch.add(view(blob), 1).tolist() == (view(values()) + 1).tolist()
+
+
+def test_a_view_is_written_and_the_rest_of_the_memory_is_not():
+    blob = blob_in(GPU)
+    torch.mul(T[:, :2], 10, out=blob[:, 1:])
+    assert blob.tolist() == [[0, 0, 10], [3, 30, 40]]
+    torch.neg_(blob.T)
+    assert blob.tolist() == [[0, 0, -10], [-3, -30, -40]]
+
+
+def test_negative_strides_are_not_written():
+    blob = blob_in(CPU)
+    with pytest.raises(ValueError, match="negative strides"):
+        torch.neg_(blob[::-1])
+    with pytest.raises(ValueError, match="negative strides"):
+        torch.add(T, 1, out=blob[:, ::-1])
+    assert blob.tolist() == values().tolist()
+
+
+def test_an_out_that_overlaps_an_input_gets_what_separate_ones_get():
+    blob = blob_in(CPU, shape=(6,))
+    torch.add(blob[:-1], 1, out=blob[1:])
+    assert blob.tolist() == [0, 1, 2, 3, 4, 5]
+    torch.mul(blob, blob, out=blob)
+    assert blob.tolist() == [0, 1, 4, 9, 16, 25]
+
+
+# --- sides ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("head", Head)
+def test_inputs_are_downloaded_once_and_what_is_written_stays_on_the_host(simulated, head):
+    blob = blob_in(head)
+    simulated.reset_counts()
+    torch.add(blob, blob)
+    torch.exp(blob)
+    torch.relu_(blob)
+    torch.sigmoid_(blob)
+    assert blob.head is CPU
+    assert (simulated.uploads, simulated.downloads) == (0, int(head is GPU))
+
+
+def test_an_out_of_which_only_a_part_is_covered_is_brought_first(simulated):
+    blob = blob_in(GPU)
+    simulated.reset_counts()
+    torch.add(T[0], 1, out=blob[0])
+    assert simulated.downloads == 1
+    assert blob.tolist() == [[1, 2, 3], [3, 4, 5]]
+
+
+def test_an_out_that_the_function_reads_too_is_brought_first():
+    blob = blob_in(GPU)
+    torch.add(blob, 1, out=blob)
+    assert blob.tolist() == (values() + 1).tolist()
+
+
+def test_when_a_function_fails_the_out_keeps_what_it_had(simulated):
+    blob = blob_in(GPU)
+    with pytest.raises(RuntimeError):
+        torch.mm(T, T, out=blob)
+    assert blob.head is GPU
+    assert blob.tolist() == values().tolist()
+
+
+@pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")
+@pytest.mark.parametrize("shape", [(6,), (1, 2, 3), (3, 3)])
+def test_an_out_of_another_shape_is_refused_and_keeps_what_it_had(shape):
+    blob = blob_in(GPU, shape=shape)
+    with pytest.raises(ValueError, match=r"gives shape \(2, 3\)"):
+        torch.add(T, 1, out=blob)
+    assert blob.head is GPU
+    assert blob.tolist() == values(shape=shape).tolist()
+
+
+def test_several_results_are_written_to_several_blobs():
+    out = blob_in(GPU, shape=(2,)), blob_in(GPU, "int64", shape=(2,))
+    result = torch.max(T, 1, out=out)
+    assert (out[0].tolist(), out[1].tolist()) == ([2, 5], [2, 2])
+    assert result.values.data_ptr() == out[0].cpu_data().ctypes.data
+
+
+def test_what_looks_at_no_element_moves_nothing():
+    blob = blob_in(GPU)
+    with syncblob.no_transfers():
+        assert torch.zeros_like(blob).tolist() == [[0] * 3] * 2
+        assert torch.ones_like(blob.T).stride() == (1, 3)
+        assert torch.ones_like(blob[::-1]).tolist() == [[1] * 3] * 2
+        assert torch.numel(blob) == 6
+        assert torch.is_floating_point(blob)
+    assert blob.head is GPU
+
+
+# --- what is written -----------------------------------------------------------------------------
+
+
+def test_the_running_statistics_of_a_normalisation_are_written_while_training():
+    x = blob_in(GPU)
+    mean, var = Blob(3, device="simulated"), blob_in(GPU, shape=(3,))
+    F.batch_norm(x, mean, var, training=True)
+    assert (mean.head, var.head, x.head) == (CPU, CPU, SYNCED)
+    expected = torch.zeros(3), torch.arange(3.0)
+    F.batch_norm(T, *expected, training=True)
+    assert (mean.tolist(), var.tolist()) == (expected[0].tolist(), expected[1].tolist())
+    for statistics in (mean, var):
+        statistics.mutable_gpu_data()
+    F.batch_norm(x, mean, var, training=False)
+    torch.batch_norm(x, None, None, mean, var, False, 0.1, 1e-5, False)  # noqa: FBT003  # has no names
+    assert (mean.head, var.head) == (SYNCED, SYNCED)
+    F.instance_norm(blob_in(GPU, shape=(2, 3, 4)), mean, var)
+    torch.batch_norm(x, None, None, mean, var, True, 0.1, 1e-5, False)  # noqa: FBT003  # has no names
+    assert (mean.head, var.head) == (CPU, CPU)
+
+
+def test_an_embedding_is_written_where_it_is_renormalised():
+    weight, index = blob_in(GPU), torch.tensor([1])
+    F.embedding(index, weight)
+    assert weight.head is SYNCED
+    F.embedding(index, weight, max_norm=1.0)
+    assert weight.head is CPU
+    assert np.linalg.norm(weight[1].cpu_data()) == pytest.approx(1, rel=1e-4)
+
+
+def test_lists_of_tensors_are_written():
+    blobs = [blob_in(GPU), blob_in(GPU)]
+    torch._foreach_add_(blobs, 1.0)
+    assert [blob.head for blob in blobs] == [CPU, CPU]
+    assert blobs[1].tolist() == (values() + 1).tolist()
+
+
+def test_an_operator_of_ones_own_says_in_its_schema_what_it_writes():
+    @torch.library.custom_op("syncblob_tests::scale", mutates_args={"target"})
+    def scale(source: torch.Tensor, target: torch.Tensor) -> None:
+        target.mul_(source)
+
+    source, target = blob_in(GPU), blob_in(GPU)
+    scale(source, target)
+    assert (source.head, target.head) == (SYNCED, CPU)
+    torch.ops.syncblob_tests.scale(source=source, target=target)
+    assert target.tolist() == (values() ** 3).tolist()
+
+
+def _unheard_of(x):
+    """Write its argument, which nothing tells."""
+    if torch.overrides.has_torch_function_unary(x):
+        return torch.overrides.handle_torch_function(_unheard_of, (x,), x)
+    x.add_(1)
+    return None
+
+
+def test_a_function_of_which_nothing_is_known_is_seen_to_write():
+    blob = blob_in(GPU)
+    _unheard_of(blob)
+    assert blob.head is CPU
+    assert blob.tolist() == (values() + 1).tolist()
+    with pytest.raises(ValueError, match="const view"):
+        _unheard_of(blob.const)
+
+
+def test_collectives_write_what_they_receive(tmp_path):
+    distributed = torch.distributed
+    if not distributed.is_available():
+        pytest.skip("this torch has no torch.distributed")
+    distributed.init_process_group(
+        "gloo", init_method=(tmp_path / "group").as_uri(), rank=0, world_size=1
+    )
+    try:
+        sent, received = blob_in(GPU), blob_in(GPU)
+        distributed.all_gather([received], sent)
+        assert (sent.head, received.head) == (SYNCED, CPU)
+        distributed.all_reduce(sent)
+        assert sent.head is CPU
+    finally:
+        distributed.destroy_process_group()
+
+
+# --- modes of torch ------------------------------------------------------------------------------
+
+
+def test_inference_mode_and_transformations():
+    blob = blob_in(GPU)
+    with torch.inference_mode():
+        assert torch.add(blob, 1).tolist() == (values() + 1).tolist()
+        view = torch.reshape(blob, (3, 2))
+    view.data_ptr()
+    assert blob.memory.aliased
+    assert torch.vmap(lambda x: torch.mul(blob, x))(torch.ones(4)).shape == (4, 2, 3)
+    gradient = torch.func.grad(lambda x: torch.mul(blob, x).sum())(torch.ones(2, 3))
+    assert gradient.tolist() == values().tolist()
+
+
+def test_sparse_results_are_no_views():
+    blob = Blob.asarray(np.eye(3, dtype=np.float32))
+    result = torch.sparse.mm(torch.eye(3).to_sparse(), blob)
+    assert result.tolist() == blob.tolist()
+    assert torch.ops.aten.to_sparse(blob).is_sparse
+    assert not blob.memory.aliased
+
+
+def test_a_const_blob_is_read():
+    blob = blob_in(SYNCED)
+    assert torch.add(blob.const, 1).tolist() == (values() + 1).tolist()
+    assert blob.head is SYNCED
+    with pytest.raises(ValueError, match="const view"):
+        torch.add(T, 1, out=blob.const)
+
+
+# --- to_torch ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("head", Head)
+def test_to_torch_is_a_tracked_alias_on_the_blobs_device(simulated, head):
+    blob = blob_in(head)
+    simulated.reset_counts()
+    tensor = blob.to_torch()
+    assert simulated.uploads + simulated.downloads == 0
+    assert blob.head is (CPU if head is CPU else GPU)
+    tensor.add_(1)
+    assert blob.tolist() == (values() * bool(head) + 1).tolist()
+    with pytest.warns(StaleAliasWarning, match=r"a tensor alias .*to_torch\(\)"):
+        (blob.mutable_gpu_data if head is CPU else blob.mutable_cpu_data)()
+    del tensor
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        blob.mutable_cpu_data()
+        blob.mutable_gpu_data()
+
+
+def test_a_slice_of_the_tensor_keeps_the_alias_alive():
+    blob = blob_in(CPU)
+    part = blob.to_torch()[0, 1:].view(2, 1)
+    part.zero_()
+    assert blob.memory.aliased
+    assert blob.tolist() == [[0, 0, 0], [3, 4, 5]]
+    del part
+    assert not blob.memory.aliased
+
+
+def test_to_torch_copies():
+    blob = blob_in(SYNCED)
+    for tensor in (blob.to_torch(copy=True), blob.const.to_torch(), blob[::-1].to_torch(copy=True)):
+        tensor.zero_()
+    assert blob.head is SYNCED
+    assert blob.tolist() == values().tolist()
+
+
+def test_to_torch_refuses():
+    blob = blob_in(CPU)
+    with pytest.raises(ValueError, match="const view"):
+        blob.const.to_torch(copy=False)
+    with pytest.raises(ValueError, match="negative strides"):
+        blob[::-1].to_torch()
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint64", "bfloat16", "complex128"])
+def test_to_torch_knows_every_dtype_and_shape(dtype):
+    for shape in ((), (0,), (2, 3)):
+        tensor = Blob(shape, dtype).to_torch()
+        assert (tuple(tensor.shape), tensor.dtype) == (shape, getattr(torch, dtype))
+
+
+# --- methods that modules call -------------------------------------------------------------------
+
+
+def test_flatten_is_numpys_and_torchs():
+    blob = blob_in(CPU, shape=(2, 3, 4))
+    assert type(blob.flatten()) is type(blob.flatten("F")) is Blob
+    for flat in (blob.flatten(1), blob.flatten(1, 2), blob.flatten(1, -1)):
+        assert type(flat) is torch.Tensor
+        assert flat.tolist() == values(shape=(2, 12)).tolist()
+    assert blob.dim() == 3
+    assert blob.unflatten(2, (2, 2)).shape == (2, 3, 2, 2)
+
+
+# --- CUDA ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.gpu
+def test_on_cuda_a_function_computes_where_the_tensors_are():
+    blob = Blob((2, 3), device="cuda")
+    blob.mutable_cpu_data()[...] = values()
+    assert torch.add(blob, T).device.type == "cpu"
+    result = torch.add(blob, T.cuda())
+    assert (result.device.type, blob.head) == ("cuda", SYNCED)
+    blob.mutable_gpu_data()
+    assert torch.add(blob, 1).device.type == "cuda"
+    assert torch.add(blob, torch.tensor(1.0)).device.type == "cuda"
+    with torch.cuda.stream(torch.cuda.Stream()):
+        torch.add(result, 1, out=blob)
+    assert blob.tolist() == (values() * 2 + 1).tolist()
+    tensor = blob.to_torch()
+    assert tensor.device.type == "cuda"
+    tensor.zero_()
+    assert blob.tolist() == [[0] * 3] * 2
+
+
+@pytest.mark.gpu
+def test_a_tensor_on_cuda_and_a_simulated_blob_do_not_mix():
+    with pytest.raises(DeviceMismatchError):
+        torch.add(blob_in(GPU), T.cuda())

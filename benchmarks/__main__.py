@@ -6,15 +6,16 @@ import argparse
 import platform
 from importlib.metadata import PackageNotFoundError, version
 
-from benchmarks import aliases, files, import_time, interop
+from benchmarks import aliases, array_api, files, import_time, interop
 
 GROUPS = {
     "aliases": aliases.main,
+    "array_api": array_api.main,
     "files": files.main,
     "import_time": import_time.main,
     "interop": interop.main,
 }
-PACKAGES = ("syncblob", "numpy", "protobuf", "torch", "cupy-cuda13x")
+PACKAGES = ("syncblob", "numpy", "protobuf", "torch", "array-api-strict", "cupy-cuda13x")
 
 
 def describe_machine() -> str:

@@ -45,7 +45,9 @@ FUNCTIONS = [
         torch,
         M,
     ),
-    *_all("sqrt rsqrt log log2 log10 log1p reciprocal lgamma digamma logit acos asin atanh", torch, Q),
+    *_all(
+        "sqrt rsqrt log log2 log10 log1p reciprocal lgamma digamma logit acos asin atanh", torch, Q
+    ),
     *_all("add sub mul div pow atan2 fmod remainder floor_divide hypot copysign", torch, V, W),
     *_all("eq ne lt le gt ge maximum minimum fmax fmin logaddexp dot xlogy", torch, V, W),
     *_all("isclose allclose equal dist nextafter ldexp heaviside outer", torch, V, W),
@@ -221,10 +223,14 @@ IN_PLACE = [
 
 # Modules, and what each is called with.
 MODULES = [
-    *((getattr(nn, name)(), (M,)) for name in (
-        "ReLU ReLU6 ELU SELU CELU GELU Sigmoid Tanh Softplus Softsign Hardtanh Hardswish LeakyReLU "
-        "LogSigmoid Mish SiLU Softshrink Tanhshrink PReLU GLU Dropout Flatten"
-    ).split()),
+    *(
+        (getattr(nn, name)(), (M,))
+        for name in (
+            "ReLU ReLU6 ELU SELU CELU GELU Sigmoid Tanh Softplus Softsign Hardtanh Hardswish "
+            "LeakyReLU "
+            "LogSigmoid Mish SiLU Softshrink Tanhshrink PReLU GLU Dropout Flatten"
+        ).split()
+    ),
     (nn.Softmax(dim=1), (M,)),
     (nn.LogSoftmax(dim=1), (M,)),
     (nn.Linear(4, 2), (M,)),

@@ -50,7 +50,7 @@ def power(x1: Any, x2: Any, out: Any = None) -> Any:
     return np.power(base, x2, out)
 
 
-def matmul(x1: Any, x2: Any, out: Any) -> Any:
+def matmul(x1: Any, x2: Any, out: Any = None) -> Any:
     """Multiply matrices into `out`, of the shape of `x1`. NumPy alone would broadcast the product.
 
     Raises

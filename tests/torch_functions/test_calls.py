@@ -57,13 +57,13 @@ def test_with_a_tensor_that_requires_a_gradient_an_operator_is_torchs():
     assert blob.tolist() == before
 
 
-def test_blobs_are_indices_and_values_of_tensors():
-    tensor, index = T.clone(), Blob.asarray(np.array([1, 0]))
-    assert tensor[index].tolist() == T[[1, 0]].tolist()
-    assert tensor[index, 0].tolist() == [3, 0]
+def test_blobs_are_values_for_tensors():
+    tensor = T.clone()
     tensor[0] = Blob.asarray(np.float32([7, 8, 9]))
     tensor += blob_in(CPU)
-    assert tensor.tolist() == [[7, 9, 11], [6, 8, 10]]
+    expected = T.clone()
+    expected[0] = torch.tensor([7, 8, 9])
+    assert tensor.tolist() == (expected + torch.from_numpy(values())).tolist()
 
 
 def test_a_method_that_works_in_place_on_a_tensor_only_reads_a_blob():
@@ -75,7 +75,7 @@ def test_a_method_that_works_in_place_on_a_tensor_only_reads_a_blob():
     assert blob.tolist() == values().tolist()
 
 
-@pytest.mark.parametrize("dtype", ["bool", "uint16", "int64", "float16", "bfloat16", "complex64"])
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int64", "float16", "bfloat16", "complex64"])
 @pytest.mark.parametrize("head", [CPU, GPU])
 def test_every_dtype_is_known(dtype, head):
     blob = blob_in(head, dtype)
@@ -88,7 +88,8 @@ def test_every_dtype_is_known(dtype, head):
 
 
 @pytest.mark.parametrize(
-    "view", [lambda b: b.T, lambda b: b[1:], lambda b: b[:, ::2], lambda b: b[::-1], lambda b: b[:0]]
+    "view",
+    [lambda b: b.T, lambda b: b[1:], lambda b: b[:, ::2], lambda b: b[::-1], lambda b: b[:0]],
 )
 def test_views_are_read_as_they_lie(view):
     blob = blob_in(CPU)
@@ -149,7 +150,8 @@ def test_an_out_that_the_function_reads_too_is_brought_first():
     assert blob.tolist() == (values() + 1).tolist()
 
 
-def test_when_a_function_fails_the_out_keeps_what_it_had(simulated):
+@pytest.mark.usefixtures("simulated")
+def test_when_a_function_fails_the_out_keeps_what_it_had():
     blob = blob_in(GPU)
     with pytest.raises(RuntimeError):
         torch.mm(T, T, out=blob)
@@ -284,7 +286,8 @@ def test_inference_mode_and_transformations():
 
 
 def test_sparse_results_are_no_views():
-    blob = Blob.asarray(np.eye(3, dtype=np.float32))
+    blob = Blob((3, 3))
+    blob[...] = np.eye(3)
     result = torch.sparse.mm(torch.eye(3).to_sparse(), blob)
     assert result.tolist() == blob.tolist()
     assert torch.ops.aten.to_sparse(blob).is_sparse

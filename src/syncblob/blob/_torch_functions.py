@@ -127,7 +127,7 @@ class TorchFunctions(NdarrayMethods):
         return self.ndim
 
     def flatten(self, order: Any = "C", end_dim: int | None = None) -> Any:
-        """Return a copy of the elements along one axis; or call `torch.flatten`.
+        """Return a copy of the elements along one axis; or call ``torch.flatten``.
 
         Parameters
         ----------
@@ -145,7 +145,7 @@ class TorchFunctions(NdarrayMethods):
         return torch.flatten(blob, order, -1 if end_dim is None else end_dim)
 
     def unflatten(self, dim: int, sizes: Any) -> Tensor:
-        """Call `torch.unflatten`, as its module does: one axis becomes several."""
+        """Call ``torch.unflatten``, as its module does: one axis becomes several."""
         import torch  # only its modules call it
 
         blob: Any = self

@@ -36,7 +36,7 @@ nitpick_ignore_regex = [
     ("py:class", r"(collections|np|numpy|os|types)\..*|NDArray|DTypeLike|ModuleType|Future"),
     ("py:obj", r"(cupy|numpy|time)\..*"),
     # Aliases of types, and the classes of some results, that signatures name.
-    ("py:class", r"Axes|Norm|Shape|[FI]Info|Unique\w+Result"),
+    ("py:class", r"Axes|BlobParameter|Norm|Shape|Tensor|[FI]Info|Unique\w+Result"),
     # Private classes that some signatures name.
     ("py:class", rf"(syncblob\..*\.)?({_PRIVATE})"),
 ]

@@ -64,7 +64,7 @@ ONE = {
         all amax amin angle any argmax argmin argpartition argsort argwhere around array2string
         array_repr array_str atleast_1d atleast_2d atleast_3d average column_stack copy corrcoef
         count_nonzero cov cumprod cumsum diag diagflat diagonal diff
-        dsplit dstack ediff1d empty_like fix flatnonzero flip fliplr flipud gradient histogram
+        dsplit dstack ediff1d empty_like flatnonzero flip fliplr flipud gradient histogram
         histogram_bin_edges histogramdd hsplit hstack i0 imag iscomplex iscomplexobj isneginf
         isposinf isreal isrealobj matrix_transpose max mean median min min_scalar_type nan_to_num
         nanargmax nanargmin nancumprod nancumsum nanmax nanmean nanmedian nanmin nanprod nanstd
@@ -297,6 +297,7 @@ CANNOT = {
     "numpy.from_dlpack": _TO_NDARRAY,
     "numpy.frombuffer": _TO_NDARRAY,
     "numpy.require": _TO_NDARRAY,
+    "numpy.fix": _DEPRECATED,
     "numpy.in1d": _DEPRECATED,
     "numpy.row_stack": _DEPRECATED,
     "numpy.trapz": _DEPRECATED,

@@ -86,7 +86,7 @@ def test_nothing_in_numpys_listing_is_left_out():
     dispatched = {name for name, function in LISTED.items() if isinstance(function, FUNCTION)}
     assert not dispatched & others
     # Of those that NumPy dispatches, these alone are not called.
-    assert len(dispatched - set(CALLS)) <= 4
+    assert len(dispatched - set(CALLS)) <= 5
     assert len(FUNCTIONS) > 200
 
 

@@ -239,7 +239,7 @@ class Twins:
     def run(self, step: Step) -> None:
         places = [place % len(self.expected) for place in step.operands]
         if step.name in IN_PLACE or step.name == "setitem":
-            if not self.expected[places[0]]._array.flags.writeable:
+            if not is_writable(self.expected[places[0]]):
                 return
             count, function = 2, self.writer(step.name)
         else:
@@ -310,6 +310,14 @@ def write(xp: Any, arrays: list[Any], number: int) -> None:
         # The standard has None and arrays of integers in indices to read only.
         key = tuple(... if hasattr(x, "shape") else x for x in key if x is not None)
     arrays[0][key] = value
+
+
+def is_writable(x: Any) -> bool:
+    with warnings.catch_warnings():
+        # For what broadcast_arrays gave, NumPy warns that the answer is going to change.
+        warnings.simplefilter("ignore", FutureWarning)
+        writable: bool = x._array.flags.writeable
+    return writable
 
 
 def is_view(x: Any, operands: list[Any]) -> bool:

@@ -89,7 +89,7 @@ def test_damaged_hdf5(tmp_path):
     seconds = SECONDS / 3
     command = [
         sys.executable,
-        Path(__file__).parents[1] / "caffe_fuzz_hdf5.py",
+        Path(__file__).parents[1] / "support" / "caffe_fuzz_hdf5.py",
         str(tmp_path),
         str(seconds),
     ]

@@ -25,7 +25,7 @@ SECONDS = float(os.environ.get("SYNCBLOB_FUZZ", "30" if "CI" in os.environ else 
 
 _LARGEST = 600_000
 _CLAIMS = [0, 1, 2**31 - 1, 2**31, 2**32 - 1, 10**10, 2**63 - 1, 2**64 - 1]
-_REAL_FILES = Path(__file__).resolve().parents[2] / "shared" / "data"
+_REAL_FILES = Path(__file__).resolve().parents[3] / "shared" / "data"
 
 
 def real_files(*suffixes):

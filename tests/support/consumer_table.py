@@ -1,6 +1,6 @@
 """The table in docs/consumers.md: measured, compared, and written.
 
-``python tests/consumer_table.py [MODULE ...]`` measures the calls of the packages, of all that are
+``python tests/support/consumer_table.py [MODULE ...]`` measures the calls of the packages, of all that are
 installed where none is named, and writes their rows. Those of the others stay as they are.
 """
 
@@ -25,7 +25,7 @@ from syncblob.devices import Side
 if TYPE_CHECKING:
     from consumer_call import Call, Taken
 
-DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "consumers.md"
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "consumers.md"
 NAMES = {
     "PIL": "Pillow",
     "jax": "JAX",

@@ -1,7 +1,7 @@
 """The table in docs/consumers.md: measured, compared, and written.
 
-``python tests/support/consumer_table.py [MODULE ...]`` measures the calls of the packages, of all that are
-installed where none is named, and writes their rows. Those of the others stay as they are.
+``python tests/support/consumer_table.py [MODULE ...]`` measures the calls of the packages, of all
+that are installed where none is named, and writes their rows. Those of the others stay as they are.
 """
 
 from __future__ import annotations

@@ -95,8 +95,7 @@ def user_frame(depth: int = 1) -> tuple[FrameType, str | None]:
             library = _known[frame.f_code.co_filename]
         except KeyError:
             library = _library(frame)
-        outer = frame.f_back
-        if library is None or outer is None:
+        if library is None or (outer := frame.f_back) is None:
             return frame, between
         if library != "syncblob":
             between = library

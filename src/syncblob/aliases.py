@@ -34,36 +34,40 @@ __all__ = ["NUMPY", "Borrows", "HandedOut", "Lease", "warn_of_stale_aliases"]
 # tensors over them, whose permission is their own.
 NUMPY = "NumPy"
 
-_FIRST_PRUNING = 8
 _NAMED_AT_MOST = 3
+
+
+class _Reference(weakref.ref[Any]):
+    """A weak reference that equals itself alone: arrays compare element by element."""
+
+    __slots__ = ()
+
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
 
 
 class Borrows:
     """The writable NumPy borrows of one side of one memory.
 
-    Not thread-safe: used under the memory's lock.
+    A borrow may be added without the memory's lock; all else is done under it.
     """
 
-    __slots__ = ("_live", "_prune_at")
+    __slots__ = ("_live",)
 
     def __init__(self) -> None:
-        self._live: list[weakref.ref[np.ndarray[Any, Any]]] = []
-        self._prune_at = _FIRST_PRUNING
+        # Entries vanish at any time, on any thread: nothing iterates over the set itself.
+        self._live: set[_Reference] = set()
 
     def add(self, array: object) -> None:
         """Remember a writable array. Arrays of libraries without write permissions are ignored."""
-        if not isinstance(array, np.ndarray):
-            return
-        live = self._live
-        if len(live) >= self._prune_at:
-            live[:] = [borrow for borrow in live if borrow() is not None]
-            self._prune_at = 2 * len(live) + _FIRST_PRUNING
-        live.append(weakref.ref(array))
+        if isinstance(array, np.ndarray):
+            live = self._live
+            live.add(_Reference(array, live.discard))
 
     def suspend(self) -> list[np.ndarray[Any, Any]]:
         """Take the write permission of all borrows and return those that had it."""
         suspended = []
-        for borrow in self._live:
+        for borrow in list(self._live):
             array = borrow()
             if array is not None and array.flags.writeable:
                 array.flags.writeable = False
@@ -78,7 +82,6 @@ class Borrows:
     def forget(self) -> None:
         """Forget the borrows that were suspended for good."""
         self._live.clear()
-        self._prune_at = _FIRST_PRUNING
 
     def end(self) -> None:
         """Take the write permission of all borrows for good."""
@@ -87,10 +90,10 @@ class Borrows:
 
     def __len__(self) -> int:
         """Count the borrows that are alive."""
-        return sum(borrow() is not None for borrow in self._live)
+        return len(self._live)
 
 
-class Lease(weakref.ref[Any]):
+class Lease(_Reference):
     """A writable alias: a weak reference to what dies with the last use of it.
 
     Attributes
@@ -105,10 +108,6 @@ class Lease(weakref.ref[Any]):
 
     kind: str
     noted: tuple[CodeType, int, str | None]
-
-    # Itself, not what it refers to: arrays have no hash, and are equal element by element.
-    __hash__ = object.__hash__
-    __eq__ = object.__eq__
 
     @property
     def place(self) -> Place:
@@ -125,7 +124,9 @@ class Lease(weakref.ref[Any]):
 
 
 class HandedOut:
-    """What one side of a memory has handed out. Changed under the memory's lock.
+    """What one side of a memory has handed out.
+
+    Borrows and leases may be added without the memory's lock; all else is done under it.
 
     Attributes
     ----------

@@ -120,6 +120,69 @@ class Lending(StateMachine):
             self._handed_out[side].borrows.add(array)
             return array
 
+    def lend_again(self, buffer: Any, template: NDArray[Any] | None) -> NDArray[Any] | None:
+        """Return a writable borrow on the host, as `lend` does, if that changes nothing.
+
+        Parameters
+        ----------
+        buffer
+            The host buffer, as it was when `template` was made.
+        template
+            A writable array over it that nobody else has: the borrow is a view of it. None where
+            there is no such array.
+
+        Returns
+        -------
+        ndarray or None
+            None if there is another buffer now, or something to do: then it is left to `lend`.
+        """
+        if template is None:
+            return None
+        if self._sole is buffer:
+            array = template.view()
+            self._handed_out[0].borrows.add(array)
+            # What changes anything takes `_sole` back before it looks for borrows and aliases.
+            if self._sole is buffer:
+                return array
+        with self._lock:
+            if not self._host_stays(buffer):
+                return None
+            array = template.view()
+            self._handed_out[0].borrows.add(array)
+            return array
+
+    def export_again(
+        self, buffer: Any, template: NDArray[Any] | None, kind: str
+    ) -> NDArray[Any] | None:
+        """Return a writable alias on the host, as `export` does, if that changes nothing.
+
+        Parameters
+        ----------
+        buffer, template
+            As for `lend_again`.
+        kind
+            What the warning calls it. Its consumer keeps the array itself, as those of DLPack do,
+            and not what NumPy takes for the base of its views.
+
+        Returns
+        -------
+        ndarray or None
+            As for `lend_again`; None also if the device is another one than the host.
+        """
+        if template is None:
+            return None
+        if self._sole is buffer:
+            array = template.view()
+            self._handed_out[0].lease(array, kind)
+            if self._sole is buffer:
+                return array
+        with self._lock:
+            if self._written is not Side.HOST or not self._host_stays(buffer):
+                return None
+            array = template.view()
+            self._handed_out[0].lease(array, kind)
+            return array
+
     def export(  # noqa: PLR0913, PLR0917  # an access, and whom it is for
         self,
         side: Side,
@@ -181,6 +244,14 @@ class Lending(StateMachine):
 
     # --- how -------------------------------------------------------------------------------------
 
+    def _host_stays(self, buffer: Any) -> bool:
+        """Take the host side to write, if it has this buffer and nothing changes; else say so."""
+        if self._buffers[Side.HOST] is not buffer or not self._undisturbed(Side.HOST):
+            return False
+        self._handed_out[Side.ACCELERATOR].exposed = None
+        self._written = Side.HOST
+        return True
+
     def _narrowed(self, access: Access, layout: Layout) -> Access:
         """Treat an overwrite that does not cover the memory as a mutable access."""
         if access is Access.OVERWRITE and not layout.covers(self._used):
@@ -200,6 +271,7 @@ class Lending(StateMachine):
     ) -> Any:
         """Make a const export that is checked."""
         with self._lock:
+            self._sole = None
             buffer = self._acquire(side, Access.CONST, reason)
             array, owner = self._alias(side, buffer, layout)
             if isinstance(array, np.ndarray):
@@ -208,7 +280,6 @@ class Lending(StateMachine):
             if handed_out.may_be_written or len(handed_out.borrows):
                 # Others may write here by right, so a difference would accuse nobody.
                 return array
-            self._sole = None
             if self._watch is None:
                 self._watch = Watch(self._lock, self._buffers)
             self._watch.add(side, owner if target is None else target, kind, self._used)

@@ -126,6 +126,8 @@ class StateMachine(TwoHomes):
         # Whether bytes are on their way: what comes in between, on the same thread, is refused.
         self._moving = False
         # The buffer, once it was found that there is one only and nothing to keep in step with it.
+        # Borrows and aliases of it are made without the lock, and are good if it is still here
+        # afterwards: so it is taken back before anything looks for them.
         self._sole: Any = None
         # Const exports that are checked; see `verification`.
         self._watch: Watch | None = None
@@ -161,20 +163,22 @@ class StateMachine(TwoHomes):
                 self._sole = self._buffers[side]
             return self._sole
 
-    def _acquire(self, side: Side, access: Access, reason: str) -> Any:
-        """Bring one side up to date for an access and return its buffer."""
-        others = self._handed_out[side.other]
-        if (
+    def _undisturbed(self, side: Side) -> bool:
+        """Tell that an access finds nothing to warn of, to wait for, to copy or to write down."""
+        return (
             self._head == 1 << side
             and self._pending is None
             and self._watch is None
             and not self._moving
-            and not others.leases
+            and not self._handed_out[side.other].leases
             and not recording()
-        ):
-            # Nothing to warn of, to wait for, to copy or to write down.
+        )
+
+    def _acquire(self, side: Side, access: Access, reason: str) -> Any:
+        """Bring one side up to date for an access and return its buffer."""
+        if self._undisturbed(side):
             if access is not Access.CONST:
-                others.exposed = None
+                self._handed_out[side.other].exposed = None
                 self._written = side
             return self._buffers[side]
         if self._moving and access is Access.CONST and self._head & (1 << side):
@@ -210,11 +214,11 @@ class StateMachine(TwoHomes):
         accelerator = self._accelerator
         if accelerator is None and side is Side.ACCELERATOR:
             accelerator = current_accelerator()
+        self._sole = None
         # Decided before the copy: what an alias writes during the copy must be copied again.
         head = self._head_after_crossing(side, access)
         others = self._handed_out[side.other]
         suspended = others.borrows.suspend()
-        self._sole = None
         self._moving = True
         try:
             buffer, copied = self._filled_buffer(side, access, accelerator, reason)
@@ -280,12 +284,12 @@ class StateMachine(TwoHomes):
         """Start an upload from HEAD_AT_CPU."""
         self._settle(Side.HOST, Access.MUTABLE)
         accelerator = self._accelerator or current_accelerator()
+        self._sole = None
         # An alias of either side may write before the upload has arrived, so nothing is trusted.
         aliased = any(handed_out.may_be_written for handed_out in self._handed_out)
         buffer = self._buffer(Side.ACCELERATOR, accelerator)
         borrows = self._handed_out[Side.HOST].borrows
         suspended = borrows.suspend()
-        self._sole = None
         self._moving = True
         try:
             pending = self._start_upload(buffer, accelerator, stream)

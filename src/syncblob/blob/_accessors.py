@@ -38,14 +38,14 @@ class Accessors(ShapeMethods):
 
     def mutable_cpu_data(self) -> NDArray[Any]:
         """Return data on the host, to read and write. Downloads as `cpu_data` does."""
-        return self._lend_host(Access.MUTABLE, "mutable_cpu_data")
+        return self._write_host(Access.MUTABLE, "mutable_cpu_data")
 
     def overwrite_cpu_data(self) -> NDArray[Any]:
         """Return data on the host, to be written completely. Never transfers.
 
         A view that does not cover its memory is brought up to date as by `mutable_cpu_data`.
         """
-        return self._lend_host(Access.OVERWRITE, "overwrite_cpu_data")
+        return self._write_host(Access.OVERWRITE, "overwrite_cpu_data")
 
     def set_cpu_data(self, array: Any) -> None:
         """Adopt an array as the host side of data, without a copy; its contents are the newest.

@@ -6,12 +6,10 @@ import math
 import sys
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from syncblob._dtypes import as_dtype
+from syncblob._dtypes import as_dtype, is_bfloat16
 from syncblob._shape import Layout, as_shape
 from syncblob.blob._state import BlobState, making_lock
-from syncblob.devices import Side
+from syncblob.devices import HOST, Side
 from syncblob.memory import Access, Head, SyncedMemory
 from syncblob.transfers import recording
 
@@ -19,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import SupportsIndex
 
+    import numpy as np
     from numpy.typing import DTypeLike, NDArray
 
     from syncblob.devices import Device
@@ -173,22 +172,43 @@ class BlobBase(BlobState):
 
     def _read_host(self, reason: str) -> NDArray[Any]:
         """Return a read-only array over data on the host; the const path in a hurry."""
-        memory = self._memory
-        layout = self._layout
         kept = self._host_view
-        if (
-            kept is not None
-            and kept[0] is layout
-            and memory.host_if_newest() is kept[1]
-            and not recording()
-        ):
-            return kept[2].view()
-        array: NDArray[Any] = memory.array(Side.HOST, Access.CONST, layout, reason)
+        if kept is not None:
+            held: Any = self._held
+            if held._sole is kept[0] or (held.host_if_newest() is kept[0] and not recording()):
+                return kept[1].view()
+        array: NDArray[Any] = self._memory.array(Side.HOST, Access.CONST, self._layout, reason)
+        self._keep_host_view()
+        return array
+
+    def _write_host(self, access: Access, reason: str) -> NDArray[Any]:
+        """Return a writable borrow of data on the host; see `SyncedMemory.lend`."""
+        kept = self._host_view
+        if kept is not None:
+            held: Any = self._held
+            array: NDArray[Any] | None = held.lend_again(kept[0], kept[2])
+            if array is not None:
+                return array
+        array = self._lend(Side.HOST, access, reason)
+        self._keep_host_view()
+        return array
+
+    def _keep_host_view(self) -> None:
+        """Make the arrays over the host buffer that further ones are made from."""
+        memory = self._memory
+        # For the sake of the next time: then one comparison tells that nothing has changed.
+        memory.sole_buffer()
         buffer = memory.host_if_newest()
-        # Another thread may have replaced the buffer meanwhile; then this array is not kept.
-        if buffer is not None and np.may_share_memory(array, buffer):
-            self._host_view = (layout, buffer, array)
-        return array.view()
+        kept = self._host_view
+        if buffer is None or (kept is not None and kept[0] is buffer):
+            return
+        layout = self._layout
+        const = HOST.view(buffer, layout, writable=False)
+        writable = None
+        # NumPy exports no bfloat16.
+        if not self._readonly and not is_bfloat16(layout.dtype):
+            writable = HOST.view(buffer, layout, writable=True)
+        self._host_view = (buffer, const, writable)
 
     def _require_writable(self, action: str) -> None:
         if self._readonly:

@@ -108,7 +108,13 @@ class Protocols(Pickles):
         BufferError
             If the request cannot be met.
         """
-        return dlpack.export(
+        kept = self._host_view
+        if kept is not None and stream is None and dl_device is None and copy is None:
+            held: Any = self._held
+            array = held.export_again(kept[0], kept[2], "DLPack")
+            if array is not None:
+                return array.__dlpack__(max_version=max_version)
+        capsule = dlpack.export(
             self._memory,
             self._layout,
             Access.CONST if self._readonly else Access.MUTABLE,
@@ -118,10 +124,16 @@ class Protocols(Pickles):
             dl_device=dl_device,
             copy=copy,
         )
+        self._keep_host_view()
+        return capsule
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return the DLPack device type and id of `device`; (1, N + 1) for simulated:N."""
-        return dlpack.device_of(self._memory, self._memory.side)
+        memory: Any = self._memory
+        kept = self._host_view
+        if kept is not None and memory._sole is kept[0]:
+            return dlpack.HOST_DEVICE
+        return dlpack.device_of(memory, memory.side)
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:

@@ -69,8 +69,8 @@ class BlobState:
     # Buffers whose address went out through __cuda_array_interface__: the consumer keeps the Blob.
     _exposed: tuple[Any, ...]
     _shape_blob: Any
-    # A layout, a host buffer, and a read-only array over the two, to make further ones from.
-    _host_view: tuple[Layout, Any, NDArray[Any]] | None
+    # A host buffer, and arrays of data over it to make views of: to read, and to write.
+    _host_view: tuple[Any, NDArray[Any], NDArray[Any] | None] | None
 
     def _fill(
         self,

@@ -21,11 +21,13 @@ if TYPE_CHECKING:
     from syncblob.devices.base import Home
     from syncblob.memory import SyncedMemory
 
-__all__ = ["device_of", "export", "import_array"]
+__all__ = ["HOST_DEVICE", "device_of", "export", "import_array"]
 
 # DLDeviceType: kDLCPU, kDLCUDAHost, kDLROCMHost and kDLCUDAManaged can be read by the host.
 _HOST_TYPES = frozenset({1, 3, 11, 13})
 _CUDA_TYPE = 2
+
+HOST_DEVICE = HOST.dlpack_device
 
 
 def _home(memory: SyncedMemory, side: Side) -> Home:

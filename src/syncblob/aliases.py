@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob._source_lines import Place, user_frame, user_place
+from syncblob._source_lines import Place, user_frame
 from syncblob.errors import StaleAliasWarning
 
 if TYPE_CHECKING:
@@ -164,10 +164,6 @@ class HandedOut:
         frame, library = user_frame(3)
         lease.noted = (frame.f_code, frame.f_lasti, library)
         leases.add(lease)
-
-    def expose(self) -> None:
-        """Note an alias whose lifetime nobody can see."""
-        self.exposed = user_place()
 
     def leave_behind(self) -> None:
         """Take the write permission of the NumPy arrays among the aliases."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from syncblob._source_lines import user_place
 from syncblob.devices import CPU, Side
 from syncblob.state_machine import Access, Head, StateMachine
 from syncblob.transfers import avoided, recording
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from syncblob._shape import Layout
+    from syncblob._source_lines import Place
     from syncblob.aliases import HandedOut
     from syncblob.devices import Device
 
@@ -215,10 +217,18 @@ class Lending(StateMachine):
             self._handed_out[side].lease(owner if target is None else target, kind)
             return array
 
-    def expose(self, side: Side) -> None:
-        """Note that somebody of unknown lifetime can write into one side's buffer."""
+    def expose(self, side: Side, place: Place | None = None) -> None:
+        """Note that somebody of unknown lifetime can write into one side's buffer.
+
+        Parameters
+        ----------
+        side
+            Which.
+        place
+            Where the user let that happen; None for here and now.
+        """
         with self._lock:
-            self._handed_out[side].expose()
+            self._handed_out[side].exposed = user_place() if place is None else place
             if self._head == Head.SYNCED:
                 self._head = 1 << side
 

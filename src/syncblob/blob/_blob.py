@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob._dtypes import as_dtype
+from syncblob._dtypes import as_dtype, is_supported
 from syncblob._shape import Layout, as_shape
 from syncblob.blob._base import BlobBase
 from syncblob.blob._torch_functions import TorchFunctions
-from syncblob.devices import CPU, Device, Side, accelerator
+from syncblob.devices import CPU, Device, Side, accelerator, default_device
 from syncblob.interop import shared_memory
 from syncblob.interop.adopt import adopt, native_array
 from syncblob.interop.dlpack import import_array
@@ -110,6 +110,16 @@ class Blob(TorchFunctions):
         """
         wanted = None if dtype is None else as_dtype(dtype)
         if not isinstance(x, BlobBase):
+            if (
+                type(x) is np.ndarray
+                and x.flags.carray
+                and (wanted is None or x.dtype == wanted)
+                and is_supported(x.dtype)
+                and device is None
+                and not copy
+                and default_device() == CPU
+            ):
+                return cls._lent(x)
             try:
                 array, owned = native_array(x, copy=copy, dtype=wanted)
             except BufferError as error:

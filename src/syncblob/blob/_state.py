@@ -6,6 +6,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from syncblob._shape import Layout
+from syncblob._source_lines import Place, user_place
 from syncblob.devices import HOST, Side
 from syncblob.devices.base import Accelerator
 from syncblob.interop.adopt import adopt
@@ -54,7 +55,8 @@ class BlobState:
 
     # An array of data, of this shape, dtype and strides; None where none was made yet.
     _array: Any
-    # The home of that array, and the buffer under it; `_NONE` for a fresh Blob.
+    # The home of that array, and the buffer under it. For a fresh Blob `_NONE`, or the place where
+    # the array was taken from somebody who still has it.
     _home: Home
     _buffer: Any
     # The memory of data, and how data lies in it. None where they are not made yet: see `_memory`
@@ -128,6 +130,16 @@ class BlobState:
         blob._shape_blob = None
         return blob
 
+    @classmethod
+    def _lent(cls, array: NDArray[Any]) -> Self:
+        """Make a fresh Blob of a view of an array on the host that somebody else can write into.
+
+        The array is C-contiguous, aligned, writable and of a dtype that a Blob can have.
+        """
+        blob = cls._fresh(array.view(), HOST)
+        blob._buffer = user_place()
+        return blob
+
     def _view(self, layout: Layout) -> Self:
         """Make a view of this Blob."""
         return self._of(self._memory, layout, base=self._root(), readonly=self._readonly)
@@ -189,6 +201,8 @@ class BlobState:
                         device=home.device,
                     )
                     layout = Layout.dense(array)
+                    if isinstance(self._buffer, Place):
+                        memory.expose(Side.HOST, self._buffer)
                     self._buffer = memory.sole_buffer()
                 else:
                     memory, layout = adopt(

@@ -110,22 +110,14 @@ class Blob(TorchFunctions):
         """
         wanted = None if dtype is None else as_dtype(dtype)
         if not isinstance(x, BlobBase):
-            if (
-                type(x) is np.ndarray
-                and x.flags.carray
-                and (wanted is None or x.dtype == wanted)
-                and is_supported(x.dtype)
-                and device is None
-                and not copy
-                and default_device() == CPU
-            ):
-                return cls._lent(x)
             try:
                 array, owned = native_array(x, copy=copy, dtype=wanted)
             except BufferError as error:
                 if copy is False:
                     raise ValueError(str(error)) from error
                 raise
+            if not owned and cls._takes(array, wanted, device, copy):
+                return cls._lent(array)
             memory, layout = adopt(array, dtype=wanted, device=device, copy=copy, owned=owned)
             return cls._of(memory, layout)
         same_dtype = wanted is None or wanted == x.dtype
@@ -139,6 +131,24 @@ class Blob(TorchFunctions):
         if not same_dtype or (copy and same_device):
             blob = blob.astype(x.dtype if wanted is None else wanted)
         return blob if device is None else blob.to_device(device)
+
+    @staticmethod
+    def _takes(
+        array: Any,
+        dtype: np.dtype[np.generic] | None,
+        device: Device | str | None,
+        copy: bool | None,
+    ) -> bool:
+        """Tell that an array can be taken over as `_lent` does: nothing is copied or moved."""
+        return (
+            device is None
+            and not copy
+            and isinstance(array, np.ndarray)
+            and array.flags.carray
+            and (dtype is None or array.dtype == dtype)
+            and is_supported(array.dtype)
+            and default_device() == CPU
+        )
 
     @classmethod
     def from_dlpack(
@@ -168,6 +178,8 @@ class Blob(TorchFunctions):
             if isinstance(x, BlobBase):
                 return cls.asarray(x, device=device, copy=copy)
             array = import_array(x, copy=copy)
+            if cls._takes(array, None, device, copy):
+                return cls._lent(array)
             memory, layout = adopt(array, dtype=None, device=device, copy=copy)
         except ValueError as error:
             raise BufferError(str(error)) from error

@@ -22,6 +22,7 @@ IS_COPIED = 2
 
 _LEGACY = b"dltensor"
 _VERSIONED = b"dltensor_versioned"
+_USED_VERSIONED = b"used_" + _VERSIONED
 
 
 class _DLDevice(ctypes.Structure):
@@ -72,12 +73,12 @@ _get_pointer.restype = ctypes.c_void_p
 
 
 def is_versioned(capsule: Any) -> bool:
-    """Tell whether a capsule is of DLPack 1.0 or later, and so has flags."""
-    return bool(_is_valid(capsule, _VERSIONED))
+    """Tell whether a capsule, consumed or not, is of DLPack 1.0 or later, and so has flags."""
+    return bool(_is_valid(capsule, _VERSIONED) or _is_valid(capsule, _USED_VERSIONED))
 
 
 def _managed(capsule: Any) -> _DLManagedTensor | _DLManagedTensorVersioned:
-    if is_versioned(capsule):
+    if _is_valid(capsule, _VERSIONED):
         return _DLManagedTensorVersioned.from_address(_get_pointer(capsule, _VERSIONED))
     if not _is_valid(capsule, _LEGACY):
         raise BufferError(f"expected an unused DLPack capsule, got {capsule!r}")

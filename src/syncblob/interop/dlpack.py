@@ -167,14 +167,16 @@ def import_array(x: Any, *, copy: bool | None = None) -> Any:
 
 def _import_host(x: Any, copy: bool | None) -> NDArray[Any]:
     capsule = _ask(x, copy)
-    writable_legacy = not _capsule.is_versioned(capsule)
-    bfloat16 = _capsule.type_code(capsule) == _capsule.BFLOAT
-    if bfloat16:
+    holder = _Holder(capsule)
+    try:
+        array = np.from_dlpack(holder)
+    except RuntimeError:
+        if _capsule.type_code(capsule) != _capsule.BFLOAT:
+            raise
+        # NumPy takes none, and has left the capsule as it was.
         _capsule.edit(capsule, code=_capsule.UINT)
-    array = np.from_dlpack(_Holder(capsule))
-    if bfloat16:
-        array = array.view(as_dtype("bfloat16"))
-    if writable_legacy:
+        array = np.from_dlpack(holder).view(as_dtype("bfloat16"))
+    if not (array.flags.writeable or _capsule.is_versioned(capsule)):
         # Capsules before 1.0 cannot say "read-only", so NumPy assumes it; every other consumer
         # takes them for writable, and so did their producer.
         array = np.asarray(_Writable(array)).view(array.dtype)

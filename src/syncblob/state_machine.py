@@ -170,7 +170,7 @@ class StateMachine(TwoHomes):
             and self._pending is None
             and self._watch is None
             and not self._moving
-            and not self._handed_out[side.other].leases
+            and not self._handed_out[1 - side].leases
             and not recording()
         )
 

@@ -117,15 +117,15 @@ class Accessors(ShapeMethods):
 
     def cpu_diff(self) -> NDArray[Any]:
         """Return diff on the host, read-only; see `cpu_data`."""
-        return self._lend_host(Access.CONST, "cpu_diff", diff=True)
+        return self._read_host_diff("cpu_diff")
 
     def mutable_cpu_diff(self) -> NDArray[Any]:
         """Return diff on the host, to read and write; see `mutable_cpu_data`."""
-        return self._lend_host(Access.MUTABLE, "mutable_cpu_diff", diff=True)
+        return self._write_host_diff(Access.MUTABLE, "mutable_cpu_diff")
 
     def overwrite_cpu_diff(self) -> NDArray[Any]:
         """Return diff on the host, to be written completely; see `overwrite_cpu_data`."""
-        return self._lend_host(Access.OVERWRITE, "overwrite_cpu_diff", diff=True)
+        return self._write_host_diff(Access.OVERWRITE, "overwrite_cpu_diff")
 
     def set_cpu_diff(self, array: Any) -> None:
         """Adopt an array as the host side of diff; see `set_cpu_data`."""
@@ -211,10 +211,6 @@ class Accessors(ShapeMethods):
         if diff is not self._diff:
             self._give_up_diff("share_diff")
             self._diff = diff
-
-    def _lend_host(self, access: Access, reason: str, *, diff: bool = False) -> NDArray[Any]:
-        array: NDArray[Any] = self._lend(Side.HOST, access, reason, diff=diff)
-        return array
 
     def _require_sharable(self, other: BlobBase, action: str) -> None:
         self._require_own(action)

@@ -15,11 +15,12 @@ from syncblob.transfers import recording
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from typing import SupportsIndex
+    from typing import ClassVar, SupportsIndex
 
     import numpy as np
     from numpy.typing import DTypeLike, NDArray
 
+    from syncblob.blob._state import HostView
     from syncblob.devices import Device
 
 __all__ = ["BlobBase"]
@@ -35,7 +36,7 @@ class BlobBase(BlobState):
     __slots__ = ()
 
     # Contents change, and in the array API equality is element by element: no key for a dict.
-    __hash__ = None  # type: ignore[assignment]  # the documented way to say so
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # the documented way to say so
 
     def __init__(
         self,
@@ -178,7 +179,17 @@ class BlobBase(BlobState):
             if held._sole is kept[0] or (held.host_if_newest() is kept[0] and not recording()):
                 return kept[1].view()
         array: NDArray[Any] = self._memory.array(Side.HOST, Access.CONST, self._layout, reason)
-        self._keep_host_view()
+        self._host_view = self._templates(self._memory, kept)
+        return array
+
+    def _read_host_diff(self, reason: str) -> NDArray[Any]:
+        """Do for diff what `_read_host` does for data."""
+        memory = self._diff_memory()
+        kept = self._diff_view
+        if kept is not None and memory.host_if_newest() is kept[0] and not recording():
+            return kept[1].view()
+        array: NDArray[Any] = memory.array(Side.HOST, Access.CONST, self._layout, reason)
+        self._diff_view = self._templates(memory, kept)
         return array
 
     def _write_host(self, access: Access, reason: str) -> NDArray[Any]:
@@ -190,25 +201,36 @@ class BlobBase(BlobState):
             if array is not None:
                 return array
         array = self._lend(Side.HOST, access, reason)
-        self._keep_host_view()
+        self._host_view = self._templates(self._memory, kept)
         return array
 
-    def _keep_host_view(self) -> None:
-        """Make the arrays over the host buffer that further ones are made from."""
-        memory = self._memory
+    def _write_host_diff(self, access: Access, reason: str) -> NDArray[Any]:
+        """Do for diff what `_write_host` does for data."""
+        self._require_writable(reason)
+        memory = self._diff_memory()
+        kept = self._diff_view
+        array: NDArray[Any] | None = None
+        if kept is not None:
+            array = memory.lend_again(kept[0], kept[2])
+        if array is None:
+            array = memory.lend(Side.HOST, access, self._layout, reason)
+            self._diff_view = self._templates(memory, kept)
+        return array
+
+    def _templates(self, memory: SyncedMemory, kept: HostView | None) -> HostView | None:
+        """Make the arrays over a host buffer that borrows and exports are made from."""
         # For the sake of the next time: then one comparison tells that nothing has changed.
         memory.sole_buffer()
         buffer = memory.host_if_newest()
-        kept = self._host_view
         if buffer is None or (kept is not None and kept[0] is buffer):
-            return
+            return kept
         layout = self._layout
         const = HOST.view(buffer, layout, writable=False)
         writable = None
         # NumPy exports no bfloat16.
         if not self._readonly and not is_bfloat16(layout.dtype):
             writable = HOST.view(buffer, layout, writable=True)
-        self._host_view = (buffer, const, writable)
+        return buffer, const, writable
 
     def _require_writable(self, action: str) -> None:
         if self._readonly:

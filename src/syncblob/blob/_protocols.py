@@ -15,6 +15,7 @@ from syncblob.memory import Access, SyncedMemory
 from syncblob.verification import verifying
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import ModuleType
     from typing import Self
 
@@ -124,7 +125,7 @@ class Protocols(Pickles):
             dl_device=dl_device,
             copy=copy,
         )
-        self._keep_host_view()
+        self._host_view = self._templates(self._memory, kept)
         return capsule
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -144,7 +145,8 @@ class Protocols(Pickles):
         Raises
         ------
         AttributeError
-            Where there is no CUDA device, or the memory is on a device of another kind.
+            Where there is no CUDA device, or the memory is on a device of another kind; and for
+            bfloat16, which the interface has no name for.
         """
         access = Access.CONST if self._readonly else Access.MUTABLE
         array = cuda.lend(self._memory, self._layout, access)
@@ -153,6 +155,19 @@ class Protocols(Pickles):
         if not any(array.data.mem is kept.data.mem for kept in self._exposed):
             self._exposed = (*self._exposed, array)
         return cuda.describe(self._memory, array, readonly=self._readonly)
+
+    @property
+    def __cupy_get_ndarray__(self) -> Callable[[], Any]:
+        """What CuPy calls for a Blob of bfloat16, in place of ``__cuda_array_interface__``.
+
+        Gives an alias of data on the CUDA device, which is tracked. Uploads if it must.
+
+        Raises
+        ------
+        AttributeError
+            Where there is no CUDA device, and for other dtypes.
+        """
+        return cuda.for_cupy(self._memory, self._layout, self.gpu)
 
     def __arrow_array__(self, type: Any = None) -> Any:  # noqa: A002  # PyArrow's name
         """Give PyArrow a Blob of one axis, const on the host and without a copy.

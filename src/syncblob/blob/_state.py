@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
     from syncblob.devices.base import Home
 
+    # A host buffer, and arrays over it to make views of: one to read, and one to write, where that
+    # is possible.
+    HostView = tuple[Any, NDArray[Any], NDArray[Any] | None]
+
 __all__ = ["BlobState", "making_lock"]
 
 # Taken for the moment in which a Blob's memories come to be.
@@ -44,6 +48,7 @@ class BlobState:
         "_base",
         "_buffer",
         "_diff",
+        "_diff_view",
         "_exposed",
         "_held",
         "_home",
@@ -71,8 +76,9 @@ class BlobState:
     # Buffers whose address went out through __cuda_array_interface__: the consumer keeps the Blob.
     _exposed: tuple[Any, ...]
     _shape_blob: Any
-    # A host buffer, and arrays of data over it to make views of: to read, and to write.
-    _host_view: tuple[Any, NDArray[Any], NDArray[Any] | None] | None
+    # For data and for diff, once they were asked for on the host.
+    _host_view: HostView | None
+    _diff_view: HostView | None
 
     def _fill(
         self,
@@ -93,6 +99,7 @@ class BlobState:
         self._readonly = readonly
         self._exposed = ()
         self._host_view = None
+        self._diff_view = None
         self._shape_blob = None
 
     @classmethod
@@ -127,6 +134,7 @@ class BlobState:
         blob._readonly = False
         blob._exposed = ()
         blob._host_view = None
+        blob._diff_view = None
         blob._shape_blob = None
         return blob
 
@@ -159,6 +167,7 @@ class BlobState:
         blob._readonly = self._readonly
         blob._exposed = ()
         blob._host_view = None
+        blob._diff_view = None
         blob._shape_blob = None
         return blob
 
@@ -243,6 +252,7 @@ class BlobState:
         self._array = None
         self._buffer = _NONE
         self._host_view = None
+        self._diff_view = None
         self._held = memory
 
     def _on_device(self, reason: str) -> tuple[Any, Home]:

@@ -1,45 +1,50 @@
-"""Run the benchmarks: ``python -m benchmarks [GROUP ...]``."""
+"""Run the benchmarks: ``python -m benchmarks [GROUP ...] [--json FILE]``."""
 
 from __future__ import annotations
 
 import argparse
-import platform
-from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from benchmarks import aliases, array_api, files, import_time, interop
+from benchmarks.groups import GROUPS
+from benchmarks.results import Results
+from benchmarks.tables import as_text
+from benchmarks.timing import Timer
 
-GROUPS = {
-    "aliases": aliases.main,
-    "array_api": array_api.main,
-    "files": files.main,
-    "import_time": import_time.main,
-    "interop": interop.main,
-}
-PACKAGES = ("syncblob", "numpy", "protobuf", "torch", "array-api-strict", "cupy-cuda13x")
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
 
-
-def describe_machine() -> str:
-    """Say what was measured on, and with which versions."""
-    versions = [f"Python {platform.python_version()}"]
-    for package in PACKAGES:
-        try:
-            versions.append(f"{package} {version(package)}")
-        except PackageNotFoundError:
-            continue
-    return f"{platform.system()} {platform.machine()}; {', '.join(versions)}"
+__all__ = ["main", "run"]
 
 
-def main() -> None:
+def run(names: Iterable[str], timer: Timer) -> Results:
+    """Measure the groups of these names, and print what they find when they find it."""
+    print(Results.of_this_machine({}).describe(), flush=True)
+    groups = {}
+    for name in names:
+        groups[name] = GROUPS[name](timer)
+        print(as_text(name, groups[name]), flush=True)
+    return Results.of_this_machine(groups)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
     """Run the groups named on the command line, or all."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"any of {', '.join(GROUPS)}")
-    names = parser.parse_args().groups or list(GROUPS)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write what was found to FILE")
+    parser.add_argument(
+        "--brief",
+        action="store_true",
+        help="run everything small and once: shows that it runs, and nothing about speed",
+    )
+    options = parser.parse_args(arguments)
+    names = options.groups or list(GROUPS)
     unknown = [name for name in names if name not in GROUPS]
     if unknown:
         parser.error(f"expected groups among {', '.join(GROUPS)}, got {', '.join(unknown)}")
-    print(describe_machine())
-    for name in names:
-        GROUPS[name]()
+    results = run(names, Timer(brief=options.brief))
+    if options.json is not None:
+        results.write(options.json)
 
 
 if __name__ == "__main__":

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
 import tempfile
 from functools import partial
 from pathlib import Path
@@ -13,13 +10,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from benchmarks.timing import fastest, medians, print_table
+from benchmarks.own_process import can_measure_memory, growth, in_own_process
+from benchmarks.rows import Goal, Measured, Row
 from syncblob import Layer, ModelFile, open_model, save_model
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from benchmarks.timing import Timer
 
-__all__ = ["main"]
+__all__ = ["measure"]
 
 # The weights of AlexNet, each with as many biases as outputs.
 SHAPES = {
@@ -33,10 +31,13 @@ SHAPES = {
     "fc8": (1000, 4096),
 }
 
-MIB = 1 << 20
+BRIEF_SHAPES = {"conv1": (4, 3, 5, 5), "fc6": (8, 64)}
+
+# How much memory reading and writing may take above the weights.
+MEMORY = Goal(32e6, "value")
 
 
-def make_model() -> ModelFile:
+def make_model(shapes: dict[str, tuple[int, ...]]) -> ModelFile:
     """Make a net of random weights."""
     random = np.random.default_rng(0)
     layers = [
@@ -48,7 +49,7 @@ def make_model() -> ModelFile:
                 random.standard_normal(shape[:1], np.float32),
             ],
         )
-        for name, shape in SHAPES.items()
+        for name, shape in shapes.items()
     ]
     return ModelFile("AlexNet", layers)
 
@@ -100,84 +101,62 @@ def write_bytes(path: Path, content: bytearray) -> None:
 # --- what memory is measured of -------------------------------------------------------------------
 
 
-def measure_touching(path: Path) -> float:
-    """Return the MiB that opening and touching takes above the weights."""
-    return _growth(lambda: open_and_touch(path)) - _weights(path)
+def measure_touching(path: str) -> float:
+    """Return the bytes that opening and touching takes above the weights."""
+    return growth(lambda: open_and_touch(Path(path))).peak - _weights(path)
 
 
-def measure_copying(path: Path) -> float:
-    """Return the MiB that writing a model takes of which nothing is in memory."""
+def measure_parsing(path: str) -> float:
+    """Return the bytes that reading with protobuf takes above the weights."""
+    return growth(lambda: parse(Path(path))).peak - _weights(path)
+
+
+def measure_copying(path: str) -> float:
+    """Return the bytes that writing a model takes of which nothing is in memory."""
     model = open_model(path)
-    return _growth(lambda: save_model(model, path.with_name("copy.caffemodel")))
+    return growth(lambda: save_model(model, _copy_of(path))).peak
 
 
-def measure_writing(path: Path) -> float:
-    """Return the MiB that writing takes when all weights are in memory, and one has changed."""
-    model = open_and_touch(path)
+def measure_writing(path: str) -> float:
+    """Return the bytes that writing takes when all weights are in memory, and one has changed."""
+    model = open_and_touch(Path(path))
     model["fc6"].blobs[0].mutable_cpu_data()[0, 0] += 1
-    return _growth(lambda: save_model(model, path.with_name("copy.caffemodel")))
+    return growth(lambda: save_model(model, _copy_of(path))).peak
 
 
-MEASURES = {
-    "opening and touching": measure_touching,
-    "writing an untouched model": measure_copying,
-    "writing a changed model": measure_writing,
-}
+def _copy_of(path: str) -> Path:
+    return Path(path).with_name("copy.caffemodel")
 
 
-def _weights(path: Path) -> float:
+def _weights(path: str) -> float:
     model = open_model(path)
-    return sum(blob.nbytes for layer in model.layers for blob in layer.blobs) / MIB
+    return sum(blob.nbytes for layer in model.layers for blob in layer.blobs)
 
 
-def _growth(call: Callable[[], object]) -> float:
-    """Return by how many MiB the most memory during a call exceeds what there was before it."""
-    before = _status("VmRSS")
-    # Sets the high-water mark back to what is in use.
-    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
-    kept = call()
-    after = _status("VmHWM")
-    del kept
-    return after - before
+# --- the group ------------------------------------------------------------------------------------
 
 
-def _status(field: str) -> float:
-    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
-        if line.startswith(field):
-            return int(line.split()[1]) / 1024
-    raise LookupError(f"/proc/self/status has no {field}")
-
-
-def _measure(name: str, path: Path) -> float:
-    """Measure in a process of its own."""
-    code = (
-        "import json, sys, pathlib; from benchmarks import files; "
-        "print(json.dumps(files.MEASURES[sys.argv[1]](pathlib.Path(sys.argv[2]))))"
-    )
-    command = [sys.executable, "-c", code, name, str(path)]
-    result = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603  # our own interpreter
-    return float(json.loads(result.stdout))
-
-
-# --- the tables -----------------------------------------------------------------------------------
-
-
-def main() -> None:
-    """Make a model in a temporary directory, and time and measure."""
+def measure(timer: Timer) -> Measured:
+    """Make a model in a temporary directory, time reading and writing it, and measure memory."""
+    measured = Measured()
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "model.caffemodel"
-        made = make_model()
+        made = make_model(BRIEF_SHAPES if timer.brief else SHAPES)
         save_model(made, path)
-        _time_reading(path)
-        _time_writing(path, made)
+        measured.rows += _reading(timer, path)
+        measured.rows += _writing(timer, path, made)
         del made
-        _measure_memory(path)
+        if can_measure_memory():
+            measured.rows += _memory(str(path))
+        else:
+            measured.notes.append("memory is measured on Linux only")
+    return measured
 
 
-def _time_reading(path: Path) -> None:
+def _reading(timer: Timer, path: Path) -> list[Row]:
     buffer = bytearray(path.stat().st_size)
     read_into(path, buffer)  # so that the buffer is really there
-    times = medians(
+    times = timer.medians(
         {
             "open": partial(open_model, path),
             "touch": partial(open_and_touch, path),
@@ -186,57 +165,56 @@ def _time_reading(path: Path) -> None:
         },
         rounds=11,
     )
-    times |= medians({"parse": partial(parse, path)}, rounds=3)
+    times |= timer.medians({"parse": partial(parse, path)}, rounds=3)
     opened, touched, read, parsed = (times[name] for name in ("open", "touch", "read", "parse"))
-    print_table(
-        f"a .caffemodel of {len(buffer) / 1e6:.0f} MB",
-        [
-            ("open_model", opened, "protobuf, numpy.array", parsed),
-            ("open_model, touch all", touched, "protobuf, numpy.array", parsed),
-            ("open_model, touch all", touched, "file.readinto(buffer)", read),
-            ("open_model, touch all", touched, "file.readinto(new buffer)", times["read anew"]),
-        ],
-    )
-    print(f"  opening is {parsed / opened:.0f} times as fast as protobuf (goal: 300)")
-    print(f"  with all weights it is {parsed / touched:.1f} times as fast (goal: 4)")
-    print(f"  and takes {touched / read:.2f} times as long as reading the file (goal: 1.5)")
+    section = f"reading a .caffemodel of {len(buffer) / 1e6:.0f} MB"
+    protobuf, touch = "protobuf, numpy.array", "open_model, touch all"
+    return [
+        Row(section, "open_model", opened, protobuf, parsed, goal=Goal(1 / 300)),
+        Row(section, touch, touched, protobuf, parsed, goal=Goal(1 / 4)),
+        Row(section, touch, touched, "file.readinto(buffer)", read, goal=Goal(1.5)),
+        Row(section, touch, touched, "file.readinto(new buffer)", times["read anew"]),
+    ]
 
 
-def _time_writing(path: Path, made: ModelFile) -> None:
+def _writing(timer: Timer, path: Path, made: ModelFile) -> list[Row]:
     content = bytearray(path.read_bytes())
     target, plain = path.with_name("ours.caffemodel"), path.with_name("theirs.caffemodel")
     changed = open_and_touch(path)
     changed["conv1"].blobs[0].mutable_cpu_data()[0, 0] += 1
-    times = fastest(
+    times = timer.fastest(
         {
-            "made": partial(save_model, made, target),
-            "mapped": partial(save_model, open_model(path), target),
-            "changed": partial(save_model, changed, target),
-            "plain": partial(write_bytes, plain, content),
+            "save_model, made": partial(save_model, made, target),
+            "save_model, untouched": partial(save_model, open_model(path), target),
+            "save_model, changed": partial(save_model, changed, target),
+            "file.write, fsync": partial(write_bytes, plain, content),
         },
         rounds=9,
     )
-    rival = "file.write, fsync", times["plain"]
-    print_table(
-        "writing it",
-        [
-            ("save_model, made", times["made"], *rival),
-            ("save_model, untouched", times["mapped"], *rival),
-            ("save_model, changed", times["changed"], *rival),
-        ],
+    rival = "file.write, fsync"
+    seconds = times.pop(rival)
+    return [
+        Row("writing it", ours, value, rival, seconds, goal=Goal(2))
+        for ours, value in times.items()
+    ]
+
+
+def _memory(path: str) -> list[Row]:
+    section = "peak memory above the weights"
+    touching, parsing, copying, writing = (
+        in_own_process(function, path)
+        for function in (measure_touching, measure_parsing, measure_copying, measure_writing)
     )
-    slower = max(times[name] for name in ("made", "mapped", "changed")) / times["plain"]
-    print(f"  writing takes {slower:.2f} times as long as file.write and fsync (goal: 2)")
-
-
-def _measure_memory(path: Path) -> None:
-    print("\npeak memory above the weights")
-    if not Path("/proc/self/clear_refs").exists():
-        print("  measured on Linux only")
-        return
-    for name in MEASURES:
-        print(f"  {name:<28} {_measure(name, path):>6.1f} MiB (goal: 32 MB)")
-
-
-if __name__ == "__main__":
-    main()
+    return [
+        Row(
+            section,
+            "open_model, touch all",
+            touching,
+            "protobuf, numpy.array",
+            parsing,
+            "B",
+            MEMORY,
+        ),
+        Row(section, "save_model, untouched", copying, unit="B", goal=MEMORY),
+        Row(section, "save_model, changed", writing, unit="B", goal=MEMORY),
+    ]

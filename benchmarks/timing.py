@@ -9,45 +9,64 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["fastest", "medians", "print_table"]
+__all__ = ["Timer"]
 
 
-def medians(
-    calls: Mapping[str, Callable[[], object]], *, rounds: int = 15, seconds: float = 0.01
-) -> dict[str, float]:
-    """Return the median seconds a call, for each of several calls timed in turn.
+class Timer:
+    """Times several calls in turn.
 
     Parameters
     ----------
-    calls
-        What to time, by name.
-    rounds
-        How often each is timed.
-    seconds
-        How long one timing takes at least; a call that is faster is repeated.
+    brief
+        Time everything once, and make whatever is measured small: shows that a benchmark runs, and
+        nothing about speed.
     """
-    samples = _samples(calls, rounds, seconds)
-    return {name: statistics.median(values) for name, values in samples.items()}
 
+    def __init__(self, *, brief: bool = False) -> None:
+        self.brief = brief
 
-def fastest(calls: Mapping[str, Callable[[], object]], *, rounds: int = 15) -> dict[str, float]:
-    """Return the fewest seconds a call, for each of several calls timed in turn.
+    def medians(
+        self,
+        calls: Mapping[str, Callable[[], object]],
+        *,
+        rounds: int = 15,
+        seconds: float = 0.01,
+    ) -> dict[str, float]:
+        """Return the median seconds a call, for each of several calls.
 
-    For what waits for a disk: others that use it, and its own housekeeping, only ever add.
-    """
-    samples = _samples(calls, rounds, seconds=0)
-    return {name: min(values) for name, values in samples.items()}
+        Parameters
+        ----------
+        calls
+            What to time, by name.
+        rounds
+            How often each is timed.
+        seconds
+            How long one timing takes at least; a call that is faster is repeated.
+        """
+        samples = self._samples(calls, rounds, seconds)
+        return {name: statistics.median(values) for name, values in samples.items()}
 
+    def fastest(
+        self, calls: Mapping[str, Callable[[], object]], *, rounds: int = 15
+    ) -> dict[str, float]:
+        """Return the fewest seconds a call, for each of several calls.
 
-def _samples(
-    calls: Mapping[str, Callable[[], object]], rounds: int, seconds: float
-) -> dict[str, list[float]]:
-    repeats = {name: _repeats(call, seconds) for name, call in calls.items()}
-    samples: dict[str, list[float]] = {name: [] for name in calls}
-    for _ in range(rounds):
-        for name, call in calls.items():
-            samples[name].append(_time(call, repeats[name]) / repeats[name])
-    return samples
+        For what waits for a disk: others that use it, and its own housekeeping, only ever add.
+        """
+        samples = self._samples(calls, rounds, seconds=0)
+        return {name: min(values) for name, values in samples.items()}
+
+    def _samples(
+        self, calls: Mapping[str, Callable[[], object]], rounds: int, seconds: float
+    ) -> dict[str, list[float]]:
+        if self.brief:
+            rounds, seconds = 1, 0.0
+        repeats = {name: _repeats(call, seconds) for name, call in calls.items()}
+        samples: dict[str, list[float]] = {name: [] for name in calls}
+        for _ in range(rounds):
+            for name, call in calls.items():
+                samples[name].append(_time(call, repeats[name]) / repeats[name])
+        return samples
 
 
 def _time(call: Callable[[], object], repeats: int) -> float:
@@ -62,22 +81,3 @@ def _repeats(call: Callable[[], object], seconds: float) -> int:
     while _time(call, repeats) < seconds:
         repeats *= 2
     return repeats
-
-
-def print_table(title: str, rows: list[tuple[str, float, str, float]]) -> None:
-    """Print what was timed, the rival, and the ratio of the two.
-
-    Parameters
-    ----------
-    title
-        The heading.
-    rows
-        Our call and its seconds, the rival's call and its seconds.
-    """
-    print(f"\n{title}")
-    print(f"  {'ours':<28} {'us':>9}   {'rival':<28} {'us':>9}   {'ratio':>6}")
-    for ours, our_seconds, rival, rival_seconds in rows:
-        print(
-            f"  {ours:<28} {our_seconds * 1e6:>9.3f}   {rival:<28} {rival_seconds * 1e6:>9.3f}"
-            f"   {our_seconds / rival_seconds:>6.2f}"
-        )

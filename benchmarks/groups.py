@@ -1,0 +1,35 @@
+"""The groups of benchmarks, by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from benchmarks import (
+    aliases,
+    array_api,
+    files,
+    import_time,
+    interop,
+    memory,
+    pipeline,
+    transfers,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from benchmarks.rows import Measured
+    from benchmarks.timing import Timer
+
+__all__ = ["GROUPS"]
+
+GROUPS: dict[str, Callable[[Timer], Measured]] = {
+    "aliases": aliases.measure,
+    "array_api": array_api.measure,
+    "files": files.measure,
+    "import_time": import_time.measure,
+    "interop": interop.measure,
+    "memory": memory.measure,
+    "pipeline": pipeline.measure,
+    "transfers": transfers.measure,
+}

@@ -1,0 +1,90 @@
+"""What was measured on, and with which versions."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import syncblob
+
+__all__ = ["cuda_device", "describe_machine", "kind_of_machine", "versions"]
+
+PACKAGES = (
+    "syncblob",
+    "numpy",
+    "protobuf",
+    "torch",
+    "array-api-compat",
+    "array-api-strict",
+    "cupy-cuda12x",
+    "cupy-cuda13x",
+)
+
+
+def cuda_device() -> str | None:
+    """Name the CUDA device that is measured, or None where there is none."""
+    return "cuda:0" if "cuda:0" in syncblob.devices() else None
+
+
+def kind_of_machine() -> str:
+    """Name the kind of machine, after which the files of results are named."""
+    return "cpu" if cuda_device() is None else "cuda"
+
+
+def describe_machine() -> dict[str, Any]:
+    """Return processor, cores, memory, operating system, and the GPU where there is one."""
+    machine: dict[str, Any] = {
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "architecture": platform.machine(),
+        "system": f"{platform.system()} {platform.release()}",
+    }
+    if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+        machine["memory"] = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if cuda_device() is not None:
+        machine |= _gpu()
+    return machine
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of the packages that are compared."""
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _processor() -> str:
+    """Return the processor's name as the system gives it; `platform` has it on some only."""
+    information = Path("/proc/cpuinfo")
+    if information.exists():
+        for line in information.read_text(encoding="ascii", errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def _gpu() -> dict[str, Any]:
+    import cupy  # there is a CUDA device, so CuPy is there
+
+    runtime = cupy.cuda.runtime
+    properties = runtime.getDeviceProperties(0)
+    return {
+        "gpu": properties["name"].decode(),
+        "gpu_memory": properties["totalGlobalMem"],
+        "cuda_driver": runtime.driverGetVersion(),
+        "cuda_runtime": runtime.runtimeGetVersion(),
+        "gpu_driver": _driver_release(),
+    }
+
+
+def _driver_release() -> str:
+    """Return the release of NVIDIA's driver as its kernel module gives it."""
+    release = Path("/sys/module/nvidia/version")
+    return release.read_text(encoding="ascii").strip() if release.exists() else "unknown"

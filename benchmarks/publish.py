@@ -1,0 +1,108 @@
+"""Measure everything and renew what is published: ``python -m benchmarks.publish``.
+
+Writes the results of this kind of machine, ``benchmarks/results/cpu.json`` or ``cuda.json``, and
+from the files of results the pictures in ``docs/_static`` and the tables in
+``docs/performance.md``. No figure there is written by hand.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmarks.__main__ import run
+from benchmarks.groups import GROUPS
+from benchmarks.machine import kind_of_machine
+from benchmarks.plot import draw
+from benchmarks.results import FOLDER, Results
+from benchmarks.tables import as_markdown
+from benchmarks.timing import Timer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["PAGE", "filled", "main", "published"]
+
+DOCS = Path(__file__).parents[1] / "docs"
+PAGE = DOCS / "performance.md"
+
+# A place for figures: the kind of machine, the group, and the section if it is only one. "machine"
+# stands for what was measured on, and the picture.
+_PLACE = re.compile(
+    r"(?P<begin><!-- figures: (?P<kind>\w+) (?P<group>\w+)(?:: (?P<section>[^>]+?))? -->\n)"
+    r".*?(?P<end><!-- end of figures -->)",
+    re.DOTALL,
+)
+_MISSING = (
+    "*Not measured yet on such a machine; `python -m benchmarks.publish` there fills this in.*\n"
+)
+
+
+def published() -> dict[str, Results]:
+    """Return the results that are there, by kind of machine."""
+    return {path.stem: Results.read(path) for path in sorted(FOLDER.glob("*.json"))}
+
+
+def filled(page: str, results: Mapping[str, Results]) -> str:
+    """Return a page with figures in all of its places.
+
+    Raises
+    ------
+    LookupError
+        If a place asks for a group or a section that the results do not have.
+    """
+
+    def figures(place: re.Match[str]) -> str:
+        found = results.get(place["kind"])
+        if found is None:
+            text = _MISSING
+        elif place["group"] == "machine":
+            text = _machine(found, place["kind"])
+        else:
+            text = _figures(found, place["group"], place["section"])
+        return f"{place['begin']}\n{text}\n{place['end']}"
+
+    return _PLACE.sub(figures, page)
+
+
+def _machine(results: Results, kind: str) -> str:
+    alternative = "Time, bytes and memory of syncblob as multiples of its rivals; see the tables"
+    return (
+        f"Measured on {results.when}: {results.describe()}.\n\n"
+        f"![{alternative}]({_picture(kind).relative_to(DOCS).as_posix()})\n"
+    )
+
+
+def _picture(kind: str) -> Path:
+    return DOCS / "_static" / f"benchmarks-{kind}.svg"
+
+
+def _figures(results: Results, group: str, section: str | None) -> str:
+    measured = results.groups.get(group)
+    if measured is None:
+        raise LookupError(f"expected a group among {', '.join(results.groups)}, got {group!r}")
+    rows = [row for row in measured.rows if section in {None, row.section}]
+    if not rows:
+        raise LookupError(f"expected a section of {group}, got {section!r}")
+    notes = [] if section else [f"*{note[0].upper()}{note[1:]}.*\n" for note in measured.notes]
+    return "\n".join([as_markdown(rows), *notes])
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run all benchmarks, then renew the picture and the page."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.publish", description=__doc__)
+    parser.add_argument(
+        "--no-run", action="store_true", help="renew them from the results that are there"
+    )
+    if not parser.parse_args(arguments).no_run:
+        run(GROUPS, Timer()).write(FOLDER / f"{kind_of_machine()}.json")
+    found = published()
+    for kind, results in found.items():
+        draw(results, _picture(kind))
+    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), found), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""Results in a file: what was found, on what machine, with which versions, and when."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from benchmarks.machine import describe_machine, versions
+from benchmarks.rows import Measured, Row
+
+__all__ = ["FOLDER", "Results"]
+
+# One file for each kind of machine.
+FOLDER = Path(__file__).parent / "results"
+
+
+@dataclass
+class Results:
+    """What one run found.
+
+    Attributes
+    ----------
+    groups
+        What was measured, by group.
+    machine, versions, when
+        On what, with what, and the day, in UTC.
+    """
+
+    groups: dict[str, Measured]
+    machine: dict[str, Any]
+    versions: dict[str, str]
+    when: str
+
+    @classmethod
+    def of_this_machine(cls, groups: dict[str, Measured]) -> Results:
+        """Return results that were found here and now."""
+        today = datetime.now(tz=UTC).date().isoformat()
+        return cls(groups, describe_machine(), versions(), today)
+
+    @classmethod
+    def read(cls, path: Path) -> Results:
+        """Read a file that `write` wrote."""
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        groups = {
+            name: Measured([Row.from_dict(row) for row in group["rows"]], group["notes"])
+            for name, group in kept["groups"].items()
+        }
+        return cls(groups, kept["machine"], kept["versions"], kept["when"])
+
+    def write(self, path: Path) -> None:
+        """Write everything as JSON, in the place of what the file held."""
+        kept = {
+            "when": self.when,
+            "machine": self.machine,
+            "versions": self.versions,
+            "groups": {
+                name: {"rows": [row.to_dict() for row in group.rows], "notes": group.notes}
+                for name, group in self.groups.items()
+            },
+        }
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+
+    def describe(self) -> str:
+        """Say in one line what was measured on, and with which versions."""
+        machine = self.machine
+        words = [str(machine["processor"]), f"{machine['cores']} cores", machine["system"]]
+        if "gpu" in machine:
+            words.append(f"{machine['gpu']}, driver {machine['gpu_driver']}")
+        return f"{', '.join(words)}; " + ", ".join(
+            f"{name} {version}" for name, version in self.versions.items()
+        )

@@ -1,0 +1,144 @@
+"""What a benchmark finds: rows that set something of ours beside a rival, and goals for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+__all__ = ["Goal", "Measured", "Row", "quantity"]
+
+Unit = Literal["s", "B/s", "B", "bytes"]
+
+_THOUSAND = 1000
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What the project wants of a row.
+
+    Attributes
+    ----------
+    limit
+        The most that it may be, in the unit of the row where it is not a ratio.
+    of
+        What is limited: the ratio to the rival, how much more it is than the rival, or the value
+        itself.
+    """
+
+    limit: float
+    of: Literal["ratio", "difference", "value"] = "ratio"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One comparison.
+
+    Attributes
+    ----------
+    section
+        What the row is about; rows of one section stand together.
+    ours, value
+        What was measured of syncblob.
+    rival, rival_value
+        What was measured of the rival in the same run. There is none for what nobody else does.
+    unit
+        ``"s"``, ``"B/s"``, ``"B"``, or ``"bytes"`` where every one of them counts.
+    goal
+        None where the project states none.
+    """
+
+    section: str
+    ours: str
+    value: float
+    rival: str = ""
+    rival_value: float | None = None
+    unit: Unit = "s"
+    goal: Goal | None = None
+
+    @property
+    def ratio(self) -> float | None:
+        """Our value as a multiple of the rival's. None without one, or where it is zero."""
+        return self.value / self.rival_value if self.rival_value else None
+
+    @property
+    def difference(self) -> float | None:
+        """By how much our value is more than the rival's."""
+        return None if self.rival_value is None else self.value - self.rival_value
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the goal is met; None where there is no goal."""
+        if self.goal is None:
+            return None
+        base = self.rival_value or 0.0
+        most = {
+            "ratio": self.goal.limit * base,
+            "difference": self.goal.limit + base,
+            "value": self.goal.limit,
+        }
+        return self.value <= most[self.goal.of]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what is kept of the row in a file of results."""
+        kept = {
+            "section": self.section,
+            "ours": self.ours,
+            "value": self.value,
+            "rival": self.rival,
+            "rival_value": self.rival_value,
+            "unit": self.unit,
+            "ratio": self.ratio,
+        }
+        if self.goal is not None:
+            kept["goal"] = {"of": self.goal.of, "limit": self.goal.limit, "met": self.met}
+        return kept
+
+    @classmethod
+    def from_dict(cls, kept: dict[str, Any]) -> Row:
+        """Return the row that `to_dict` was asked of."""
+        goal = kept.get("goal")
+        return cls(
+            kept["section"],
+            kept["ours"],
+            kept["value"],
+            kept["rival"],
+            kept["rival_value"],
+            kept["unit"],
+            Goal(goal["limit"], goal["of"]) if goal else None,
+        )
+
+
+@dataclass
+class Measured:
+    """What a group found.
+
+    Attributes
+    ----------
+    rows
+        The comparisons.
+    notes
+        What a reader must know of them: what was missing on this machine, for example.
+    """
+
+    rows: list[Row] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def quantity(value: float, unit: Unit) -> str:
+    """Write a value with its unit, scaled for reading.
+
+    Examples
+    --------
+    >>> quantity(2.5e-7, "s"), quantity(0.0125, "s"), quantity(3.2e10, "B/s"), quantity(4e6, "B")
+    ('0.250 us', '12.500 ms', '32.00 GB/s', '4.0 MB')
+    """
+    if unit == "bytes":
+        return f"{value:,.0f} B"
+    if unit == "B":
+        return f"{value / 1e6:.1f} MB"
+    if unit == "B/s":
+        return f"{value / 1e9:.2f} GB/s"
+    for scale, name in ((1e6, "us"), (1e3, "ms")):
+        if abs(value) * scale < _THOUSAND:
+            return f"{value * scale:.3f} {name}"
+    return f"{value:.3f} s"

@@ -1,0 +1,117 @@
+"""The one format of all tables, as text for a terminal and as Markdown for the documentation."""
+
+from __future__ import annotations
+
+from itertools import compress, groupby, pairwise
+from typing import TYPE_CHECKING
+
+from benchmarks.rows import quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from benchmarks.rows import Measured, Row
+
+__all__ = ["as_markdown", "as_text"]
+
+HEADS = ("syncblob", "", "rival", "", "ratio", "difference", "goal", "")
+NO_BREAK = "\N{NO-BREAK SPACE}"
+# Names stand on the left of their column, numbers on the right.
+_LEFT = (True, False, True, False, False, False, True, True)
+
+
+def as_text(name: str, measured: Measured) -> str:
+    """Return what a group found as lines for a terminal."""
+    rows = measured.rows
+    cells = [HEADS, *(_cells(row) for row in rows)]
+    widths = [max(len(line[column]) for line in cells) for column in range(len(HEADS))]
+    lines = []
+    for section, members in _by_section(rows):
+        lines += ["", f"{name}: {section}", _aligned(HEADS, widths)]
+        lines += [_aligned(line, widths) for line in _without_repetition(members)]
+    if measured.notes:
+        lines += ["", *(f"{name}: {note}" for note in measured.notes)]
+    return "\n".join(lines)
+
+
+def as_markdown(rows: Iterable[Row]) -> str:
+    """Return rows as tables of Markdown, each under the name of its section.
+
+    Narrower than those of a terminal: values stand with what they belong to, and columns that would
+    be empty are left out.
+    """
+    lines = []
+    for section, members in _by_section(rows):
+        goals = [row.goal for row in members if row.goal]
+        shown = [True, True, True, any(goal.of == "difference" for goal in goals), bool(goals)]
+        heads = ("syncblob", "rival", "ratio", "difference", "goal")
+        lines += [f"*{section}*", "", _piped(compress(heads, shown))]
+        lines.append(_piped(compress((":---", ":---", "---:", "---:", ":---"), shown)))
+        for ours, value, rival, other, ratio, difference, goal, met in _without_repetition(members):
+            verdict = f"{goal}: {met}" if goal else ""
+            cells = (_named(ours, value), _named(rival, other), ratio, difference, verdict)
+            lines.append(_piped(compress(cells, shown)))
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _named(name: str, value: str) -> str:
+    """Return a cell with a name and its value, whose unit stays beside it."""
+    return f"`{name}` {value.replace(' ', NO_BREAK)}" if name else ""
+
+
+def _by_section(rows: Iterable[Row]) -> Iterable[tuple[str, list[Row]]]:
+    for section, members in groupby(rows, key=lambda row: row.section):
+        yield section, list(members)
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    rival = "" if row.rival_value is None else quantity(row.rival_value, row.unit)
+    ratio = "" if row.ratio is None else f"{row.ratio:.{2 if row.ratio > 0.1 else 4}f}"  # noqa: PLR2004  # two figures that count
+    difference = "" if row.difference is None else _signed(quantity(row.difference, row.unit))
+    return (
+        row.ours,
+        quantity(row.value, row.unit),
+        row.rival,
+        rival,
+        ratio,
+        difference,
+        _goal(row),
+        {None: "", True: "met", False: "missed"}[row.met],
+    )
+
+
+def _signed(text: str) -> str:
+    return text if text.startswith("-") else f"+{text}"
+
+
+def _goal(row: Row) -> str:
+    if row.goal is None:
+        return ""
+    if row.goal.of == "ratio":
+        return f"ratio <= {row.goal.limit:.4g}"
+    limit = quantity(row.goal.limit, row.unit)
+    return f"+{limit} at most" if row.goal.of == "difference" else f"{limit} at most"
+
+
+def _without_repetition(rows: list[Row]) -> Iterable[tuple[str, ...]]:
+    """Yield the cells of rows; what several rivals are compared with is named once."""
+    if not rows:
+        return
+    yield _cells(rows[0])
+    for before, row in pairwise(rows):
+        cells = _cells(row)
+        same = (before.ours, before.value) == (row.ours, row.value)
+        yield ("", "", *cells[2:]) if same else cells
+
+
+def _aligned(cells: Iterable[str], widths: list[int]) -> str:
+    padded = (
+        f"{cell:<{width}}" if left else f"{cell:>{width}}"
+        for cell, width, left in zip(cells, widths, _LEFT, strict=True)
+    )
+    return f"  {'  '.join(padded)}".rstrip()
+
+
+def _piped(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"

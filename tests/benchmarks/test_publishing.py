@@ -1,0 +1,209 @@
+"""Rows, tables, files of results, the picture, and the page whose figures come from them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from benchmarks import plot
+from benchmarks.groups import GROUPS
+from benchmarks.publish import PAGE, filled, published
+from benchmarks.results import Results
+from benchmarks.rows import Goal, Measured, Row, quantity
+from benchmarks.tables import as_markdown, as_text
+
+SECONDS = Row("calls", "ours()", 2e-6, "theirs()", 4e-6, goal=Goal(0.6))
+AGAIN = Row("calls", "ours()", 2e-6, "others()", 1e-6, goal=Goal(1.5))
+ACCESSOR = Row("accessors", "get()", 0.5e-6, "[:]", 0.2e-6, goal=Goal(0.4e-6, "difference"))
+SPEED = Row("upload of 1 KiB, more is better", "push", 9e9, "copy", 1e10, "B/s")
+ALONE = Row("memory", "open", 5e6, unit="B", goal=Goal(4e6, "value"))
+FOUND = Results(
+    {
+        "interop": Measured([SECONDS, AGAIN, ACCESSOR]),
+        "transfers": Measured([SPEED], ["there is no CUDA device"]),
+        "files": Measured([ALONE]),
+    },
+    {"processor": "a processor", "cores": 2, "system": "a system"},
+    {"python": "3.14", "numpy": "2.9"},
+    "2030-01-02",
+)
+
+
+@pytest.mark.parametrize(
+    ("row", "ratio", "difference", "met"),
+    [
+        (SECONDS, 0.5, -2e-6, True),
+        (AGAIN, 2.0, 1e-6, False),
+        (ACCESSOR, 2.5, 0.3e-6, True),
+        (SPEED, 0.9, -1e9, None),
+        (ALONE, None, None, False),
+        (Row("bytes", "ours", 3, "least", 0, "bytes", Goal(1)), None, 3, False),
+    ],
+)
+def test_what_a_row_says(row, ratio, difference, met):
+    assert row.ratio == pytest.approx(ratio)
+    assert row.difference == pytest.approx(difference)
+    assert row.met is met
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (1.5e-7, "s", "0.150 us"),
+        (9.9e-4, "s", "990.000 us"),
+        (0.25, "s", "250.000 ms"),
+        (12.5, "s", "12.500 s"),
+        (-2e-7, "s", "-0.200 us"),
+        (2.5e10, "B/s", "25.00 GB/s"),
+        (7.75e7, "B", "77.5 MB"),
+        (1234567, "bytes", "1,234,567 B"),
+    ],
+)
+def test_quantities_are_scaled_for_reading(value, unit, text):
+    assert quantity(value, unit) == text
+
+
+def test_the_table_of_a_terminal():
+    text = as_text("interop", FOUND.groups["interop"])
+    assert text.splitlines() == [
+        "",
+        "interop: calls",
+        "  syncblob            rival               ratio  difference  goal",
+        "  ours()    2.000 us  theirs()  4.000 us   0.50   -2.000 us  ratio <= 0.6       met",
+        "                      others()  1.000 us   2.00   +1.000 us  ratio <= 1.5       missed",
+        "",
+        "interop: accessors",
+        "  syncblob            rival               ratio  difference  goal",
+        "  get()     0.500 us  [:]       0.200 us   2.50   +0.300 us  +0.400 us at most  met",
+    ]
+
+
+def test_notes_stand_below_the_table():
+    assert as_text("transfers", FOUND.groups["transfers"]).endswith(
+        "\n\ntransfers: there is no CUDA device"
+    )
+
+
+def test_a_group_without_rows_can_be_printed():
+    assert as_text("memory", Measured(notes=["Linux only"])) == "\nmemory: Linux only"
+
+
+def test_the_tables_of_the_documentation():
+    text = as_markdown([SECONDS, AGAIN, ACCESSOR, ALONE, SPEED])
+    assert text.replace("\N{NO-BREAK SPACE}", " ").splitlines() == [
+        "*calls*",
+        "",
+        "| syncblob | rival | ratio | goal |",
+        "| :--- | :--- | ---: | :--- |",
+        "| `ours()` 2.000 us | `theirs()` 4.000 us | 0.50 | ratio <= 0.6: met |",
+        "|  | `others()` 1.000 us | 2.00 | ratio <= 1.5: missed |",
+        "",
+        "*accessors*",
+        "",
+        "| syncblob | rival | ratio | difference | goal |",
+        "| :--- | :--- | ---: | ---: | :--- |",
+        "| `get()` 0.500 us | `[:]` 0.200 us | 2.50 | +0.300 us | +0.400 us at most: met |",
+        "",
+        "*memory*",
+        "",
+        "| syncblob | rival | ratio | goal |",
+        "| :--- | :--- | ---: | :--- |",
+        "| `open` 5.0 MB |  |  | 4.0 MB at most: missed |",
+        "",
+        "*upload of 1 KiB, more is better*",
+        "",
+        "| syncblob | rival | ratio |",
+        "| :--- | :--- | ---: |",
+        "| `push` 9.00 GB/s | `copy` 10.00 GB/s | 0.90 |",
+    ]
+
+
+# --- the page -------------------------------------------------------------------------------------
+
+PLACES = """Before.
+
+<!-- figures: cpu interop: accessors -->
+old figures
+<!-- end of figures -->
+
+Between.
+
+<!-- figures: cpu transfers -->
+<!-- end of figures -->
+
+<!-- figures: cpu machine -->
+<!-- end of figures -->
+
+<!-- figures: cuda transfers -->
+<!-- end of figures -->
+"""
+
+
+def test_places_are_filled():
+    page = filled(PLACES, {"cpu": FOUND})
+    assert "old figures" not in page
+    assert "`get()`" in page
+    assert "`ours()`" not in page
+    assert "*There is no CUDA device.*" in page
+    assert "Measured on 2030-01-02: a processor, 2 cores, a system; python 3.14" in page
+    assert "](_static/benchmarks-cpu.svg)" in page
+    assert page.count("Not measured yet") == 1
+    assert page.startswith("Before.\n")
+    assert "\nBetween.\n" in page
+
+
+def test_filling_twice_changes_nothing():
+    page = filled(PLACES, {"cpu": FOUND})
+    assert filled(page, {"cpu": FOUND}) == page
+
+
+@pytest.mark.parametrize("place", ["cpu nothing", "cpu interop: nothing"])
+def test_a_place_that_cannot_be_filled_is_an_error(place):
+    page = f"<!-- figures: {place} -->\n<!-- end of figures -->"
+    with pytest.raises(LookupError, match="nothing"):
+        filled(page, {"cpu": FOUND})
+
+
+def test_the_figures_of_the_documentation_are_those_of_the_results():
+    page = PAGE.read_text(encoding="utf-8")
+    assert filled(page, published()) == page
+
+
+def test_the_documentation_shows_every_group():
+    page = PAGE.read_text(encoding="utf-8")
+    assert {*re.findall(r"<!-- figures: cpu (\w+)", page)} == {*GROUPS, "machine"}
+
+
+def test_results_that_are_kept_are_of_all_groups():
+    found = published()
+    assert "cpu" in found
+    for results in found.values():
+        assert set(results.groups) == set(GROUPS)
+
+
+# --- the picture ----------------------------------------------------------------------------------
+
+
+def test_more_bytes_a_second_are_drawn_as_better():
+    drawn = plot.marks(FOUND)
+    assert drawn["transfers"] == [plot.Mark("upload of 1 KiB  /  copy", pytest.approx(10 / 9))]
+    assert [mark.factor for mark in drawn["handing over"]] == pytest.approx([0.5, 2, 2.5])
+    assert set(drawn) == {"transfers", "handing over"}
+
+
+def test_a_picture_is_drawn(tmp_path):
+    pytest.importorskip("matplotlib")
+    source, target = tmp_path / "results.json", tmp_path / "new" / "picture.svg"
+    FOUND.write(source)
+    plot.main([str(source), str(target)])
+    assert "theirs()" in target.read_text(encoding="utf-8")
+    again = tmp_path / "again.svg"
+    plot.draw(FOUND, again)
+    assert again.read_bytes() == target.read_bytes()
+
+
+def test_nothing_to_draw_is_an_error(tmp_path):
+    pytest.importorskip("matplotlib")
+    with pytest.raises(ValueError, match="expected results of interop"):
+        plot.draw(Results({}, {}, {}, "2030-01-02"), tmp_path / "picture.svg")

@@ -2,7 +2,8 @@
 
 Each document is one session, run from top to bottom in a folder that has the two files which the
 examples open: ``lenet.caffemodel`` and ``mean.binaryproto``. What an example shows as its result is
-compared with what it gives.
+compared with what it gives. A document that imports CuPy needs a GPU and is skipped without one; a
+block that is not to be run has a comment before it, ``<!-- skip: next "the reason" -->``.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from sybil import Sybil
-from sybil.parsers.myst import PythonCodeBlockParser
+from sybil.integration.pytest import SybilItem
+from sybil.parsers.myst import PythonCodeBlockParser, SkipParser
 
 import syncblob
 from syncblob.cli._lenet import write_lenet
+from syncblob.devices import cuda
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -39,12 +42,16 @@ class _ExampleParser(PythonCodeBlockParser):
     """The blocks of a document; all are skipped where a package that it needs is missing."""
 
     def __call__(self, document: Document) -> Iterable[Region]:
-        lines = " ".join(_IMPORTS.findall(document.text))
-        missing = _MISSING & {*re.findall(r"\w+", lines)}
+        missing = _MISSING & _imported(document)
         for region in super().__call__(document):
             if missing:
                 region.evaluator = _skip
             yield region
+
+
+def _imported(document: Document) -> set[str]:
+    """Return the names in the import statements of a document."""
+    return {*re.findall(r"\w+", " ".join(_IMPORTS.findall(document.text)))}
 
 
 def _skip(_example: Example) -> None:
@@ -64,8 +71,21 @@ def _enter_folder_of_examples(namespace: dict[str, Any]) -> None:
 
 
 pytest_collect_file = Sybil(
-    parsers=[_ExampleParser(doctest_optionflags=ELLIPSIS)],
+    parsers=[_ExampleParser(doctest_optionflags=ELLIPSIS), SkipParser()],
     patterns=["README.md", "docs/*.md", "docs/reference/*.md"],
     setup=_enter_folder_of_examples,
     teardown=lambda namespace: namespace["_leave_folder"](),
 ).pytest()
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark the blocks of documents that import CuPy as tests that need a GPU."""
+    if isinstance(item, SybilItem) and "cupy" in _imported(item.example.document):
+        item.add_marker(pytest.mark.gpu)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip, or fail if asked to, what needs a GPU and has none; of tests, their conftest does."""
+    if isinstance(item, SybilItem) and item.get_closest_marker("gpu") and not cuda.device_count():
+        required = item.config.getoption("--require-gpu", default=False)
+        (pytest.fail if required else pytest.skip)("needs a CUDA device")

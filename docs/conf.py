@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from importlib.metadata import version as installed_version
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
 
 project = "syncblob"
 author = "The syncblob developers"
 project_copyright = "2026, the syncblob developers"
 release = version = installed_version("syncblob")
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "numpydoc"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "numpydoc"]
 exclude_patterns = ["_build"]
 myst_enable_extensions = ["deflist"]
 myst_heading_anchors = 2
@@ -17,26 +24,57 @@ myst_heading_anchors = 2
 html_theme = "furo"
 html_title = f"syncblob {release}"
 html_show_sourcelink = False
+pygments_dark_style = "github-dark"
+html_static_path = ["_static"]
+html_css_files = ["syncblob.css"]
 
 # Docstrings mark objects with single backquotes, and parameters too.
 default_role = "py:obj"
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
+# Its tables link to the pages that are there.
+autosummary_generate = False
 # The reference pages are laid out by hand: no second list of members.
 numpydoc_show_class_members = False
 
+# Without these libraries the page of the modules that need them is short, and that is no mistake.
+if not all(map(find_spec, ("dask", "distributed", "torch"))):
+    suppress_warnings = ["autodoc.import_object"]
+
 _PRIVATE = (
-    "BlobBase|BlobProto|Explanation|HandedOut|LayerParameter|Layout|MappedFile|NetParameter|Source|"
-    "Transition|_SimulatedPush"
+    "BlobBase|BlobProto|Explanation|HandedOut|LayerParameter|Layout|MappedFile|NetParameter|Place|"
+    "Source|Transition|_SimulatedPush"
 )
 nitpick_ignore_regex = [
     # Parameters: a plain word in a docstring that is the name of no object.
     ("py:obj", r"[a-z]\w*"),
     # Other libraries and the standard library: links to them would need the network.
-    ("py:class", r"(collections|np|numpy|os|types)\..*|NDArray|DTypeLike|ModuleType|Future"),
+    ("py:class", r"(collections|dask|np|numpy|os|types)\..*|NDArray|DTypeLike|ModuleType|Future"),
+    ("py:class", "PickleBuffer|RemovableHandle"),
     ("py:obj", r"(cupy|numpy|time)\..*"),
     # Aliases of types, and the classes of some results, that signatures name.
     ("py:class", r"Axes|BlobParameter|Norm|Shape|Tensor|[FI]Info|Unique\w+Result"),
     # Private classes that some signatures name.
     ("py:class", rf"(syncblob\..*\.)?({_PRIVATE})"),
 ]
+
+
+def _leave_parameters_alone(
+    _app: Sphinx, _what: str, _name: str, obj: Any, _options: Any, lines: list[str]
+) -> None:
+    """Make no link of a parameter's name that happens to be the name of something else."""
+    try:
+        parameters = inspect.signature(obj).parameters
+    except (TypeError, ValueError):
+        return
+    for number, line in enumerate(lines):
+        lines[number] = re.sub(
+            r"(?<![`\w])`(\w+)`(?!`)",
+            lambda found: f"``{found[1]}``" if found[1] in parameters else found[0],
+            line,
+        )
+
+
+def setup(app: Sphinx) -> None:
+    """Connect the hook."""
+    app.connect("autodoc-process-docstring", _leave_parameters_alone)

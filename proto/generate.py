@@ -34,6 +34,13 @@ def run_protoc(*outputs: str) -> None:
         sys.exit("protoc failed; its own message is above")
 
 
+def with_complete_types(stub: str) -> str:
+    """Give the mappings of a stub of protoc's their parameters, which strict type checkers want."""
+    return stub.replace("import ClassVar", "import Any as _Any, ClassVar", 1).replace(
+        "_Mapping]", "_Mapping[str, _Any]]"
+    )
+
+
 def main() -> None:
     """Write the generated files below the directory named on the command line."""
     parser = argparse.ArgumentParser(description="Generate the Python code of caffe.proto.")
@@ -52,6 +59,8 @@ def main() -> None:
         )
     output.mkdir(parents=True, exist_ok=True)
     run_protoc(f"--python_out={output}", f"--pyi_out={output}")
+    stub = output / PACKAGE / "caffe_pb2.pyi"
+    stub.write_text(with_complete_types(stub.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":

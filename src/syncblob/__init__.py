@@ -6,15 +6,17 @@ A `Blob` goes as it is into NumPy, CuPy and PyTorch; the contents move when they
 ``import syncblob as xp`` is a namespace of the Python array API standard, version 2025.12.
 """
 
+# ruff: noqa: F405  # names that come by the star are written out in __all__
+
 from __future__ import annotations
 
 import sys
 import warnings
 from typing import TYPE_CHECKING
 
-from syncblob import array_api
 from syncblob._source_lines import SourceLine
 from syncblob.array_api import *  # noqa: F403  # every name of the standard: its __all__
+from syncblob.array_api import __array_api_version__, __array_namespace_info__
 from syncblob.blob import Blob
 from syncblob.devices import (
     Device,
@@ -39,8 +41,6 @@ from syncblob.transfers import Transfer, max_transfers, no_transfers
 from syncblob.verification import verified_const
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from syncblob.caffe import (
         CopyReport,
         Layer,
@@ -57,9 +57,12 @@ if TYPE_CHECKING:
         write_prototxt,
     )
 
+    __version__: str
+
 # Each warning is about one loss: a line that runs twice may lose twice. Users' filters come first.
 warnings.simplefilter("always", StaleAliasWarning, append=True)
 
+# Written out, because mypy reads lists of literals only.
 __all__ = [
     "Blob",
     "ConstWriteWarning",
@@ -81,25 +84,185 @@ __all__ = [
     "Transfer",
     "TransferGuardError",
     "TransferLog",
+    "__array_api_version__",
+    "__array_namespace_info__",
+    "abs",
+    "acos",
+    "acosh",
+    "add",
+    "all",
+    "any",
+    "arange",
+    "argmax",
+    "argmin",
+    "argsort",
+    "asarray",
+    "asin",
+    "asinh",
+    "astype",
+    "atan",
+    "atan2",
+    "atanh",
+    "bitwise_and",
+    "bitwise_invert",
+    "bitwise_left_shift",
+    "bitwise_or",
+    "bitwise_right_shift",
+    "bitwise_xor",
+    "bool",
+    "broadcast_arrays",
+    "broadcast_shapes",
+    "broadcast_to",
+    "can_cast",
+    "ceil",
+    "clip",
+    "complex64",
+    "complex128",
+    "concat",
+    "conj",
+    "copysign",
+    "cos",
+    "cosh",
+    "count_nonzero",
+    "cumulative_prod",
+    "cumulative_sum",
     "default_device",
     "devices",
+    "diff",
+    "divide",
+    "e",
+    "einsum",
+    "empty",
+    "empty_like",
+    "equal",
+    "exp",
+    "expand_dims",
+    "expm1",
+    "eye",
+    "fft",
+    "finfo",
+    "flip",
+    "float16",
+    "float32",
+    "float64",
+    "floor",
+    "floor_divide",
+    "from_dlpack",
+    "full",
+    "full_like",
+    "greater",
+    "greater_equal",
+    "hypot",
+    "iinfo",
+    "imag",
+    "inf",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "isdtype",
+    "isfinite",
+    "isin",
+    "isinf",
+    "isnan",
+    "less",
+    "less_equal",
+    "linalg",
+    "linspace",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "logaddexp",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "matmul",
+    "matrix_transpose",
+    "max",
     "max_transfers",
+    "maximum",
+    "mean",
+    "meshgrid",
+    "min",
+    "minimum",
+    "moveaxis",
+    "multiply",
+    "nan",
+    "negative",
+    "newaxis",
+    "nextafter",
     "no_transfers",
+    "nonzero",
+    "not_equal",
+    "ones",
+    "ones_like",
     "open_model",
     "open_solver_state",
+    "pad",
+    "permute_dims",
+    "pi",
+    "positive",
+    "pow",
+    "prod",
     "read_blob",
     "read_blobs",
     "read_prototxt",
+    "real",
+    "reciprocal",
     "record_transfers",
+    "remainder",
+    "repeat",
+    "reshape",
+    "result_type",
+    "roll",
+    "round",
     "save_model",
+    "searchsorted",
     "set_default_device",
+    "sign",
+    "signbit",
     "simulated",
+    "sin",
+    "sinh",
+    "sort",
+    "sqrt",
+    "square",
+    "squeeze",
+    "stack",
+    "std",
+    "subtract",
+    "sum",
+    "take",
+    "take_along_axis",
+    "tan",
+    "tanh",
+    "tensordot",
+    "tile",
+    "transpose",
+    "tril",
+    "triu",
+    "trunc",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "unique_all",
+    "unique_counts",
+    "unique_inverse",
+    "unique_values",
+    "unstack",
     "use_device",
+    "var",
+    "vecdot",
     "verified_const",
+    "where",
     "write_blob",
     "write_prototxt",
+    "zeros",
+    "zeros_like",
 ]
-__all__ += array_api.__all__
 __all__.sort()
 
 
@@ -120,17 +283,19 @@ _FILES = (
 )
 
 
-def __getattr__(name: str) -> Any:
-    """Bring in what is not always needed when it is asked for: files, and the version."""
-    if name in _FILES:
-        from syncblob import caffe  # see above
+if not TYPE_CHECKING:  # a checker would take every misspelt name for one of these
 
-        return getattr(caffe, name)
-    if name == "__version__":
-        from importlib.metadata import version  # slow to import
+    def __getattr__(name: str) -> object:
+        """Bring in what is not always needed when it is asked for: files, and the version."""
+        if name in _FILES:
+            from syncblob import caffe  # see above
 
-        return version("syncblob")
-    raise AttributeError(f"module 'syncblob' has no attribute {name!r}")
+            return getattr(caffe, name)
+        if name == "__version__":
+            from importlib.metadata import version  # slow to import
+
+            return version("syncblob")
+        raise AttributeError(f"module 'syncblob' has no attribute {name!r}")
 
 
 def _register_with_distributed() -> None:

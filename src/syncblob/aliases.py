@@ -17,13 +17,15 @@ import warnings
 import weakref
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from syncblob._source_lines import Place, user_frame
 from syncblob.errors import StaleAliasWarning
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import CodeType
+    from typing import ClassVar
+
+    import numpy as np
 
     from syncblob.devices.base import Side
 
@@ -42,8 +44,8 @@ class _Reference(weakref.ref[Any]):
 
     __slots__ = ()
 
-    __hash__ = object.__hash__
-    __eq__ = object.__eq__
+    __hash__: ClassVar[Callable[[Any], int]] = object.__hash__
+    __eq__: ClassVar[Callable[[Any, object], bool]] = object.__eq__
 
 
 class Borrows:
@@ -58,11 +60,10 @@ class Borrows:
         # Entries vanish at any time, on any thread: nothing iterates over the set itself.
         self._live: set[_Reference] = set()
 
-    def add(self, array: object) -> None:
-        """Remember a writable array. Arrays of libraries without write permissions are ignored."""
-        if isinstance(array, np.ndarray):
-            live = self._live
-            live.add(_Reference(array, live.discard))
+    def add(self, array: np.ndarray[Any, Any]) -> None:
+        """Remember a writable array."""
+        live = self._live
+        live.add(_Reference(array, live.discard))
 
     def suspend(self) -> list[np.ndarray[Any, Any]]:
         """Take the write permission of all borrows and return those that had it."""
@@ -98,21 +99,23 @@ class Lease(_Reference):
 
     Attributes
     ----------
-    kind
-        The protocol it went through, as the warning names it.
     noted
-        Where the user made it: the fields of `place`.
+        What `kind` and `place` are made of.
     """
 
-    __slots__ = ("kind", "noted")
+    __slots__ = ("noted",)
 
-    kind: str
-    noted: tuple[CodeType, int, str | None]
+    noted: tuple[str, CodeType, int, str | None]
+
+    @property
+    def kind(self) -> str:
+        """The protocol it went through, as the warning names it."""
+        return self.noted[0]
 
     @property
     def place(self) -> Place:
         """Where the user made it."""
-        return Place(*self.noted)
+        return Place(*self.noted[1:])
 
     def described(self, side: Side) -> str:
         """Say what this alias is, of which side, and where it was made."""
@@ -143,7 +146,7 @@ class HandedOut:
     __slots__ = ("borrows", "exporter", "exposed", "leases")
 
     def __init__(self) -> None:
-        self.borrows = Borrows()
+        self.borrows: Borrows = Borrows()
         self.leases: set[Lease] = set()
         self.exposed: Place | None = None
         self.exporter: Any = None
@@ -153,16 +156,24 @@ class HandedOut:
         """Whether somebody outside may write through an alias at any moment."""
         return bool(self.leases) or self.exposed is not None
 
-    def lease(self, target: object, kind: str) -> None:
-        """Note a writable alias that lives as long as `target`."""
+    def lease(self, target: object, kind: str, depth: int = 3) -> None:
+        """Note a writable alias that lives as long as `target`.
+
+        Parameters
+        ----------
+        target
+            What dies with the last use.
+        kind
+            The protocol, as the warning names it.
+        depth
+            How many frames out the first one is that may be the user's: whoever asked the memory.
+        """
         leases = self.leases
         # The callback runs on any thread, at any moment, also inside this package: it may only
         # note the fact, and no function of Python's own is called for that.
         lease = Lease(target, leases.discard)
-        lease.kind = kind
-        # Three frames out is whoever asked the memory for an export.
-        frame, library = user_frame(3)
-        lease.noted = (frame.f_code, frame.f_lasti, library)
+        frame, library = user_frame(depth)
+        lease.noted = (kind, frame.f_code, frame.f_lasti, library)
         leases.add(lease)
 
     def leave_behind(self) -> None:

@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Lending"]
 
-# Looking a member up in its class takes longer than what is done with it.
-_HOST, _ACCELERATOR = Side
-
 
 class Lending(StateMachine):
     """A memory that can be looked at and lent."""
@@ -56,11 +53,12 @@ class Lending(StateMachine):
         """Tell whether an access on `side` needs no transfer."""
         return not self._head or bool(self._head & (1 << side))
 
-    def host_if_newest(self) -> NDArray[np.uint8] | None:
-        """Return the host buffer if it holds the newest contents and is not under watch."""
-        newest = self._head & 1 and self._watch is None
-        buffer: NDArray[np.uint8] | None = self._buffers[0] if newest else None
-        return buffer
+    def newest(self, side: int) -> Any:
+        """Return a side's buffer if reading it is all that a const access has to do, else None."""
+        if not self._head & (1 << side) or self._watch is not None:
+            return None
+        # Reading on the host does not wait for an upload.
+        return self._buffers[side] if self._pending is None or not side else None
 
     def buffer(self, side: Side) -> Any:
         """Return the buffer of one side, whatever it holds; None where there is none."""
@@ -122,16 +120,22 @@ class Lending(StateMachine):
         with self._lock:
             buffer = self._acquire(side, self._narrowed(access, layout), reason)
             array = self._home(side).view(buffer, layout, writable=True)
-            self._handed_out[side].borrows.add(array)
+            # Others have no write permission that could be taken.
+            if isinstance(array, np.ndarray):
+                self._handed_out[side].borrows.add(array)
             return array
 
-    def lend_again(self, buffer: Any, template: NDArray[Any] | None) -> NDArray[Any] | None:
-        """Return a writable borrow on the host, as `lend` does, if that changes nothing.
+    def lend_again(
+        self, side: int, buffer: Any, template: NDArray[Any] | None
+    ) -> NDArray[Any] | None:
+        """Return a writable borrow, as `lend` does, if nothing has to be done for it.
 
         Parameters
         ----------
+        side
+            Where NumPy can write.
         buffer
-            The host buffer, as it was when `template` was made.
+            The buffer of that side, as it was when `template` was made.
         template
             A writable array over it that nobody else has: the borrow is a view of it. None where
             there is no such array.
@@ -141,25 +145,19 @@ class Lending(StateMachine):
         ndarray or None
             None if there is another buffer now, or something to do: then it is left to `lend`.
         """
-        if template is None:
+        if template is None or not (
+            self._sole is buffer or (self._steady is buffer and not recording())
+        ):
             return None
-        if self._sole is buffer:
-            array = template.view()
-            self._handed_out[_HOST].borrows.add(array)
-            # What changes anything takes `_sole` back before it looks for borrows and aliases.
-            if self._sole is buffer:
-                return array
-        with self._lock:
-            if not self._host_stays(buffer):
-                return None
-            array = template.view()
-            self._handed_out[_HOST].borrows.add(array)
-            return array
+        array = template.view()
+        self._handed_out[side].borrows.add(array)
+        # What changes anything takes `_steady` back before it looks for borrows and aliases.
+        return array if self._steady is buffer else None
 
     def export_again(
         self, buffer: Any, template: NDArray[Any] | None, kind: str
     ) -> NDArray[Any] | None:
-        """Return a writable alias on the host, as `export` does, if that changes nothing.
+        """Return a writable alias on the host, as `export` does, if nothing has to be done for it.
 
         Parameters
         ----------
@@ -172,21 +170,16 @@ class Lending(StateMachine):
         Returns
         -------
         ndarray or None
-            As for `lend_again`; None also if the device is another one than the host.
+            As for `lend_again`.
         """
-        if template is None:
+        if template is None or not (
+            self._sole is buffer or (self._steady is buffer and not recording())
+        ):
             return None
-        if self._sole is buffer:
-            array = template.view()
-            self._handed_out[_HOST].lease(array, kind)
-            if self._sole is buffer:
-                return array
-        with self._lock:
-            if self._written is not _HOST or not self._host_stays(buffer):
-                return None
-            array = template.view()
-            self._handed_out[_HOST].lease(array, kind)
-            return array
+        array = template.view()
+        # Whoever asked is a method of Blob.
+        self._handed_out[0].lease(array, kind, depth=4)
+        return array if self._steady is buffer else None
 
     def export(  # noqa: PLR0913, PLR0917  # an access, and whom it is for
         self,
@@ -231,6 +224,7 @@ class Lending(StateMachine):
             Where the user let that happen; None for here and now.
         """
         with self._lock:
+            self._disturb()
             self._handed_out[side].exposed = user_place() if place is None else place
             if self._head == Head.SYNCED:
                 self._head = 1 << side
@@ -257,14 +251,6 @@ class Lending(StateMachine):
 
     # --- how -------------------------------------------------------------------------------------
 
-    def _host_stays(self, buffer: Any) -> bool:
-        """Take the host side to write, if it has this buffer and nothing changes; else say so."""
-        if self._buffers[_HOST] is not buffer or not self._undisturbed(_HOST):
-            return False
-        self._handed_out[_ACCELERATOR].exposed = None
-        self._written = _HOST
-        return True
-
     def _narrowed(self, access: Access, layout: Layout) -> Access:
         """Treat an overwrite that does not cover the memory as a mutable access."""
         if access is Access.OVERWRITE and not layout.covers(self._used):
@@ -284,7 +270,7 @@ class Lending(StateMachine):
     ) -> Any:
         """Make a const export that is checked."""
         with self._lock:
-            self._sole = None
+            self._disturb()
             buffer = self._acquire(side, Access.CONST, reason)
             array, owner = self._alias(side, buffer, layout)
             if isinstance(array, np.ndarray):

@@ -286,7 +286,7 @@ class SyncedMemory(Lending):
     def abandon(self) -> None:
         """Take the write permission of all that was handed out: no Blob sees it any more."""
         with self._lock:
-            self._sole = None
+            self._disturb()
             for handed_out in self._handed_out:
                 handed_out.borrows.end()
                 handed_out.leave_behind()

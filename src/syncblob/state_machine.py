@@ -110,6 +110,7 @@ class StateMachine(TwoHomes):
         "_moving",
         "_pending",
         "_sole",
+        "_steady",
         "_watch",
         "_written",
     )
@@ -125,10 +126,12 @@ class StateMachine(TwoHomes):
         self._pending: Push | None = None
         # Whether bytes are on their way: what comes in between, on the same thread, is refused.
         self._moving = False
-        # The buffer, once it was found that there is one only and nothing to keep in step with it.
+        # The newest buffer, once it was found that an access of it has nothing to do but to tell
+        # open logs; under the first name if there is no other buffer, and so nothing to tell.
         # Borrows and aliases of it are made without the lock, and are good if it is still here
         # afterwards: so it is taken back before anything looks for them.
         self._sole: Any = None
+        self._steady: Any = None
         # Const exports that are checked; see `verification`.
         self._watch: Watch | None = None
         self._history: deque[Transition] | None = None
@@ -147,38 +150,42 @@ class StateMachine(TwoHomes):
         """Return the only buffer if every access of its side leaves everything as it is, else None.
 
         The answer stands until ``_sole`` is None again, which Blobs look at to save themselves
-        the way through here.
+        the way through here. If there is another buffer, ``_steady`` says the same, but for what
+        open logs are told.
         """
         with self._lock:
             side = self._written
             others = self._handed_out[side.other]
             if (
                 self._head == 1 << side
-                and self._buffers[side.other] is None
                 and self._pending is None
                 and self._watch is None
                 and not self._moving
                 and not others.may_be_written
             ):
-                self._sole = self._buffers[side]
+                self._steady = self._buffers[side]
+                self._sole = self._steady if self._buffers[side.other] is None else None
             return self._sole
 
-    def _undisturbed(self, side: Side) -> bool:
-        """Tell that an access finds nothing to warn of, to wait for, to copy or to write down."""
-        return (
+    def _disturb(self) -> None:
+        """Take back that accesses have nothing to do. Before anything changes."""
+        self._sole = None
+        self._steady = None
+
+    def _acquire(self, side: Side, access: Access, reason: str) -> Any:
+        """Bring one side up to date for an access and return its buffer."""
+        others = self._handed_out[side.other]
+        if (
             self._head == 1 << side
             and self._pending is None
             and self._watch is None
             and not self._moving
-            and not self._handed_out[1 - side].leases
+            and not others.leases
             and not recording()
-        )
-
-    def _acquire(self, side: Side, access: Access, reason: str) -> Any:
-        """Bring one side up to date for an access and return its buffer."""
-        if self._undisturbed(side):
+        ):
+            # Nothing to warn of, to wait for, to copy or to write down.
             if access is not Access.CONST:
-                self._handed_out[side.other].exposed = None
+                others.exposed = None
                 self._written = side
             return self._buffers[side]
         if self._moving and access is Access.CONST and self._head & (1 << side):
@@ -214,7 +221,7 @@ class StateMachine(TwoHomes):
         accelerator = self._accelerator
         if accelerator is None and side is Side.ACCELERATOR:
             accelerator = current_accelerator()
-        self._sole = None
+        self._disturb()
         # Decided before the copy: what an alias writes during the copy must be copied again.
         head = self._head_after_crossing(side, access)
         others = self._handed_out[side.other]
@@ -264,7 +271,7 @@ class StateMachine(TwoHomes):
 
     def _replace(self, side: Side, buffer: Any) -> None:
         """Put another buffer, with newer contents, in the place of one side's."""
-        self._sole = None
+        self._disturb()
         self._settle(side, Access.OVERWRITE)
         if self._watch is not None:
             self._watch.compare()
@@ -284,7 +291,7 @@ class StateMachine(TwoHomes):
         """Start an upload from HEAD_AT_CPU."""
         self._settle(Side.HOST, Access.MUTABLE)
         accelerator = self._accelerator or current_accelerator()
-        self._sole = None
+        self._disturb()
         # An alias of either side may write before the upload has arrived, so nothing is trusted.
         aliased = any(handed_out.may_be_written for handed_out in self._handed_out)
         buffer = self._buffer(Side.ACCELERATOR, accelerator)

@@ -59,8 +59,8 @@ class TransferLog:
 
     def __init__(self) -> None:
         self._transfers: list[Transfer] = []
-        self.avoided = 0
-        self.avoided_bytes = 0
+        self.avoided: int = 0
+        self.avoided_bytes: int = 0
         self._open = False
         self._lock = threading.Lock()
 

@@ -1,4 +1,4 @@
-"""What docs/command-line.md and README.md show of the command line is what it prints."""
+"""What the documentation shows of the command line is what it prints."""
 
 from __future__ import annotations
 
@@ -14,21 +14,23 @@ import syncblob
 from syncblob.cli._lenet import write_lenet
 
 _ROOT = Path(__file__).parents[2]
-_PAGES = ["docs/command-line.md", "README.md"]
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_DOCUMENTS = {
+    str(path.relative_to(_ROOT)): path.read_text(encoding="utf-8")
+    for path in [_ROOT / "README.md", *sorted((_ROOT / "docs").rglob("*.md"))]
+}
 
 
 def _commands(page):
     """Return the commands of a page, in order, each with what it is said to print."""
-    text = (_ROOT / page).read_text(encoding="utf-8")
     return [
         (command, expected)
-        for block in _BLOCK.findall(text)
+        for block in _BLOCK.findall(_DOCUMENTS[page])
         for command, _, expected in (one.partition("\n") for one in f"\n{block}".split("\n$ ")[1:])
     ]
 
 
-@pytest.mark.parametrize("page", _PAGES)
+@pytest.mark.parametrize("page", [page for page in _DOCUMENTS if _commands(page)])
 def test_commands_print_what_the_page_shows(run, tmp_path, monkeypatch, page):
     for package in ("safetensors", "matplotlib"):
         pytest.importorskip(package)
@@ -36,9 +38,7 @@ def test_commands_print_what_the_page_shows(run, tmp_path, monkeypatch, page):
     monkeypatch.delenv("COLUMNS")
     write_lenet(Path("lenet.caffemodel"))
     syncblob.write_blob(np.full((3, 4, 4), 128, np.float32), "mean.binaryproto")
-    commands = _commands(page)
-    assert commands
-    for command, expected in commands:
+    for command, expected in _commands(page):
         program, *arguments = shlex.split(command)
         assert program == "syncblob"
         done = run(*arguments)
@@ -50,7 +50,7 @@ def test_commands_print_what_the_page_shows(run, tmp_path, monkeypatch, page):
 
 
 def test_the_page_names_every_option(spawn):
-    page = (_ROOT / _PAGES[0]).read_text(encoding="utf-8")
+    page = _DOCUMENTS["docs/command-line.md"]
     for command in ("inspect", "diff", "convert"):
         for option in re.findall(r"^  (--[a-z-]+)", spawn(command, "--help").out, re.MULTILINE):
             assert option in page, (command, option)

@@ -77,6 +77,15 @@ def test_zarr_there_and_back():
     assert syncblob.asarray(array[2:7]).tolist() == values(shape=(8, 9))[2:7].tolist()
 
 
+@pytest.mark.parametrize("view", [lambda x: x.T, lambda x: x[::-1], lambda x: x[:, ::2]])
+def test_views_go_to_safetensors_as_contiguous_arrays(view):
+    pytest.importorskip("safetensors")
+    from safetensors.numpy import load, save
+
+    blob = view(blob_in(Head.HEAD_AT_GPU))
+    assert load(save({"x": np.ascontiguousarray(blob)}))["x"].tolist() == view(values()).tolist()
+
+
 def test_tensors_of_safetensors_become_blobs_without_a_copy():
     pytest.importorskip("safetensors")
     from safetensors.numpy import load, save

@@ -263,6 +263,7 @@ def test_dl_device_brings_it_to_the_host():
     array = np.from_dlpack(blob, device="cpu")
     assert array.__array_interface__["data"][0] == blob.cpu_data().__array_interface__["data"][0]
     assert (array.tolist(), blob.head) == (values().tolist(), CPU)
+    del array
     blob.mutable_gpu_data()
     with pytest.raises(BufferError, match="copy=False"):
         np.from_dlpack(blob, device="cpu", copy=False)

@@ -88,7 +88,9 @@ def test_a_capsule_describes_the_blobs_own_memory(dtype, max_version, head):
     side = blob.cpu_data() if head is CPU else blob.gpu_data()
     assert tensor.data + tensor.byte_offset == address(side)
     assert (tensor.code, tensor.bits, tensor.lanes) == (*CODES[dtype], 1)
-    assert (tensor.ndim, tensor.shape[:2], tensor.strides[:2]) == (2, [2, 3], [3, 1])
+    assert (tensor.ndim, tensor.shape[:2]) == (2, [2, 3])
+    # NumPy before 2.3 leaves out the strides of contiguous arrays.
+    assert not tensor.strides or tensor.strides[:2] == [3, 1]
     assert tuple(tensor.device) == blob.__dlpack_device__() == (1, int(head is GPU))
     if versioned:
         assert (managed.version[0], managed.flags) == (1, 0)

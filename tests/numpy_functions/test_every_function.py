@@ -85,8 +85,8 @@ def test_nothing_in_numpys_listing_is_left_out():
     assert not {*CALLS} & {*CANNOT, *others}
     dispatched = {name for name, function in LISTED.items() if isinstance(function, FUNCTION)}
     assert not dispatched & others
-    # Of those that NumPy dispatches, these alone are not called.
-    assert len(dispatched - set(CALLS)) <= 5
+    # Of those that NumPy dispatches, these alone are not called: dates, and what is deprecated.
+    assert len(dispatched - set(CALLS)) <= 6
     assert len(FUNCTIONS) > 200
 
 

@@ -86,6 +86,57 @@ def test_methods_give_what_those_of_an_ndarray_give(method, device):
     assert actual.tobytes() == expected.tobytes()
 
 
+INTO = {
+    "sum": lambda x, out: x.sum(0, None, out),
+    "prod": lambda x, out: x.prod(0, None, out),
+    "mean": lambda x, out: x.mean(0, None, out),
+    "std": lambda x, out: x.std(0, None, out),
+    "var": lambda x, out: x.var(0, None, out),
+    "min": lambda x, out: x.min(0, out),
+    "max": lambda x, out: x.max(0, out),
+    "any": lambda x, out: x.any(0, out=out),
+    "all": lambda x, out: x.all(0, out=out),
+    "argmin": lambda x, out: x.argmin(0, out),
+    "argmax": lambda x, out: x.argmax(0, out),
+    "cumsum": lambda x, out: x[0].cumsum(0, None, out),
+    "cumprod": lambda x, out: x[0].cumprod(0, None, out),
+    "trace": lambda x, out: x.trace(1, 0, 1, None, out[:1].reshape(())),
+    "take": lambda x, out: x.take([0, 2, 4], None, out, "clip"),
+    "compress": lambda x, out: x.compress([True, False], 0, out[None]),
+    "round": lambda x, out: x[0].round(1, out),
+    "clip": lambda x, out: x[0].clip(-1, 3, out),
+    "dot": lambda x, out: x[:, :1].T.dot(x, out[None]),
+}
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", INTO)
+def test_methods_take_their_out_where_those_of_an_ndarray_take_it(name, device):
+    dtype = {"any": bool, "all": bool, "argmin": np.intp, "argmax": np.intp}.get(name, float)
+    out = on(device, np.zeros(3, dtype))
+    array = np.zeros(3, dtype)
+    result = INTO[name](on(device, A), out)
+    INTO[name](A, array)
+    assert type(result) is Blob
+    assert out.tolist() == array.tolist()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_in_asks_all_elements(device):
+    blob = on(device, A)
+    assert 8 in blob
+    assert -8 not in blob
+    assert np.array([0.5, 0, 0]) in blob
+    assert "text" not in blob
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int64", "float32"])
+def test_bytes_are_those_of_the_elements_and_not_counted_by_them(dtype):
+    for shape in ((), (3,)):
+        blob = blob_in(Head.HEAD_AT_GPU, dtype, shape) + np.array(3, dtype)
+        assert bytes(blob) == blob.tobytes() == np.asarray(blob).tobytes()
+
+
 @pytest.mark.parametrize("device", DEVICES)
 def test_parts_of_complex_numbers_are_views(device):
     blob = on(device, C)

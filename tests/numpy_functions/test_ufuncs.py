@@ -204,6 +204,42 @@ def test_masked_arrays_are_refused_for_their_masks_would_be_lost(call):
         call(np.ma.masked_array(A, MASK), blob_of(A, "cpu"))
 
 
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(
+    "other", [np.longdouble(2), A.astype("g"), A.astype(object), np.timedelta64(3, "s")]
+)
+def test_operators_with_what_no_blob_holds_give_arrays_both_ways_round(other, device):
+    numbers = np.array([[1, 2, 3], [4, 5, 6]])
+    blob = blob_of(numbers, device)
+    for actual, expected in [(blob * other, numbers * other), (other * blob, other * numbers)]:
+        assert type(actual) is np.ndarray
+        assert actual.dtype == expected.dtype
+        assert actual.tolist() == expected.tolist()
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass")
+def test_matrices_keep_their_product():
+    square = np.array([[1.0, 2.0], [3.0, 4.0]])
+    blob = blob_of(square, "cpu")
+    assert (blob * np.matrix(square)).tolist() == (square @ square).tolist()
+    with pytest.raises(TypeError, match="matrix"):
+        np.matrix(square) * blob
+    with pytest.raises(TypeError, match="in-place multiply keeps the Blob"):
+        blob *= np.matrix(square)
+    assert blob.tolist() == square.tolist()
+
+
+@pytest.mark.parametrize(
+    "other", [np.ma.masked_array(A, MASK), A.astype(object), np.longdouble(1)], ids=type
+)
+def test_an_in_place_operator_does_not_leave_the_blob_behind(other):
+    blob = same = blob_of(A, "cpu")
+    with pytest.raises(TypeError, match=f"cannot take {type(other).__name__}; convert it"):
+        blob += other
+    assert blob is same
+    assert blob.tolist() == A.tolist()
+
+
 def test_a_chain_of_twenty_functions_moves_in_and_out(simulated):
     def chain(x, scale):
         x = np.multiply(x, scale)

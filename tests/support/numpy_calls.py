@@ -24,7 +24,8 @@ C = np.array([[1 + 2j, 0.5 - 1j], [3 + 0j, -2.5 + 4j]])
 D = np.arange(24.0).reshape(2, 3, 4)
 BYTES = np.array([[1, 200, 7], [90, 4, 255]], dtype=np.uint8)
 FUNCTION = type(np.sum)
-MODULES = (np, np.linalg, np.fft, np.lib.stride_tricks)
+# Those of `numpy.strings`, `numpy.char` and `numpy.lib.recfunctions` are for what no Blob holds.
+MODULES = (np, np.linalg, np.fft, np.lib.stride_tricks, np.emath)
 
 
 def listed():
@@ -262,6 +263,15 @@ _MORE = {
     "linalg.svd": [lambda f, b: f(b(M), compute_uv=False)],
     "linalg.tensorinv": [lambda f, b: f(b(np.eye(6).reshape(6, 2, 3)), ind=1)],
     "linalg.tensorsolve": [lambda f, b: f(b(np.eye(6).reshape(2, 3, 2, 3)), b(J * 1.0))],
+    "lib.scimath.arccos": [lambda f, b: f(b(V)), lambda f, b: f(b(U))],
+    "lib.scimath.arcsin": [lambda f, b: f(b(V)), lambda f, b: f(b(U))],
+    "lib.scimath.arctanh": [lambda f, b: f(b(U * 3)), lambda f, b: f(b(U))],
+    "lib.scimath.log": [lambda f, b: f(b(V)), lambda f, b: f(b(U))],
+    "lib.scimath.log10": [lambda f, b: f(b(V)), lambda f, b: f(b(U))],
+    "lib.scimath.log2": [lambda f, b: f(b(V)), lambda f, b: f(b(U))],
+    "lib.scimath.logn": [lambda f, b: f(b(U), b(V[:5])), lambda f, b: f(2, b(U))],
+    "lib.scimath.power": [lambda f, b: f(b(V), 0.5), lambda f, b: f(b(I), b(V))],
+    "lib.scimath.sqrt": [lambda f, b: f(b(V)), lambda f, b: f(b(U))],
     "fft.fft": [lambda f, b: f(b(C), 4, 0, None, b(np.empty((4, 2), complex)))],
     "fft.irfft": [lambda f, b: f(b(C), n=5)],
     "lib.stride_tricks.sliding_window_view": [lambda f, b: f(b(M), (2, 2))],
@@ -301,7 +311,7 @@ CANNOT = {
     "numpy.in1d": _DEPRECATED,
     "numpy.row_stack": _DEPRECATED,
     "numpy.trapz": _DEPRECATED,
-    "numpy.lib.stride_tricks.as_strided": "it asks for __array_interface__, and has no protocol",
+    "numpy.lib.stride_tricks.as_strided": _TO_NDARRAY,
 }
 # They describe an argument, and work for Blobs without a protocol.
 DESCRIBE = ("isfortran", "isscalar", "iterable")

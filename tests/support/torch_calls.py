@@ -271,6 +271,7 @@ DEMANDING_MODULES = [
     (nn.InstanceNorm2d(4), (IMAGE,)),
     (nn.RNN(6, 5), (X,)),
     (nn.LSTM(6, 5), (X,)),
+    (nn.LSTM(6, 5), (X, (torch.ones(1, 4, 5), torch.zeros(1, 4, 5)))),
     (nn.GRU(6, 5), (X,)),
     (nn.LSTMCell(4, 5), (M,)),
     (nn.MultiheadAttention(6, 2), (X, X, X)),

@@ -372,17 +372,27 @@ def test_flatten_is_numpys_and_torchs():
 # --- CUDA ----------------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def on_cuda():
+    """Give a tensor on a CUDA device; the torch that the tests of the host use has none."""
+    if not torch.cuda.is_available():
+        pytest.skip("needs a build of torch with CUDA")
+    return T.cuda()
+
+
 @pytest.mark.gpu
-def test_on_cuda_a_function_computes_where_the_tensors_are():
+def test_on_cuda_a_function_computes_where_the_tensors_are(on_cuda):
     blob = Blob((2, 3), device="cuda")
     blob.mutable_cpu_data()[...] = values()
     assert torch.add(blob, T).device.type == "cpu"
-    result = torch.add(blob, T.cuda())
+    result = torch.add(blob, on_cuda)
     assert (result.device.type, blob.head) == ("cuda", SYNCED)
     blob.mutable_gpu_data()
     assert torch.add(blob, 1).device.type == "cuda"
     assert torch.add(blob, torch.tensor(1.0)).device.type == "cuda"
-    with torch.cuda.stream(torch.cuda.Stream()):
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
         torch.add(result, 1, out=blob)
     assert blob.tolist() == (values() * 2 + 1).tolist()
     tensor = blob.to_torch()
@@ -392,6 +402,6 @@ def test_on_cuda_a_function_computes_where_the_tensors_are():
 
 
 @pytest.mark.gpu
-def test_a_tensor_on_cuda_and_a_simulated_blob_do_not_mix():
+def test_a_tensor_on_cuda_and_a_simulated_blob_do_not_mix(on_cuda):
     with pytest.raises(DeviceMismatchError):
-        torch.add(blob_in(GPU), T.cuda())
+        torch.add(blob_in(GPU), on_cuda)

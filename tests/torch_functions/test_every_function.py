@@ -221,6 +221,36 @@ def test_a_module_gives_what_it_gives_for_tensors(module, inputs, device):
     maker = Maker(device)
     result = module_results(module, [maker(x) for x in inputs])
     assert_same(result, module_results(module, inputs))
+    viewed = isinstance(module, (torch.nn.Flatten, torch.nn.Unflatten, torch.nn.Sequential))
+    assert maker.heads == {CPU if device == "cpu" or viewed else SYNCED}
+    del result
+    assert not maker.aliased
+
+
+WITH_PARAMETERS = [row for row in calls.MODULES if [*row[0].parameters()]]
+
+
+def module_gradients(module, inputs, between=lambda: None):
+    module = copy.deepcopy(module)
+    loss = (module(*inputs) ** 2).sum()
+    between()
+    loss.backward()
+    return [parameter.grad for parameter in module.parameters()]
+
+
+@pytest.mark.parametrize(("module", "inputs"), WITH_PARAMETERS, ids=repr)
+def test_a_module_has_the_gradients_that_it_has_for_tensors(module, inputs):
+    maker = Maker("simulated")
+
+    def written():
+        for blob in maker.blobs:
+            # A view that the graph remembers is an alias, which sees what is written.
+            if not blob.memory.aliased:
+                blob[...] = 1
+                blob.cpu_data()
+
+    blobs = [maker(x) for x in inputs]
+    assert_same(module_gradients(module, blobs, written), module_gradients(module, inputs))
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -234,3 +264,20 @@ def test_modules_that_ask_for_more_take_blobs_where_that_is_switched_on(module, 
     assert_same(result, module_results(module, inputs))
     with pytest.raises((TypeError, AttributeError)):
         module(*(maker(x) for x in inputs))
+
+
+class _Collecting(torch.nn.Module):
+    def forward(self, x, found):
+        found.append(x)
+
+
+def test_where_that_is_switched_on_a_list_without_blobs_stays_the_callers():
+    from syncblob.interop.torch import accept_blobs_in_modules
+
+    blob, found = Blob((2, 3)), []
+    with accept_blobs_in_modules():
+        _Collecting()(blob, found)
+    assert [type(x) for x in found] == [torch.Tensor]
+    assert blob.memory.aliased
+    found.clear()
+    assert not blob.memory.aliased

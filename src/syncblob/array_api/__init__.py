@@ -8,16 +8,16 @@ device, NumPy or CuPy; where those differ from the standard, it is corrected her
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from syncblob.array_api import (
     constants,
     creation_functions,
     data_type_functions,
     data_types,
     elementwise_functions,
-    fft,
     further_functions,
     indexing_functions,
-    linalg,
     linear_algebra_functions,
     manipulation_functions,
     searching_functions,
@@ -26,6 +26,8 @@ from syncblob.array_api import (
     statistical_functions,
     utility_functions,
 )
+from syncblob.array_api import fft as fft
+from syncblob.array_api import linalg as linalg
 from syncblob.array_api.constants import *  # noqa: F403  # the names in __all__ of each chapter
 from syncblob.array_api.creation_functions import *  # noqa: F403
 from syncblob.array_api.data_type_functions import *  # noqa: F403
@@ -33,7 +35,7 @@ from syncblob.array_api.data_types import *  # noqa: F403
 from syncblob.array_api.elementwise_functions import *  # noqa: F403
 from syncblob.array_api.further_functions import *  # noqa: F403
 from syncblob.array_api.indexing_functions import *  # noqa: F403
-from syncblob.array_api.info import __array_namespace_info__
+from syncblob.array_api.info import __array_namespace_info__ as __array_namespace_info__
 from syncblob.array_api.linear_algebra_functions import *  # noqa: F403
 from syncblob.array_api.manipulation_functions import *  # noqa: F403
 from syncblob.array_api.searching_functions import *  # noqa: F403
@@ -44,18 +46,19 @@ from syncblob.array_api.utility_functions import *  # noqa: F403
 
 __array_api_version__ = "2025.12"
 
-__all__ = ["__array_api_version__", "__array_namespace_info__", "fft", "linalg"]
-__all__ += constants.__all__
-__all__ += creation_functions.__all__
-__all__ += data_type_functions.__all__
-__all__ += data_types.__all__
-__all__ += elementwise_functions.__all__
-__all__ += further_functions.__all__
-__all__ += indexing_functions.__all__
-__all__ += linear_algebra_functions.__all__
-__all__ += manipulation_functions.__all__
-__all__ += searching_functions.__all__
-__all__ += set_functions.__all__
-__all__ += sorting_functions.__all__
-__all__ += statistical_functions.__all__
-__all__ += utility_functions.__all__
+if not TYPE_CHECKING:  # mypy reads lists of literals, and would take all other names for private
+    __all__ = ["__array_api_version__", "__array_namespace_info__", "fft", "linalg"]
+    __all__ += constants.__all__
+    __all__ += creation_functions.__all__
+    __all__ += data_type_functions.__all__
+    __all__ += data_types.__all__
+    __all__ += elementwise_functions.__all__
+    __all__ += further_functions.__all__
+    __all__ += indexing_functions.__all__
+    __all__ += linear_algebra_functions.__all__
+    __all__ += manipulation_functions.__all__
+    __all__ += searching_functions.__all__
+    __all__ += set_functions.__all__
+    __all__ += sorting_functions.__all__
+    __all__ += statistical_functions.__all__
+    __all__ += utility_functions.__all__

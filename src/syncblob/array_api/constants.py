@@ -9,8 +9,8 @@ import math
 
 __all__ = ["e", "inf", "nan", "newaxis", "pi"]
 
-e = math.e
-inf = math.inf
-nan = math.nan
-newaxis = None
-pi = math.pi
+e: float = math.e
+inf: float = math.inf
+nan: float = math.nan
+newaxis: None = None
+pi: float = math.pi

@@ -127,6 +127,9 @@ def searchsorted(
     if sorter is not None:
         require_blobs("searchsorted", sorter)
         require_integers("searchsorted", sorter)
+    if side not in ("left", "right"):
+        # NumPy says so itself; CuPy takes anything else for "left".
+        raise ValueError(f'expected side to be "left" or "right", got {side!r}')
     return apply(_corrected.searchsorted, x1, x2, sorter, side=side)
 
 

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob._shape import Layout
+from syncblob.blob._arrays import GPU_DATA, GPU_DIFF, HOST_DIFF
 from syncblob.blob._base import BlobBase
 from syncblob.blob._shape_methods import ShapeMethods
+from syncblob.blob._state import NOTHING_KEPT
 from syncblob.devices import Side
 from syncblob.interop.adopt import set_side
 from syncblob.memory import Access, SyncedMemory
@@ -74,15 +76,15 @@ class Accessors(ShapeMethods):
         NoDeviceError
             If there is no accelerator.
         """
-        return self._lend(Side.ACCELERATOR, Access.CONST, "gpu_data")
+        return self._read(GPU_DATA, "gpu_data")
 
     def mutable_gpu_data(self) -> Any:
         """Return data on the accelerator, to read and write. Uploads as `gpu_data` does."""
-        return self._lend(Side.ACCELERATOR, Access.MUTABLE, "mutable_gpu_data")
+        return self._write(GPU_DATA, Access.MUTABLE, "mutable_gpu_data")
 
     def overwrite_gpu_data(self) -> Any:
         """Return data on the accelerator, to be written completely. Never transfers."""
-        return self._lend(Side.ACCELERATOR, Access.OVERWRITE, "overwrite_gpu_data")
+        return self._write(GPU_DATA, Access.OVERWRITE, "overwrite_gpu_data")
 
     def set_gpu_data(self, array: Any) -> None:
         """Adopt an array as the accelerator side of data; otherwise as `set_cpu_data`.
@@ -117,15 +119,18 @@ class Accessors(ShapeMethods):
 
     def cpu_diff(self) -> NDArray[Any]:
         """Return diff on the host, read-only; see `cpu_data`."""
-        return self._read_host_diff("cpu_diff")
+        array: NDArray[Any] = self._read(HOST_DIFF, "cpu_diff")
+        return array
 
     def mutable_cpu_diff(self) -> NDArray[Any]:
         """Return diff on the host, to read and write; see `mutable_cpu_data`."""
-        return self._write_host_diff(Access.MUTABLE, "mutable_cpu_diff")
+        array: NDArray[Any] = self._write(HOST_DIFF, Access.MUTABLE, "mutable_cpu_diff")
+        return array
 
     def overwrite_cpu_diff(self) -> NDArray[Any]:
         """Return diff on the host, to be written completely; see `overwrite_cpu_data`."""
-        return self._write_host_diff(Access.OVERWRITE, "overwrite_cpu_diff")
+        array: NDArray[Any] = self._write(HOST_DIFF, Access.OVERWRITE, "overwrite_cpu_diff")
+        return array
 
     def set_cpu_diff(self, array: Any) -> None:
         """Adopt an array as the host side of diff; see `set_cpu_data`."""
@@ -133,15 +138,15 @@ class Accessors(ShapeMethods):
 
     def gpu_diff(self) -> Any:
         """Return diff on the accelerator, to read; see `gpu_data`."""
-        return self._lend(Side.ACCELERATOR, Access.CONST, "gpu_diff", diff=True)
+        return self._read(GPU_DIFF, "gpu_diff")
 
     def mutable_gpu_diff(self) -> Any:
         """Return diff on the accelerator, to read and write; see `mutable_gpu_data`."""
-        return self._lend(Side.ACCELERATOR, Access.MUTABLE, "mutable_gpu_diff", diff=True)
+        return self._write(GPU_DIFF, Access.MUTABLE, "mutable_gpu_diff")
 
     def overwrite_gpu_diff(self) -> Any:
         """Return diff on the accelerator, to be written completely; see `overwrite_gpu_data`."""
-        return self._lend(Side.ACCELERATOR, Access.OVERWRITE, "overwrite_gpu_diff", diff=True)
+        return self._write(GPU_DIFF, Access.OVERWRITE, "overwrite_gpu_diff")
 
     def set_gpu_diff(self, array: Any) -> None:
         """Adopt an array as the accelerator side of diff; see `set_gpu_data`."""
@@ -235,7 +240,7 @@ class Accessors(ShapeMethods):
             raise TypeError(f"{action} expects an array, got a Blob; use share_data or copy_from")
         if not self._layout.contiguous or self._layout.offset:
             raise ValueError(f"{action} is for a C-contiguous Blob, and this is a strided view")
-        self._host_view = None
+        self._kept = NOTHING_KEPT
         set_side(self._memory_of(diff=diff), self._layout, side, array)
 
     def _place(self, indices: tuple[Any, ...]) -> tuple[int, ...]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import operator
+from typing import Any
 
 import numpy as np
 
@@ -11,12 +12,9 @@ from syncblob._shape import Layout
 from syncblob.blob import _sums
 from syncblob.blob._base import BlobBase
 from syncblob.blob._views import Views
-from syncblob.devices import HOST, Side
+from syncblob.devices import Side
 from syncblob.interop.adopt import native_array
 from syncblob.memory import Access, Head, SyncedMemory
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 __all__ = ["Arithmetic"]
 
@@ -70,12 +68,12 @@ class Arithmetic(Views):
         self._meet(self._memory_of(diff=copy_diff), side)
         if source.dtype != self.dtype:
             # Before anything is overwritten: a conversion may raise, where the user asks for it.
-            contents = contents.astype(self.dtype)
+            contents = self._home_on(side).compute(contents.astype, self.dtype)
         elif origin is self._memory_of(diff=copy_diff):
-            contents = contents.copy()
+            contents = self._home_on(side).compute(contents.copy)
         layout = Layout.c_order(source.shape, self.dtype)
         array = self._resized_array(layout, side, "copy_from", diff=copy_diff)
-        array[...] = contents
+        self._home_on(side).compute(operator.setitem, array, ..., contents)
 
     def update(self) -> None:
         """Subtract diff from data: one step of gradient descent. In the Blob's dtype.
@@ -96,7 +94,7 @@ class Arithmetic(Views):
         self._meet(diff, side)
         gradient = diff.array(side, Access.CONST, self._layout, "update")
         data = self._memory.array(side, Access.MUTABLE, self._layout, "update")
-        _sums.subtract(gradient, data)
+        self._home_on(side).compute(_sums.subtract, gradient, data)
 
     def asum_data(self) -> float | int:
         """Return the sum of the absolute values of data; ``|re| + |im|`` of complex ones, as BLAS.
@@ -147,18 +145,13 @@ class Arithmetic(Views):
             return memory.side
         return Side.HOST if memory.head is Head.HEAD_AT_CPU else Side.ACCELERATOR
 
-    @staticmethod
-    def _namespace(memory: SyncedMemory, side: Side) -> ModuleType:
-        accelerator = memory.accelerator
-        home = HOST if side is Side.HOST or accelerator is None else accelerator
-        return home.namespace
-
     def _reduce(self, memory: SyncedMemory | None, function: Any, reason: str) -> float | int:
         if memory is None or memory.blank:
             return 0 if self.dtype.kind in "iub" else 0.0
         side = self._head_side(memory)
         array = memory.array(side, Access.CONST, self._layout, reason)
-        result: float | int = function(array, self._namespace(memory, side))
+        home = self._home_on(side, memory)
+        result: float | int = home.compute(function, array, home.namespace)
         return result
 
     def _scale(self, memory: SyncedMemory | None, factor: complex, reason: str) -> None:
@@ -168,7 +161,7 @@ class Arithmetic(Views):
             return
         side = self._head_side(memory)
         array = memory.array(side, Access.MUTABLE, self._layout, reason)
-        _sums.scal(factor, array)
+        self._home_on(side, memory).compute(_sums.scal, factor, array)
 
 
 def _require_conversion(source: np.dtype[np.generic], target: np.dtype[np.generic]) -> None:

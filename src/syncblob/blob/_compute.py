@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob._dtypes import SCALAR_CLASSES
+from syncblob._dtypes import SCALAR_CLASSES, is_supported
 from syncblob.blob._base import BlobBase
 from syncblob.blob._views import Views
 from syncblob.devices import HOST, Side
 from syncblob.devices.base import Accelerator
 from syncblob.interop.adopt import can_adopt, native_array
-from syncblob.interop.numpy_functions import is_stranger
+from syncblob.interop.numpy_functions import is_array, is_stranger
 from syncblob.memory import Access
 
 if TYPE_CHECKING:
@@ -30,8 +30,6 @@ __all__ = ["SCALARS", "apply", "converted", "gather", "operand", "refusal", "vie
 
 # Python's scalars, which adapt to the dtype beside them, and NumPy's, which have one.
 SCALARS = frozenset({bool, int, float, complex, *SCALAR_CLASSES})
-
-_PROTOCOLS = ("__cuda_array_interface__", "__dlpack__", "__array__")
 
 
 def apply(function: str | Callable[..., Any], *operands: Any, **keywords: Any) -> Any:
@@ -181,16 +179,22 @@ def wrap(array: Any, home: Home, *operands: BlobBase) -> Any:
         if buffer is not None and home.overlap(array, buffer):
             return x._view(home.layout(array, buffer))
     if not can_adopt(array):
-        array = array.copy()
+        array = home.compute(array.copy)
     return operands[0]._fresh(array, home)
 
 
 def converted(x: Any, like: Any) -> Any:
-    """Make a Blob of an array or a scalar of another library; NotImplemented of something else."""
-    if is_stranger((type(x),), "__array_ufunc__"):
+    """Make a Blob of an array or a scalar of another library.
+
+    NotImplemented of something else, of what no Blob can hold, and of NumPy's matrices, whose
+    operators mean other things.
+    """
+    if is_stranger((type(x),), "__array_ufunc__") or isinstance(x, np.matrix):
         return NotImplemented
-    if isinstance(x, np.generic) or any(hasattr(x, protocol) for protocol in _PROTOCOLS):
-        return like._from_array(native_array(x)[0])
+    if isinstance(x, np.generic) or is_array(x):
+        array = native_array(x)[0]
+        if is_supported(array.dtype.newbyteorder("=")):
+            return like._from_array(array)
     return NotImplemented
 
 

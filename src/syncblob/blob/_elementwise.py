@@ -14,6 +14,7 @@ from syncblob._dtypes import is_supported
 from syncblob.blob._base import BlobBase
 from syncblob.blob._compute import SCALARS, converted, gather, refusal
 from syncblob.devices import HOST, Side
+from syncblob.interop.numpy_functions import is_array
 from syncblob.memory import Access
 
 if TYPE_CHECKING:
@@ -132,7 +133,8 @@ def _binary(kernel: Callable[..., Any], x1: Any, x2: Any, operator: bool) -> Any
 def inplace(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:  # noqa: C901  # the steps of each case are spelled out, because calls take time
     """Compute ``kernel(x1, x2)`` into x1, without a temporary array, and return x1.
 
-    Runs on the accelerator if one of the two is there. Nothing is written where it raises.
+    Runs on the accelerator if one of the two is there. Nothing is written where it raises, but
+    for what ``numpy.errstate`` turns into an error: NumPy finds that while it writes.
 
     Raises
     ------
@@ -167,9 +169,16 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:  # noqa: C901 
         elif type(x2) in SCALARS:
             return _write(kernel, x1, x1._array, x2, home)
     if type(x2) not in SCALARS and not isinstance(x2, BlobBase):
-        x2 = converted(x2, x1)
-        if x2 is NotImplemented:
+        other = converted(x2, x1)
+        if other is NotImplemented:
+            if is_array(x2) or isinstance(x2, np.generic):
+                # Its own answer would be a new array under the name of this Blob.
+                raise TypeError(
+                    f"in-place {kernel.__name__} keeps the Blob, and cannot take "
+                    f"{type(x2).__name__}; convert it with numpy.asarray(), or write x = x op y"
+                )
             return NotImplemented
+        x2 = other
     (array1, array2), home = gather(kernel.__name__, x1, x2)
     if array1 is not x1._array:
         # Not the shortcut: now that nothing speaks against it, get the right to write.

@@ -30,8 +30,10 @@ class Explanation:
 
     def __init__(self, blob: BlobBase) -> None:
         const = ", const" if blob._readonly else ""
-        self.title = f"Blob of shape {blob.shape}, {blob.dtype.name}, {blob.nbytes} bytes{const}"
-        self.rows = _rows(blob._memory)
+        self.title: str = (
+            f"Blob of shape {blob.shape}, {blob.dtype.name}, {blob.nbytes} bytes{const}"
+        )
+        self.rows: list[tuple[str, str]] = _rows(blob._memory)
         diff = blob._existing_diff()
         if diff is None:
             self.rows.append(("diff", "not created: nobody has used it"))

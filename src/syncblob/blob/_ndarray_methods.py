@@ -56,63 +56,88 @@ class NdarrayMethods(NumpyFunctions):
 
     # --- reductions ------------------------------------------------------------------------------
 
-    def sum(self, axis: Any = None, dtype: DTypeLike | None = None, **options: Any) -> Self:
-        """Add the elements, along axes; see `numpy.sum` for `out`, `keepdims` and the others."""
-        return self._call(np.sum, axis=axis, dtype=dtype, **options)
+    def sum(
+        self, axis: Any = None, dtype: DTypeLike | None = None, out: Any = None, **options: Any
+    ) -> Self:
+        """Add the elements, along axes; see `numpy.sum` for `keepdims` and the others."""
+        return self._call(np.sum, axis=axis, dtype=dtype, **_given(out), **options)
 
-    def prod(self, axis: Any = None, dtype: DTypeLike | None = None, **options: Any) -> Self:
+    def prod(
+        self, axis: Any = None, dtype: DTypeLike | None = None, out: Any = None, **options: Any
+    ) -> Self:
         """Multiply the elements, along axes; see `numpy.prod`."""
-        return self._call(np.prod, axis=axis, dtype=dtype, **options)
+        return self._call(np.prod, axis=axis, dtype=dtype, **_given(out), **options)
 
-    def mean(self, axis: Any = None, dtype: DTypeLike | None = None, **options: Any) -> Self:
+    def mean(
+        self, axis: Any = None, dtype: DTypeLike | None = None, out: Any = None, **options: Any
+    ) -> Self:
         """Average the elements, along axes; see `numpy.mean`."""
-        return self._call(np.mean, axis=axis, dtype=dtype, **options)
+        return self._call(np.mean, axis=axis, dtype=dtype, **_given(out), **options)
 
-    def std(self, axis: Any = None, dtype: DTypeLike | None = None, **options: Any) -> Self:
+    def std(
+        self, axis: Any = None, dtype: DTypeLike | None = None, out: Any = None, **options: Any
+    ) -> Self:
         """Return the standard deviation along axes; see `numpy.std` for `ddof` and the others."""
-        return self._call(np.std, axis=axis, dtype=dtype, **options)
+        return self._call(np.std, axis=axis, dtype=dtype, **_given(out), **options)
 
-    def var(self, axis: Any = None, dtype: DTypeLike | None = None, **options: Any) -> Self:
+    def var(
+        self, axis: Any = None, dtype: DTypeLike | None = None, out: Any = None, **options: Any
+    ) -> Self:
         """Return the variance along axes; see `numpy.var`."""
-        return self._call(np.var, axis=axis, dtype=dtype, **options)
+        return self._call(np.var, axis=axis, dtype=dtype, **_given(out), **options)
 
-    def min(self, axis: Any = None, **options: Any) -> Self:
+    def min(self, axis: Any = None, out: Any = None, **options: Any) -> Self:
         """Return the least elements, along axes; see `numpy.min`."""
-        return self._call(np.min, axis=axis, **options)
+        return self._call(np.min, axis=axis, **_given(out), **options)
 
-    def max(self, axis: Any = None, **options: Any) -> Self:
+    def max(self, axis: Any = None, out: Any = None, **options: Any) -> Self:
         """Return the greatest elements, along axes; see `numpy.max`."""
-        return self._call(np.max, axis=axis, **options)
+        return self._call(np.max, axis=axis, **_given(out), **options)
 
-    def any(self, axis: Any = None, **options: Any) -> Self:
+    def any(self, axis: Any = None, out: Any = None, **options: Any) -> Self:
         """Tell whether any element is true, along axes; see `numpy.any`."""
-        return self._call(np.any, axis=axis, **options)
+        return self._call(np.any, axis=axis, **_given(out), **options)
 
-    def all(self, axis: Any = None, **options: Any) -> Self:
+    def all(self, axis: Any = None, out: Any = None, **options: Any) -> Self:
         """Tell whether all elements are true, along axes; see `numpy.all`."""
-        return self._call(np.all, axis=axis, **options)
+        return self._call(np.all, axis=axis, **_given(out), **options)
 
-    def argmin(self, axis: SupportsIndex | None = None, **options: Any) -> Self:
+    def argmin(self, axis: SupportsIndex | None = None, out: Any = None, **options: Any) -> Self:
         """Return where the least elements are; see `numpy.argmin`."""
-        return self._call(np.argmin, axis=axis, **options)
+        return self._call(np.argmin, axis=axis, **_given(out), **options)
 
-    def argmax(self, axis: SupportsIndex | None = None, **options: Any) -> Self:
+    def argmax(self, axis: SupportsIndex | None = None, out: Any = None, **options: Any) -> Self:
         """Return where the greatest elements are; see `numpy.argmax`."""
-        return self._call(np.argmax, axis=axis, **options)
+        return self._call(np.argmax, axis=axis, **_given(out), **options)
 
-    def cumsum(self, axis: SupportsIndex | None = None, **options: Any) -> Self:
+    def cumsum(
+        self,
+        axis: SupportsIndex | None = None,
+        dtype: DTypeLike | None = None,
+        out: Any = None,
+    ) -> Self:
         """Return the running sums; see `numpy.cumsum`."""
-        return self._call(np.cumsum, axis=axis, **options)
+        return self._call(np.cumsum, axis=axis, dtype=dtype, **_given(out))
 
-    def cumprod(self, axis: SupportsIndex | None = None, **options: Any) -> Self:
+    def cumprod(
+        self,
+        axis: SupportsIndex | None = None,
+        dtype: DTypeLike | None = None,
+        out: Any = None,
+    ) -> Self:
         """Return the running products; see `numpy.cumprod`."""
-        return self._call(np.cumprod, axis=axis, **options)
+        return self._call(np.cumprod, axis=axis, dtype=dtype, **_given(out))
 
     def trace(
-        self, offset: SupportsIndex = 0, axis1: SupportsIndex = 0, axis2: SupportsIndex = 1
+        self,
+        offset: SupportsIndex = 0,
+        axis1: SupportsIndex = 0,
+        axis2: SupportsIndex = 1,
+        dtype: DTypeLike | None = None,
+        out: Any = None,
     ) -> Self:
         """Return the sum of a diagonal."""
-        return self._call(np.trace, offset, axis1, axis2)
+        return self._call(np.trace, offset, axis1, axis2, dtype, **_given(out))
 
     # --- element by element, and products --------------------------------------------------------
 
@@ -138,9 +163,15 @@ class NdarrayMethods(NumpyFunctions):
 
     # --- elements chosen -------------------------------------------------------------------------
 
-    def take(self, indices: Any, axis: SupportsIndex | None = None, **options: Any) -> Self:
+    def take(
+        self,
+        indices: Any,
+        axis: SupportsIndex | None = None,
+        out: Any = None,
+        mode: Any = "raise",
+    ) -> Self:
         """Return the elements with given indices along an axis; see `numpy.take`."""
-        return self._call(np.take, indices, axis=axis, **options)
+        return self._call(np.take, indices, axis=axis, mode=mode, **_given(out))
 
     def compress(self, condition: Any, axis: SupportsIndex | None = None, out: Any = None) -> Self:
         """Return the slices along an axis for which a condition holds."""
@@ -155,6 +186,10 @@ class NdarrayMethods(NumpyFunctions):
         """Return the indices of the elements that are not zero, one Blob for each axis."""
         indices: Any = self._call(np.nonzero)
         return tuple(indices)
+
+    def __contains__(self, value: object) -> bool:
+        """Tell whether any element is equal to a value."""
+        return bool(np.any(self == value))
 
     def searchsorted(self, v: Any, side: Any = "left", sorter: Any = None) -> Self:
         """Return where elements belong in this sorted Blob."""
@@ -223,6 +258,10 @@ class NdarrayMethods(NumpyFunctions):
     ) -> Self:
         """Return a const view of a diagonal, as NumPy does."""
         return self._call(np.diagonal, offset, axis1, axis2)
+
+    def __bytes__(self) -> bytes:
+        """Return a copy of the elements' bytes in C order; see `tobytes`."""
+        return self.tobytes()
 
     @property
     def flags(self) -> Flags:

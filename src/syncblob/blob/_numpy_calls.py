@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from operator import attrgetter
+from operator import attrgetter, setitem
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -87,7 +87,8 @@ def call(  # noqa: PLR0913  # a call, and what is known of its function
             places[place] = _of_cuda(x, like)
     running = _Call(name, like, _common_home([*places.values()], like) if home is None else home)
     for place, x in places.items():
-        if place not in targets and place not in plain:
+        # NumPy would ask again about a Blob that is left among its arguments.
+        if place not in targets and (place not in plain or isinstance(x, BlobBase)):
             places[place] = running.read(x)
     # Last of all: what is read as well is on this home by now.
     for place, whole in targets.items():
@@ -196,10 +197,7 @@ class _Call:
         if x is None or isinstance(x, _LEAVES):
             return x
         if isinstance(x, (list, tuple)):
-            items = [self.read(item) for item in x]
-            if all(new is old for new, old in zip(items, x, strict=True)):
-                return x
-            return items if isinstance(x, list) else tuple(items)
+            return _each(self.read, x)
         return self._read_foreign(x) if is_array(x) else x
 
     def take(self, args: Iterable[Any], arrays: Iterable[Any]) -> None:
@@ -295,7 +293,7 @@ class _Call:
         for target, scratch in self._late:
             if isinstance(target, BlobBase):
                 array = target._array_on(self._bind(target), Access.OVERWRITE, self.name)
-                array[...] = scratch
+                self.home.compute(setitem, array, ..., scratch)
             else:
                 target[...] = self.like._fresh(scratch, self.home)._read_host(self.name)
 
@@ -340,7 +338,7 @@ def home_of(x: BlobBase) -> Home:
 def phantom(x: Any) -> Any:
     """Replace Blobs, in nested sequences too, by arrays of the same layout without contents."""
     if isinstance(x, (list, tuple)):
-        return type(x)(phantom(item) for item in x)
+        return _each(phantom, x)
     if not isinstance(x, BlobBase):
         return x
     return np.lib.stride_tricks.as_strided(np.empty((), x.dtype), x.shape, x.strides)
@@ -350,6 +348,14 @@ def _common_home(operands: Any, like: BlobBase) -> Home:
     """Return the first accelerator that one of the operands is on, else the host."""
     homes = [home_of(x) for x in blobs_in(operands)] or [home_of(like)]
     return next((home for home in homes if home is not HOST), HOST)
+
+
+def _each(function: Callable[[Any], Any], items: list[Any] | tuple[Any, ...]) -> Any:
+    """Apply a function to the items of a sequence, which stays the same where none changes."""
+    results = [function(item) for item in items]
+    if all(new is old for new, old in zip(results, items, strict=True)):
+        return items
+    return results if isinstance(items, list) else tuple(results)
 
 
 def blobs_in(x: Any) -> Iterator[BlobBase]:
@@ -366,10 +372,7 @@ def _of_cuda(x: Any, like: BlobBase) -> Any:
     if x is None or isinstance(x, (BlobBase, np.ndarray, *_LEAVES)):
         return x
     if isinstance(x, (list, tuple)):
-        items = [_of_cuda(item, like) for item in x]
-        if all(new is old for new, old in zip(items, x, strict=True)):
-            return x
-        return items if isinstance(x, list) else tuple(items)
+        return _each(lambda item: _of_cuda(item, like), x)
     on_cuda = hasattr(x, "__cuda_array_interface__")
     return _adopted(native_array(x)[0], like, None) if on_cuda else x
 

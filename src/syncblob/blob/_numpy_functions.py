@@ -58,7 +58,8 @@ class NumpyFunctions(Operators):
             return NotImplemented
         written: dict[int | str, bool] = {}
         if "out" in kwargs:
-            written["out"] = kwargs.get("where", True) is True
+            # A reduction writes all of it, whatever is masked.
+            written["out"] = kwargs.get("where", True) is True or method != "__call__"
         if method == "at":
             written[0] = False
         name, function = ufunc.__name__, ufunc
@@ -158,15 +159,18 @@ def _without_elements(
 ) -> Any:
     """Call a function that needs no element of a Blob; NotImplemented if it is another one."""
     if function in tables.QUESTIONS:
-        named = {keyword: phantom(x) for keyword, x in kwargs.items()}
-        return function(*phantom(args), **named)
+        numbers = tables.plain_arguments(function, args, kwargs)
+        asked = [x if place in numbers else phantom(x) for place, x in enumerate(args)]
+        named = {name: x if name in numbers else phantom(x) for name, x in kwargs.items()}
+        return function(*asked, **named)
     if function in tables.SHARING:
         return _share_memory(function, *args, **kwargs)
     first = args[0] if args else None
     if isinstance(first, NumpyFunctions):
         if function in tables.VIEWS:
             view = first._derived(lambda a: function(a, *args[1:], **kwargs))
-            return view.const if function in tables.OVERLAPPING else view
+            const = function in tables.OVERLAPPING and not kwargs.get("writeable")
+            return view.const if const else view
         if function in tables.EMPTY_LIKE and home_of(first).native:
             return first._empty_like(function, args[1:], kwargs)
     return NotImplemented

@@ -15,7 +15,7 @@ from syncblob.blob._elementwise import OPERATOR, binary, inplace, unary
 from syncblob.blob._protocols import Protocols
 
 if TYPE_CHECKING:
-    from typing import Self
+    from typing import ClassVar, Self
 
 __all__ = ["Operators"]
 
@@ -26,7 +26,7 @@ class Operators(Protocols):
     __slots__ = ()
 
     # Defining equality took the class's declaration away.
-    __hash__ = None  # type: ignore[assignment]  # see BlobBase
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # see BlobBase
 
     # --- of one Blob -----------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from syncblob._shape import Layout
+from syncblob.blob._arrays import HOST_DATA
 from syncblob.blob._explain import Explanation
 from syncblob.blob._pickles import Pickles
 from syncblob.devices import HOST, Side
@@ -32,7 +33,7 @@ class Protocols(Pickles):
     __slots__ = ()
 
     # Dask asks whose functions compute where arrays of several libraries meet: the highest's.
-    __array_priority__ = 1000.0
+    __array_priority__: float = 1000.0
 
     def __array_namespace__(self, /, *, api_version: str | None = None) -> ModuleType:
         """Return `syncblob`, the array API namespace.
@@ -109,7 +110,7 @@ class Protocols(Pickles):
         BufferError
             If the request cannot be met.
         """
-        kept = self._host_view
+        kept = self._kept[HOST_DATA]
         if kept is not None and stream is None and dl_device is None and copy is None:
             held: Any = self._held
             array = held.export_again(kept[0], kept[2], "DLPack")
@@ -125,13 +126,13 @@ class Protocols(Pickles):
             dl_device=dl_device,
             copy=copy,
         )
-        self._host_view = self._templates(self._memory, kept)
+        self._keep(HOST_DATA, self._memory)
         return capsule
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return the DLPack device type and id of `device`; (1, N + 1) for simulated:N."""
         memory: Any = self._memory
-        kept = self._host_view
+        kept = self._kept[HOST_DATA]
         if kept is not None and memory._sole is kept[0]:
             return dlpack.HOST_DEVICE
         return dlpack.device_of(memory, memory.side)
@@ -301,9 +302,10 @@ class Protocols(Pickles):
 
     def _scalar(self, kind: str) -> Any:
         if self.shape:
+            instead = "any() or all()" if kind == "bool" else "item()"
             raise TypeError(
                 f"only a Blob without axes converts to {kind}, this one has shape {self.shape}; "
-                "use .item()"
+                f"use .{instead}"
             )
         if self._array_in_use() and self._home is HOST:
             return self._array.item()
@@ -315,7 +317,8 @@ class Protocols(Pickles):
             return memory.successor(self.nbytes)
         side = memory.side if memory.holds_newest(memory.side) else memory.side.other
         backend = None if side is Side.HOST else memory.accelerator
-        contents = memory.array(side, Access.CONST, self._layout, "copy").copy()
+        array = memory.array(side, Access.CONST, self._layout, "copy")
+        contents = self._home_on(side, memory).compute(array.copy)
         return SyncedMemory.adopting(
             side,
             (backend or HOST).wrap(contents),

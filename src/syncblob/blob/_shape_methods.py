@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 from syncblob import _shape
 from syncblob._shape import Layout, as_shape
 from syncblob.blob._base import BlobBase
+from syncblob.blob._state import NOTHING_KEPT
 from syncblob.memory import Access
 
 if TYPE_CHECKING:
@@ -262,4 +263,5 @@ class ShapeMethods(BlobBase):
         self._diff.warn_if_aliased(action)
         if self._owns_diff_alone():
             self._diff.abandon()
+        self._kept = NOTHING_KEPT
         self._diff = None

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
     from syncblob.devices.base import Home
 
-    # A host buffer, and arrays over it to make views of: one to read, and one to write, where that
-    # is possible.
-    HostView = tuple[Any, NDArray[Any], NDArray[Any] | None]
+    # A buffer, and arrays over it to make views of: one to read, and one to write, where that is
+    # possible.
+    Kept = tuple[Any, NDArray[Any], NDArray[Any] | None]
 
-__all__ = ["BlobState", "making_lock"]
+__all__ = ["NOTHING_KEPT", "BlobState", "making_lock"]
 
 # Taken for the moment in which a Blob's memories come to be.
 making_lock = threading.RLock()
@@ -32,6 +32,9 @@ _new = object.__new__
 
 # In the place of a buffer: unlike None, it is never the sole buffer of a memory.
 _NONE = object()
+
+# For `BlobState._kept`; also where a buffer is given up, so that it is not held for longer.
+NOTHING_KEPT = (None,) * 4
 
 
 class BlobState:
@@ -48,11 +51,10 @@ class BlobState:
         "_base",
         "_buffer",
         "_diff",
-        "_diff_view",
         "_exposed",
         "_held",
         "_home",
-        "_host_view",
+        "_kept",
         "_placed",
         "_readonly",
         "_shape_blob",
@@ -76,9 +78,8 @@ class BlobState:
     # Buffers whose address went out through __cuda_array_interface__: the consumer keeps the Blob.
     _exposed: tuple[Any, ...]
     _shape_blob: Any
-    # For data and for diff, once they were asked for on the host.
-    _host_view: HostView | None
-    _diff_view: HostView | None
+    # For data on the host and on the accelerator and for diff on the two, once they were asked for.
+    _kept: tuple[Kept | None, ...]
 
     def _fill(
         self,
@@ -98,8 +99,7 @@ class BlobState:
         self._base = base
         self._readonly = readonly
         self._exposed = ()
-        self._host_view = None
-        self._diff_view = None
+        self._kept = NOTHING_KEPT
         self._shape_blob = None
 
     @classmethod
@@ -133,8 +133,7 @@ class BlobState:
         blob._base = None
         blob._readonly = False
         blob._exposed = ()
-        blob._host_view = None
-        blob._diff_view = None
+        blob._kept = NOTHING_KEPT
         blob._shape_blob = None
         return blob
 
@@ -166,8 +165,7 @@ class BlobState:
         blob._base = self if base is None else base
         blob._readonly = self._readonly
         blob._exposed = ()
-        blob._host_view = None
-        blob._diff_view = None
+        blob._kept = NOTHING_KEPT
         blob._shape_blob = None
         return blob
 
@@ -251,8 +249,7 @@ class BlobState:
         self._placed = self._layout if layout is None else layout
         self._array = None
         self._buffer = _NONE
-        self._host_view = None
-        self._diff_view = None
+        self._kept = NOTHING_KEPT
         self._held = memory
 
     def _on_device(self, reason: str) -> tuple[Any, Home]:

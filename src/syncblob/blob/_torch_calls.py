@@ -1,15 +1,18 @@
-"""One call of a torch function with Blobs: tensors over them in their places, results settled."""
+"""What torch gets of Blobs: in one call of a function, as a tensor, as a parameter."""
 
 from __future__ import annotations
 
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
+from syncblob._dtypes import is_bfloat16
 from syncblob.blob._base import BlobBase
 from syncblob.devices import Side
 from syncblob.devices.base import Accelerator
 from syncblob.interop import torch as gate
+from syncblob.interop._torch_parameters import BlobParameter
 from syncblob.interop._torch_schemas import UNREAD, written_arguments
 from syncblob.memory import Access
 
@@ -19,9 +22,13 @@ if TYPE_CHECKING:
     from syncblob._shape import Layout
     from syncblob.devices.base import Home
 
-__all__ = ["call", "has_negative_strides"]
+__all__ = ["call", "parameter_over", "tensor_over"]
+
+# What autograd saves, and how often it had been written then.
+_Saved = tuple[torch.Tensor, int]
 
 
+@gate.untraced
 def call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """Call a torch function with Blobs in the places of tensors.
 
@@ -60,11 +67,52 @@ def call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str,
     for place, whole in targets.items():
         write = running.overwrite if whole else running.write
         places[place] = _replaced(places[place], BlobBase, write)
-    result = function(
-        *(places[place] for place in range(len(args))),
-        **{keyword: places[keyword] for keyword in kwargs},
-    )
+    with running.keeping_apart(operands):
+        result = function(
+            *(places[place] for place in range(len(args))),
+            **{keyword: places[keyword] for keyword in kwargs},
+        )
     return running.settle(result)
+
+
+@gate.untraced
+def tensor_over(blob: BlobBase, *, copy: bool | None) -> torch.Tensor:
+    """Return a tensor over a Blob's data; see `Blob.to_torch`."""
+    memory, layout = blob._memory, blob._layout
+    if copy or (copy is None and blob._readonly):
+        return gate.private(memory, layout, memory.side, "to_torch")
+    if blob._readonly:
+        raise ValueError(
+            "a tensor can be written, and this Blob is a const view; leave out copy=False to get "
+            "a copy, or use the Blob it was taken from"
+        )
+    if _has_negative_strides(layout):
+        raise ValueError(
+            f"torch has no tensors with negative strides such as {layout.strides}; use copy=True"
+        )
+    return gate.lend(memory, layout, memory.side, Access.MUTABLE, "to_torch")[0]
+
+
+@gate.untraced
+def parameter_over(blob: BlobBase) -> BlobParameter:
+    """Return a leaf over a Blob's data and diff; see `Blob.as_parameter`."""
+    blob._require_writable("as_parameter")
+    if blob.dtype.kind not in "fc" and not is_bfloat16(blob.dtype):
+        raise TypeError(
+            f"torch has gradients of floating-point and complex numbers, got {blob.dtype}; "
+            "use .astype()"
+        )
+    if _has_negative_strides(blob._layout):
+        raise ValueError(
+            f"torch has no tensors with negative strides such as {blob.strides}; take the "
+            "parameter of a copy"
+        )
+    memory, layout = blob._memory, blob._layout
+    side, diff = memory.side, blob._diff_memory()
+    blob._meet(diff, side)
+    gradient, _ = gate.lend(diff, layout, side, Access.MUTABLE, "as_parameter")
+    data, _ = gate.lend(memory, layout, side, Access.MUTABLE, "as_parameter")
+    return BlobParameter.over(data, gradient)
 
 
 class _Lent(NamedTuple):
@@ -73,6 +121,13 @@ class _Lent(NamedTuple):
     blob: BlobBase
     tensor: torch.Tensor
     owner: Any
+    place: Any
+    """Where the tensor's elements were, when it was lent."""
+
+    @classmethod
+    def make(cls, blob: BlobBase, tensor: torch.Tensor, owner: Any) -> _Lent:
+        """Note a tensor that was lent."""
+        return cls(blob, tensor, owner, gate.place_of(tensor))
 
 
 class _Call:
@@ -103,9 +158,9 @@ class _Call:
             return known.tensor
         side = self._bind(x)
         overlaps = any(y._memory is memory and y._layout != layout for y in self.written)
-        if overlaps or has_negative_strides(layout):
+        if overlaps or _has_negative_strides(layout):
             return gate.private(memory, layout, side, self.name)
-        lent = _Lent(x, *gate.lend(memory, layout, side, Access.CONST, self.name))
+        lent = _Lent.make(x, *gate.lend(memory, layout, side, Access.CONST, self.name))
         self._read[id(memory), layout] = lent
         return lent.tensor
 
@@ -117,7 +172,7 @@ class _Call:
         """Return a tensor to read and write."""
         x._require_writable(self.name)
         memory, layout = x._memory, x._layout
-        if has_negative_strides(layout):
+        if _has_negative_strides(layout):
             raise ValueError(
                 f"{self.name} writes, and torch has no tensors with negative strides such as "
                 f"{layout.strides}; write into a copy and assign that"
@@ -125,7 +180,7 @@ class _Call:
         side = self._bind(x)
         lent = self._read.pop((id(memory), layout), None)
         if lent is None:
-            lent = _Lent(x, *gate.lend(memory, layout, side, Access.MUTABLE, self.name))
+            lent = _Lent.make(x, *gate.lend(memory, layout, side, Access.MUTABLE, self.name))
         else:
             gate.keep(memory, layout, side, lent.owner, self.name)
         self._direct.append(lent)
@@ -150,6 +205,20 @@ class _Call:
             return Side.ACCELERATOR
         return Side.HOST
 
+    # --- meanwhile -------------------------------------------------------------------------------
+
+    @contextmanager
+    def keeping_apart(self, operands: list[Any]) -> Iterator[None]:
+        """Let autograd save copies of what it is lent: Blobs are written when it cannot see it."""
+        with ExitStack() as stack:
+            if torch.is_grad_enabled() and any(x.requires_grad for x in gate.tensors_in(operands)):
+                lent = (*self._read.values(), *self._direct)
+                save = _saving_apart({gate.address(x.tensor) for x in lent} - {None})
+                # The transformations of torch.func do not have them.
+                with suppress(RuntimeError):
+                    stack.enter_context(torch.autograd.graph.saved_tensors_hooks(save, _unsaved))
+            yield
+
     # --- afterwards ------------------------------------------------------------------------------
 
     def settle(self, result: Any) -> Any:
@@ -166,6 +235,12 @@ class _Call:
                 raise ValueError(
                     f"{self.name} gives shape {tuple(tensor.shape)}, and the Blob to be written "
                     f"has {x.shape}; resize it first"
+                )
+        for lent in self._direct:
+            if gate.place_of(lent.tensor) != lent.place:
+                raise ValueError(
+                    f"{self.name} writes no elements, and gives a tensor another storage or other "
+                    "strides, where a Blob cannot follow; use it on a tensor and assign that"
                 )
         delivered = {id(scratch): self._deliver(x, scratch) for x, scratch in self._late}
         for lent in self._read.values():
@@ -198,7 +273,33 @@ class _Call:
         gate.keep(x._memory, x._layout, self._bind(x), lent.owner, self.name)
 
 
-def has_negative_strides(layout: Layout) -> bool:
+def _saving_apart(addresses: set[int | None]) -> Callable[[torch.Tensor], _Saved]:
+    """Make what saves tensors for autograd, and copies of those over some storages.
+
+    The graph keeps this function: it knows no Blob and no tensor.
+    """
+
+    def save(x: torch.Tensor) -> _Saved:
+        if gate.address(x) in addresses:
+            x = x.clone()
+        return x, x._version
+
+    return save
+
+
+def _unsaved(saved: _Saved) -> torch.Tensor:
+    """Return what autograd has saved; it leaves this check to those who save in its place."""
+    tensor, version = saved
+    if tensor._version != version:
+        raise RuntimeError(
+            "one of the variables needed for gradient computation has been modified by an inplace "
+            f"operation: a tensor of shape {tuple(tensor.shape)} is at version {tensor._version}; "
+            f"expected version {version} instead"
+        )
+    return tensor
+
+
+def _has_negative_strides(layout: Layout) -> bool:
     """Tell whether a layout is one of those that torch does not have."""
     return any(step < 0 for step in layout.strides)
 

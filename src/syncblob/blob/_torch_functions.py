@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from syncblob._dtypes import is_bfloat16
 from syncblob.blob._ndarray_methods import NdarrayMethods
-from syncblob.memory import Access
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from torch import Tensor
 
-    from syncblob.interop.torch import BlobParameter
+    from syncblob.interop._torch_parameters import BlobParameter
 
 __all__ = ["TorchFunctions"]
 
@@ -67,23 +65,9 @@ class TorchFunctions(NdarrayMethods):
         ValueError
             If a const Blob is to be lent, or a stride is negative, which torch does not have.
         """
-        from syncblob.blob._torch_calls import has_negative_strides  # imports torch
-        from syncblob.interop import torch as gate  # imports torch
+        from syncblob.blob import _torch_calls  # imports torch
 
-        memory, layout = self._memory, self._layout
-        if copy or (copy is None and self._readonly):
-            return gate.private(memory, layout, memory.side, "to_torch")
-        if self._readonly:
-            raise ValueError(
-                "a tensor can be written, and this Blob is a const view; leave out copy=False to "
-                "get a copy, or use the Blob it was taken from"
-            )
-        if has_negative_strides(layout):
-            raise ValueError(
-                f"torch has no tensors with negative strides such as {layout.strides}; use "
-                "copy=True"
-            )
-        return gate.lend(memory, layout, memory.side, Access.MUTABLE, "to_torch")[0]
+        return _torch_calls.tensor_over(self, copy=copy)
 
     def as_parameter(self) -> BlobParameter:
         """Return a leaf over data, for autograd, whose gradient is over diff. Nothing is copied.
@@ -105,20 +89,9 @@ class TorchFunctions(NdarrayMethods):
         ValueError
             If this is a const Blob, or a stride is negative, which torch does not have.
         """
-        from syncblob.interop.torch import BlobParameter, lend  # imports torch
+        from syncblob.blob import _torch_calls  # imports torch
 
-        self._require_writable("as_parameter")
-        if self.dtype.kind not in "fc" and not is_bfloat16(self.dtype):
-            raise TypeError(
-                f"torch has gradients of floating-point and complex numbers, got {self.dtype}; "
-                "use .astype()"
-            )
-        data = self.to_torch(copy=False)
-        side = self._memory.side
-        diff = self._diff_memory()
-        self._meet(diff, side)
-        gradient, _ = lend(diff, self._layout, side, Access.MUTABLE, "as_parameter")
-        return BlobParameter.over(data, gradient)
+        return _torch_calls.parameter_over(self)
 
     # --- what modules of torch's ask their inputs ------------------------------------------------
 

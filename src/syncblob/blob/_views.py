@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from syncblob.devices.base import Home
+    from syncblob.memory import SyncedMemory
 
 __all__ = ["Views"]
 
@@ -191,7 +192,8 @@ class Views(Accessors):
                 indices, home = key._on_device("__getitem__")
                 array, here = self._on_device("__getitem__")
                 if home is here and key.shape:
-                    return self._fresh(home.as_array(array[indices]), home)
+                    selected = home.compute(operator.getitem, array, indices)
+                    return self._fresh(home.as_array(selected), home)
             key = _plain(key)
             if not is_basic_index(key):
                 return self._selected(key)
@@ -211,7 +213,10 @@ class Views(Accessors):
         self._require_writable("assignment")
         full = full_index(key)
         if full is not None and type(value) in _NUMBERS and self._array_in_use():
-            self._array[full] = value
+            if self._home.native:
+                self._array[full] = value
+            else:
+                self._home.compute(operator.setitem, self._array, full, value)
             return
         side = self._memory.side
         key = _plain(key)
@@ -221,13 +226,14 @@ class Views(Accessors):
             prepared = self._prepared(value, target.shape, side)
             if getattr(prepared, "dtype", self.dtype) != self.dtype:
                 # Before anything is overwritten: a conversion may raise, where a user wants it.
-                prepared = prepared.astype(self.dtype)
+                prepared = self._home_on(side).compute(prepared.astype, self.dtype)
             array = self._memory.array(side, Access.OVERWRITE, target, "__setitem__")
-            array[...] = prepared
+            self._home_on(side).compute(operator.setitem, array, ..., prepared)
             return
         key = self._keys_on(key, side)
         prepared = self._prepared(value, selected_shape(self.shape, key), side)
-        self._array_on(side, Access.MUTABLE, "__setitem__")[key] = prepared
+        array = self._array_on(side, Access.MUTABLE, "__setitem__")
+        self._home_on(side).compute(operator.setitem, array, key, prepared)
 
     def __iter__(self) -> Iterator[Self]:
         """Iterate over the first axis; the items are views.
@@ -253,7 +259,8 @@ class Views(Accessors):
         """Copy the elements that arrays of integers or booleans select."""
         side = self._memory.side
         array = self._array_on(side, Access.CONST, "__getitem__")
-        return self._result(array[self._keys_on(key, side)], side)
+        home = self._home_on(side)
+        return self._result(home.compute(operator.getitem, array, self._keys_on(key, side)), side)
 
     def _compact(self) -> Self:
         """Copy to a new C-contiguous Blob, on this Blob's device."""
@@ -269,14 +276,18 @@ class Views(Accessors):
         copy: bool = False,
     ) -> Self:
         """Make a Blob of an array that was computed on one side of this one."""
-        accelerator = self._memory.accelerator
-        home: Home = HOST if side is Side.HOST or accelerator is None else accelerator
+        home = self._home_on(side)
         array = home.as_array(array)
         if dtype is not None and dtype != array.dtype:
-            array = array.astype(dtype, order="C")
+            array = home.compute(array.astype, dtype, order="C")
         elif copy or not can_adopt(array):
-            array = array.copy(order="C")
+            array = home.compute(array.copy, order="C")
         return self._fresh(array, home)
+
+    def _home_on(self, side: Side, memory: SyncedMemory | None = None) -> Home:
+        """Return the home of one side of a memory, data's if not told, to work on arrays there."""
+        accelerator = (self._memory if memory is None else memory).accelerator
+        return HOST if side is Side.HOST or accelerator is None else accelerator
 
     def _complete(self, shape: Any) -> tuple[int, ...]:
         """Fill in a dimension of -1 and check the count."""
@@ -328,7 +339,7 @@ class Views(Accessors):
         prepared = self._operand(value, side, "__setitem__")
         if value._memory is self._memory:
             # NumPy copes with overlap, but the source must be up to date before it is overwritten.
-            prepared = prepared.copy()
+            prepared = self._home_on(side).compute(prepared.copy)
         return prepared
 
     def _from_array(self, array: Any) -> Self:

@@ -183,7 +183,7 @@ class LayerBlobs(MutableSequence[Blob]):
     __slots__ = ("_blobs", "layer")
 
     def __init__(self, layer: str, blobs: Iterable[Any] = ()) -> None:
-        self.layer = layer
+        self.layer: str = layer
         self._blobs = [Blob.asarray(blob) for blob in blobs]
 
     @overload

@@ -46,6 +46,13 @@ class Device:
     name
         The name, or a Device. Without an index, ``"cuda"`` and ``"simulated"`` mean index 0.
 
+    Attributes
+    ----------
+    type
+        ``"cpu"``, ``"cuda"`` or ``"simulated"``.
+    index
+        The N of the name; 0 for the host.
+
     Raises
     ------
     ValueError

@@ -19,6 +19,7 @@ from syncblob.errors import DeviceMismatchError, NoDeviceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import ModuleType
 
     from numpy.typing import NDArray
 
@@ -84,8 +85,8 @@ class CudaBackend(Accelerator):
         import array_api_compat.cupy as namespace  # needs CuPy
         import cupy  # imported only where a CUDA device is asked for
 
-        self.device = Device(f"cuda:{index}")
-        self.namespace = namespace
+        self.device: Device = Device(f"cuda:{index}")
+        self.namespace: ModuleType = namespace
         self._cupy = cupy
         self._context = cupy.cuda.Device(index)
         self._push_stream: Any = None

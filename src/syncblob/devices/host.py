@@ -12,6 +12,7 @@ from syncblob.devices.base import CPU, Home
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import ModuleType
 
     from numpy.typing import NDArray
 
@@ -92,7 +93,7 @@ class NumpyHome(Home):
         del stream
         return array.__dlpack__(max_version=max_version)
 
-    namespace = np
+    namespace: ModuleType = np
 
 
 class _Host(NumpyHome):

@@ -63,7 +63,7 @@ class SimulatedBackend(NumpyHome, Accelerator):
     delay: float
 
     def __init__(self, index: int) -> None:
-        self.device = Device(f"simulated:{index}")
+        self.device: Device = Device(f"simulated:{index}")
         self.delay = 0.0
         self._lock = threading.Lock()
         self._countdowns: dict[str, int] = {}

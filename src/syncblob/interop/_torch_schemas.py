@@ -23,8 +23,12 @@ UNREAD = frozenset(
     {
         torch.empty_like,
         torch.full_like,
+        torch.get_device,
         torch.is_complex,
+        torch.is_conj,
         torch.is_floating_point,
+        torch.is_inference,
+        torch.is_neg,
         torch.is_same_size,
         torch.is_signed,
         torch.numel,

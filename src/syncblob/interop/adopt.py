@@ -110,7 +110,7 @@ def adopt(  # noqa: PLR0913  # where an array is, what it becomes and whose it i
         raise ValueError(f"copy=False was asked for, but {obstacle}")
     if obstacle is not None or copy:
         target = as_dtype(array.dtype.newbyteorder("=")) if dtype is None else dtype
-        array = array.astype(target, order="C", copy=True)
+        array = (backend or HOST).compute(array.astype, target, order="C", copy=True)
         owned = True
     base, layout = _dense(array)
     side = Side.HOST if backend is None else Side.ACCELERATOR

@@ -7,15 +7,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from syncblob._dtypes import is_bfloat16
 from syncblob.devices import Side, accelerator, current_accelerator
 from syncblob.devices.cuda import CudaBackend, device_count
 from syncblob.errors import NoDeviceError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from syncblob._shape import Layout
     from syncblob.memory import Access, SyncedMemory
 
-__all__ = ["backend_of", "describe", "from_dlpack", "from_interface", "lend", "require_cuda"]
+__all__ = [
+    "backend_of",
+    "describe",
+    "for_cupy",
+    "from_dlpack",
+    "from_interface",
+    "lend",
+    "require_cuda",
+]
 
 
 def require_cuda() -> None:
@@ -60,10 +71,12 @@ def lend(
     Raises
     ------
     AttributeError
-        If this memory cannot be on a CUDA device.
+        If this memory cannot be on a CUDA device, or the interface has no name for the dtype.
     """
     _backend(memory)
     name = "__cuda_array_interface__"
+    if is_bfloat16(layout.dtype):
+        raise AttributeError(f"{name}: it has no name for bfloat16; use DLPack")
     if target is not None:
         return memory.export(Side.ACCELERATOR, access, layout, name, "CUDA array interface", target)
     return memory.array(Side.ACCELERATOR, access, layout, name)
@@ -76,8 +89,36 @@ def describe(memory: SyncedMemory, array: Any, *, readonly: bool) -> dict[str, A
     return described
 
 
+def for_cupy(memory: SyncedMemory, layout: Layout, lender: Any) -> Callable[[], Any]:
+    """Return what CuPy calls where an object has no ``__cuda_array_interface__``.
+
+    It makes a CuPy array over the accelerator side, by DLPack. That is for bfloat16 only.
+
+    Parameters
+    ----------
+    memory, layout
+        What is lent.
+    lender
+        What has DLPack for it.
+
+    Raises
+    ------
+    AttributeError
+        If this memory cannot be on a CUDA device, or has the interface.
+    """
+    _backend(memory)
+    if not is_bfloat16(layout.dtype):
+        raise AttributeError(
+            f"__cupy_get_ndarray__: {layout.dtype} has the CUDA array interface, which goes first"
+        )
+    return lambda: from_dlpack(lender)
+
+
 def from_interface(x: Any) -> Any:
     """Return a CuPy array over the memory of an object with ``__cuda_array_interface__``.
+
+    Where the interface gives nothing but the size of the elements, as PyTorch's does of bfloat16,
+    DLPack is asked for the dtype.
 
     Raises
     ------
@@ -87,7 +128,10 @@ def from_interface(x: Any) -> Any:
     require_cuda()
     import cupy  # only where a CUDA array is at hand
 
-    return cupy.asarray(x)
+    if isinstance(x, cupy.ndarray):
+        return x
+    nameless = x.__cuda_array_interface__["typestr"][1] == "V"
+    return from_dlpack(x) if nameless and hasattr(x, "__dlpack__") else cupy.asarray(x)
 
 
 def from_dlpack(x: Any) -> Any:

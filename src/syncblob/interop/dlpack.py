@@ -119,7 +119,7 @@ def export(  # noqa: PLR0913  # the keywords of the protocol
     array = memory.export(side, Access.CONST if copy else access, layout, "__dlpack__", "DLPack")
     flags = 0
     if copy:
-        array = array.copy()
+        array = home.compute(array.copy)
         flags = _capsule.IS_COPIED
     elif readonly and not isinstance(home, NumpyHome):
         # NumPy sets the flag itself, from the array.

@@ -17,6 +17,7 @@ from einops._backends import AbstractBackend
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from types import ModuleType
 
 __all__ = ["BlobBackend"]
 
@@ -28,7 +29,7 @@ class BlobBackend(AbstractBackend):
 
     def __init__(self) -> None:
         # By its name, as einops does with all libraries: this module lies below Blob.
-        self.xp = importlib.import_module(self.framework_name)
+        self.xp: ModuleType = importlib.import_module(self.framework_name)
 
     def is_appropriate_type(self, tensor: object) -> bool:
         """Tell whether something is a Blob."""

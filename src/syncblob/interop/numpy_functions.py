@@ -62,13 +62,13 @@ WRITES: dict[Callable[..., Any], Written] = {
     np.quantile: Written("a", "overwrite_input"),
 }
 
-# They return a view of their first argument, whatever its elements are.
+# They return a view of their first argument, whatever its elements are. Of one without axes
+# `np.flip` returns the element, and so is not among them.
 VIEWS = frozenset(
     {
         np.broadcast_to,
         np.diagonal,
         np.expand_dims,
-        np.flip,
         np.fliplr,
         np.flipud,
         np.lib.stride_tricks.sliding_window_view,
@@ -145,6 +145,7 @@ _PLAIN = frozenset(
 # The functions written in C have no signature in some versions of NumPy.
 _WITHOUT_SIGNATURE: dict[Callable[..., Any], tuple[str, ...]] = {
     np.concatenate: ("arrays", "axis", "out"),
+    np.copyto: ("dst", "src", "casting", "where"),
     np.dot: ("a", "b", "out"),
 }
 
@@ -200,7 +201,8 @@ def written_arguments(
     result: dict[int | str, bool] = {}
     out = _argument(function, "out", args, kwargs)
     if out is not None:
-        result[out] = whole
+        # The others that take a mask are reductions.
+        result[out] = whole or function is not np.clip
     rule = WRITES.get(function)
     if rule is not None and _writes(function, rule, args, kwargs):
         first: int | str = 0 if args else rule.parameter

@@ -127,10 +127,14 @@ def _attached(name: str) -> SharedMemory:
     """Attach without becoming responsible for the block, which stays its creator's."""
     from multiprocessing.shared_memory import SharedMemory
 
+    class Attached(SharedMemory):
+        def unlink(self) -> None:
+            """Do nothing: the constructor would unlink the creator's block if mapping it fails."""
+
     if sys.version_info >= (3, 13):
-        return SharedMemory(name, track=False)
+        return Attached(name, track=False)
     with _untracked():
-        return SharedMemory(name)
+        return Attached(name)
 
 
 @contextmanager

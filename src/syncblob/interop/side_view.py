@@ -120,7 +120,7 @@ class SideView:
         Raises
         ------
         AttributeError
-            On the host, and where the accelerator is no CUDA device.
+            On the host, where the accelerator is no CUDA device, and for bfloat16.
         """
         if self._side is Side.HOST:
             raise AttributeError("__cuda_array_interface__: this is the host's side")
@@ -131,6 +131,19 @@ class SideView:
         # The consumer has an address only, which must stay good as long as this object does.
         self._lent.append((memory, array))
         return cuda.describe(memory, array, readonly=self._access is Access.CONST)
+
+    @property
+    def __cupy_get_ndarray__(self) -> Callable[[], Any]:
+        """What CuPy calls for bfloat16, which the CUDA array interface has no name for.
+
+        Raises
+        ------
+        AttributeError
+            On the host, where the accelerator is no CUDA device, and for other dtypes.
+        """
+        if self._side is Side.HOST:
+            raise AttributeError("__cupy_get_ndarray__: this is the host's side")
+        return cuda.for_cupy(*self._what(), self)
 
     def __repr__(self) -> str:
         """Show the side, what it is lent for, shape and dtype."""

@@ -9,8 +9,11 @@ when the function returns, unless a result is a view of it: then it becomes an a
 
 from __future__ import annotations
 
+import functools
+import operator
+import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
 import torch
@@ -32,23 +35,49 @@ if TYPE_CHECKING:
     from syncblob.memory import SyncedMemory
 
 __all__ = [
-    "BlobParameter",
     "accept_blobs_in_modules",
+    "address",
     "device_of_tensors",
     "empty",
     "keep",
     "lend",
     "lies_in",
     "order_after",
+    "place_of",
     "private",
     "tensors_in",
+    "untraced",
 ]
+
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
 
 _KIND = "tensor"
 
 # The pointer of CUDA's default stream, and the number that DLPack has for it.
 _DEFAULT_STREAM = 0
 _DLPACK_DEFAULT_STREAM = 1
+
+
+# --- tracing -------------------------------------------------------------------------------------
+
+
+def untraced(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
+    """Let torch.compile call a function as it is, in place of tracing it.
+
+    Does not import the compiler.
+    """
+    disabled: list[Callable[_Parameters, _Result]] = []
+
+    @functools.wraps(function)
+    def outside(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
+        if "torch._dynamo" not in sys.modules:
+            return function(*args, **kwargs)
+        if not disabled:
+            disabled.append(torch.compiler.disable(function))  # type: ignore[no-untyped-call]  # torch's
+        return disabled[0](*args, **kwargs)
+
+    return outside
 
 
 # --- tensors over memories -----------------------------------------------------------------------
@@ -119,11 +148,21 @@ def empty(layout: Layout, device: torch.device) -> torch.Tensor:
 
 def lies_in(result: torch.Tensor, tensor: torch.Tensor) -> bool:
     """Tell whether a tensor is over the storage of another."""
+    found = address(result)
+    return found is not None and found == address(tensor)
+
+
+def address(tensor: torch.Tensor) -> int | None:
+    """Return where a tensor's storage begins; None where it has none, or one of no bytes."""
     # Sparse tensors, and the stand-ins of torch's own transformations, have no storage to ask for.
     with suppress(RuntimeError):
-        address = result.untyped_storage().data_ptr()
-        return address != 0 and address == tensor.untyped_storage().data_ptr()
-    return False
+        return tensor.untyped_storage().data_ptr() or None
+    return None
+
+
+def place_of(tensor: torch.Tensor) -> tuple[int, tuple[int, ...]]:
+    """Return where the elements of a tensor with storage are: an address and the strides."""
+    return tensor.data_ptr(), tensor.stride()
 
 
 def _tensor(home: Home, array: Any) -> tuple[torch.Tensor, Any]:
@@ -200,66 +239,6 @@ def order_after(backend: Accelerator) -> None:
         torch.cuda.ExternalStream(current, device=index).wait_stream(stream)  # type: ignore[no-untyped-call]  # torch's
 
 
-# --- parameters ----------------------------------------------------------------------------------
-
-# Where a tensor keeps its gradient.
-_GRAD: Any = torch.Tensor.grad
-
-
-class BlobParameter(torch.nn.Parameter):
-    """A parameter over a Blob's data, whose gradient is over the Blob's diff and stays there.
-
-    Where another parameter would get or drop a gradient, this one writes into diff: setting `grad`
-    to a tensor copies it, setting it to None, as ``zero_grad`` does, sets diff to zero. A copy of
-    it is a parameter as any other.
-    """
-
-    _diff: torch.Tensor | None = None
-
-    @classmethod
-    def over(cls, data: torch.Tensor, diff: torch.Tensor) -> BlobParameter:
-        """Make a leaf whose storage is that of `data`, and whose gradient is `diff`."""
-        parameter = cls(data)
-        parameter._diff = diff
-        _GRAD.__set__(parameter, diff)
-        parameter.register_post_accumulate_grad_hook(_settle_gradient)  # type: ignore[no-untyped-call]  # torch's
-        return parameter
-
-    @property
-    def grad(self) -> torch.Tensor | None:
-        """The gradient: a tensor over the Blob's diff."""
-        found: torch.Tensor | None = _GRAD.__get__(self)
-        return found
-
-    @grad.setter
-    def grad(self, value: torch.Tensor | None) -> None:
-        diff = self._diff
-        if diff is None:
-            _GRAD.__set__(self, value)
-            return
-        with torch.no_grad():
-            if value is None:
-                diff.zero_()
-            elif value is not diff:
-                diff.copy_(value)
-        _GRAD.__set__(self, diff)
-
-    @grad.deleter
-    def grad(self) -> None:
-        self.grad = None
-
-
-def _settle_gradient(parameter: torch.Tensor) -> None:
-    """Put a gradient that autograd has not accumulated in place into diff, with its graph."""
-    diff = parameter._diff  # type: ignore[attr-defined]  # noqa: SLF001  # a hook of that class
-    gradient = parameter.grad
-    if gradient is not None and gradient.data_ptr() != diff.data_ptr():
-        settled = diff.detach()
-        with torch.set_grad_enabled(gradient.requires_grad):
-            settled.copy_(gradient)
-        _GRAD.__set__(parameter, settled)
-
-
 # --- modules -------------------------------------------------------------------------------------
 
 
@@ -267,9 +246,9 @@ def accept_blobs_in_modules() -> RemovableHandle:
     """Let every ``torch.nn.Module`` of this process take Blobs, whatever it asks of its inputs.
 
     Most modules need this not: they hand their inputs to functions. Recurrent layers, attention and
-    InstanceNorm ask for what only a tensor has. Afterwards each positional argument of a module
-    that is a Blob is replaced by a tensor over it: a tracked alias, on the mutable path, on the
-    Blob's device; of a const Blob a copy.
+    InstanceNorm ask for what only a tensor has. Afterwards each Blob among the positional arguments
+    of a module, and in tuples and lists among them, is replaced by a tensor over it: a tracked
+    alias, on the mutable path, on the Blob's device; of a const Blob a copy.
 
     Returns
     -------
@@ -280,12 +259,16 @@ def accept_blobs_in_modules() -> RemovableHandle:
     return register_module_forward_pre_hook(hook)
 
 
-def _with_tensors(_module: torch.nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...] | None:
+def _with_tensors(_module: torch.nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(map(_as_tensor, inputs))
+
+
+def _as_tensor(x: Any) -> Any:
+    """Replace a Blob, or those in a tuple or list such as a recurrent layer's state."""
+    if type(x) in {tuple, list}:
+        items = [_as_tensor(item) for item in x]
+        # A list without Blobs stays the caller's, who may look at it afterwards.
+        return type(x)(items) if any(map(operator.is_not, items, x)) else x
     # By its method: this module lies below Blob.
-    methods: list[Callable[[], torch.Tensor] | None]
-    methods = [getattr(x, "to_torch", None) for x in inputs]
-    if not any(methods):
-        return None
-    return tuple(
-        x if method is None else method() for x, method in zip(inputs, methods, strict=True)
-    )
+    method = getattr(x, "to_torch", None)
+    return x if method is None else method()

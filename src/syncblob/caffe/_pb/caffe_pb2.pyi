@@ -2,7 +2,7 @@ from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
+from typing import Any as _Any, ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
@@ -61,13 +61,13 @@ class BlobProto(_message.Message):
     raw_diff_type: BlobProto.Type
     raw_data: bytes
     raw_diff: bytes
-    def __init__(self, num: _Optional[int] = ..., channels: _Optional[int] = ..., height: _Optional[int] = ..., width: _Optional[int] = ..., data: _Optional[_Iterable[float]] = ..., diff: _Optional[_Iterable[float]] = ..., shape: _Optional[_Union[BlobShape, _Mapping]] = ..., double_data: _Optional[_Iterable[float]] = ..., double_diff: _Optional[_Iterable[float]] = ..., raw_data_type: _Optional[_Union[BlobProto.Type, str]] = ..., raw_diff_type: _Optional[_Union[BlobProto.Type, str]] = ..., raw_data: _Optional[bytes] = ..., raw_diff: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, num: _Optional[int] = ..., channels: _Optional[int] = ..., height: _Optional[int] = ..., width: _Optional[int] = ..., data: _Optional[_Iterable[float]] = ..., diff: _Optional[_Iterable[float]] = ..., shape: _Optional[_Union[BlobShape, _Mapping[str, _Any]]] = ..., double_data: _Optional[_Iterable[float]] = ..., double_diff: _Optional[_Iterable[float]] = ..., raw_data_type: _Optional[_Union[BlobProto.Type, str]] = ..., raw_diff_type: _Optional[_Union[BlobProto.Type, str]] = ..., raw_data: _Optional[bytes] = ..., raw_diff: _Optional[bytes] = ...) -> None: ...
 
 class BlobProtoVector(_message.Message):
     __slots__ = ("blobs",)
     BLOBS_FIELD_NUMBER: _ClassVar[int]
     blobs: _containers.RepeatedCompositeFieldContainer[BlobProto]
-    def __init__(self, blobs: _Optional[_Iterable[_Union[BlobProto, _Mapping]]] = ...) -> None: ...
+    def __init__(self, blobs: _Optional[_Iterable[_Union[BlobProto, _Mapping[str, _Any]]]] = ...) -> None: ...
 
 class Datum(_message.Message):
     __slots__ = ("channels", "height", "width", "data", "label", "float_data", "encoded")
@@ -107,7 +107,7 @@ class NetParameter(_message.Message):
     debug_info: bool
     input_shape: _containers.RepeatedCompositeFieldContainer[BlobShape]
     layer: _containers.RepeatedCompositeFieldContainer[LayerParameter]
-    def __init__(self, name: _Optional[str] = ..., layers: _Optional[_Iterable[_Union[V1LayerParameter, _Mapping]]] = ..., input: _Optional[_Iterable[str]] = ..., input_dim: _Optional[_Iterable[int]] = ..., force_backward: bool = ..., state: _Optional[_Union[NetState, _Mapping]] = ..., debug_info: bool = ..., input_shape: _Optional[_Iterable[_Union[BlobShape, _Mapping]]] = ..., layer: _Optional[_Iterable[_Union[LayerParameter, _Mapping]]] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., layers: _Optional[_Iterable[_Union[V1LayerParameter, _Mapping[str, _Any]]]] = ..., input: _Optional[_Iterable[str]] = ..., input_dim: _Optional[_Iterable[int]] = ..., force_backward: bool = ..., state: _Optional[_Union[NetState, _Mapping[str, _Any]]] = ..., debug_info: bool = ..., input_shape: _Optional[_Iterable[_Union[BlobShape, _Mapping[str, _Any]]]] = ..., layer: _Optional[_Iterable[_Union[LayerParameter, _Mapping[str, _Any]]]] = ...) -> None: ...
 
 class NetState(_message.Message):
     __slots__ = ("phase", "level", "stage")
@@ -273,7 +273,7 @@ class LayerParameter(_message.Message):
     recurrent_param: RecurrentParameter
     swish_param: SwishParameter
     clip_param: ClipParameter
-    def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., bottom: _Optional[_Iterable[str]] = ..., top: _Optional[_Iterable[str]] = ..., loss_weight: _Optional[_Iterable[float]] = ..., param: _Optional[_Iterable[_Union[ParamSpec, _Mapping]]] = ..., blobs: _Optional[_Iterable[_Union[BlobProto, _Mapping]]] = ..., include: _Optional[_Iterable[_Union[NetStateRule, _Mapping]]] = ..., exclude: _Optional[_Iterable[_Union[NetStateRule, _Mapping]]] = ..., phase: _Optional[_Union[Phase, str]] = ..., propagate_down: _Optional[_Iterable[bool]] = ..., transform_param: _Optional[_Union[TransformationParameter, _Mapping]] = ..., loss_param: _Optional[_Union[LossParameter, _Mapping]] = ..., accuracy_param: _Optional[_Union[AccuracyParameter, _Mapping]] = ..., argmax_param: _Optional[_Union[ArgMaxParameter, _Mapping]] = ..., concat_param: _Optional[_Union[ConcatParameter, _Mapping]] = ..., contrastive_loss_param: _Optional[_Union[ContrastiveLossParameter, _Mapping]] = ..., convolution_param: _Optional[_Union[ConvolutionParameter, _Mapping]] = ..., data_param: _Optional[_Union[DataParameter, _Mapping]] = ..., dropout_param: _Optional[_Union[DropoutParameter, _Mapping]] = ..., dummy_data_param: _Optional[_Union[DummyDataParameter, _Mapping]] = ..., eltwise_param: _Optional[_Union[EltwiseParameter, _Mapping]] = ..., exp_param: _Optional[_Union[ExpParameter, _Mapping]] = ..., hdf5_data_param: _Optional[_Union[HDF5DataParameter, _Mapping]] = ..., hdf5_output_param: _Optional[_Union[HDF5OutputParameter, _Mapping]] = ..., hinge_loss_param: _Optional[_Union[HingeLossParameter, _Mapping]] = ..., image_data_param: _Optional[_Union[ImageDataParameter, _Mapping]] = ..., infogain_loss_param: _Optional[_Union[InfogainLossParameter, _Mapping]] = ..., inner_product_param: _Optional[_Union[InnerProductParameter, _Mapping]] = ..., lrn_param: _Optional[_Union[LRNParameter, _Mapping]] = ..., memory_data_param: _Optional[_Union[MemoryDataParameter, _Mapping]] = ..., mvn_param: _Optional[_Union[MVNParameter, _Mapping]] = ..., pooling_param: _Optional[_Union[PoolingParameter, _Mapping]] = ..., power_param: _Optional[_Union[PowerParameter, _Mapping]] = ..., relu_param: _Optional[_Union[ReLUParameter, _Mapping]] = ..., sigmoid_param: _Optional[_Union[SigmoidParameter, _Mapping]] = ..., softmax_param: _Optional[_Union[SoftmaxParameter, _Mapping]] = ..., slice_param: _Optional[_Union[SliceParameter, _Mapping]] = ..., tanh_param: _Optional[_Union[TanHParameter, _Mapping]] = ..., threshold_param: _Optional[_Union[ThresholdParameter, _Mapping]] = ..., window_data_param: _Optional[_Union[WindowDataParameter, _Mapping]] = ..., python_param: _Optional[_Union[PythonParameter, _Mapping]] = ..., prelu_param: _Optional[_Union[PReLUParameter, _Mapping]] = ..., spp_param: _Optional[_Union[SPPParameter, _Mapping]] = ..., reshape_param: _Optional[_Union[ReshapeParameter, _Mapping]] = ..., log_param: _Optional[_Union[LogParameter, _Mapping]] = ..., flatten_param: _Optional[_Union[FlattenParameter, _Mapping]] = ..., reduction_param: _Optional[_Union[ReductionParameter, _Mapping]] = ..., embed_param: _Optional[_Union[EmbedParameter, _Mapping]] = ..., tile_param: _Optional[_Union[TileParameter, _Mapping]] = ..., batch_norm_param: _Optional[_Union[BatchNormParameter, _Mapping]] = ..., elu_param: _Optional[_Union[ELUParameter, _Mapping]] = ..., bias_param: _Optional[_Union[BiasParameter, _Mapping]] = ..., scale_param: _Optional[_Union[ScaleParameter, _Mapping]] = ..., input_param: _Optional[_Union[InputParameter, _Mapping]] = ..., crop_param: _Optional[_Union[CropParameter, _Mapping]] = ..., parameter_param: _Optional[_Union[ParameterParameter, _Mapping]] = ..., recurrent_param: _Optional[_Union[RecurrentParameter, _Mapping]] = ..., swish_param: _Optional[_Union[SwishParameter, _Mapping]] = ..., clip_param: _Optional[_Union[ClipParameter, _Mapping]] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., bottom: _Optional[_Iterable[str]] = ..., top: _Optional[_Iterable[str]] = ..., loss_weight: _Optional[_Iterable[float]] = ..., param: _Optional[_Iterable[_Union[ParamSpec, _Mapping[str, _Any]]]] = ..., blobs: _Optional[_Iterable[_Union[BlobProto, _Mapping[str, _Any]]]] = ..., include: _Optional[_Iterable[_Union[NetStateRule, _Mapping[str, _Any]]]] = ..., exclude: _Optional[_Iterable[_Union[NetStateRule, _Mapping[str, _Any]]]] = ..., phase: _Optional[_Union[Phase, str]] = ..., propagate_down: _Optional[_Iterable[bool]] = ..., transform_param: _Optional[_Union[TransformationParameter, _Mapping[str, _Any]]] = ..., loss_param: _Optional[_Union[LossParameter, _Mapping[str, _Any]]] = ..., accuracy_param: _Optional[_Union[AccuracyParameter, _Mapping[str, _Any]]] = ..., argmax_param: _Optional[_Union[ArgMaxParameter, _Mapping[str, _Any]]] = ..., concat_param: _Optional[_Union[ConcatParameter, _Mapping[str, _Any]]] = ..., contrastive_loss_param: _Optional[_Union[ContrastiveLossParameter, _Mapping[str, _Any]]] = ..., convolution_param: _Optional[_Union[ConvolutionParameter, _Mapping[str, _Any]]] = ..., data_param: _Optional[_Union[DataParameter, _Mapping[str, _Any]]] = ..., dropout_param: _Optional[_Union[DropoutParameter, _Mapping[str, _Any]]] = ..., dummy_data_param: _Optional[_Union[DummyDataParameter, _Mapping[str, _Any]]] = ..., eltwise_param: _Optional[_Union[EltwiseParameter, _Mapping[str, _Any]]] = ..., exp_param: _Optional[_Union[ExpParameter, _Mapping[str, _Any]]] = ..., hdf5_data_param: _Optional[_Union[HDF5DataParameter, _Mapping[str, _Any]]] = ..., hdf5_output_param: _Optional[_Union[HDF5OutputParameter, _Mapping[str, _Any]]] = ..., hinge_loss_param: _Optional[_Union[HingeLossParameter, _Mapping[str, _Any]]] = ..., image_data_param: _Optional[_Union[ImageDataParameter, _Mapping[str, _Any]]] = ..., infogain_loss_param: _Optional[_Union[InfogainLossParameter, _Mapping[str, _Any]]] = ..., inner_product_param: _Optional[_Union[InnerProductParameter, _Mapping[str, _Any]]] = ..., lrn_param: _Optional[_Union[LRNParameter, _Mapping[str, _Any]]] = ..., memory_data_param: _Optional[_Union[MemoryDataParameter, _Mapping[str, _Any]]] = ..., mvn_param: _Optional[_Union[MVNParameter, _Mapping[str, _Any]]] = ..., pooling_param: _Optional[_Union[PoolingParameter, _Mapping[str, _Any]]] = ..., power_param: _Optional[_Union[PowerParameter, _Mapping[str, _Any]]] = ..., relu_param: _Optional[_Union[ReLUParameter, _Mapping[str, _Any]]] = ..., sigmoid_param: _Optional[_Union[SigmoidParameter, _Mapping[str, _Any]]] = ..., softmax_param: _Optional[_Union[SoftmaxParameter, _Mapping[str, _Any]]] = ..., slice_param: _Optional[_Union[SliceParameter, _Mapping[str, _Any]]] = ..., tanh_param: _Optional[_Union[TanHParameter, _Mapping[str, _Any]]] = ..., threshold_param: _Optional[_Union[ThresholdParameter, _Mapping[str, _Any]]] = ..., window_data_param: _Optional[_Union[WindowDataParameter, _Mapping[str, _Any]]] = ..., python_param: _Optional[_Union[PythonParameter, _Mapping[str, _Any]]] = ..., prelu_param: _Optional[_Union[PReLUParameter, _Mapping[str, _Any]]] = ..., spp_param: _Optional[_Union[SPPParameter, _Mapping[str, _Any]]] = ..., reshape_param: _Optional[_Union[ReshapeParameter, _Mapping[str, _Any]]] = ..., log_param: _Optional[_Union[LogParameter, _Mapping[str, _Any]]] = ..., flatten_param: _Optional[_Union[FlattenParameter, _Mapping[str, _Any]]] = ..., reduction_param: _Optional[_Union[ReductionParameter, _Mapping[str, _Any]]] = ..., embed_param: _Optional[_Union[EmbedParameter, _Mapping[str, _Any]]] = ..., tile_param: _Optional[_Union[TileParameter, _Mapping[str, _Any]]] = ..., batch_norm_param: _Optional[_Union[BatchNormParameter, _Mapping[str, _Any]]] = ..., elu_param: _Optional[_Union[ELUParameter, _Mapping[str, _Any]]] = ..., bias_param: _Optional[_Union[BiasParameter, _Mapping[str, _Any]]] = ..., scale_param: _Optional[_Union[ScaleParameter, _Mapping[str, _Any]]] = ..., input_param: _Optional[_Union[InputParameter, _Mapping[str, _Any]]] = ..., crop_param: _Optional[_Union[CropParameter, _Mapping[str, _Any]]] = ..., parameter_param: _Optional[_Union[ParameterParameter, _Mapping[str, _Any]]] = ..., recurrent_param: _Optional[_Union[RecurrentParameter, _Mapping[str, _Any]]] = ..., swish_param: _Optional[_Union[SwishParameter, _Mapping[str, _Any]]] = ..., clip_param: _Optional[_Union[ClipParameter, _Mapping[str, _Any]]] = ...) -> None: ...
 
 class FillerParameter(_message.Message):
     __slots__ = ("type", "value", "min", "max", "mean", "std", "sparse", "variance_norm")
@@ -387,7 +387,7 @@ class ConvolutionParameter(_message.Message):
     axis: int
     force_nd_im2col: bool
     dilation: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, num_output: _Optional[int] = ..., bias_term: bool = ..., pad: _Optional[_Iterable[int]] = ..., kernel_size: _Optional[_Iterable[int]] = ..., group: _Optional[int] = ..., stride: _Optional[_Iterable[int]] = ..., weight_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., bias_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., pad_h: _Optional[int] = ..., pad_w: _Optional[int] = ..., kernel_h: _Optional[int] = ..., kernel_w: _Optional[int] = ..., stride_h: _Optional[int] = ..., stride_w: _Optional[int] = ..., engine: _Optional[_Union[ConvolutionParameter.Engine, str]] = ..., axis: _Optional[int] = ..., force_nd_im2col: bool = ..., dilation: _Optional[_Iterable[int]] = ...) -> None: ...
+    def __init__(self, num_output: _Optional[int] = ..., bias_term: bool = ..., pad: _Optional[_Iterable[int]] = ..., kernel_size: _Optional[_Iterable[int]] = ..., group: _Optional[int] = ..., stride: _Optional[_Iterable[int]] = ..., weight_filler: _Optional[_Union[FillerParameter, _Mapping[str, _Any]]] = ..., bias_filler: _Optional[_Union[FillerParameter, _Mapping[str, _Any]]] = ..., pad_h: _Optional[int] = ..., pad_w: _Optional[int] = ..., kernel_h: _Optional[int] = ..., kernel_w: _Optional[int] = ..., stride_h: _Optional[int] = ..., stride_w: _Optional[int] = ..., engine: _Optional[_Union[ConvolutionParameter.Engine, str]] = ..., axis: _Optional[int] = ..., force_nd_im2col: bool = ..., dilation: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class InnerProductParameter(_message.Message):
     __slots__ = ("num_output", "bias_term", "weight_filler", "bias_filler", "axis", "transpose")
@@ -403,7 +403,7 @@ class InnerProductParameter(_message.Message):
     bias_filler: FillerParameter
     axis: int
     transpose: bool
-    def __init__(self, num_output: _Optional[int] = ..., bias_term: bool = ..., weight_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., bias_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., axis: _Optional[int] = ..., transpose: bool = ...) -> None: ...
+    def __init__(self, num_output: _Optional[int] = ..., bias_term: bool = ..., weight_filler: _Optional[_Union[FillerParameter, _Mapping[str, _Any]]] = ..., bias_filler: _Optional[_Union[FillerParameter, _Mapping[str, _Any]]] = ..., axis: _Optional[int] = ..., transpose: bool = ...) -> None: ...
 
 class EmbedParameter(_message.Message):
     __slots__ = ("num_output", "input_dim", "bias_term", "weight_filler", "bias_filler")
@@ -417,7 +417,7 @@ class EmbedParameter(_message.Message):
     bias_term: bool
     weight_filler: FillerParameter
     bias_filler: FillerParameter
-    def __init__(self, num_output: _Optional[int] = ..., input_dim: _Optional[int] = ..., bias_term: bool = ..., weight_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., bias_filler: _Optional[_Union[FillerParameter, _Mapping]] = ...) -> None: ...
+    def __init__(self, num_output: _Optional[int] = ..., input_dim: _Optional[int] = ..., bias_term: bool = ..., weight_filler: _Optional[_Union[FillerParameter, _Mapping[str, _Any]]] = ..., bias_filler: _Optional[_Union[FillerParameter, _Mapping[str, _Any]]] = ...) -> None: ...
 
 class BatchNormParameter(_message.Message):
     __slots__ = ("use_global_stats", "moving_average_fraction", "eps")
@@ -441,7 +441,7 @@ class ScaleParameter(_message.Message):
     filler: FillerParameter
     bias_term: bool
     bias_filler: FillerParameter
-    def __init__(self, axis: _Optional[int] = ..., num_axes: _Optional[int] = ..., filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., bias_term: bool = ..., bias_filler: _Optional[_Union[FillerParameter, _Mapping]] = ...) -> None: ...
+    def __init__(self, axis: _Optional[int] = ..., num_axes: _Optional[int] = ..., filler: _Optional[_Union[FillerParameter, _Mapping[str, _Any]]] = ..., bias_term: bool = ..., bias_filler: _Optional[_Union[FillerParameter, _Mapping[str, _Any]]] = ...) -> None: ...
 
 class BiasParameter(_message.Message):
     __slots__ = ("axis", "num_axes", "filler")
@@ -451,7 +451,7 @@ class BiasParameter(_message.Message):
     axis: int
     num_axes: int
     filler: FillerParameter
-    def __init__(self, axis: _Optional[int] = ..., num_axes: _Optional[int] = ..., filler: _Optional[_Union[FillerParameter, _Mapping]] = ...) -> None: ...
+    def __init__(self, axis: _Optional[int] = ..., num_axes: _Optional[int] = ..., filler: _Optional[_Union[FillerParameter, _Mapping[str, _Any]]] = ...) -> None: ...
 
 class PReLUParameter(_message.Message):
     __slots__ = ("filler", "channel_shared")
@@ -459,7 +459,7 @@ class PReLUParameter(_message.Message):
     CHANNEL_SHARED_FIELD_NUMBER: _ClassVar[int]
     filler: FillerParameter
     channel_shared: bool
-    def __init__(self, filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., channel_shared: bool = ...) -> None: ...
+    def __init__(self, filler: _Optional[_Union[FillerParameter, _Mapping[str, _Any]]] = ..., channel_shared: bool = ...) -> None: ...
 
 class RecurrentParameter(_message.Message):
     __slots__ = ("num_output", "weight_filler", "bias_filler", "debug_info", "expose_hidden")
@@ -473,13 +473,13 @@ class RecurrentParameter(_message.Message):
     bias_filler: FillerParameter
     debug_info: bool
     expose_hidden: bool
-    def __init__(self, num_output: _Optional[int] = ..., weight_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., bias_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., debug_info: bool = ..., expose_hidden: bool = ...) -> None: ...
+    def __init__(self, num_output: _Optional[int] = ..., weight_filler: _Optional[_Union[FillerParameter, _Mapping[str, _Any]]] = ..., bias_filler: _Optional[_Union[FillerParameter, _Mapping[str, _Any]]] = ..., debug_info: bool = ..., expose_hidden: bool = ...) -> None: ...
 
 class ParameterParameter(_message.Message):
     __slots__ = ("shape",)
     SHAPE_FIELD_NUMBER: _ClassVar[int]
     shape: BlobShape
-    def __init__(self, shape: _Optional[_Union[BlobShape, _Mapping]] = ...) -> None: ...
+    def __init__(self, shape: _Optional[_Union[BlobShape, _Mapping[str, _Any]]] = ...) -> None: ...
 
 class DataParameter(_message.Message):
     __slots__ = ("source", "scale", "mean_file", "batch_size", "crop_size", "mirror", "rand_skip", "backend", "force_encoded_color", "prefetch")
@@ -611,13 +611,13 @@ class DummyDataParameter(_message.Message):
     height: _containers.RepeatedScalarFieldContainer[int]
     width: _containers.RepeatedScalarFieldContainer[int]
     shape: _containers.RepeatedCompositeFieldContainer[BlobShape]
-    def __init__(self, data_filler: _Optional[_Iterable[_Union[FillerParameter, _Mapping]]] = ..., num: _Optional[_Iterable[int]] = ..., channels: _Optional[_Iterable[int]] = ..., height: _Optional[_Iterable[int]] = ..., width: _Optional[_Iterable[int]] = ..., shape: _Optional[_Iterable[_Union[BlobShape, _Mapping]]] = ...) -> None: ...
+    def __init__(self, data_filler: _Optional[_Iterable[_Union[FillerParameter, _Mapping[str, _Any]]]] = ..., num: _Optional[_Iterable[int]] = ..., channels: _Optional[_Iterable[int]] = ..., height: _Optional[_Iterable[int]] = ..., width: _Optional[_Iterable[int]] = ..., shape: _Optional[_Iterable[_Union[BlobShape, _Mapping[str, _Any]]]] = ...) -> None: ...
 
 class InputParameter(_message.Message):
     __slots__ = ("shape",)
     SHAPE_FIELD_NUMBER: _ClassVar[int]
     shape: _containers.RepeatedCompositeFieldContainer[BlobShape]
-    def __init__(self, shape: _Optional[_Iterable[_Union[BlobShape, _Mapping]]] = ...) -> None: ...
+    def __init__(self, shape: _Optional[_Iterable[_Union[BlobShape, _Mapping[str, _Any]]]] = ...) -> None: ...
 
 class PoolingParameter(_message.Message):
     __slots__ = ("pool", "kernel_size", "stride", "pad", "kernel_h", "kernel_w", "stride_h", "stride_w", "pad_h", "pad_w", "engine", "global_pooling", "round_mode")
@@ -895,7 +895,7 @@ class ReshapeParameter(_message.Message):
     shape: BlobShape
     axis: int
     num_axes: int
-    def __init__(self, shape: _Optional[_Union[BlobShape, _Mapping]] = ..., axis: _Optional[int] = ..., num_axes: _Optional[int] = ...) -> None: ...
+    def __init__(self, shape: _Optional[_Union[BlobShape, _Mapping[str, _Any]]] = ..., axis: _Optional[int] = ..., num_axes: _Optional[int] = ...) -> None: ...
 
 class CropParameter(_message.Message):
     __slots__ = ("axis", "offset")
@@ -1185,7 +1185,7 @@ class V1LayerParameter(_message.Message):
     loss_param: LossParameter
     param: _containers.RepeatedScalarFieldContainer[str]
     blob_share_mode: _containers.RepeatedScalarFieldContainer[V1LayerParameter.DimCheckMode]
-    def __init__(self, layer: _Optional[_Union[V0LayerParameter, _Mapping]] = ..., bottom: _Optional[_Iterable[str]] = ..., top: _Optional[_Iterable[str]] = ..., name: _Optional[str] = ..., type: _Optional[_Union[V1LayerParameter.LayerType, str]] = ..., blobs: _Optional[_Iterable[_Union[BlobProto, _Mapping]]] = ..., blobs_lr: _Optional[_Iterable[float]] = ..., weight_decay: _Optional[_Iterable[float]] = ..., concat_param: _Optional[_Union[ConcatParameter, _Mapping]] = ..., convolution_param: _Optional[_Union[ConvolutionParameter, _Mapping]] = ..., data_param: _Optional[_Union[DataParameter, _Mapping]] = ..., dropout_param: _Optional[_Union[DropoutParameter, _Mapping]] = ..., hdf5_data_param: _Optional[_Union[HDF5DataParameter, _Mapping]] = ..., hdf5_output_param: _Optional[_Union[HDF5OutputParameter, _Mapping]] = ..., image_data_param: _Optional[_Union[ImageDataParameter, _Mapping]] = ..., infogain_loss_param: _Optional[_Union[InfogainLossParameter, _Mapping]] = ..., inner_product_param: _Optional[_Union[InnerProductParameter, _Mapping]] = ..., lrn_param: _Optional[_Union[LRNParameter, _Mapping]] = ..., pooling_param: _Optional[_Union[PoolingParameter, _Mapping]] = ..., window_data_param: _Optional[_Union[WindowDataParameter, _Mapping]] = ..., power_param: _Optional[_Union[PowerParameter, _Mapping]] = ..., memory_data_param: _Optional[_Union[MemoryDataParameter, _Mapping]] = ..., argmax_param: _Optional[_Union[ArgMaxParameter, _Mapping]] = ..., eltwise_param: _Optional[_Union[EltwiseParameter, _Mapping]] = ..., threshold_param: _Optional[_Union[ThresholdParameter, _Mapping]] = ..., dummy_data_param: _Optional[_Union[DummyDataParameter, _Mapping]] = ..., accuracy_param: _Optional[_Union[AccuracyParameter, _Mapping]] = ..., hinge_loss_param: _Optional[_Union[HingeLossParameter, _Mapping]] = ..., relu_param: _Optional[_Union[ReLUParameter, _Mapping]] = ..., slice_param: _Optional[_Union[SliceParameter, _Mapping]] = ..., include: _Optional[_Iterable[_Union[NetStateRule, _Mapping]]] = ..., exclude: _Optional[_Iterable[_Union[NetStateRule, _Mapping]]] = ..., mvn_param: _Optional[_Union[MVNParameter, _Mapping]] = ..., loss_weight: _Optional[_Iterable[float]] = ..., transform_param: _Optional[_Union[TransformationParameter, _Mapping]] = ..., tanh_param: _Optional[_Union[TanHParameter, _Mapping]] = ..., sigmoid_param: _Optional[_Union[SigmoidParameter, _Mapping]] = ..., softmax_param: _Optional[_Union[SoftmaxParameter, _Mapping]] = ..., contrastive_loss_param: _Optional[_Union[ContrastiveLossParameter, _Mapping]] = ..., exp_param: _Optional[_Union[ExpParameter, _Mapping]] = ..., loss_param: _Optional[_Union[LossParameter, _Mapping]] = ..., param: _Optional[_Iterable[str]] = ..., blob_share_mode: _Optional[_Iterable[_Union[V1LayerParameter.DimCheckMode, str]]] = ...) -> None: ...
+    def __init__(self, layer: _Optional[_Union[V0LayerParameter, _Mapping[str, _Any]]] = ..., bottom: _Optional[_Iterable[str]] = ..., top: _Optional[_Iterable[str]] = ..., name: _Optional[str] = ..., type: _Optional[_Union[V1LayerParameter.LayerType, str]] = ..., blobs: _Optional[_Iterable[_Union[BlobProto, _Mapping[str, _Any]]]] = ..., blobs_lr: _Optional[_Iterable[float]] = ..., weight_decay: _Optional[_Iterable[float]] = ..., concat_param: _Optional[_Union[ConcatParameter, _Mapping[str, _Any]]] = ..., convolution_param: _Optional[_Union[ConvolutionParameter, _Mapping[str, _Any]]] = ..., data_param: _Optional[_Union[DataParameter, _Mapping[str, _Any]]] = ..., dropout_param: _Optional[_Union[DropoutParameter, _Mapping[str, _Any]]] = ..., hdf5_data_param: _Optional[_Union[HDF5DataParameter, _Mapping[str, _Any]]] = ..., hdf5_output_param: _Optional[_Union[HDF5OutputParameter, _Mapping[str, _Any]]] = ..., image_data_param: _Optional[_Union[ImageDataParameter, _Mapping[str, _Any]]] = ..., infogain_loss_param: _Optional[_Union[InfogainLossParameter, _Mapping[str, _Any]]] = ..., inner_product_param: _Optional[_Union[InnerProductParameter, _Mapping[str, _Any]]] = ..., lrn_param: _Optional[_Union[LRNParameter, _Mapping[str, _Any]]] = ..., pooling_param: _Optional[_Union[PoolingParameter, _Mapping[str, _Any]]] = ..., window_data_param: _Optional[_Union[WindowDataParameter, _Mapping[str, _Any]]] = ..., power_param: _Optional[_Union[PowerParameter, _Mapping[str, _Any]]] = ..., memory_data_param: _Optional[_Union[MemoryDataParameter, _Mapping[str, _Any]]] = ..., argmax_param: _Optional[_Union[ArgMaxParameter, _Mapping[str, _Any]]] = ..., eltwise_param: _Optional[_Union[EltwiseParameter, _Mapping[str, _Any]]] = ..., threshold_param: _Optional[_Union[ThresholdParameter, _Mapping[str, _Any]]] = ..., dummy_data_param: _Optional[_Union[DummyDataParameter, _Mapping[str, _Any]]] = ..., accuracy_param: _Optional[_Union[AccuracyParameter, _Mapping[str, _Any]]] = ..., hinge_loss_param: _Optional[_Union[HingeLossParameter, _Mapping[str, _Any]]] = ..., relu_param: _Optional[_Union[ReLUParameter, _Mapping[str, _Any]]] = ..., slice_param: _Optional[_Union[SliceParameter, _Mapping[str, _Any]]] = ..., include: _Optional[_Iterable[_Union[NetStateRule, _Mapping[str, _Any]]]] = ..., exclude: _Optional[_Iterable[_Union[NetStateRule, _Mapping[str, _Any]]]] = ..., mvn_param: _Optional[_Union[MVNParameter, _Mapping[str, _Any]]] = ..., loss_weight: _Optional[_Iterable[float]] = ..., transform_param: _Optional[_Union[TransformationParameter, _Mapping[str, _Any]]] = ..., tanh_param: _Optional[_Union[TanHParameter, _Mapping[str, _Any]]] = ..., sigmoid_param: _Optional[_Union[SigmoidParameter, _Mapping[str, _Any]]] = ..., softmax_param: _Optional[_Union[SoftmaxParameter, _Mapping[str, _Any]]] = ..., contrastive_loss_param: _Optional[_Union[ContrastiveLossParameter, _Mapping[str, _Any]]] = ..., exp_param: _Optional[_Union[ExpParameter, _Mapping[str, _Any]]] = ..., loss_param: _Optional[_Union[LossParameter, _Mapping[str, _Any]]] = ..., param: _Optional[_Iterable[str]] = ..., blob_share_mode: _Optional[_Iterable[_Union[V1LayerParameter.DimCheckMode, str]]] = ...) -> None: ...
 
 class V0LayerParameter(_message.Message):
     __slots__ = ("name", "type", "num_output", "biasterm", "weight_filler", "bias_filler", "pad", "kernelsize", "group", "stride", "pool", "dropout_ratio", "local_size", "alpha", "beta", "source", "scale", "meanfile", "batchsize", "cropsize", "mirror", "k", "blobs", "blobs_lr", "weight_decay", "rand_skip", "det_fg_threshold", "det_bg_threshold", "det_fg_fraction", "det_context_pad", "det_crop_mode", "new_num", "new_channels", "new_height", "new_width", "shuffle_images", "concat_dim", "hdf5_output_param")
@@ -1273,7 +1273,7 @@ class V0LayerParameter(_message.Message):
     shuffle_images: bool
     concat_dim: int
     hdf5_output_param: HDF5OutputParameter
-    def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., num_output: _Optional[int] = ..., biasterm: bool = ..., weight_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., bias_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., pad: _Optional[int] = ..., kernelsize: _Optional[int] = ..., group: _Optional[int] = ..., stride: _Optional[int] = ..., pool: _Optional[_Union[V0LayerParameter.PoolMethod, str]] = ..., dropout_ratio: _Optional[float] = ..., local_size: _Optional[int] = ..., alpha: _Optional[float] = ..., beta: _Optional[float] = ..., source: _Optional[str] = ..., scale: _Optional[float] = ..., meanfile: _Optional[str] = ..., batchsize: _Optional[int] = ..., cropsize: _Optional[int] = ..., mirror: bool = ..., k: _Optional[float] = ..., blobs: _Optional[_Iterable[_Union[BlobProto, _Mapping]]] = ..., blobs_lr: _Optional[_Iterable[float]] = ..., weight_decay: _Optional[_Iterable[float]] = ..., rand_skip: _Optional[int] = ..., det_fg_threshold: _Optional[float] = ..., det_bg_threshold: _Optional[float] = ..., det_fg_fraction: _Optional[float] = ..., det_context_pad: _Optional[int] = ..., det_crop_mode: _Optional[str] = ..., new_num: _Optional[int] = ..., new_channels: _Optional[int] = ..., new_height: _Optional[int] = ..., new_width: _Optional[int] = ..., shuffle_images: bool = ..., concat_dim: _Optional[int] = ..., hdf5_output_param: _Optional[_Union[HDF5OutputParameter, _Mapping]] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., num_output: _Optional[int] = ..., biasterm: bool = ..., weight_filler: _Optional[_Union[FillerParameter, _Mapping[str, _Any]]] = ..., bias_filler: _Optional[_Union[FillerParameter, _Mapping[str, _Any]]] = ..., pad: _Optional[int] = ..., kernelsize: _Optional[int] = ..., group: _Optional[int] = ..., stride: _Optional[int] = ..., pool: _Optional[_Union[V0LayerParameter.PoolMethod, str]] = ..., dropout_ratio: _Optional[float] = ..., local_size: _Optional[int] = ..., alpha: _Optional[float] = ..., beta: _Optional[float] = ..., source: _Optional[str] = ..., scale: _Optional[float] = ..., meanfile: _Optional[str] = ..., batchsize: _Optional[int] = ..., cropsize: _Optional[int] = ..., mirror: bool = ..., k: _Optional[float] = ..., blobs: _Optional[_Iterable[_Union[BlobProto, _Mapping[str, _Any]]]] = ..., blobs_lr: _Optional[_Iterable[float]] = ..., weight_decay: _Optional[_Iterable[float]] = ..., rand_skip: _Optional[int] = ..., det_fg_threshold: _Optional[float] = ..., det_bg_threshold: _Optional[float] = ..., det_fg_fraction: _Optional[float] = ..., det_context_pad: _Optional[int] = ..., det_crop_mode: _Optional[str] = ..., new_num: _Optional[int] = ..., new_channels: _Optional[int] = ..., new_height: _Optional[int] = ..., new_width: _Optional[int] = ..., shuffle_images: bool = ..., concat_dim: _Optional[int] = ..., hdf5_output_param: _Optional[_Union[HDF5OutputParameter, _Mapping[str, _Any]]] = ...) -> None: ...
 
 class SolverState(_message.Message):
     __slots__ = ("iter", "learned_net", "history", "current_step")
@@ -1285,7 +1285,7 @@ class SolverState(_message.Message):
     learned_net: str
     history: _containers.RepeatedCompositeFieldContainer[BlobProto]
     current_step: int
-    def __init__(self, iter: _Optional[int] = ..., learned_net: _Optional[str] = ..., history: _Optional[_Iterable[_Union[BlobProto, _Mapping]]] = ..., current_step: _Optional[int] = ...) -> None: ...
+    def __init__(self, iter: _Optional[int] = ..., learned_net: _Optional[str] = ..., history: _Optional[_Iterable[_Union[BlobProto, _Mapping[str, _Any]]]] = ..., current_step: _Optional[int] = ...) -> None: ...
 
 class SolverParameter(_message.Message):
     __slots__ = ("snapshot_format",)

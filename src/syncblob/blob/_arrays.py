@@ -1,0 +1,178 @@
+"""A Blob's memories, and arrays over them: new ones, or views of arrays that are kept for that."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from syncblob._dtypes import is_bfloat16
+from syncblob.blob._state import BlobState, making_lock
+from syncblob.devices import Side
+from syncblob.memory import Access, SyncedMemory
+from syncblob.transfers import recording
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from syncblob.blob._state import Kept
+
+__all__ = ["GPU_DATA", "GPU_DIFF", "HOST_DATA", "HOST_DIFF", "Arrays"]
+
+# Where arrays are kept: the side, and 2 for diff.
+HOST_DATA, GPU_DATA, HOST_DIFF, GPU_DIFF = range(4)
+
+# References to a memory that only one Blob holds, as sys.getrefcount sees them: the Blob's and
+# that of the call.
+_SOLE = 2
+
+
+class Arrays(BlobState):
+    """How the files above get at the memories, and at arrays over them."""
+
+    __slots__ = ()
+
+    # --- memories --------------------------------------------------------------------------------
+
+    def _memory_of(self, *, diff: bool) -> SyncedMemory:
+        """Return the memory of diff, created where it must be, or that of data."""
+        return self._diff_memory() if diff else self._memory
+
+    def _meet(self, partner: SyncedMemory, side: Side) -> None:
+        """Put another memory on this Blob's accelerator, for work with it on a side.
+
+        Raises
+        ------
+        DeviceMismatchError
+            If it is on another one.
+        """
+        accelerator = self._memory.accelerator
+        if side is Side.ACCELERATOR and accelerator is not None:
+            partner.bind(accelerator)
+
+    def _require_writable(self, action: str) -> None:
+        if self._readonly:
+            raise ValueError(
+                f"{action} writes, and this Blob is a const view; use the Blob it was taken from"
+            )
+
+    def _existing_diff(self) -> SyncedMemory | None:
+        base: Arrays | None = self._base
+        if base is not None and base._memory is self._memory:
+            diff = base._existing_diff()
+            if diff is None or diff.nbytes >= self._layout.end:
+                return diff
+        return self._diff
+
+    def _diff_memory(self) -> SyncedMemory:
+        """Return the memory of diff; created here, with the capacity of data."""
+        base: Arrays | None = self._base
+        if base is not None and base._memory is self._memory:
+            diff = base._diff_memory()
+            # A smaller one may have been shared into the base since.
+            if diff.nbytes >= self._layout.end:
+                return diff
+        if self._diff is None:
+            diff = self._memory.successor(self._memory.nbytes)
+            diff.fit(self._memory.used_nbytes)
+            with making_lock:
+                if self._diff is None:
+                    self._diff = diff
+        return self._diff
+
+    def _owns_data_alone(self) -> bool:
+        """Tell whether no other Blob or view can see the memory of data.
+
+        CPython counts the references for us. A reference held elsewhere for a moment makes the
+        answer False, which is the careful one.
+        """
+        return sys.getrefcount(self._memory) <= _SOLE
+
+    def _owns_diff_alone(self) -> bool:
+        """Tell whether no other Blob or view can see the memory of diff."""
+        return sys.getrefcount(self._diff) <= _SOLE
+
+    # --- arrays ----------------------------------------------------------------------------------
+
+    def _lend(self, side: Side, access: Access, reason: str, *, diff: bool = False) -> Any:
+        """Return a borrow of data or diff; see `SyncedMemory.lend`."""
+        if access is not Access.CONST:
+            self._require_writable(reason)
+        return self._memory_of(diff=diff).lend(side, access, self._layout, reason)
+
+    def _array_on(self, side: Side, access: Access, reason: str) -> Any:
+        """Return an array over data for work that is over soon; see `SyncedMemory.array`."""
+        if access is not Access.CONST:
+            self._require_writable(reason)
+        return self._memory.array(side, access, self._layout, reason)
+
+    # --- in a hurry ------------------------------------------------------------------------------
+
+    def _read_host(self, reason: str) -> NDArray[Any]:
+        """Return a read-only array over data on the host."""
+        kept = self._kept[HOST_DATA]
+        if kept is not None:
+            held: Any = self._held
+            if held._sole is kept[0] or (held.newest(0) is kept[0] and not recording()):
+                return kept[1].view()
+        array: NDArray[Any] = self._memory.array(Side.HOST, Access.CONST, self._layout, reason)
+        self._keep(HOST_DATA, self._memory)
+        return array
+
+    def _write_host(self, access: Access, reason: str) -> NDArray[Any]:
+        """Return a writable borrow of data on the host."""
+        kept = self._kept[HOST_DATA]
+        if kept is not None:
+            held: Any = self._held
+            array: NDArray[Any] | None = held.lend_again(0, kept[0], kept[2])
+            if array is not None:
+                return array
+        array = self._lend(Side.HOST, access, reason)
+        self._keep(HOST_DATA, self._memory)
+        return array
+
+    def _read(self, place: int, reason: str) -> Any:
+        """Return a read-only array over data or diff on a side."""
+        memory = self._diff_memory() if place > GPU_DATA else self._memory
+        side = place & 1
+        kept = self._kept[place]
+        if kept is not None and memory.newest(side) is kept[0] and not recording():
+            return kept[1].view()
+        array = memory.array(Side(side), Access.CONST, self._layout, reason)
+        self._keep(place, memory)
+        return array
+
+    def _write(self, place: int, access: Access, reason: str) -> Any:
+        """Return a writable borrow of data or diff on a side."""
+        kept = self._kept[place]
+        if kept is not None:
+            held: Any = self._diff_memory() if place > GPU_DATA else self._held
+            array = held.lend_again(place & 1, kept[0], kept[2])
+            if array is not None:
+                return array
+        self._require_writable(reason)
+        memory = self._diff_memory() if place > GPU_DATA else self._memory
+        array = memory.lend(Side(place & 1), access, self._layout, reason)
+        self._keep(place, memory)
+        return array
+
+    def _keep(self, place: int, memory: SyncedMemory) -> None:
+        """Make the arrays that further ones are views of, if NumPy computes on that side."""
+        side = place & 1
+        # So that one comparison will tell that nothing has changed.
+        memory.sole_buffer()
+        buffer = memory.newest(side)
+        kept = self._kept[place]
+        if buffer is None or (kept is not None and kept[0] is buffer):
+            return
+        home = memory._home(Side(side))
+        if not home.native:
+            return
+        layout = self._layout
+        const = home.view(buffer, layout, writable=False)
+        writable = None
+        # NumPy exports no bfloat16.
+        if not self._readonly and not is_bfloat16(layout.dtype):
+            writable = home.view(buffer, layout, writable=True)
+        arrays: list[Kept | None] = list(self._kept)
+        arrays[place] = buffer, const, writable
+        self._kept = tuple(arrays)

@@ -1,0 +1,138 @@
+"""Parameters over Blobs: leaves of autograd whose storage is data and whose gradient is diff."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import torch
+
+from syncblob._source_lines import user_frame
+from syncblob.errors import StaleAliasWarning
+from syncblob.interop.torch import lies_in, place_of
+
+__all__ = ["BlobParameter"]
+# Where a tensor keeps its storage and its gradient.
+_DATA: Any = torch.Tensor.data
+_GRAD: Any = torch.Tensor.grad
+
+
+class BlobParameter(torch.nn.Parameter):
+    """A parameter over a Blob's data, whose gradient is over the Blob's diff and stays there.
+
+    Where another parameter would get or drop a storage or a gradient, this one writes: setting
+    `data` copies, setting `grad` to a tensor copies it into diff, setting it to None, as
+    ``zero_grad`` does, sets diff to zero. A copy of it is a parameter as any other. So is the
+    parameter itself, after a warning, once torch has put another storage in the place of the
+    Blob's.
+    """
+
+    _diff: torch.Tensor | None = None
+    # Where data and diff lie.
+    _addresses: tuple[int, int]
+
+    @classmethod
+    def over(cls, data: torch.Tensor, diff: torch.Tensor) -> BlobParameter:
+        """Make a leaf whose storage is that of `data`, and whose gradient is `diff`."""
+        parameter = cls(data)
+        parameter._diff = diff
+        parameter._addresses = data.data_ptr(), diff.data_ptr()
+        _GRAD.__set__(parameter, diff)
+        parameter.register_post_accumulate_grad_hook(_settle)  # type: ignore[no-untyped-call]  # torch's
+        return parameter
+
+    @property
+    def data(self) -> torch.Tensor:
+        """A tensor over the Blob's data that autograd does not follow."""
+        found: torch.Tensor = _DATA.__get__(self)
+        return found
+
+    @data.setter
+    def data(self, value: torch.Tensor) -> None:
+        if self._diff is None or any(
+            getattr(value, name, None) != getattr(self, name)
+            for name in ("shape", "dtype", "device", "layout")
+        ):
+            _DATA.__set__(self, value)
+        elif place_of(value) != place_of(self):
+            with torch.no_grad():
+                self.copy_(_apart(value, self))
+
+    @property
+    def grad(self) -> torch.Tensor | None:
+        """The gradient: a tensor over the Blob's diff."""
+        found: torch.Tensor | None = _GRAD.__get__(self)
+        return found
+
+    @grad.setter
+    def grad(self, value: torch.Tensor | None) -> None:
+        diff = self._diff
+        if diff is None or value is not None:
+            _GRAD.__set__(self, value)  # which sees to it that the value fits
+        if diff is not None:
+            if value is None:
+                with torch.no_grad():
+                    diff.zero_()
+                _GRAD.__set__(self, diff)
+            else:
+                _settle_gradient(self, value, diff)
+
+    @grad.deleter
+    def grad(self) -> None:
+        self.grad = None
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> torch.nn.Parameter:
+        """Copy into a parameter with a memory of its own, and without a gradient as torch does."""
+        if id(self) not in memo:
+            contents = self.data.clone(memory_format=torch.preserve_format)
+            memo[id(self)] = torch.nn.Parameter(contents, self.requires_grad)
+        copied: torch.nn.Parameter = memo[id(self)]
+        return copied
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Pickle as a parameter without a Blob."""
+        plain: Any = torch.nn.Parameter(self.data, self.requires_grad)
+        return plain.__reduce_ex__(protocol)
+
+
+def _settle(parameter: torch.Tensor) -> None:
+    """Do what is left to be done when a gradient has been accumulated."""
+    if not isinstance(parameter, BlobParameter) or parameter._diff is None:  # noqa: SLF001  # its hook
+        return
+    gradient, diff = parameter.grad, parameter._diff  # noqa: SLF001  # its hook
+    if (parameter.data_ptr(), diff.data_ptr()) != parameter._addresses:  # noqa: SLF001  # its hook
+        _warn_of_parting()
+        parameter._diff = None  # noqa: SLF001  # its hook
+    elif gradient is not None:
+        _settle_gradient(parameter, gradient, diff)
+
+
+def _settle_gradient(parameter: BlobParameter, gradient: torch.Tensor, diff: torch.Tensor) -> None:
+    """Put a gradient that autograd has not accumulated in place into diff, with its graph."""
+    if gradient.layout is not torch.strided:
+        gradient = gradient.to_dense()
+    if place_of(gradient) == place_of(diff):
+        return
+    settled = diff.detach()
+    with torch.set_grad_enabled(gradient.requires_grad):
+        settled.copy_(_apart(gradient, diff))
+    _GRAD.__set__(parameter, settled)
+
+
+def _apart(x: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor that can be copied into another: a copy if they share their storage."""
+    return x.clone() if lies_in(x, tensor) else x
+
+
+def _warn_of_parting() -> None:
+    frame, _ = user_frame()
+    warnings.warn_explicit(
+        "this parameter is not over its Blob any more: something has put another storage in the "
+        "place of the Blob's, as Tensor.set_, share_memory_ and a change of dtype or device do. "
+        "The Blob does not see the gradient, nor what an optimizer does; make a new parameter",
+        StaleAliasWarning,
+        frame.f_code.co_filename,
+        frame.f_lineno,
+        frame.f_globals.get("__name__"),
+        frame.f_globals.setdefault("__warningregistry__", {}),
+    )

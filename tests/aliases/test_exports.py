@@ -1,0 +1,99 @@
+"""Aliases as a memory gives them: how long they live, and what is said of them."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+from syncblob import Blob, Head, StaleAliasWarning
+from syncblob._shape import Layout
+from syncblob.devices import Side
+from syncblob.memory import Access, SyncedMemory
+
+COUNT = 4
+WHOLE = Layout.raw(COUNT)
+
+
+class Target:
+    """Something to be kept by a consumer."""
+
+
+def at_cpu() -> SyncedMemory:
+    memory = SyncedMemory(COUNT, device="simulated")
+    memory.overwrite_cpu_data()[:] = 1
+    return memory
+
+
+def test_an_alias_lives_as_long_as_what_its_consumer_keeps() -> None:
+    memory, target = at_cpu(), Target()
+    memory.export(Side.HOST, Access.MUTABLE, WHOLE, "test", "CUDA", target)
+    assert memory.aliased
+    memory.gpu_data()
+    assert memory.head is Head.HEAD_AT_CPU
+    del target
+    assert not memory.aliased
+    memory.gpu_data()
+    assert memory.head is Head.SYNCED
+
+
+def test_what_has_no_permission_to_lose_is_left_behind_all_the_same() -> None:
+    memory, target = at_cpu(), Target()
+    array = memory.export(Side.HOST, Access.MUTABLE, WHOLE, "test", "CUDA", target)
+    with pytest.warns(StaleAliasWarning, match="a CUDA alias"):
+        memory.mutable_gpu_data()
+    assert array.flags.writeable
+    assert memory.aliased
+
+
+def test_the_place_of_an_alias_is_where_it_was_asked_for() -> None:
+    memory = at_cpu()
+    alias = memory.export(Side.HOST, Access.MUTABLE, WHOLE, "test", "DLPack")
+    (lease,) = memory.handed_out(Side.HOST).leases
+    assert lease.place.line.text.startswith("alias = memory.export(")
+    assert alias is not None
+
+
+# --- what the warning says -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("access", [Access.MUTABLE, Access.OVERWRITE])
+@pytest.mark.parametrize("use", ["array", "lend"])
+def test_the_warning_names_the_access_that_leaves_an_alias_behind(use: str, access: Access) -> None:
+    memory = at_cpu()
+    alias = memory.export(Side.HOST, Access.MUTABLE, WHOLE, "test", "DLPack")
+    with pytest.warns(StaleAliasWarning, match="^my access leaves behind a DLPack alias"):
+        getattr(memory, use)(Side.ACCELERATOR, access, WHOLE, "my access")
+    assert alias is not None
+
+
+def test_the_warning_in_full() -> None:
+    blob = Blob(4, device="simulated")
+    blob.mutable_cpu_data()
+    kept = [np.from_dlpack(blob) for _ in range(3)]
+    with pytest.warns(StaleAliasWarning) as caught:
+        blob.mutable_gpu_data()
+    made = f"a DLPack alias of the host side, made at {__file__}:"
+    line = next(iter(blob.memory.handed_out(Side.HOST).leases)).place.line
+    one = f"{made}{line.lineno}: {line.text}"
+    assert str(caught[0].message) == (
+        f"mutable_gpu_data leaves behind {one}; {one}; {one}. What is written through it from now "
+        "on will not be seen, nor will it see what is written here. Drop it first, or make a new "
+        "one afterwards"
+    )
+    assert len(kept) == 3
+
+
+def test_the_usual_filter_remembers_in_the_users_module_what_was_said() -> None:
+    blob = Blob(4, device="simulated")
+    blob.mutable_cpu_data()
+    alias = np.from_dlpack(blob)
+    module = {"blob": blob, "__name__": "users"}
+    code = compile("for _ in range(3): blob.mutable_gpu_data()", "users.py", "exec")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        exec(code, module)  # noqa: S102  # a module of a user's, with globals of its own
+    assert len(caught) == 1
+    assert set(module) == {"blob", "__name__", "__builtins__", "__warningregistry__", "_"}
+    assert alias is not None

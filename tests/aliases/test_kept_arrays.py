@@ -1,0 +1,278 @@
+"""Borrows and aliases that are made from what earlier ones left: as good as the first."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from syncblob import Blob, Head, StaleAliasWarning, use_device
+from syncblob._source_lines import user_place
+from syncblob.aliases import Borrows, HandedOut
+from syncblob.devices import Side
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+COUNT = 4
+READS = {Side.HOST: "cpu_data", Side.ACCELERATOR: "gpu_data"}
+HEADS = {Side.HOST: Head.HEAD_AT_CPU, Side.ACCELERATOR: Head.HEAD_AT_GPU}
+NOTHING = [(0, 0), (0, 0)]
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to get a writable array of a side."""
+
+    name: str
+    side: Side
+    alias: bool = False
+
+    def __call__(self, blob: Blob) -> Any:
+        if self.alias:
+            return np.from_dlpack(blob)
+        return getattr(blob, f"mutable_{READS[self.side]}")()
+
+    def read(self, blob: Blob) -> Any:
+        return getattr(blob, READS[self.side])()
+
+    def read_other_side(self, blob: Blob) -> Any:
+        return getattr(blob, READS[self.side.other])()
+
+    def write_other_side(self, blob: Blob) -> Any:
+        return getattr(blob, f"mutable_{READS[self.side.other]}")()
+
+
+BORROWS = [Way("host", Side.HOST), Way("accelerator", Side.ACCELERATOR)]
+ALIAS = Way("alias", Side.HOST, alias=True)
+WAY = pytest.mark.parametrize("way", [*BORROWS, ALIAS], ids=lambda way: way.name)
+BORROW = pytest.mark.parametrize("way", BORROWS, ids=lambda way: way.name)
+SIDES = pytest.mark.parametrize("both_sides", [False, True], ids=["one side", "both sides"])
+
+
+def used(way: Way, *, both_sides: bool = False) -> Blob:
+    """Make a Blob that has been read and written on a side several times, and holds ones."""
+    blob = Blob(COUNT, "uint8", device="simulated")
+    if both_sides:
+        way.read_other_side(blob)
+    getattr(blob, f"mutable_{READS[way.side]}")()[...] = 1
+    for _ in range(3):
+        way(blob)
+        way.read(blob)
+    assert (blob.head, handed_out(blob)) == (HEADS[way.side], NOTHING)
+    assert (blob.memory.buffer(way.side.other) is not None) == both_sides
+    return blob
+
+
+def handed_out(blob: Blob) -> list[tuple[int, int]]:
+    """Count the borrows and the aliases of both sides."""
+    sides = [blob.memory.handed_out(side) for side in Side]
+    return [(len(side.borrows), len(side.leases)) for side in sides]
+
+
+@WAY
+@SIDES
+def test_each_array_is_one_of_its_own_and_is_noted(way: Way, both_sides: bool) -> None:
+    blob = used(way, both_sides=both_sides)
+    first, second = way(blob), way(blob)
+    assert first is not second
+    assert np.shares_memory(first, second)
+    noted = handed_out(blob)
+    assert noted.pop(way.side) == ((0, 2) if way.alias else (2, 0))
+    assert noted == [(0, 0)]
+    second[0] = 5
+    assert way.read_other_side(blob)[0] == first[0] == 5
+    del first, second
+    assert handed_out(blob) == NOTHING
+
+
+@BORROW
+@SIDES
+def test_borrows_end(way: Way, both_sides: bool) -> None:
+    blob = used(way, both_sides=both_sides)
+    borrows = [way(blob) for _ in range(3)]
+    way.read_other_side(blob)
+    assert not any(borrow.flags.writeable for borrow in borrows)
+    assert handed_out(blob) == NOTHING
+    fresh = way(blob)
+    fresh[0] = 8
+    assert way.read_other_side(blob)[0] == 8
+
+
+@SIDES
+def test_aliases_are_seen_and_named(both_sides: bool) -> None:
+    blob = used(ALIAS, both_sides=both_sides)
+    alias = ALIAS(blob)
+    blob.gpu_data()
+    alias[0] = 6
+    assert blob.gpu_data()[0] == 6
+    with pytest.warns(StaleAliasWarning, match="leaves behind a DLPack alias of the host side"):
+        blob.mutable_gpu_data()
+
+
+@WAY
+@SIDES
+@pytest.mark.parametrize(
+    "happens",
+    [
+        lambda blob: blob.cpu_data(),
+        lambda blob: blob.gpu_data(),
+        lambda blob: blob.mutable_cpu_data(),
+        lambda blob: blob.mutable_gpu_data(),
+        lambda blob: blob.set_cpu_data(np.ones(COUNT, np.uint8)),
+        lambda blob: blob.set_gpu_data(np.ones(COUNT, np.uint8)),
+        lambda blob: blob.memory.set_cpu_data(np.ones(COUNT, np.uint8)),
+        lambda blob: blob.memory.set_gpu_data(np.ones(COUNT, np.uint8)),
+        lambda blob: blob.share_data(used(BORROWS[0])),
+        lambda blob: blob.memory.abandon(),
+        lambda blob: (blob.mutable_cpu_data(), blob.async_gpu_push()),
+    ],
+)
+def test_whatever_happened_before_a_write_is_seen_on_both_sides(
+    way: Way, both_sides: bool, happens: Callable[[Blob], Any]
+) -> None:
+    blob = used(way, both_sides=both_sides)
+    happens(blob)
+    array = way(blob)
+    side = Side.HOST if blob.device == "cpu" else Side.ACCELERATOR
+    assert side is way.side or way.alias, "an alias is one of the device"
+    assert array.tolist() == [1] * COUNT
+    array[0] = 7
+    assert blob.cpu_data().tolist() == blob.gpu_data().tolist() == [7] + [1] * (COUNT - 1)
+
+
+@WAY
+@SIDES
+def test_a_read_sees_what_was_written_on_either_side(way: Way, both_sides: bool) -> None:
+    blob = used(way, both_sides=both_sides)
+    for value in (2, 3):
+        way.write_other_side(blob)[...] = value
+        assert way.read(blob).tolist() == np.asarray(blob).tolist() == [value] * COUNT
+        way.write_other_side(blob)[...] = value + 10
+        assert np.asarray(blob).tolist() == [value + 10] * COUNT
+        way(blob)[...] = value + 20
+        assert way.read(blob).tolist() == np.asarray(blob).tolist() == [value + 20] * COUNT
+
+
+@BORROW
+def test_every_write_warns_that_an_alias_of_the_other_side_is_left_behind(way: Way) -> None:
+    blob = used(way, both_sides=True)
+    alias = np.from_dlpack(blob.gpu if way.side is Side.HOST else blob.cpu)
+    for _ in range(3):
+        with pytest.warns(StaleAliasWarning):
+            way(blob)
+    assert alias is not None
+
+
+@pytest.mark.parametrize("way", [BORROWS[0], ALIAS], ids=lambda way: way.name)
+def test_while_there_is_one_buffer_nobody_is_waited_for(way: Way) -> None:
+    blob = used(way)
+    arrays: list[Any] = []
+    thread = threading.Thread(target=lambda: arrays.append(way(blob)))
+    with blob.memory._lock:
+        thread.start()
+        thread.join(2)
+        assert len(arrays) == 1
+    thread.join()
+    assert arrays[0].tolist() == [1] * COUNT
+
+
+def test_what_another_thread_does_meanwhile_ends_no_borrow_that_is_still_to_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    blob = used(BORROWS[0])
+    add = Borrows.add
+    meddled = []
+
+    def meddle(borrows: Borrows, array: object) -> None:
+        add(borrows, array)
+        if not meddled:
+            meddled.append(True)
+            blob.gpu_data()
+
+    monkeypatch.setattr(Borrows, "add", meddle)
+    borrow = blob.mutable_cpu_data()
+    borrow[0] = 9
+    assert blob.gpu_data()[0] == 9
+    assert meddled
+
+
+def test_what_another_thread_does_meanwhile_leaves_no_alias_behind_that_is_still_to_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    blob = used(ALIAS)
+    lease = HandedOut.lease
+    meddled = []
+
+    def meddle(*args: Any, **kwargs: Any) -> None:
+        lease(*args, **kwargs)
+        if not meddled:
+            meddled.append(True)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", StaleAliasWarning)
+                blob.mutable_gpu_data()
+
+    monkeypatch.setattr(HandedOut, "lease", meddle)
+    alias = np.from_dlpack(blob)
+    alias[0] = 9
+    assert blob.cpu_data()[0] == blob.gpu_data()[0] == 9
+    assert meddled
+
+
+@BORROW
+def test_a_write_on_the_side_that_was_only_read_says_where_it_was(way: Way) -> None:
+    blob = Blob(COUNT, device="simulated" if way.side is Side.HOST else "cpu")
+    with use_device("simulated"):
+        for _ in range(3):
+            way.read(blob)
+        assert blob.memory.side is way.side.other
+        for _ in range(2):
+            way(blob)
+            assert (blob.memory.side, blob.head) == (way.side, HEADS[way.side])
+
+
+@WAY
+def test_a_write_ends_the_exposure_of_the_other_side(way: Way) -> None:
+    blob = used(way, both_sides=True)
+    blob.memory.expose(way.side.other)
+    array = way(blob)
+    assert blob.memory.handed_out(way.side.other).exposed is None
+    assert array is not None
+
+
+def test_an_alias_belongs_on_the_device_whichever_side_was_read_first() -> None:
+    blob = Blob(COUNT, device="simulated")
+    for _ in range(3):
+        blob.cpu_data()
+    alias = np.from_dlpack(blob)
+    alias[0] = 3
+    assert blob.head is Head.HEAD_AT_GPU
+    assert blob.cpu_data()[0] == 3
+
+
+# --- without an accelerator ----------------------------------------------------------------------
+
+
+def test_aliases_of_the_host_need_no_accelerator() -> None:
+    blob = Blob(COUNT, "uint8", device="cpu")
+    for take in (np.from_dlpack, lambda blob: np.asarray(blob.cpu)):
+        alias = take(blob)
+        assert len(blob.memory.handed_out(Side.HOST).leases) == 1
+        alias[0] = 3
+        assert blob.cpu_data()[0] == 3
+        del alias
+
+
+def test_the_place_of_an_exposure_can_be_given() -> None:
+    memory = Blob(COUNT).memory
+    place = user_place()
+    memory.expose(Side.HOST, place)
+    assert memory.handed_out(Side.HOST).exposed is place
+    memory.expose(Side.HOST)
+    exposed = memory.handed_out(Side.HOST).exposed
+    assert exposed is not None
+    assert exposed.line.text == "memory.expose(Side.HOST)"

@@ -1,0 +1,158 @@
+"""Const exports under watch: who is accused, and who is not."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+from syncblob import (
+    Blob,
+    ConstWriteWarning,
+    Head,
+    StaleAliasWarning,
+    record_transfers,
+    verified_const,
+)
+from syncblob._shape import Layout
+from syncblob.devices import Side
+from syncblob.memory import Access, SyncedMemory
+
+COUNT = 4
+WHOLE = Layout.raw(COUNT)
+READS = {Side.HOST: "cpu_data", Side.ACCELERATOR: "gpu_data"}
+
+
+class Target:
+    """Something to be kept by a consumer."""
+
+
+def at(side: Side, value: int = 1) -> SyncedMemory:
+    memory = SyncedMemory(COUNT, device="simulated")
+    getattr(memory, f"overwrite_{READS[side]}")()[:] = value
+    return memory
+
+
+def adopt(memory: SyncedMemory, side: Side, value: int) -> Any:
+    array = np.full(COUNT, value, np.uint8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", StaleAliasWarning)
+        (memory.set_cpu_data if side is Side.HOST else memory.set_gpu_data)(array)
+    return array
+
+
+def write_past_permissions(array: Any) -> None:
+    np.frombuffer((np.ctypeslib.ctypes.c_char * 1).from_address(array.ctypes.data), "u1")[...] = 9
+
+
+def under_watch(memory: SyncedMemory, side: Side) -> Any:
+    return memory.export(side, Access.CONST, WHOLE, "const", "NumPy")
+
+
+@pytest.mark.parametrize("side", Side)
+def test_a_const_export_under_watch_is_const_and_changes_no_state(side: Side) -> None:
+    memory = at(side)
+    getattr(memory, READS[side.other])()
+    with verified_const():
+        for each in Side:
+            export = under_watch(memory, each)
+            assert not export.flags.writeable
+            assert export.tolist() == [1] * COUNT
+    assert (memory.head, memory.side) == (Head.SYNCED, side)
+
+
+def test_a_const_export_under_watch_gives_its_reason_where_it_copies() -> None:
+    memory = at(Side.HOST)
+    with verified_const(), record_transfers() as log:
+        under_watch(memory, Side.ACCELERATOR)
+    assert [transfer.reason for transfer in log] == ["const"]
+
+
+@pytest.mark.parametrize("side", Side)
+def test_a_write_through_a_const_export_is_found_by_an_adoption(side: Side) -> None:
+    memory = at(Side.HOST)
+    with verified_const():
+        export = under_watch(memory, Side.HOST)
+        write_past_permissions(export)
+        with pytest.warns(ConstWriteWarning):
+            adopt(memory, side, 5)
+
+
+@pytest.mark.parametrize("side", Side)
+@pytest.mark.parametrize("changes", ["adoption", "regrowth", "push"])
+def test_bytes_that_change_by_right_accuse_nobody(side: Side, changes: str) -> None:
+    memory = at(side, 7)
+    getattr(memory, READS[side.other])()
+    if changes == "push":
+        memory.mutable_cpu_data()[:] = 8
+    with verified_const(), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        export = under_watch(memory, Side.HOST if changes == "push" else side)
+        if changes == "adoption":
+            adopt(memory, side, 5)
+        elif changes == "push":
+            memory.async_gpu_push()
+        else:
+            memory.fit(1)
+            memory.fit(COUNT)
+        memory.cpu_data()
+        memory.gpu_data()
+        del export
+
+
+def test_a_write_by_right_ends_the_watch_and_a_read_does_not() -> None:
+    memory = at(Side.HOST)
+    with verified_const(), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        export = under_watch(memory, Side.HOST)
+        memory.mutable_cpu_data()[:] = 4
+        memory.cpu_data()
+        del export
+    with verified_const():
+        export = under_watch(memory, Side.HOST)
+        memory.cpu_data()
+        write_past_permissions(export)
+        with pytest.warns(ConstWriteWarning):
+            memory.cpu_data()
+
+
+def test_a_memory_that_keeps_its_size_keeps_watching() -> None:
+    memory = at(Side.HOST)
+    with verified_const():
+        export = under_watch(memory, Side.HOST)
+        memory.fit(COUNT)
+        write_past_permissions(export)
+        with pytest.warns(ConstWriteWarning):
+            memory.cpu_data()
+
+
+def test_under_watch_there_is_no_sole_buffer() -> None:
+    memory = at(Side.HOST)
+    assert memory.sole_buffer() is not None
+    with verified_const():
+        export = under_watch(memory, Side.HOST)
+        assert memory.sole_buffer() is None
+        del export
+
+
+def test_a_write_through_a_const_export_is_found_by_the_next_read_of_a_blob() -> None:
+    blob = Blob(COUNT, "uint8", device="simulated")
+    blob.mutable_cpu_data()[...] = 1
+    for _ in range(3):
+        np.asarray(blob)
+    with verified_const():
+        export = np.asarray(blob.cpu.const)
+        write_past_permissions(export)
+        with pytest.warns(ConstWriteWarning):
+            np.asarray(blob)
+
+
+def test_a_const_export_is_watched_as_long_as_what_its_consumer_keeps() -> None:
+    memory, target = at(Side.HOST), Target()
+    with verified_const():
+        memory.export(Side.HOST, Access.CONST, WHOLE, "test", "CUDA", target)
+        memory.buffer(Side.HOST)[0] = 9
+        with pytest.warns(ConstWriteWarning, match="const CUDA export"):
+            del target

@@ -1,0 +1,247 @@
+"""CuPy's functions on Blobs: which take them, what they give, and which way the contents go."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from made_blobs import values
+
+import syncblob
+from syncblob import Blob, Head
+
+pytestmark = pytest.mark.gpu
+
+NONE, CPU, GPU, SYNCED = Head
+X = values()
+
+# They ask for the CUDA array interface, so they take a Blob as it is, and give CuPy arrays.
+TAKEN = {
+    "sin": lambda xp, x: xp.sin(x),
+    "add": lambda xp, x: xp.add(x, x),
+    "add of a number": lambda xp, x: xp.add(x, 2.5),
+    "maximum": lambda xp, x: xp.maximum(x, 3),
+    "isnan": lambda xp, x: xp.isnan(x),
+    "around": lambda xp, x: xp.around(x, 1),
+    "where": lambda xp, x: xp.where(xp.greater(x, 2), x, 0),
+    "concatenate": lambda xp, x: xp.concatenate([x, x], axis=1),
+    "a list of them": lambda xp, x: xp.array([x, x]),
+    "tile": lambda xp, x: xp.tile(x, 2),
+    "pad": lambda xp, x: xp.pad(x, 1),
+    "diff": lambda xp, x: xp.diff(x),
+    "roll": lambda xp, x: xp.roll(x, 1),
+    "outer": lambda xp, x: xp.outer(x, x),
+    "einsum": lambda xp, x: xp.einsum("ij->ji", x),
+    "tril": lambda xp, x: xp.tril(x),
+}
+
+# They want an array of CuPy's own. NumPy's function of that name takes the Blob, and CuPy computes.
+REFUSED = {
+    "any": lambda xp, x: xp.any(x),
+    "cumsum": lambda xp, x: xp.cumsum(x, axis=1),
+    "stack": lambda xp, x: xp.stack([x, x]),
+    "expand_dims": lambda xp, x: xp.expand_dims(x, 0),
+    "broadcast_to": lambda xp, x: xp.broadcast_to(x, (4, 2, 3)),
+    "split": lambda xp, x: xp.split(x, 2),
+    "nansum": lambda xp, x: xp.nansum(x, axis=0),
+}
+
+
+def host(result):
+    """Return a result, or a list of them, on the host, whatever made it."""
+    if isinstance(result, (list, tuple)):
+        return [host(part) for part in result]
+    return result.get() if hasattr(result, "get") else np.asarray(result)
+
+
+def assert_equal(result, expected):
+    for ours, theirs in zip(np.atleast_1d(host(result)), np.atleast_1d(expected), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("call", TAKEN.values(), ids=TAKEN)
+@pytest.mark.parametrize("head", [CPU, GPU, SYNCED])
+def test_a_function_takes_a_blob_as_one_that_may_be_written(cupy, on_cuda, head, call):
+    blob = on_cuda(head)
+    with syncblob.record_transfers() as log:
+        result = call(cupy, blob)
+    assert isinstance(result, cupy.ndarray)
+    assert (log.uploads, log.downloads) == (int(head is CPU), 0)
+    assert blob.head is GPU
+    assert_equal(result, call(np, X))
+
+
+@pytest.mark.parametrize("call", TAKEN.values(), ids=TAKEN)
+def test_a_function_takes_a_const_blob_on_the_const_path(cupy, on_cuda, call):
+    blob = on_cuda(CPU)
+    result = call(cupy, blob.const)
+    assert isinstance(result, cupy.ndarray)
+    assert blob.head is SYNCED
+    assert_equal(result, call(np, X))
+    with syncblob.no_transfers():
+        assert blob.tolist() == X.tolist()
+
+
+@pytest.mark.parametrize("call", REFUSED.values(), ids=REFUSED)
+def test_what_wants_a_cupy_array_gets_one_or_is_called_by_its_name_in_numpy(cupy, on_cuda, call):
+    blob = on_cuda(SYNCED)
+    with pytest.raises(TypeError):
+        call(cupy, blob)
+    blob = on_cuda(SYNCED)
+    expected = call(np, X)
+    with syncblob.no_transfers():
+        assert_equal(call(cupy, blob.gpu_data()), expected)
+        assert_equal(call(cupy, cupy.asarray(blob.gpu.const)), expected)
+        result = call(np, blob)
+    for part in result if isinstance(result, list) else [result]:
+        assert isinstance(part, Blob)
+        assert part.device == "cuda:0"
+    assert blob.head is SYNCED
+    assert_equal(result, expected)
+
+
+def test_a_function_that_calls_the_method_of_its_operand_gives_a_blob(cupy, on_cuda):
+    blob = on_cuda(SYNCED)
+    with syncblob.no_transfers():
+        results = [cupy.mean(blob), cupy.max(blob, axis=1), cupy.transpose(blob)]
+    for result in results:
+        assert isinstance(result, Blob)
+        assert result.device == "cuda:0"
+    assert [result.tolist() for result in results] == [2.5, [2, 5], X.T.tolist()]
+
+
+def test_matrix_products_are_computed_by_cublas(cupy, on_cuda):
+    pytest.importorskip(
+        "cupy_backends.cuda.libs.cublas", reason="needs cuBLAS", exc_type=ImportError
+    )
+    blob = on_cuda(SYNCED)
+    with syncblob.no_transfers():
+        product = np.matmul(blob, blob.T)
+        assert isinstance(product, Blob)
+        array = cupy.matmul(blob.gpu_data(), blob.gpu_data().T)
+    np.testing.assert_allclose(product, X @ X.T)
+    np.testing.assert_allclose(array.get(), X @ X.T)
+
+
+# --- what is written ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("head", [NONE, CPU, GPU, SYNCED])
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_out_may_be_a_blob_and_needs_no_transfer_as_an_overwrite(cupy, on_cuda, overwrite, head):
+    x, y = on_cuda(SYNCED), on_cuda(head)
+    with syncblob.record_transfers() as log:
+        cupy.multiply(x.const, 2, out=y.gpu.overwrite if overwrite else y)
+    assert len(log) == (0 if overwrite else int(head is CPU))
+    assert (x.head, y.head) == (SYNCED, GPU)
+    assert y.tolist() == (X * 2).tolist()
+
+
+def test_the_tracked_alias_of_an_out_ends_with_the_array_that_the_function_returns(cupy, on_cuda):
+    blob = on_cuda(CPU)
+    result = cupy.add(blob.gpu, 1, out=blob.gpu)
+    assert blob.tolist() == (X + 1).tolist()
+    assert blob.head is GPU
+    result += 1
+    assert blob.tolist() == (X + 2).tolist()
+    del result
+    assert blob.tolist() == (X + 2).tolist()
+    assert blob.head is SYNCED
+
+
+def test_an_out_of_another_dtype_is_refused_and_a_const_one_is_not_known_to_be(cupy, on_cuda):
+    blob = on_cuda(GPU, dtype="int32")
+    with pytest.raises(TypeError, match="cast"):
+        cupy.add(blob.const, 0.5, out=blob)
+    assert blob.tolist() == values("int32").tolist()
+
+
+def test_assignment_and_in_place_operators_of_cupy_arrays_read_blobs(cupy, on_cuda):
+    blob, array = on_cuda(CPU), cupy.zeros((2, 3), "float32")
+    array[...] = blob.const
+    array += blob.const
+    assert isinstance(array, cupy.ndarray)
+    assert array.get().tolist() == (X * 2).tolist()
+    assert blob.head is SYNCED
+
+
+# --- operators ---------------------------------------------------------------------------------
+
+
+def test_an_operator_gives_the_type_of_what_stands_on_its_left(cupy, on_cuda):
+    blob, array = on_cuda(GPU), cupy.ones((2, 3), "float32")
+    with syncblob.no_transfers():
+        results = [blob + array, blob.__rsub__(array), array + blob, array > blob]
+    kinds = [Blob, Blob, cupy.ndarray, cupy.ndarray]
+    assert [type(result) for result in results] == kinds
+    for result, expected in zip(results, [X + 1, 1 - X, X + 1, X < 1], strict=True):
+        assert host(result).tolist() == expected.tolist()
+
+
+def test_a_ufunc_of_numpys_belongs_to_the_first_operand(cupy, on_cuda):
+    blob, array = on_cuda(GPU), cupy.ones((2, 3), "float32")
+    assert isinstance(np.add(blob, array), Blob)
+    assert isinstance(np.add(array, blob), cupy.ndarray)
+    assert isinstance(np.concatenate([array, blob]), Blob)
+
+
+# --- aliases -----------------------------------------------------------------------------------
+
+
+def test_a_blob_given_to_a_function_is_exposed_and_a_side_of_it_is_not(cupy, on_cuda):
+    for what, downloads in ((lambda x: x, 3), (lambda x: x.gpu, 1), (lambda x: x.gpu.const, 0)):
+        blob = on_cuda(SYNCED)
+        cupy.sin(what(blob))
+        with syncblob.record_transfers() as log:
+            for _ in range(3):
+                assert blob.tolist() == X.tolist()
+        assert log.downloads == downloads
+        blob.assume_unaliased()
+        with syncblob.record_transfers() as log:
+            for _ in range(3):
+                blob.tolist()
+        assert log.downloads == int(downloads == 3)
+
+
+def test_a_view_goes_out_with_its_strides(cupy, on_cuda):
+    blob = on_cuda(GPU)
+    for view in (lambda a: a.T, lambda a: a[:, ::2], lambda a: a[::-1], lambda a: a[1]):
+        np.testing.assert_array_equal(cupy.negative(view(blob)).get(), -view(X))
+        cupy.copyto(view(blob).gpu_data(), cupy.asarray(view(X)))
+    assert blob.tolist() == X.tolist()
+
+
+def test_asnumpy_and_asarray_bring_a_blob_to_the_host(cupy, on_cuda):
+    blob = on_cuda(GPU)
+    assert cupy.asnumpy(blob).tolist() == X.tolist()
+    assert np.asarray(blob).tolist() == X.tolist()
+
+
+# --- bfloat16, which the CUDA array interface cannot name -----------------------------------------
+
+
+@pytest.mark.parametrize("side", ["blob", "side"])
+def test_bfloat16_goes_to_cupy_without_the_cuda_array_interface(cupy, on_cuda, side):
+    blob = on_cuda(CPU, dtype="bfloat16")
+    lent = blob if side == "blob" else blob.gpu
+    assert not hasattr(lent, "__cuda_array_interface__")
+    array = cupy.asarray(lent)
+    assert (array.dtype, array.data.ptr) == (blob.dtype, blob.gpu_data().data.ptr)
+    assert cupy.add(lent, lent).get().tolist() == (X * 2).tolist()
+    array[0, 0] = 9
+    assert blob.tolist()[0][0] == 9
+    del array
+    blob.tolist()
+    assert blob.head is SYNCED
+
+
+def test_bfloat16_on_the_const_path_stays_synced(cupy, on_cuda):
+    blob = on_cuda(CPU, dtype="bfloat16")
+    assert cupy.asarray(blob.const).get().tolist() == X.tolist()
+    assert cupy.asarray(blob.gpu.const).get().tolist() == X.tolist()
+    assert blob.head is SYNCED
+
+
+def test_only_bfloat16_needs_the_other_way(on_cuda):
+    assert not hasattr(on_cuda(GPU), "__cupy_get_ndarray__")
+    assert not hasattr(on_cuda(GPU).gpu, "__cupy_get_ndarray__")
+    assert not hasattr(on_cuda(GPU, dtype="bfloat16").cpu, "__cupy_get_ndarray__")

@@ -1,0 +1,245 @@
+"""Kernels of one's own on Blobs: CuPy's five kinds of them."""
+
+from __future__ import annotations
+
+import gc
+
+import numpy as np
+import pytest
+from made_blobs import values
+
+import syncblob
+from syncblob import Blob, Head
+
+pytestmark = pytest.mark.gpu
+
+NONE, CPU, GPU, SYNCED = Head
+X = values()
+N = X.size
+
+SCALE = r"""
+extern "C" __global__ void scale(const float* x, float factor, float* y, int n) {
+    int i = blockDim.x * blockIdx.x + threadIdx.x;
+    if (i < n) { y[i] = factor * x[i]; }
+}
+"""
+
+TEMPLATES = r"""
+template <typename T> __global__ void fill(T* y, T value, int n) {
+    int i = blockDim.x * blockIdx.x + threadIdx.x;
+    if (i < n) { y[i] = value; }
+}
+"""
+
+# Writes after some fifty milliseconds.
+LATE = r"""
+extern "C" __global__ void late(float* y, int n) {
+    long long start = clock64();
+    while (clock64() - start < 100000000) {}
+    int i = blockDim.x * blockIdx.x + threadIdx.x;
+    if (i < n) { y[i] = 7; }
+}
+"""
+
+
+# --- raw kernels: pointers ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("head", [CPU, GPU, SYNCED])
+@pytest.mark.parametrize("access", ["mutable_gpu_data", "overwrite_gpu_data"])
+def test_a_raw_kernel_takes_what_the_accessors_give(cupy, on_cuda, access, head):
+    x, y = on_cuda(SYNCED), on_cuda(head)
+    scale = cupy.RawKernel(SCALE, "scale")
+    with syncblob.record_transfers() as log:
+        output = getattr(y, access)()
+        scale((1,), (N,), (x.gpu_data(), np.float32(2), output, np.int32(N)))
+    assert len(log) == int(head is CPU and access == "mutable_gpu_data")
+    assert (x.head, y.head) == (SYNCED, GPU)
+    assert y.tolist() == (X * 2).tolist()
+    assert y.head is SYNCED
+
+
+def test_a_raw_kernel_takes_tracked_aliases(cupy, on_cuda):
+    x, y = on_cuda(CPU), on_cuda(CPU)
+    source, output = cupy.asarray(x.gpu.const), cupy.asarray(y.gpu.overwrite)
+    scale = cupy.RawKernel(SCALE, "scale")
+    for factor in (2, 3):
+        scale((1,), (N,), (source, np.float32(factor), output, np.int32(N)))
+        assert y.tolist() == (X * factor).tolist()
+    assert (x.head, y.head) == (SYNCED, GPU)
+
+
+def test_a_raw_kernel_takes_the_gradient(cupy, on_cuda):
+    blob = on_cuda(GPU)
+    output = blob.overwrite_gpu_diff()
+    cupy.RawKernel(SCALE, "scale")(
+        (1,), (N,), (blob.gpu_data(), np.float32(0.5), output, np.int32(N))
+    )
+    blob.update()
+    assert blob.tolist() == (X / 2).tolist()
+
+
+@pytest.mark.parametrize("what", [lambda x: x, lambda x: x.gpu, lambda x: x.const])
+def test_a_raw_kernel_refuses_what_is_not_cupys_and_nothing_moves(cupy, on_cuda, what):
+    x = on_cuda(CPU)
+    scale = cupy.RawKernel(SCALE, "scale")
+    with pytest.raises(TypeError, match="Unsupported type"), syncblob.no_transfers():
+        scale((1,), (N,), (what(x), np.float32(2), what(x), np.int32(N)))
+    assert x.head is CPU
+
+
+@pytest.mark.parametrize(("dtype", "of"), [("float32", "float"), ("int64", "long long")])
+def test_a_raw_module_with_templates(cupy, on_cuda, dtype, of):
+    name = f"fill<{of}>"
+    module = cupy.RawModule(code=TEMPLATES, options=("-std=c++17",), name_expressions=[name])
+    blob = on_cuda(CPU, dtype=dtype)
+    value = blob.dtype.type(9)
+    with syncblob.no_transfers():
+        module.get_function(name)((1,), (N,), (blob.overwrite_gpu_data(), value, np.int32(N)))
+    assert blob.tolist() == np.full_like(X, 9).tolist()
+
+
+# --- elementwise and reduction kernels: Blobs -----------------------------------------------------
+
+
+@pytest.fixture
+def saxpy(cupy):
+    return cupy.ElementwiseKernel("T a, T x", "T y", "y += a * x", "saxpy_of_blobs")
+
+
+@pytest.fixture
+def norm(cupy):
+    return cupy.ReductionKernel("T x", "T y", "x * x", "a + b", "y = sqrt(a)", "0", "norm_of_blobs")
+
+
+@pytest.mark.parametrize("head", [CPU, GPU, SYNCED])
+def test_an_elementwise_kernel_reads_and_writes_blobs(cupy, on_cuda, saxpy, head):
+    x, y = on_cuda(head), on_cuda(head)
+    result = saxpy(2, x.const, y)
+    assert isinstance(result, cupy.ndarray)
+    assert result.data.ptr == y.gpu_data().data.ptr
+    assert (x.head, y.head) == (GPU if head is GPU else SYNCED, GPU)
+    assert y.tolist() == (X * 3).tolist()
+
+
+def test_an_elementwise_kernel_makes_its_own_output(cupy, on_cuda):
+    square = cupy.ElementwiseKernel("T x", "T y", "y = x * x", "square_of_blobs")
+    x = on_cuda(SYNCED)
+    with syncblob.no_transfers():
+        blob = syncblob.asarray(square(x.const))
+    assert (blob.device, blob.tolist()) == ("cuda:0", (X * X).tolist())
+
+
+def test_an_elementwise_kernel_overwrites_without_a_transfer(cupy, on_cuda):
+    square = cupy.ElementwiseKernel("T x", "T y", "y = x * x", "square_of_blobs")
+    x, y = on_cuda(SYNCED), on_cuda(CPU)
+    with syncblob.no_transfers():
+        square(x.gpu.const, y.gpu.overwrite)
+    assert (x.head, y.head) == (SYNCED, GPU)
+    assert y.tolist() == (X * X).tolist()
+    assert y.head is SYNCED
+
+
+def test_an_elementwise_kernel_knows_the_strides_of_views(on_cuda, saxpy):
+    x, y = on_cuda(GPU), on_cuda(GPU)
+    saxpy(1, x[::-1].const, y)
+    saxpy(1, x.T.const, y.T)
+    assert y.tolist() == (X + X[::-1] + X).tolist()
+
+
+def test_an_elementwise_kernel_with_raw_arguments(cupy, on_cuda):
+    reverse = cupy.ElementwiseKernel(
+        "raw T x", "raw T y", "y[_ind.size() - 1 - i] = x[i]", "reverse_of_blobs"
+    )
+    x, y = on_cuda(SYNCED), on_cuda(CPU)
+    reverse(x.const, y.gpu.overwrite, size=N)
+    assert y.tolist() == X.ravel()[::-1].reshape(X.shape).tolist()
+
+
+def test_a_reduction_kernel_reads_and_writes_blobs(cupy, on_cuda, norm):
+    x, y = on_cuda(SYNCED), Blob(3, device="cuda:0")
+    with syncblob.no_transfers():
+        norm(x.const, y, axis=0)
+        total = norm(x.const)
+    assert isinstance(total, cupy.ndarray)
+    assert x.head is SYNCED
+    np.testing.assert_allclose(y, np.linalg.norm(X, axis=0), rtol=1e-6)
+    np.testing.assert_allclose(total.get(), np.linalg.norm(X), rtol=1e-6)
+
+
+# --- kernels written in Python --------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:cupyx.jit.rawkernel is experimental:FutureWarning")
+def test_a_jit_kernel_takes_what_the_accessors_give_and_no_blob(on_cuda):
+    from cupyx import jit
+
+    @jit.rawkernel()
+    def scale(x, factor, y, n):
+        i = jit.blockIdx.x * jit.blockDim.x + jit.threadIdx.x
+        if i < n:
+            y[i] = factor * x[i]
+
+    x, y = on_cuda(SYNCED, (N,)), on_cuda(CPU, (N,))
+    with syncblob.no_transfers():
+        scale((1,), (N,), (x.gpu_data(), np.float32(3), y.overwrite_gpu_data(), np.int32(N)))
+    assert (x.head, y.head) == (SYNCED, GPU)
+    assert y.tolist() == (X.ravel() * 3).tolist()
+    with pytest.raises(TypeError, match="not supported"):
+        scale((1,), (N,), (x, np.float32(3), y, np.int32(N)))
+
+
+def test_a_fused_function_is_fused_for_cupy_arrays_and_mixes_with_no_blob(cupy, on_cuda):
+    @cupy.fuse(kernel_name="distance_of_blobs")
+    def distance(x, y):
+        return cupy.sqrt(x * x + y * y)
+
+    x = on_cuda(SYNCED)
+    expected = np.hypot(X, X)
+    with syncblob.no_transfers():
+        array = distance(x.gpu_data(), x.gpu_data())
+        unfused = distance(x.const, x.const)
+    np.testing.assert_allclose(array.get(), expected, rtol=1e-6)
+    np.testing.assert_allclose(cupy.asnumpy(unfused), expected, rtol=1e-6)
+    with pytest.raises(TypeError, match="Invalid argument type"):
+        distance(x.gpu_data(), x)
+
+
+# --- streams --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("through", ["borrow", "alias", "blob"])
+def test_a_read_on_the_host_waits_for_a_kernel_on_any_stream(cupy, on_cuda, through):
+    blob = on_cuda(CPU)
+    late = cupy.RawKernel(LATE, "late")
+    late((1,), (N,), (cupy.empty(N, "float32"), np.int32(N)))  # loads it, which would wait
+    cupy.cuda.Device().synchronize()
+    array = {
+        "borrow": blob.mutable_gpu_data,
+        "alias": lambda: cupy.asarray(blob.gpu),
+        "blob": lambda: cupy.asarray(blob),
+    }[through]()
+    with cupy.cuda.Stream(non_blocking=True):
+        late((1,), (N,), (array, np.int32(N)))
+    del array
+    assert blob.tolist() == np.full_like(X, 7).tolist()
+
+
+def test_a_kernel_on_another_stream_sees_the_upload(cupy, on_cuda, saxpy):
+    x, y = on_cuda(CPU, (1 << 20,)), on_cuda(CPU, (1 << 20,))
+    with cupy.cuda.Stream(non_blocking=True):
+        saxpy(1, x.const, y)
+    np.testing.assert_array_equal(y, np.arange(1 << 20, dtype="float32") * 2)
+
+
+def test_a_kernel_that_outlives_its_blob_does_not_write_into_the_next_one(cupy):
+    late = cupy.RawKernel(LATE, "late")
+    late((1,), (N,), (cupy.empty(N, "float32"), np.int32(N)))
+    blob = Blob((2, 3), device="cuda:0")
+    late((1,), (N,), (blob.mutable_gpu_data(), np.int32(N)))
+    del blob
+    gc.collect()
+    # The pool may give the same memory again; work on it is ordered on the same stream.
+    following = Blob((2, 3), device="cuda:0")
+    following.overwrite_gpu_data().fill(1)
+    assert following.tolist() == np.ones_like(X).tolist()

@@ -1,0 +1,115 @@
+"""Arrays of any shape, dtype and strides come back as they were, whichever way they take."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as of_numpy
+
+import syncblob as xp
+from syncblob import Blob, record_transfers
+
+try:
+    import torch
+except ImportError:
+    torch = None
+try:
+    from syncblob.interop.dask import deserialize, serialize
+except ImportError:
+    serialize = None
+
+SHAPES = of_numpy.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=4)
+DTYPES = st.sampled_from("bool int8 uint16 int32 int64 float16 float32 float64 complex64".split())
+
+
+@st.composite
+def arrays(draw):
+    """Arrays of one memory: dense ones, and views of them with any strides."""
+    shape = draw(SHAPES)
+    whole = np.arange(int(np.prod(shape))).reshape(shape).astype(draw(DTYPES))
+    if not whole.ndim:
+        return whole
+    key = draw(of_numpy.basic_indices(shape, allow_newaxis=True, max_dims=5))
+    view = np.asarray(whole[key])
+    return view.transpose(draw(st.permutations(range(view.ndim))))
+
+
+def placed(array, where):
+    """Make a Blob with a copy of an array as its newest contents on one side, or as a view."""
+    blob = xp.asarray(array, device="simulated", copy=True)
+    if where == "host":
+        blob = Blob(array.shape, array.dtype, device="simulated")
+        blob.mutable_cpu_data()[...] = array
+    if where == "view":
+        blob = blob[..., None][..., 0]
+    return blob
+
+
+WAYS = {
+    "numpy.asarray": np.asarray,
+    "numpy.from_dlpack": np.from_dlpack,
+    "numpy.from_dlpack, const": lambda blob: np.from_dlpack(blob.const),
+    "the host's side": lambda blob: np.asarray(blob.cpu),
+    "the device's side": lambda blob: np.asarray(blob.gpu),
+    "pickle": lambda blob: pickle.loads(pickle.dumps(blob, 5)).cpu_data(),
+    "old pickle": lambda blob: pickle.loads(pickle.dumps(blob, 4)).cpu_data(),
+    "copy": lambda blob: copy.deepcopy(blob).cpu_data(),
+    "asarray": lambda blob: xp.asarray(blob, copy=True).cpu_data(),
+    "from_dlpack": lambda blob: xp.from_dlpack(blob).cpu_data(),
+    "adoption": lambda blob: xp.asarray(np.asarray(blob.cpu), device="simulated").gpu_data(),
+    "bytes": lambda blob: np.frombuffer(blob.tobytes(), blob.dtype).reshape(blob.shape),
+}
+if torch is not None:
+    WAYS["to_torch"] = lambda blob: blob.to_torch().numpy()
+    WAYS["a tensor adopted"] = lambda blob: xp.asarray(blob.to_torch()).cpu_data()
+if serialize is not None:
+
+    def by_dask(blob):
+        return deserialize(*serialize(blob)).cpu_data()
+
+    WAYS["Dask"] = by_dask
+
+
+@pytest.mark.parametrize("way", WAYS)
+@settings(max_examples=40)
+@given(array=arrays(), where=st.sampled_from(["host", "device", "view"]))
+def test_what_goes_in_comes_out(way, array, where):
+    blob = placed(array, where)
+    out = WAYS[way](blob)
+    assert (out.shape, out.dtype) == (array.shape, array.dtype)
+    assert np.array_equal(out, array)
+    assert np.array_equal(blob.cpu_data(), array)
+
+
+@given(array=arrays(), data=st.data())
+def test_an_adopted_array_is_the_blobs_own_memory(array, data):
+    blob = xp.asarray(array, device="simulated")
+    if blob.size and np.shares_memory(np.asarray(blob), array):
+        place = data.draw(st.integers(0, blob.size - 1))
+        array[np.unravel_index(place, array.shape)] = 1
+    assert np.array_equal(blob.gpu_data(), array)
+    assert np.array_equal(blob.cpu_data(), array)
+
+
+@given(shape=SHAPES.filter(all), dtype=DTYPES)
+@settings(max_examples=20)
+def test_shared_memory_holds_what_any_blob_holds(shape, dtype):
+    array = np.arange(int(np.prod(shape))).reshape(shape).astype(dtype)
+    blob = Blob.in_shared_memory(shape, dtype, device="simulated")
+    blob.mutable_gpu_data()[...] = array
+    assert np.array_equal(pickle.loads(pickle.dumps(blob)).cpu_data(), array)
+
+
+@given(array=arrays())
+def test_an_export_of_what_is_up_to_date_moves_nothing(array):
+    blob = placed(array, "host")
+    with record_transfers() as log:
+        np.asarray(blob)
+        np.from_dlpack(blob)
+        blob.tobytes()
+    assert len(log) == 0

@@ -1,0 +1,349 @@
+"""How a memory comes by its buffers and its device, and gives them up."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from syncblob import DeviceMismatchError, Head, SyncedMemory, record_transfers, use_device
+from syncblob import simulated as simulated_device
+from syncblob._shape import Layout
+from syncblob.devices import CPU, POISON, Side
+from syncblob.devices.host import NumpyHome
+from syncblob.memory import Access
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from syncblob.devices import SimulatedBackend
+
+NBYTES = 64
+VALUES = list(range(NBYTES))
+HEADS = {Side.HOST: Head.HEAD_AT_CPU, Side.ACCELERATOR: Head.HEAD_AT_GPU}
+READS = {Side.HOST: "cpu_data", Side.ACCELERATOR: "gpu_data"}
+
+
+def counting() -> NDArray[np.uint8]:
+    return np.arange(NBYTES, dtype=np.uint8)
+
+
+class Reader:
+    """A source that fills a given array."""
+
+    def __call__(self) -> NDArray[np.uint8]:
+        raise AssertionError("there is read_into")
+
+    def read_into(self, buffer: NDArray[np.uint8]) -> None:
+        buffer[:] = np.arange(len(buffer))
+
+
+# --- over a buffer that is there -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("side", Side)
+def test_a_memory_over_a_buffer_has_its_contents_there(side: Side) -> None:
+    buffer = counting()
+    backend = simulated_device(1) if side is Side.ACCELERATOR else None
+    with use_device("simulated:1"):
+        memory = SyncedMemory.adopting(side, buffer, accelerator=backend)
+        assert (memory.head, memory.nbytes, memory.used_nbytes) == (HEADS[side], NBYTES, NBYTES)
+        assert memory.buffer(side) is buffer
+        assert memory.buffer(side.other) is None
+        assert memory.accelerator is simulated_device(1)
+        assert getattr(memory, READS[side.other])().tolist() == VALUES
+
+
+def test_a_memory_over_a_buffer_on_an_accelerator_belongs_to_it() -> None:
+    memory = SyncedMemory.adopting(Side.ACCELERATOR, counting(), accelerator=simulated_device(1))
+    assert memory.accelerator is simulated_device(1)
+    assert (memory.device, memory.side) == ("simulated:1", Side.ACCELERATOR)
+
+
+def test_what_is_said_of_the_device_before_the_first_write_can_be_given() -> None:
+    memory = SyncedMemory.adopting(
+        Side.ACCELERATOR, counting(), accelerator=simulated_device(1), device="cpu"
+    )
+    assert (memory.device, memory.accelerator) == ("cpu", simulated_device(1))
+
+
+def test_a_buffer_on_another_accelerator_than_the_one_asked_for_is_refused() -> None:
+    with pytest.raises(DeviceMismatchError, match=r"simulated:1.*simulated:0"):
+        SyncedMemory.adopting(
+            Side.ACCELERATOR, counting(), accelerator=simulated_device(1), device="simulated:0"
+        )
+
+
+# --- devices -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("device", ["cpu", "cpu:0", CPU])
+def test_the_host_may_be_named_in_every_way(device: Any) -> None:
+    memory = SyncedMemory(NBYTES, device=device)
+    assert (memory.device, memory.accelerator) == ("cpu", None)
+
+
+def test_a_memory_of_the_host_is_bound_to_the_accelerator_it_is_going_to_be_used_on() -> None:
+    memory = SyncedMemory(NBYTES, device="cpu")
+    memory.bind(simulated_device(1))
+    memory.bind(simulated_device(1))
+    assert memory.accelerator is simulated_device(1)
+    memory.mutable_gpu_data()
+    assert memory.device == "simulated:1"
+
+
+def test_two_accelerators_are_told_apart_with_what_to_do() -> None:
+    memory = SyncedMemory(NBYTES, device="simulated:0")
+    with pytest.raises(DeviceMismatchError) as caught:
+        memory.bind(simulated_device(1))
+    assert str(caught.value) == (
+        "expected memory of simulated:1, got memory of simulated:0; accelerators do not exchange "
+        "data directly: use .to_device() on one of the two first"
+    )
+
+
+@pytest.mark.parametrize("device", ["cpu", "simulated:1"])
+def test_a_successor_is_for_the_same_device(device: str) -> None:
+    memory = SyncedMemory(NBYTES, device=device)
+    memory.mutable_cpu_data()
+    with use_device("simulated:0"):
+        successor = memory.successor(8)
+    assert (successor.nbytes, successor.head) == (8, Head.UNINITIALIZED)
+    assert successor.accelerator is memory.accelerator
+    assert successor.device == "cpu"
+
+
+# --- one buffer in the place of another ----------------------------------------------------------
+
+
+def test_an_array_that_is_given_binds_the_memory_to_the_current_accelerator() -> None:
+    memory = SyncedMemory(NBYTES, device="cpu")
+    with use_device("simulated:1"):
+        memory.set_gpu_data(counting())
+    assert (memory.accelerator, memory.device) == (simulated_device(1), "simulated:1")
+    assert memory.cpu_data().tolist() == VALUES
+
+
+def test_a_buffer_of_another_accelerator_is_refused_and_changes_nothing() -> None:
+    memory = SyncedMemory(NBYTES, device="simulated:0")
+    memory.mutable_cpu_data()[:] = 7
+    with pytest.raises(DeviceMismatchError):
+        memory.replace_side(Side.ACCELERATOR, counting(), simulated_device(1))
+    assert memory.head is Head.HEAD_AT_CPU
+    assert memory.gpu_data().tolist() == [7] * NBYTES
+
+
+def test_a_buffer_of_another_size_is_refused_with_both_sizes() -> None:
+    with pytest.raises(ValueError, match="expected 64 bytes") as caught:
+        SyncedMemory(NBYTES).set_cpu_data(np.zeros(65, np.uint8))
+    assert str(caught.value) == (
+        "expected 64 bytes, the bytes in use of this memory (shared with every Blob and view over "
+        "it), got 65"
+    )
+
+
+@pytest.mark.parametrize("side", Side)
+def test_adoption_says_where_the_memory_was_last_written(side: Side) -> None:
+    memory = SyncedMemory(NBYTES, device="simulated")
+    getattr(memory, f"mutable_{READS[side.other]}")()
+    memory.replace_side(side, counting())
+    assert memory.side is side
+
+
+def test_adoption_drops_the_source() -> None:
+    memory = SyncedMemory(NBYTES, device="simulated", source=counting)
+    memory.set_gpu_data(np.full(NBYTES, 3, np.uint8))
+    assert memory.peek_at_source() is None
+    assert memory.cpu_data().tolist() == [3] * NBYTES
+
+
+def test_adoption_within_a_capacity_gives_up_the_rest() -> None:
+    memory = SyncedMemory(NBYTES, device="simulated")
+    memory.fit(8)
+    memory.set_cpu_data(np.zeros(8, np.uint8))
+    assert (memory.nbytes, memory.used_nbytes) == (8, 8)
+
+
+# --- the first contents --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def dirty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hand out no memory that happens to be zero."""
+    allocate = NumpyHome.allocate
+
+    def poisoned(home: NumpyHome, nbytes: int, *, zeroed: bool = False) -> NDArray[np.uint8]:
+        buffer = allocate(home, nbytes, zeroed=zeroed)
+        if not zeroed:
+            buffer.fill(POISON)
+        return buffer
+
+    monkeypatch.setattr(NumpyHome, "allocate", poisoned)
+
+
+@pytest.mark.usefixtures("dirty")
+@pytest.mark.parametrize("device", ["cpu", "simulated"])
+@pytest.mark.parametrize("access", ["cpu_data", "mutable_cpu_data"])
+def test_what_nobody_has_written_reads_as_zeros(device: str, access: str) -> None:
+    memory = SyncedMemory(NBYTES, device=device)
+    assert getattr(memory, access)().tolist() == [0] * NBYTES
+
+
+@pytest.mark.parametrize("access", ["cpu_data", "mutable_cpu_data", "overwrite_cpu_data"])
+@pytest.mark.parametrize("source", [None, counting, Reader()])
+def test_the_host_buffer_is_the_accelerators_kind_and_filled_without_a_transfer(
+    access: str, source: Any, simulated: SimulatedBackend
+) -> None:
+    memory = SyncedMemory(NBYTES, device="simulated", source=source)
+    with record_transfers() as log:
+        array = getattr(memory, access)()
+    assert (simulated.host_allocations, simulated.allocations, len(log)) == (1, 0, 0)
+    if source is not None and access != "overwrite_cpu_data":
+        assert array.tolist() == VALUES
+
+
+@pytest.mark.usefixtures("dirty")
+@pytest.mark.parametrize(
+    ("read", "source"), [("cpu_data", Reader()), ("cpu_data", counting), ("gpu_data", counting)]
+)
+def test_a_source_fills_what_was_always_in_use_and_the_rest_is_zero(read: str, source: Any) -> None:
+    memory = SyncedMemory(NBYTES, device="simulated", source=source)
+    memory.fit(8)
+    memory.fit(16)
+    assert getattr(memory, read)().tolist() == [*VALUES[:8], *[0] * 8]
+
+
+def test_what_a_reading_source_gives_can_be_had_without_filling_the_memory() -> None:
+    contents = SyncedMemory(NBYTES, source=Reader()).peek_at_source()
+    assert contents is not None
+    assert (contents.tolist(), contents.dtype) == (VALUES, np.uint8)
+
+
+def test_a_source_of_something_else_is_refused_by_its_type() -> None:
+    memory = SyncedMemory(NBYTES, source=lambda: VALUES)  # type: ignore[arg-type]  # the point
+    with pytest.raises(TypeError) as caught:
+        memory.cpu_data()
+    assert str(caught.value) == (
+        "expected a source of 64 bytes in a one-dimensional uint8 array, got list"
+    )
+
+
+# --- bytes in use --------------------------------------------------------------------------------
+
+
+def test_bytes_come_into_use_without_an_accelerator() -> None:
+    memory = SyncedMemory(NBYTES, device="cpu")
+    memory.mutable_cpu_data()[:] = 7
+    memory.fit(8)
+    memory.fit(16)
+    assert memory.cpu_data().tolist() == [7] * 8 + [0] * 8
+
+
+# --- what the sides are asked --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("side", Side)
+@pytest.mark.parametrize("head", Head)
+def test_a_writer_of_unknown_lifetime_leaves_its_side_alone_newest(side: Side, head: Head) -> None:
+    memory = SyncedMemory(NBYTES, device="simulated")
+    if head & Head.HEAD_AT_CPU:
+        memory.mutable_cpu_data()
+    elif head:
+        memory.mutable_gpu_data()
+    if head is Head.SYNCED:
+        memory.gpu_data()
+    memory.expose(side)
+    assert memory.head is (HEADS[side] if head is Head.SYNCED else head)
+    assert memory.aliased
+    memory.assume_unaliased()
+    assert not memory.aliased
+
+
+@pytest.mark.parametrize("side", Side)
+def test_a_side_says_whether_it_needs_a_transfer(side: Side) -> None:
+    memory = SyncedMemory(NBYTES, device="simulated")
+    assert memory.holds_newest(side)
+    assert memory.holds_newest(side.other)
+    getattr(memory, f"mutable_{READS[side]}")()
+    assert memory.holds_newest(side)
+    assert not memory.holds_newest(side.other)
+
+
+@pytest.mark.parametrize("side", Side)
+def test_one_buffer_and_nothing_to_keep_in_step_with_it_is_the_sole_one(side: Side) -> None:
+    memory = SyncedMemory(NBYTES, device="simulated")
+    assert memory.sole_buffer() is None
+    getattr(memory, f"mutable_{READS[side]}")()
+    assert memory.sole_buffer() is memory.buffer(side)
+    getattr(memory, READS[side.other])()
+    assert memory.sole_buffer() is None
+    getattr(memory, f"mutable_{READS[side]}")()
+    assert memory.sole_buffer() is None
+
+
+def test_the_sole_buffer_is_given_as_long_as_it_is_alone() -> None:
+    for happens, alone in (
+        (lambda memory: memory.async_gpu_push(), False),
+        (lambda memory: memory.set_gpu_data(counting()), False),
+        (lambda memory: memory.set_cpu_data(counting()), True),
+        (lambda memory: memory.abandon(), True),
+    ):
+        memory = SyncedMemory(NBYTES, device="simulated")
+        memory.mutable_cpu_data()
+        assert memory.sole_buffer() is memory.buffer(Side.HOST)
+        happens(memory)
+        assert memory.sole_buffer() is (memory.buffer(Side.HOST) if alone else None)
+
+
+def test_while_the_other_side_may_be_written_there_is_no_sole_buffer() -> None:
+    memory = SyncedMemory(NBYTES, device="simulated")
+    memory.mutable_cpu_data()
+    memory.expose(Side.ACCELERATOR)
+    assert memory.sole_buffer() is None
+
+
+@pytest.mark.parametrize("side", Side)
+def test_an_abandoned_memory_takes_back_the_right_to_write(side: Side) -> None:
+    memory = SyncedMemory(NBYTES, device="simulated")
+    borrow = getattr(memory, f"mutable_{READS[side]}")()
+    alias = memory.export(side, Access.MUTABLE, Layout.raw(NBYTES), "test", "NumPy")
+    memory.abandon()
+    assert not borrow.flags.writeable
+    assert not alias.flags.writeable
+
+
+def test_a_negative_size_is_refused_by_its_number() -> None:
+    with pytest.raises(ValueError, match="non-negative") as caught:
+        SyncedMemory(-1)
+    assert str(caught.value) == "expected a non-negative number of bytes, got -1"
+
+
+@pytest.mark.parametrize("read", READS.values())
+def test_it_is_blank_until_somebody_has_touched_it(read: str) -> None:
+    memory = SyncedMemory(NBYTES, device="simulated")
+    assert memory.blank
+    getattr(memory, read)()
+    assert not memory.blank
+    assert not SyncedMemory(NBYTES, source=counting).blank
+
+
+def test_a_memory_is_not_pickled_and_says_what_can_be() -> None:
+    with pytest.raises(TypeError) as caught:
+        pickle.dumps(SyncedMemory(NBYTES))
+    assert str(caught.value) == "a SyncedMemory is not copied or pickled; copy or pickle the Blob"
+
+
+@pytest.mark.parametrize("side", Side)
+def test_a_read_of_what_is_up_to_date_waits_for_nobody(side: Side) -> None:
+    memory = SyncedMemory(NBYTES, device="simulated")
+    getattr(memory, f"mutable_{READS[side]}")()[:] = 7
+    seen: list[int] = []
+    reader = threading.Thread(target=lambda: seen.append(getattr(memory, READS[side])()[0]))
+    with memory._lock:
+        reader.start()
+        reader.join(2)
+        assert seen == [7]
+    reader.join()

@@ -1,0 +1,112 @@
+"""The history of a memory: every change of the head and every copy, and nothing else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from syncblob import Head, SyncedMemory, record_transfers
+from syncblob.devices import Side
+
+if TYPE_CHECKING:
+    from syncblob.devices import SimulatedBackend
+
+NBYTES = 16
+U, C, G, S = Head.UNINITIALIZED, Head.HEAD_AT_CPU, Head.HEAD_AT_GPU, Head.SYNCED
+
+# access: for each head before, where the head goes and what is copied. Nothing is noted elsewhere.
+NOTED: dict[str, dict[Head, tuple[Head, str]]] = {
+    "cpu_data": {U: (C, ""), G: (S, "download")},
+    "mutable_cpu_data": {U: (C, ""), G: (C, "download"), S: (C, "")},
+    "overwrite_cpu_data": {U: (C, ""), G: (C, ""), S: (C, "")},
+    "set_cpu_data": {U: (C, ""), C: (C, ""), G: (C, ""), S: (C, "")},
+    "gpu_data": {U: (G, ""), C: (S, "upload")},
+    "mutable_gpu_data": {U: (G, ""), C: (G, "upload"), S: (G, "")},
+    "overwrite_gpu_data": {U: (G, ""), C: (G, ""), S: (G, "")},
+    "set_gpu_data": {U: (G, ""), C: (G, ""), G: (G, ""), S: (G, "")},
+    "async_gpu_push": {C: (S, "upload")},
+}
+CELLS = [
+    (access, before)
+    for access in NOTED
+    for before in (U, C, G, S)
+    if access != "async_gpu_push" or before is C
+]
+
+
+def memory_at(head: Head) -> SyncedMemory:
+    memory = SyncedMemory(NBYTES, device="simulated")
+    if head in (C, S):
+        memory.mutable_cpu_data()
+    elif head is G:
+        memory.mutable_gpu_data()
+    if head is S:
+        memory.gpu_data()
+    return memory
+
+
+@pytest.mark.parametrize(
+    ("access", "before"), CELLS, ids=[f"{access}-{before.name}" for access, before in CELLS]
+)
+def test_what_moves_the_head_or_copies_is_noted_with_its_reason(access: str, before: Head) -> None:
+    memory = memory_at(before)
+    known = len(memory.history)
+    arguments = [np.zeros(NBYTES, np.uint8)] if access.startswith("set_") else []
+    getattr(memory, access)(*arguments)
+    reason = "adoption" if arguments else access
+    after, copied = NOTED[access].get(before, (None, ""))
+    expected = [] if after is None else [(reason, before, after, copied)]
+    assert [tuple(entry[:4]) for entry in memory.history[known:]] == expected
+
+
+def test_an_entry_is_one_line_that_names_the_line_of_the_access() -> None:
+    memory = SyncedMemory(NBYTES, device="simulated")
+    memory.mutable_cpu_data()
+    memory.gpu_data()
+    first, second = (str(entry) for entry in memory.history)
+    assert first.startswith(f"mutable_cpu_data: UNINITIALIZED -> HEAD_AT_CPU, at {__file__}:")
+    assert second.startswith(f"gpu_data: HEAD_AT_CPU -> SYNCED, upload, at {__file__}:")
+    assert second.endswith(": memory.gpu_data()")
+
+
+def test_a_copy_that_leaves_the_head_is_noted_too() -> None:
+    memory = memory_at(C)
+    memory.expose(Side.HOST)
+    memory.gpu_data()
+    assert str(memory.history[-1]).startswith(f"gpu_data: HEAD_AT_CPU, upload, at {__file__}:")
+
+
+def test_a_memory_that_nobody_has_used_has_no_history() -> None:
+    assert SyncedMemory(NBYTES).history == ()
+
+
+@pytest.mark.parametrize("access", ["gpu_data", "mutable_gpu_data"])
+def test_an_upload_from_the_source_names_its_access(access: str) -> None:
+    memory = SyncedMemory(NBYTES, device="simulated", source=lambda: np.ones(NBYTES, np.uint8))
+    with record_transfers() as log:
+        getattr(memory, access)()
+    assert [transfer.reason for transfer in log] == [access]
+
+
+@pytest.mark.parametrize("access", ["cpu_data", "mutable_cpu_data", "overwrite_cpu_data"])
+def test_a_memory_on_one_side_avoids_no_transfer(access: str) -> None:
+    memory = memory_at(C)
+    with record_transfers() as log:
+        getattr(memory, access)()
+    assert (len(log), log.avoided) == (0, 0)
+
+
+@pytest.mark.parametrize("access", ["cpu_data", "mutable_cpu_data", "overwrite_gpu_data"])
+def test_a_memory_on_both_sides_counts_what_it_avoids(
+    access: str, simulated: SimulatedBackend
+) -> None:
+    memory = memory_at(S)
+    if access == "mutable_cpu_data":
+        memory.mutable_cpu_data()
+    simulated.reset_counts()
+    with record_transfers() as log:
+        getattr(memory, access)()
+    assert (log.avoided, log.avoided_bytes) == (1, NBYTES)
+    assert simulated.uploads == simulated.downloads == 0

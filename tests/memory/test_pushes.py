@@ -1,0 +1,227 @@
+"""Asynchronous uploads: what ends with them, what waits for them, and what cannot come between."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from syncblob import Blob, Head, SyncedMemory, verified_const
+from syncblob.devices import Side
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from syncblob.devices import SimulatedBackend
+
+NBYTES = 64
+
+
+def at_cpu(value: int = 7) -> SyncedMemory:
+    memory = SyncedMemory(NBYTES, device="simulated")
+    memory.mutable_cpu_data()[:] = value
+    return memory
+
+
+@contextmanager
+def during(
+    simulated: SimulatedBackend, operation: str, use: Callable[[], None]
+) -> Iterator[list[bool]]:
+    """Do something in the middle of every transfer of a kind, on its thread."""
+    real = getattr(simulated, operation)
+    done: list[bool] = []
+
+    def disturbed(*args: Any) -> Any:
+        result = real(*args)
+        use()
+        done.append(True)
+        return result
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(simulated, operation, disturbed)
+        yield done
+
+
+def test_a_failed_push_gives_borrows_back_their_right_to_write() -> None:
+    memory = at_cpu()
+    borrow = memory.mutable_cpu_data()
+    with pytest.raises(TypeError, match="stream"):
+        memory.async_gpu_push(stream="none such")
+    borrow[0] = 5
+    assert memory.gpu_data()[0] == 5
+
+
+@pytest.mark.parametrize("ends", ["async_gpu_push", "gpu_data", "mutable_gpu_data"])
+def test_borrows_that_ended_are_not_counted(ends: str) -> None:
+    memory = at_cpu()
+    borrow = memory.mutable_cpu_data()
+    borrows = memory.handed_out(Side.HOST).borrows
+    assert len(borrows) == 1
+    getattr(memory, ends)()
+    assert len(borrows) == 0
+    assert not borrow.flags.writeable
+
+
+def test_a_push_goes_to_the_accelerator_the_memory_is_bound_to(
+    simulated: SimulatedBackend,
+) -> None:
+    memory = at_cpu()
+    memory.async_gpu_push()
+    assert memory.gpu_data().tolist() == [7] * NBYTES
+    assert (memory.accelerator, memory.device) == (simulated, "cpu")
+
+
+@pytest.mark.parametrize("aliased", [False, True])
+@pytest.mark.parametrize("access", ["mutable_cpu_data", "overwrite_cpu_data", "gpu_data"])
+def test_who_may_write_on_the_host_waits_for_the_upload(
+    access: str, aliased: bool, simulated: SimulatedBackend
+) -> None:
+    simulated.delay = 0.03
+    memory = at_cpu()
+    if aliased:
+        memory.expose(Side.HOST)
+    memory.async_gpu_push()
+    assert simulated.uploads == 0
+    getattr(memory, access)()
+    assert simulated.uploads == (2 if aliased and access == "gpu_data" else 1)
+
+
+def test_once_it_has_arrived_nobody_waits_any_more() -> None:
+    memory = at_cpu()
+    memory.async_gpu_push()
+    memory.gpu_data()
+    seen: list[int] = []
+    reader = threading.Thread(target=lambda: seen.append(memory.gpu_data()[0]))
+    with memory._lock:
+        reader.start()
+        reader.join(2)
+        assert seen == [7]
+    reader.join()
+
+
+def test_a_push_waits_for_the_one_before(simulated: SimulatedBackend) -> None:
+    memory = at_cpu()
+    memory.expose(Side.HOST)
+    slow, fast = simulated.stream(delay=0.05), simulated.stream(delay=0.0)
+    memory.async_gpu_push(slow)
+    assert memory.head is Head.HEAD_AT_CPU
+    memory.async_gpu_push(fast)
+    memory.mutable_gpu_data()[:] = 9
+    slow.synchronize()
+    assert memory.cpu_data().tolist() == [9] * NBYTES
+
+
+def test_regrowth_waits_for_an_upload_of_what_was_in_use_before(
+    simulated: SimulatedBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upload, zero = simulated.upload, simulated.zero
+    zeroed = threading.Event()
+
+    def later(host: Any, buffer: Any) -> None:
+        zeroed.wait(0.05)
+        upload(host, buffer)
+
+    def zero_and_let_it_run(buffer: Any) -> None:
+        zero(buffer)
+        zeroed.set()
+        simulated.synchronize()
+
+    monkeypatch.setattr(simulated, "upload", later)
+    monkeypatch.setattr(simulated, "zero", zero_and_let_it_run)
+    memory = at_cpu()
+    memory.async_gpu_push()
+    memory.fit(8)
+    memory.fit(NBYTES)
+    assert memory.gpu_data().tolist() == [7] * 8 + [0] * (NBYTES - 8)
+
+
+def test_nothing_comes_between_a_push_and_its_start(simulated: SimulatedBackend) -> None:
+    memory = at_cpu()
+
+    def use() -> None:
+        assert memory.cpu_data().tolist() == [7] * NBYTES
+        for disturbance in (
+            memory.mutable_cpu_data,
+            memory.gpu_data,
+            lambda: memory.set_cpu_data(np.zeros(NBYTES, np.uint8)),
+        ):
+            with pytest.raises(RuntimeError) as caught:
+                disturbance()
+            assert str(caught.value) == (
+                "this memory is in the middle of a transfer, and was used from a finaliser or a "
+                "signal handler meanwhile; use the Blob outside of them"
+            )
+        with pytest.raises(RuntimeError, match="in the middle of a transfer"):
+            memory.async_gpu_push()
+        assert memory.sole_buffer() is None
+
+    with during(simulated, "push", use) as done:
+        memory.async_gpu_push()
+    assert done == [True]
+    assert memory.gpu_data().tolist() == [7] * NBYTES
+    memory.mutable_cpu_data()
+
+
+@pytest.mark.parametrize("access", ["cpu_data", "mutable_cpu_data"])
+def test_the_side_that_is_being_filled_is_not_given_to_anybody(
+    access: str, simulated: SimulatedBackend
+) -> None:
+    memory = SyncedMemory(NBYTES, device="simulated")
+    memory.mutable_gpu_data()[:] = 7
+    memory.cpu_data()
+    memory.mutable_gpu_data()[:] = 8
+
+    def use() -> None:
+        with pytest.raises(RuntimeError, match="in the middle of a transfer"):
+            memory.cpu_data()
+        assert memory.gpu_data().tolist() == [8] * NBYTES
+
+    with during(simulated, "download", use) as done:
+        assert getattr(memory, access)().tolist() == [8] * NBYTES
+    assert done == [True]
+
+
+def test_a_side_under_watch_can_be_read_while_the_other_is_filled(
+    simulated: SimulatedBackend,
+) -> None:
+    blob = Blob(4, device="simulated")
+    blob.mutable_gpu_data()[...] = 8
+    with verified_const():
+        export = np.asarray(blob.gpu.const)
+
+        def use() -> None:
+            assert blob.gpu_data().tolist() == [8] * 4
+
+        with during(simulated, "download", use) as done:
+            assert blob.cpu_data().tolist() == export.tolist()
+    assert done == [True]
+
+
+def test_a_borrow_that_its_owner_made_read_only_stays_so(simulated: SimulatedBackend) -> None:
+    memory = at_cpu()
+    borrow = memory.mutable_cpu_data()
+    borrow.flags.writeable = False
+    with simulated.failing(transfer=1), pytest.raises(RuntimeError, match="injected"):
+        memory.gpu_data()
+    assert not borrow.flags.writeable
+
+
+def test_after_a_transfer_that_failed_the_memory_can_be_used(simulated: SimulatedBackend) -> None:
+    memory = at_cpu()
+    with simulated.failing(allocation=1), pytest.raises(MemoryError):
+        memory.async_gpu_push()
+    with pytest.raises(TypeError):
+        memory.async_gpu_push(stream="none such")
+    memory.async_gpu_push()
+    assert memory.gpu_data().tolist() == [7] * NBYTES
+
+
+def test_an_empty_memory_is_pushed_without_a_transfer(simulated: SimulatedBackend) -> None:
+    blob = Blob((0, 3), device="simulated")
+    blob.mutable_cpu_data()
+    blob.async_gpu_push()
+    assert blob.head is Head.SYNCED
+    assert simulated.uploads == 0

@@ -1,0 +1,110 @@
+"""Mutation testing of the files that keep two sides in step, with mutmut.
+
+Each mutant is one small change of the source, by which a test has to fail. Those that survive must
+be explained in ``survivors.toml``, by file, function and the changed lines; others are a failure.
+What is mutated and which tests run is set in ``pyproject.toml``. Works in a temporary copy of the
+project, and takes some ten minutes.
+
+Usage: ``python tests/mutation/run.py``
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+import tomllib
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import libcst
+from mutmut.__main__ import cli, collect_source_file_mutation_data
+from mutmut.mutation import mutators
+from mutmut.mutation.diff_apply import get_diff_for_mutant
+from mutmut.stats import status_by_exit_code
+from mutmut.utils.format_utils import orig_function_and_class_names_from_key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+HERE = Path(__file__).resolve().parent
+PROJECT = HERE.parents[1]
+DEAD = {"killed", "timeout", "segfault"}
+GENERATED = "# type: ignore # mutmut generated"
+
+# A mutant as it is explained: file, function, the lines before, the lines after.
+Mutation = tuple[str, str, str, str]
+
+
+def without_its_call(statement: libcst.Expr) -> Iterator[libcst.Expr]:
+    """Mutate a statement that is a call into one that does nothing. mutmut leaves these alone."""
+    if isinstance(statement.value, libcst.Call):
+        yield statement.with_changes(value=libcst.Ellipsis())
+
+
+def run_mutmut() -> None:
+    for name in ("pyproject.toml", "src", "tests"):
+        whole = PROJECT / name
+        if whole.is_dir():
+            shutil.copytree(whole, name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(whole, name)
+    mutators.mutation_operators.append((libcst.Expr, without_its_call))
+    # One at a time: tests with threads and delays would kill mutants by being slow.
+    cli(["run", "--max-children", "1"], standalone_mode=False)
+
+
+def described(path: str, mutant: str) -> Mutation:
+    """Describe a mutant by what it changes: line numbers would not last."""
+    name, owner = orig_function_and_class_names_from_key(mutant)
+    lines = [line.replace(GENERATED, "") for line in get_diff_for_mutant(mutant).splitlines()[2:]]
+    before, after = (
+        "\n".join(line[1:].strip() for line in lines if line[:1] == sign) for sign in "-+"
+    )
+    return path, f"{owner}.{name}" if owner else name, before, after
+
+
+def explained() -> set[Mutation]:
+    with (HERE / "survivors.toml").open("rb") as file:
+        entries = tomllib.load(file)["survivor"]
+    if any(not entry["reason"] for entry in entries):
+        raise ValueError("expected a reason for every survivor")
+    return {
+        (entry["file"], entry["function"], entry["before"], entry["after"]) for entry in entries
+    }
+
+
+def main() -> int:
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        run_mutmut()
+        mutants, _ = collect_source_file_mutation_data(mutant_names=[])
+        alive: Counter[str] = Counter()
+        survivors: dict[Mutation, str] = {}
+        for data, mutant, code in mutants:
+            status = status_by_exit_code[code]
+            if status not in DEAD:
+                path = Path(data.path).as_posix()
+                alive[path] += 1
+                survivors[described(path, mutant)] = status
+        os.chdir(PROJECT)
+
+    known = explained()
+    total = Counter(Path(data.path).as_posix() for data, _, _ in mutants)
+    for path, count in sorted(total.items()):
+        print(f"{path}: {count} mutants, {count - alive[path]} killed, {alive[path]} survived")
+    for path, function, before, after in known - set(survivors):
+        print(f"no longer survives: {path}, {function}\n- {before}\n+ {after}")
+    unknown = [mutation for mutation in survivors if mutation not in known]
+    for mutation in unknown:
+        path, function, before, after = mutation
+        print(
+            f"{survivors[mutation]}, and not explained: {path}, {function}\n- {before}\n+ {after}"
+        )
+    return 1 if unknown or not total else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,157 @@
+"""Injected failures: every allocation, transfer and use of a file can be made to fail once.
+
+What happens on the simulated device is counted and failed by its own controls. Buffers of the host
+and the functions of the system that files and shared memory need are wrapped.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import mmap
+import os
+from collections import Counter
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+from unittest import mock
+
+import syncblob
+from syncblob.devices import HOST
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = ["DEVICE_KINDS", "counting", "failing", "was_injected"]
+
+MARK = "injected failure"
+BACKEND = syncblob.simulated(0)
+
+# Of the simulated device: the name that `failing` takes, and the counters that belong to it.
+DEVICE_KINDS = {
+    "allocation": ("allocations",),
+    "host_allocation": ("host_allocations",),
+    "transfer": ("uploads", "downloads"),
+}
+
+# Of the system. A path is opened for writing with a file that may fill the disk.
+_SYSTEM: list[tuple[str, Any, str]] = [
+    ("opening", os, "open"),
+    ("flush", os, "fsync"),
+    ("rename", os, "replace"),
+    ("permissions", os, "chmod"),
+    ("mapping", mmap, "mmap"),
+    ("reading", os, "preadv"),
+]
+
+
+class _Points:
+    """Counts what passes, and fails what was asked for."""
+
+    def __init__(self, kind: str = "", number: int = 0) -> None:
+        self.counts: Counter[str] = Counter()
+        self._kind = kind
+        self._number = number
+
+    def passes(self, kind: str) -> bool:
+        """Count an operation; tell whether it may go on."""
+        self.counts[kind] += 1
+        return kind != self._kind or self.counts[kind] != self._number
+
+    def wrapped(self, kind: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function that counts, and then calls or fails."""
+
+        def call(*args: Any, **keywords: Any) -> Any:
+            if not self.passes(kind):
+                raise _error(kind)
+            return function(*args, **keywords)
+
+        return call
+
+
+class _FillingFile:
+    """A file that is being written to; a write that fails has written the half of it."""
+
+    def __init__(self, file: Any, points: _Points) -> None:
+        self._file = file
+        self._points = points
+
+    def write(self, content: Any) -> int:
+        if not self._points.passes("writing"):
+            half = memoryview(content).cast("B")
+            self._file.write(half[: len(half) // 2])
+            raise OSError(errno.ENOSPC, f"{MARK}: the disk is full")
+        written: int = self._file.write(content)
+        return written
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
+def _error(kind: str) -> Exception:
+    if kind == "host buffer":
+        return MemoryError(f"{MARK} of a {kind}")
+    return OSError(errno.EIO, f"{MARK} of {kind}")
+
+
+@contextmanager
+def _installed(points: _Points) -> Iterator[None]:
+    opened = io.open
+
+    def open_path(path: Any, mode: str = "r", *args: Any, **keywords: Any) -> Any:
+        file = opened(path, mode, *args, **keywords)
+        is_written = "b" in mode and set(mode) & set("wax+")
+        return _FillingFile(file, points) if is_written else file
+
+    def open_method(path: Path, mode: str = "r", *args: Any, **keywords: Any) -> Any:
+        return open_path(path, mode, *args, **keywords)
+
+    with ExitStack() as stack:
+        allocate = points.wrapped("host buffer", HOST.allocate)
+        stack.enter_context(mock.patch.object(HOST, "allocate", allocate, create=True))
+        for kind, module, name in _SYSTEM:
+            if hasattr(module, name):
+                function = points.wrapped(kind, getattr(module, name))
+                stack.enter_context(mock.patch.object(module, name, function))
+        stack.enter_context(mock.patch.object(io, "open", open_path))
+        stack.enter_context(mock.patch.object(Path, "open", open_method))
+        yield
+
+
+@contextmanager
+def counting() -> Iterator[Counter[str]]:
+    """Count, by kind, what could fail inside a ``with`` block. Complete after the block."""
+    points = _Points()
+    BACKEND.synchronize()
+    BACKEND.reset_counts()
+    with _installed(points):
+        yield points.counts
+    BACKEND.synchronize()
+    for kind, counters in DEVICE_KINDS.items():
+        points.counts[kind] = sum(getattr(BACKEND, counter) for counter in counters)
+
+
+@contextmanager
+def failing(kind: str, number: int) -> Iterator[None]:
+    """Make the operation of a kind with this number fail, once, inside a ``with`` block."""
+    with ExitStack() as stack:
+        if kind in DEVICE_KINDS:
+            stack.enter_context(BACKEND.failing(**{kind: number}))
+        else:
+            stack.enter_context(_installed(_Points(kind, number)))
+        yield
+
+
+def was_injected(error: BaseException | None) -> bool:
+    """Tell whether an exception is one of these, or was caused by one."""
+    while error is not None:
+        if MARK in str(error):
+            return True
+        error = error.__cause__ or error.__context__
+    return False

@@ -1,0 +1,260 @@
+"""The scenarios of the fault campaign that need no file."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from fault_states import Scenario
+
+import syncblob as xp
+from syncblob import Blob
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+__all__ = ["ONE_ACCESS", "SEVERAL"]
+
+SHAPE = (2, 3)
+WHERE = ("blank", "host", "device", "both")
+
+
+def made(where: str, first: int = 1, shape: tuple[int, ...] = SHAPE) -> Blob:
+    """Make a Blob of the simulated device whose newest contents are somewhere."""
+    blob = Blob(shape, device="simulated")
+    values = np.arange(first, first + blob.size, dtype="float32").reshape(shape)
+    if where in ("host", "both"):
+        blob.mutable_cpu_data()[...] = values
+    if where == "device":
+        blob.mutable_gpu_data()[...] = values
+    if where == "both":
+        blob.gpu_data()
+    return blob
+
+
+def one(where: str) -> Callable[[Path], dict[str, Any]]:
+    return lambda _: {"a": made(where)}
+
+
+def two(first: str, second: str) -> Callable[[Path], dict[str, Any]]:
+    return lambda _: {"a": made(first), "b": made(second, 10)}
+
+
+def with_borrow(where: str) -> Callable[[Path], dict[str, Any]]:
+    """Make a Blob and a writable borrow of it, which must still be writable after a failure."""
+
+    def make(_: Path) -> dict[str, Any]:
+        blob = made(where)
+        side = "gpu" if where == "device" else "cpu"
+        return {"a": blob, "borrow": getattr(blob, f"mutable_{side}_data")()}
+
+    return make
+
+
+def with_gradient(where: str) -> Callable[[Path], dict[str, Any]]:
+    def make(_: Path) -> dict[str, Any]:
+        blob = made(where)
+        gradient = blob.mutable_gpu_diff() if where == "device" else blob.mutable_cpu_diff()
+        gradient[...] = 0.5
+        return {"a": blob}
+
+    return make
+
+
+def written(access: str) -> Callable[[dict[str, Any]], Any]:
+    """Take an array from an accessor, write where that may be done, and return what it holds."""
+
+    def act(state: dict[str, Any]) -> Any:
+        array = getattr(state["a"], access)()
+        if array.flags.writeable:
+            array[...] = 7
+        return array.copy()
+
+    return act
+
+
+# One access of one memory: after a failure the head is where it was, too.
+ONE_ACCESS: dict[str, Scenario] = {}
+for _where in WHERE:
+    for _kind in ("", "mutable_", "overwrite_"):
+        for _side in ("cpu", "gpu"):
+            for _what in ("data", "diff"):
+                _access = f"{_kind}{_side}_{_what}"
+                ONE_ACCESS[f"{_access}, {_where}"] = Scenario(one(_where), written(_access))
+for _where in ("host", "device"):
+    for _kind in ("", "mutable_", "overwrite_"):
+        _access = f"{_kind}{'gpu' if _where == 'host' else 'cpu'}_data"
+        ONE_ACCESS[f"{_access} with a borrow, {_where}"] = Scenario(
+            with_borrow(_where), written(_access)
+        )
+
+_READS: dict[str, Callable[[Blob], Any]] = {
+    "slice": lambda a: a[1:].gpu_data().copy(),
+    "transpose": lambda a: a.T.cpu_data().copy(),
+    "strided, overwritten": lambda a: a[:, ::2].overwrite_cpu_data().copy(),
+    "reshaped": lambda a: a.reshape(3, 2).gpu_data().copy(),
+    "element": lambda a: float(a[1, 2]),
+    "item": lambda a: a.item(4),
+    "tolist": lambda a: a.tolist(),
+    "bytes": lambda a: a.tobytes(),
+    "data_at": lambda a: a.data_at(1, 2),
+    "numpy.asarray": lambda a: np.asarray(a).copy(),
+    "numpy.array": np.array,
+    "numpy.asarray of the host's side": lambda a: np.asarray(a.cpu).copy(),
+    "numpy.asarray of the device's side": lambda a: np.asarray(a.gpu).copy(),
+    "overwrite of the other side": lambda a: np.asarray(a.gpu.overwrite).shape,
+    "DLPack": lambda a: np.from_dlpack(a).copy(),
+    "DLPack, const": lambda a: np.from_dlpack(a.const).copy(),
+    "DLPack of the host's side": lambda a: np.from_dlpack(a.cpu).copy(),
+    "DLPack of the device's side": lambda a: np.from_dlpack(a.gpu).copy(),
+    "a capsule that nobody takes": lambda a: type(a.gpu.__dlpack__()).__name__,
+    "a private copy by DLPack": lambda a: np.from_dlpack(a, copy=True),
+    "gpu_shape": lambda a: a.gpu_shape().copy(),
+    "pickle": lambda a: pickle.loads(pickle.dumps(a, 5)),
+    "old pickle": lambda a: pickle.loads(pickle.dumps(a, 4)),
+    "copy": lambda a: a.copy(),
+    "deep copy": copy.deepcopy,
+    "to the host": lambda a: a.to_device("cpu"),
+    "to another device": lambda a: a.to_device("simulated:1").tolist(),
+    "a message": lambda a: a.to_proto().SerializeToString(),
+    "sum of magnitudes": lambda a: a.asum_data(),
+    "sum of squares": lambda a: a.sumsq_data(),
+    "repr": repr,
+}
+for _name, _act in _READS.items():
+    for _where in WHERE:
+        ONE_ACCESS[f"{_name}, {_where}"] = Scenario(
+            one(_where), lambda state, act=_act: act(state["a"])
+        )
+
+
+# Several accesses: some of them may have been made, but nothing is lost and nothing half-written.
+SEVERAL: dict[str, Scenario] = {}
+
+
+def _set(blob: Blob, key: Any, value: Any) -> Blob:
+    blob[key] = value
+    return blob
+
+
+def _in_place(name: str, *, takes_other: bool) -> Callable[[dict[str, Any]], Any]:
+    def act(state: dict[str, Any]) -> Any:
+        other = (state["b"],) if takes_other else (2.0,)
+        return getattr(state["a"], name)(*other)
+
+    return act
+
+
+def _pushed(state: dict[str, Any]) -> Any:
+    if state["a"].head.name == "HEAD_AT_CPU":
+        state["a"].async_gpu_push()
+    return state["a"].gpu_data().copy()
+
+
+_BINARY: dict[str, Callable[[Blob, Blob], Any]] = {
+    "add": lambda a, b: a + b,
+    "compare": lambda a, b: a < b,
+    "matmul": lambda a, b: a @ b.T,
+    "divmod": divmod,
+    "iadd": lambda a, b: a.__iadd__(b),
+    "imatmul": lambda a, b: a[:, :2].__imatmul__(b[:, :2]),
+    "assign": lambda a, b: _set(a, ..., b),
+    "assign to a view": lambda a, b: _set(a, (slice(None), slice(None, None, 2)), b[:, :2]),
+    "assign by a mask": lambda a, b: _set(a, b > 11, 0),
+    "take by a Blob": lambda a, b: xp.take(a, xp.astype(b[0, :2] - 10, xp.int64), axis=1),
+    "where": lambda a, b: xp.where(a > 2, a, b),
+    "concat": lambda a, b: xp.concat([a, b]),
+    "stack": lambda a, b: xp.stack([a, b]),
+    "tensordot": lambda a, b: xp.tensordot(a, b, axes=2),
+    "broadcast": lambda a, b: xp.broadcast_arrays(a, b[:1])[1],
+    "isin": xp.isin,
+    "numpy.add with out": lambda a, b: np.add(a, 1, out=b),
+    "numpy.copyto": lambda a, b: (np.copyto(a, b), a)[1],
+    "numpy.concatenate with out": lambda a, b: np.concatenate([a[:1], b[:1]], out=a.copy()),
+    "copy_from": lambda a, b: (a.copy_from(b), a)[1],
+    "copy_from with a resize": lambda a, b: (a.copy_from(b[:1].copy(), resize=True), a)[1],
+    "share_data": lambda a, b: (a.share_data(b), a.gpu_data().copy())[1],
+    "load a message": lambda a, b: (a.load_proto(b.to_proto()), a)[1],
+}
+for _name, _binary in _BINARY.items():
+    for _first, _second in (("host", "device"), ("device", "host"), ("host", "host")):
+        SEVERAL[f"{_name}, {_first} and {_second}"] = Scenario(
+            two(_first, _second), lambda state, act=_binary: act(state["a"], state["b"])
+        )
+
+_UNARY: dict[str, Callable[[Blob], Any]] = {
+    "negative": lambda a: -a,
+    "sum": xp.sum,
+    "mean over an axis": lambda a: xp.mean(a, axis=0),
+    "sort": xp.sort,
+    "sort in place": lambda a: (a.sort(), a)[1],
+    "cumulative sum": lambda a: xp.cumulative_sum(a, axis=1),
+    "unique": xp.unique_values,
+    "nonzero": xp.nonzero,
+    "inverse": lambda a: xp.linalg.inv(a[:, :2]),
+    "svd": xp.linalg.svdvals,
+    "fft": xp.fft.rfft,
+    "astype": lambda a: xp.astype(a, xp.float64),
+    "roll": lambda a: xp.roll(a, 1),
+    "like": xp.ones_like,
+    "asarray, copied": lambda a: xp.asarray(a, copy=True),
+    "from_dlpack to the device": lambda a: xp.from_dlpack(a, device="simulated", copy=True),
+    "meshgrid": lambda a: xp.meshgrid(a[0, :], a[1, :]),
+    "einsum": lambda a: xp.einsum("ij->ji", a),
+    "numpy.sort": np.sort,
+    "numpy.cumsum": np.cumsum,
+    "fill": lambda a: (a.fill(3), a)[1],
+    "put": lambda a: (a.put([0, 1], 9), a)[1],
+    "scale": lambda a: (a.scale_data(2), a)[1],
+    "update": lambda a: (a.update(), a)[1],
+    "resize that grows": lambda a: (a.resize(3, 3), a.gpu_data().copy())[1],
+    "resize that shrinks": lambda a: (a.resize(1, 3), a.cpu_data().copy())[1],
+    "gradient by name": lambda a: (a.diff.fill(2), a.diff)[1],
+    "explain": lambda a: len(str(a.explain())) > 0,
+}
+for _name, _unary in _UNARY.items():
+    for _where in ("host", "device", "both"):
+        SEVERAL[f"{_name}, {_where}"] = Scenario(
+            with_gradient(_where), lambda state, act=_unary: act(state["a"])
+        )
+
+for _name in ("__iadd__", "__imul__", "__isub__", "__ipow__", "__itruediv__"):
+    SEVERAL[f"{_name} of a number"] = Scenario(one("host"), _in_place(_name, takes_other=False))
+    SEVERAL[f"{_name} across sides"] = Scenario(
+        two("host", "device"), _in_place(_name, takes_other=True)
+    )
+
+_CREATION: dict[str, Callable[[], Any]] = {
+    "zeros": lambda: xp.zeros(5, device="simulated"),
+    "ones": lambda: xp.ones((2, 2), device="simulated"),
+    "full": lambda: xp.full(3, 4.0, device="simulated"),
+    "arange": lambda: xp.arange(4, device="simulated"),
+    "linspace": lambda: xp.linspace(0, 1, 5, device="simulated"),
+    "eye": lambda: xp.eye(3, device="simulated"),
+    "asarray of a list": lambda: xp.asarray([1, 2, 3], device="simulated"),
+    "asarray of an array": lambda: xp.asarray(np.arange(3), device="simulated", copy=True),
+    "on the host": lambda: xp.asarray([1, 2, 3], device="cpu", copy=True) + 1,
+    "Blob on the host": lambda: Blob(4, device="cpu").mutable_cpu_data().copy(),
+    "shared memory": lambda: Blob.in_shared_memory(4, device="simulated").gpu_data().copy(),
+}
+for _name, _create in _CREATION.items():
+    SEVERAL[_name] = Scenario(
+        lambda _: {},
+        lambda _, act=_create: act(),
+    )
+
+SEVERAL["async push"] = Scenario(one("host"), _pushed)
+SEVERAL["set_cpu_data"] = Scenario(
+    one("device"),
+    lambda state: (
+        state["a"].set_cpu_data(np.ones(SHAPE, np.float32)),
+        state["a"].gpu_data().copy(),
+    )[1],
+)
+SEVERAL["shared memory by its name"] = Scenario(
+    lambda _: {"a": _set(Blob.in_shared_memory(SHAPE, device="simulated"), ..., 3)},
+    lambda state: pickle.loads(pickle.dumps(state["a"])).cpu_data().copy(),
+)

@@ -1,0 +1,110 @@
+"""The scenarios of the fault campaign with files: opened, edited, saved, converted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from fault_scenarios import made
+from fault_states import Scenario
+
+import syncblob
+from syncblob import Layer, ModelFile, open_model, read_blob, save_model, write_blob
+from syncblob.convert import convert, open_weights, writable_extensions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+__all__ = ["OF_FILES"]
+
+
+def _net() -> ModelFile:
+    values = np.arange(12, dtype=np.float32).reshape(3, 4)
+    return ModelFile(
+        "net",
+        [
+            Layer("ip", "InnerProduct", ["data"], ["ip"], [values, values[0]]),
+            Layer("scale", "Scale", ["ip"], ["out"], [values[1]]),
+        ],
+    )
+
+
+def saved(name: str) -> Callable[[Path], dict[str, Any]]:
+    """Save a net and leave it closed."""
+
+    def make(folder: Path) -> dict[str, Any]:
+        save_model(_net(), folder / name)
+        return {"folder": folder}
+
+    return make
+
+
+def opened(name: str, *, edited: bool = False) -> Callable[[Path], dict[str, Any]]:
+    """Save a net, open it, and edit it on the device."""
+
+    def make(folder: Path) -> dict[str, Any]:
+        save_model(_net(), folder / name)
+        with syncblob.use_device("simulated"):
+            model = open_model(folder / name)
+        if edited:
+            model["ip"].blobs[0].mutable_gpu_data()[...] = 5
+            model.add(Layer("new", blobs=[np.ones(3, np.float32)]))
+        return {"folder": folder, "model": model}
+
+    return make
+
+
+def reads(side: str, name: str) -> Callable[[dict[str, Any]], Any]:
+    def act(state: dict[str, Any]) -> Any:
+        with syncblob.use_device("simulated"), open_model(state["folder"] / name) as model:
+            return [getattr(blob, side)().copy() for blob in model["ip"].blobs]
+
+    return act
+
+
+def saves(name: str) -> Callable[[dict[str, Any]], Any]:
+    return lambda state: save_model(state["model"], state["folder"] / name)
+
+
+def converts(name: str, target: str) -> Callable[[dict[str, Any]], Any]:
+    def act(state: dict[str, Any]) -> Any:
+        convert(state["folder"] / name, state["folder"] / target)
+        with open_weights(state["folder"] / target) as weights:
+            return [weights.tensors[name].tolist() for name in sorted(weights.tensors)]
+
+    return act
+
+
+def _with_old_file(folder: Path, name: str) -> dict[str, Any]:
+    (folder / name).write_bytes(b"old")
+    return {"folder": folder, "a": made("device")}
+
+
+OF_FILES: dict[str, Scenario] = {}
+for _name in ("net.caffemodel", "net.caffemodel.h5"):
+    for _side in ("cpu_data", "gpu_data", "mutable_cpu_data"):
+        OF_FILES[f"{_side} of a lazy Blob, {_name}"] = Scenario(saved(_name), reads(_side, _name))
+    OF_FILES[f"save unchanged, {_name}"] = Scenario(opened(_name), saves(_name))
+    OF_FILES[f"save edited, {_name}"] = Scenario(opened(_name, edited=True), saves(_name))
+    OF_FILES[f"save under a new name, {_name}"] = Scenario(
+        opened(_name, edited=True), saves(f"new.{_name}")
+    )
+OF_FILES["save in the other format"] = Scenario(
+    opened("net.caffemodel", edited=True), saves("net.caffemodel.h5")
+)
+OF_FILES["write_blob"] = Scenario(
+    lambda folder: _with_old_file(folder, "a.binaryproto"),
+    lambda state: write_blob(state["a"], state["folder"] / "a.binaryproto"),
+)
+OF_FILES["write_blob and read_blob"] = Scenario(
+    lambda folder: _with_old_file(folder, "a.binaryproto"),
+    lambda state: (
+        write_blob(state["a"], state["folder"] / "a.binaryproto"),
+        read_blob(state["folder"] / "a.binaryproto").tolist(),
+    )[1],
+)
+for _extension in writable_extensions():
+    OF_FILES[f"convert to {_extension}"] = Scenario(
+        saved("net.caffemodel"), converts("net.caffemodel", f"out{_extension}")
+    )

@@ -1,0 +1,120 @@
+"""What a scenario of the fault campaign is, and the state that is compared around it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import h5py
+import numpy as np
+
+from syncblob import Blob, Head, ModelFile
+from syncblob.devices import Side
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from syncblob import SyncedMemory
+
+__all__ = ["Scenario", "contents", "heads", "plain"]
+
+
+class Scenario(NamedTuple):
+    """Something that can fail at several points.
+
+    Attributes
+    ----------
+    make
+        Makes what it acts on, by name: Blobs, arrays, models. It gets an empty folder.
+    act
+        Acts on that. What it returns is compared, after the failures are over.
+    tolerant
+        Whether a library on the way may do without what failed.
+    """
+
+    make: Callable[[Path], dict[str, Any]]
+    act: Callable[[dict[str, Any]], Any]
+    tolerant: bool = False
+
+
+def newest(memory: SyncedMemory) -> bytes:
+    """Return the newest contents without an access; both sides must agree where both have them."""
+    head = memory.head
+    if head is Head.UNINITIALIZED:
+        source = memory.peek_at_source()
+        return bytes(memory.used_nbytes) if source is None else source.tobytes()
+    found = {
+        memory.buffer(side)[: memory.used_nbytes].tobytes() for side in Side if head & 1 << side
+    }
+    assert len(found) == 1, "the head is SYNCED, and the two sides differ"
+    return found.pop()
+
+
+def _memories(blob: Blob) -> list[SyncedMemory]:
+    diff = blob._existing_diff()
+    return [blob.memory] if diff is None else [blob.memory, diff]
+
+
+def _of_blob(blob: Blob) -> Any:
+    data, *diff = _memories(blob)
+    # A gradient that reads as zeros is as good as none.
+    written = [newest(memory) for memory in diff if any(newest(memory))]
+    return (blob.shape, blob.dtype.name, newest(data), written)
+
+
+def _of_folder(folder: Path) -> Any:
+    return {path.name: _of_file(path) for path in folder.iterdir()}
+
+
+def _of_file(path: Path) -> Any:
+    if path.suffix != ".h5":
+        return path.read_bytes()
+    # Its bytes have the time in them.
+    values = {}
+    with h5py.File(path, "r") as file:
+
+        def visit(name: str, item: Any) -> None:
+            if isinstance(item, h5py.Dataset):
+                values[name] = repr(item[()])
+
+        file.visititems(visit)
+    return values
+
+
+def contents(value: Any) -> Any:
+    """Describe what something holds, so that it can be compared. Changes nothing.
+
+    Of a NumPy array also whether it can be written: borrows lose that.
+    """
+    if isinstance(value, dict):
+        return {name: contents(item) for name, item in value.items()}
+    if isinstance(value, Blob):
+        return _of_blob(value)
+    if isinstance(value, ModelFile):
+        layers = [(layer.name, [_of_blob(blob) for blob in layer.blobs]) for layer in value.layers]
+        return (value.name, layers)
+    if isinstance(value, np.ndarray):
+        return (value.tolist(), value.flags.writeable)
+    return _of_folder(value) if isinstance(value, Path) else plain(value)
+
+
+def heads(state: dict[str, Any]) -> Any:
+    """Return where the Blobs of a state have their newest contents, if they have any."""
+    return {
+        name: [memory.head for memory in _memories(value) if memory.head]
+        for name, value in state.items()
+        if isinstance(value, Blob)
+    }
+
+
+def plain(result: Any) -> Any:
+    """Describe a result by its values."""
+    if isinstance(result, (list, tuple)):
+        return [plain(item) for item in result]
+    if isinstance(result, ModelFile):
+        return [(layer.name, plain(list(layer.blobs))) for layer in result.layers]
+    if hasattr(result, "tolist"):
+        with_grad = getattr(result, "grad_fn", None) is not None
+        values = result.detach() if with_grad else result
+        return (tuple(result.shape), str(result.dtype), repr(values.tolist()))
+    return result

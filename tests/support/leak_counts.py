@@ -1,0 +1,77 @@
+"""What a process holds, counted: objects, memory, buffers of every device, files, mappings."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import tracemalloc
+import weakref
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+from unittest import mock
+
+import syncblob
+from syncblob.devices.host import NumpyHome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = ["Held", "held", "resident_nbytes", "watched_buffers"]
+
+_PROC = Path("/proc/self")
+
+
+class Held(NamedTuple):
+    """What is held at a moment."""
+
+    objects: int
+    blocks: int
+    nbytes: int
+    files: int
+    mappings: int
+
+
+def held() -> Held:
+    """Count, after a collection. `nbytes` is what tracemalloc sees, where it is tracing."""
+    gc.collect()
+    has_proc = _PROC.is_dir()
+    return Held(
+        len(gc.get_objects()),
+        sys.getallocatedblocks(),
+        tracemalloc.get_traced_memory()[0],
+        len(os.listdir(_PROC / "fd")) if has_proc else 0,  # noqa: PTH208  # a count
+        (_PROC / "maps").read_bytes().count(b"\n") if has_proc else 0,
+    )
+
+
+def resident_nbytes() -> int:
+    """Return how much of the machine's memory the process has; 0 where that cannot be seen."""
+    if not _PROC.is_dir():
+        return 0
+    return int((_PROC / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@contextmanager
+def watched_buffers() -> Iterator[Callable[[], tuple[int, int]]]:
+    """Watch the buffers that are made inside a ``with`` block: on the host, and on any device.
+
+    Gives a function that returns how many were made, and how many of them are alive.
+    """
+    references: list[weakref.ref[object]] = []
+    allocate = NumpyHome.allocate
+
+    def watched(home: NumpyHome, nbytes: int, *, zeroed: bool = False) -> object:
+        buffer = allocate(home, nbytes, zeroed=zeroed)
+        # Every array over it keeps the block that it is cut from.
+        references.append(weakref.ref(buffer.base))
+        return buffer
+
+    def count() -> tuple[int, int]:
+        gc.collect()
+        return len(references), sum(reference() is not None for reference in references)
+
+    syncblob.simulated(0).synchronize()
+    with mock.patch.object(NumpyHome, "allocate", watched):
+        yield count

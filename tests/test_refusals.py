@@ -1,0 +1,139 @@
+"""Small behaviours that nothing else needs: what is refused, and what is said."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+
+import numpy as np
+import pytest
+
+import syncblob
+from syncblob import Blob, ModelFileError, record_transfers
+from syncblob.interop import _capsule
+
+
+def recording_twice():
+    log = record_transfers()
+    with log, log:
+        pass
+
+
+def editing_a_consumed_capsule():
+    capsule = Blob(3).__dlpack__(max_version=(1, 0))
+    np.from_dlpack(
+        type(
+            "Producer",
+            (),
+            {
+                "__dlpack__": lambda _, **__: capsule,
+                "__dlpack_device__": lambda _: (1, 0),
+            },
+        )()
+    )
+    _capsule.edit(capsule, device_id=0)
+
+
+REFUSED = {
+    "a dtype of None": (lambda: Blob(3, None), TypeError, "float64"),
+    "a source that gives bytes": (
+        lambda: Blob.from_source((3,), "float32", lambda: bytes(12)).cpu_data(),
+        TypeError,
+        "expected a source of 12 bytes .* got bytes",
+    ),
+    "the length of no axes": (lambda: len(Blob(())), TypeError, "no length"),
+    "setting a Blob": (
+        lambda: Blob(3).set_cpu_data(Blob(3)),
+        TypeError,
+        "use share_data or copy_from",
+    ),
+    "resizing like an array": (
+        lambda: Blob(3).resize_like(np.ones(3)),
+        TypeError,
+        "expects a Blob, got ndarray",
+    ),
+    "assigning too many values": (
+        lambda: Blob((2, 3)).__setitem__(..., Blob((2, 2, 3))),
+        ValueError,
+        "cannot assign values",
+    ),
+    "recording twice at once": (recording_twice, RuntimeError, "make another one"),
+    "a device of DLPack that is none": (
+        lambda: Blob(3).__dlpack__(dl_device="cpu"),
+        BufferError,
+        "pair of numbers",
+    ),
+    "a capsule that was consumed": (editing_a_consumed_capsule, BufferError, "unused"),
+    "a format for many elements": (lambda: f"{Blob(3):.2f}", TypeError, "formatted number"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused(name):
+    act, error, message = REFUSED[name]
+    with pytest.raises(error, match=message):
+        act()
+
+
+def test_bfloat16_without_its_package_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    with pytest.raises(TypeError, match="pip install ml-dtypes"):
+        Blob(3, "bfloat16")
+
+
+def test_an_error_of_a_file_survives_a_pickle():
+    error = ModelFileError("it is damaged", path="a", offset=7, layer="ip")
+    again = pickle.loads(pickle.dumps(error))
+    assert str(again) == str(error)
+    assert (again.path, again.offset, again.layer) == ("a", 7, "ip")
+
+
+def test_a_number_is_formatted_by_its_value():
+    assert f"{syncblob.asarray(2.5):6.2f}" == "  2.50"
+    assert f"{Blob(1)}" == str(Blob(1))
+
+
+@pytest.mark.parametrize("device", ["cpu", "simulated"])
+def test_remainders(device):
+    values = np.array([7.0, -7, 2])
+    blob = syncblob.asarray(values.copy(), device=device)
+    assert [part.tolist() for part in divmod(blob, 3)] == [x.tolist() for x in divmod(values, 3)]
+    assert [part.tolist() for part in divmod(9, blob)] == [x.tolist() for x in divmod(9, values)]
+    blob %= 4
+    assert blob.tolist() == (values % 4).tolist()
+
+
+def test_explain_says_that_a_source_has_not_been_read():
+    blob = Blob.from_source((3,), "float32", lambda: np.zeros(12, np.uint8))
+    assert "its source has not been read" in str(blob.explain())
+    blob.cpu_data()
+    assert "its source has not been read" not in str(blob.explain())
+
+
+def test_sharing_a_gradient_that_is_shared_already_changes_nothing():
+    one, two = Blob(3), Blob(3)
+    two.mutable_cpu_diff()[...] = 4
+    one.share_diff(two)
+    one.share_diff(two)
+    assert one.cpu_diff().tolist() == [4, 4, 4]
+
+
+def test_the_simulated_device_shows_its_counts(simulated):
+    Blob(3, device="simulated").gpu_data()
+    assert repr(simulated).startswith("<SimulatedBackend simulated:0: allocations=1, ")
+
+
+def test_a_block_of_shared_memory_outlives_a_failure_to_map_it(monkeypatch):
+    mmap = pytest.importorskip("multiprocessing.shared_memory").mmap
+    blob = Blob.in_shared_memory(3)
+    blob[...] = 5
+    content = pickle.dumps(blob)
+
+    def fail(*_, **__):
+        raise OSError("no room")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(mmap, "mmap", fail)
+        with pytest.raises(OSError, match="no room"):
+            pickle.loads(content)
+    assert pickle.loads(content).tolist() == [5, 5, 5]

@@ -1,0 +1,385 @@
+"""Parameters over Blobs: where gradients go, what steps write, and that neither gets lost."""
+
+from __future__ import annotations
+
+import weakref
+
+import pytest
+from made_blobs import blob_in, values
+
+import syncblob
+from syncblob import Blob, Head, StaleAliasWarning
+
+torch = pytest.importorskip("torch")
+F = torch.nn.functional
+nn = torch.nn
+
+NONE, CPU, GPU, SYNCED = Head
+T = torch.arange(6.0).reshape(2, 3)
+
+pytestmark = pytest.mark.filterwarnings(
+    # torch says so of every gradient with a graph; the tests break the cycles or let them be.
+    "ignore:Using backward:UserWarning"
+)
+
+
+def made(head=CPU, dtype="float32", shape=(2, 3)):
+    """Make a Blob whose contents count up, its parameter, and one of torch's own beside it."""
+    blob = blob_in(head, dtype, shape)
+    ordinary = nn.Parameter(torch.from_numpy(values(dtype, shape)))
+    return blob, blob.as_parameter(), ordinary
+
+
+def is_over(parameter, blob):
+    """Tell whether a parameter's storage and gradient are the Blob's, on its device."""
+    on_host = blob.device == "cpu"
+    data, diff = blob.data, blob.diff
+    arrays = (x.cpu_data() if on_host else x.gpu_data() for x in (data, diff))
+    addresses = [array.__array_interface__["data"][0] for array in arrays]
+    return addresses == [parameter.data_ptr(), parameter.grad.data_ptr()]
+
+
+# --- the leaf ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("head", Head)
+def test_the_leaf_is_data_and_its_gradient_is_diff_and_nothing_moves(head):
+    blob = blob_in(head)
+    with syncblob.no_transfers():
+        parameter = blob.as_parameter()
+    assert parameter.is_leaf
+    assert parameter.requires_grad
+    assert isinstance(parameter, nn.Parameter)
+    assert is_over(parameter, blob)
+    assert parameter.tolist() == (values() * bool(head)).tolist()
+    assert parameter.grad.tolist() == blob.diff.tolist() == [[0] * 3] * 2
+    assert blob.head is blob.diff_head is (CPU if head is CPU else GPU)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "bfloat16", "complex64"])
+def test_each_dtype_with_gradients_is_taken(dtype):
+    blob = blob_in(CPU, dtype)
+    parameter = blob.as_parameter()
+    (parameter * parameter.conj()).sum().real.backward()
+    assert blob.diff.tolist() == (2 * values(dtype)).tolist()
+    assert is_over(parameter, blob)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int64", "uint8"])
+def test_other_dtypes_are_refused(dtype):
+    with pytest.raises(TypeError, match="floating-point and complex"):
+        Blob(3, dtype).as_parameter()
+
+
+def test_const_blobs_and_negative_strides_are_refused_and_nothing_has_changed():
+    blob = blob_in(SYNCED)
+    with pytest.raises(ValueError, match="const view"):
+        blob.const.as_parameter()
+    with pytest.raises(ValueError, match="negative strides"):
+        blob[::-1].as_parameter()
+    assert (blob.head, blob.diff_head) == (SYNCED, NONE)
+    assert not blob.memory.aliased
+
+
+def test_where_a_transfer_fails_nothing_has_changed(simulated):
+    blob = blob_in(SYNCED)
+    blob.mutable_cpu_diff()[...] = 1
+    with simulated.failing(transfer=1), pytest.raises(RuntimeError, match="injected"):
+        blob.as_parameter()
+    assert (blob.head, blob.diff_head) == (SYNCED, CPU)
+    assert not blob.memory.aliased
+
+
+def test_blobs_without_axes_and_without_elements():
+    blob = Blob(())
+    (blob.as_parameter() * 3).backward()
+    assert blob.diff.item() == 3
+    empty = Blob((0, 3)).as_parameter()
+    empty.sum().backward()
+    assert tuple(empty.grad.shape) == (0, 3)
+
+
+# --- backward ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("head", [CPU, GPU])
+def test_backward_fills_diff_in_place_and_accumulates(head):
+    blob, parameter, _ = made(head)
+    with syncblob.no_transfers():
+        for count in (1, 2, 3):
+            (parameter**2).sum().backward()
+            assert is_over(parameter, blob)
+            gradient = blob.mutable_cpu_diff if head is CPU else blob.mutable_gpu_diff
+            assert gradient().tolist() == (2 * count * values()).tolist()
+    assert blob.diff_head is head
+
+
+def test_a_graph_that_is_retained_is_used_twice():
+    blob, parameter, _ = made()
+    loss = (parameter**2).sum()
+    loss.backward(retain_graph=True)
+    loss.backward()
+    assert blob.diff.tolist() == (4 * values()).tolist()
+
+
+def test_a_gradient_that_was_in_diff_is_added_to():
+    blob = blob_in(GPU)
+    blob.mutable_cpu_diff()[...] = 10
+    parameter = blob.as_parameter()
+    parameter.sum().backward()
+    assert blob.diff.tolist() == [[11] * 3] * 2
+
+
+def test_what_is_assigned_to_the_blob_is_what_backward_and_the_parameter_see():
+    blob, parameter, _ = made()
+    blob[...] = 3
+    blob.diff[...] = 1
+    assert parameter.tolist() == [[3] * 3] * 2
+    (parameter**2).sum().backward()
+    assert blob.diff.tolist() == [[7] * 3] * 2
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        lambda p: p.grad.sum().backward(),
+        lambda p: (p.grad**2).sum().backward(),
+        lambda p: (p**2).sum().backward(),
+        lambda p: ((p**2).sum().backward(create_graph=True), (p.grad**2).sum().backward()),
+    ],
+)
+def test_double_backward_gives_what_it_gives_for_another_parameter(rest):
+    blob, parameter, ordinary = made()
+    for leaf in (parameter, ordinary):
+        (leaf**3).sum().backward(create_graph=True)
+        assert leaf.grad.requires_grad
+        rest(leaf)
+    assert blob.diff.tolist() == ordinary.grad.tolist()
+    assert is_over(parameter, blob)
+
+
+def test_a_gradient_with_a_graph_that_is_zeroed_too_early_is_noticed_by_torch():
+    _, parameter, _ = made()
+    (parameter**3).sum().backward(create_graph=True)
+    penalty = (parameter.grad**2).sum()
+    parameter.grad = None
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        penalty.backward()
+
+
+def test_autograd_grad_leaves_diff_alone():
+    blob, parameter, _ = made()
+    (gradient,) = torch.autograd.grad((parameter**3).sum(), parameter, create_graph=True)
+    assert blob.diff.tolist() == [[0] * 3] * 2
+    gradient.sum().backward()
+    assert blob.diff.tolist() == (6 * values()).tolist()
+    double = blob_in(CPU, "float64").as_parameter()
+    assert torch.autograd.gradcheck(lambda x: (x**2).sum(), double)
+    assert torch.func.grad(lambda x: (x**2).sum())(double).tolist() == (2 * values()).tolist()
+
+
+def test_sparse_gradients_are_added_to_diff():
+    blob, parameter, _ = made()
+    for count in (1, 2):
+        F.embedding(torch.tensor([1, 0, 1]), parameter, sparse=True).sum().backward()
+        assert blob.diff.tolist() == [[count] * 3, [2 * count] * 3]
+
+
+def test_hooks_are_called_with_the_gradient_and_after_it_is_in_diff():
+    blob, parameter, _ = made()
+    seen = []
+    parameter.register_hook(lambda gradient: 2 * gradient)
+    parameter.register_post_accumulate_grad_hook(lambda _: seen.append(blob.diff.tolist()))
+    parameter.sum().backward()
+    assert seen == [[[2] * 3] * 2]
+
+
+def test_gradients_pass_through_functions_of_blobs():
+    blob, parameter, ordinary = made()
+    images = blob_in(GPU, shape=(4, 3))
+    scale = blob_in(GPU, shape=(2,))
+    for leaf in (parameter, ordinary):
+        (F.linear(images, leaf) * torch.mul(scale, 2) + scale).relu().sum().backward()
+    assert blob.diff.tolist() == ordinary.grad.tolist()
+    assert images.head is scale.head is SYNCED
+    torch.stack([parameter, blob_in(GPU)]).sum().backward()
+    (blob_in(GPU) * parameter).sum().backward()
+    assert blob.diff.tolist() == (ordinary.grad + 1 + T).tolist()
+
+
+def test_a_frozen_parameter_gets_no_gradient():
+    blob, parameter, _ = made()
+    parameter.requires_grad_(requires_grad=False)
+    (parameter * torch.ones(2, 3, requires_grad=True)).sum().backward()
+    assert blob.diff.tolist() == [[0] * 3] * 2
+
+
+# --- what a graph remembers of Blobs -------------------------------------------------------------
+
+REMEMBERED = {
+    "mul": torch.mul,
+    "div": torch.div,
+    "addcmul": lambda blob, w: torch.addcmul(w, blob, w),
+    "linear": torch.nn.functional.linear,
+    "of a transposed Blob": lambda blob, w: torch.mm(blob.T, w),
+    "of a reversed Blob": lambda blob, w: torch.mul(blob[::-1], w),
+    "of a const Blob": lambda blob, w: torch.mul(blob.const, w**2),
+    "a list": lambda blob, w: torch.einsum("ij,kj->ik", blob, w),
+    "the other way": lambda blob, w: w * blob,
+}
+
+
+@pytest.mark.parametrize("function", REMEMBERED.values(), ids=REMEMBERED)
+@pytest.mark.parametrize("head", [CPU, GPU])
+def test_a_blob_that_was_read_may_be_written_before_backward(head, function):
+    results = []
+    for written in (False, True):
+        blob, weight = blob_in(head), torch.full((2, 3), 2.0, requires_grad=True)
+        loss = (function(blob, weight) ** 2).sum()
+        assert blob.head is (CPU if head is CPU else SYNCED)
+        assert not blob.memory.aliased
+        if written:
+            blob[...] = 77
+            assert blob.cpu_data()[0, 0] == 77
+        (gradient,) = torch.autograd.grad(loss, weight, create_graph=True)
+        results.append((gradient.detach(), *torch.autograd.grad((gradient**2).sum(), weight)))
+    torch.testing.assert_close(results[1], results[0])
+
+
+def test_a_graph_keeps_no_blob():
+    weight = torch.ones(3, requires_grad=True)
+    blob, mean, var = blob_in(GPU), blob_in(GPU, shape=(3,)), blob_in(GPU, shape=(3,))
+    loss = F.batch_norm(blob, mean, var, weight, training=True).sum()
+    assert not mean.memory.aliased
+    assert not var.memory.aliased
+    gone = weakref.ref(blob.memory)
+    del blob
+    assert gone() is None
+    loss.backward()
+    assert weight.grad is not None
+
+
+def test_a_tensor_that_is_written_before_backward_is_noticed_as_without_blobs():
+    weight = torch.ones(2, 3, requires_grad=True)
+    for x in (T, blob_in(CPU)):
+        factor = torch.ones(2, 3)
+        loss = torch.einsum("ij,ij,ij->", x, weight, factor)
+        factor.zero_()
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            loss.backward()
+
+
+# --- views and sharing ---------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:grad and param do not obey")
+@pytest.mark.parametrize("view", [lambda b: b.T, lambda b: b[1:], lambda b: b[:, 1:]])
+def test_a_view_is_a_parameter_too(view):
+    blob = blob_in(CPU)
+    part = view(blob)
+    parameter = part.as_parameter()
+    (parameter * parameter).sum().backward()
+    assert part.diff.tolist() == (2 * view(values())).tolist()
+    assert blob.diff.sum() == 2 * view(values()).sum()
+
+
+def test_overlapping_parameters_add_to_one_diff():
+    blob, parameter, _ = made()
+    (2 * parameter.sum() + blob[1].as_parameter().sum() + blob.as_parameter().sum()).backward()
+    assert blob.diff.tolist() == [[3] * 3, [4] * 3]
+
+
+def test_blobs_that_share_data_and_diff_share_steps_and_gradients():
+    one, other = blob_in(CPU), blob_in(CPU)
+    other.share_data(one)
+    other.share_diff(one)
+    leaves = [one.as_parameter(), other.as_parameter()]
+    (leaves[0].sum() + 2 * leaves[1].sum()).backward()
+    assert one.diff.tolist() == other.diff.tolist() == [[3] * 3] * 2
+    torch.optim.SGD(leaves[:1], lr=1).step()
+    assert other.tolist() == leaves[1].tolist() == (values() - 3).tolist()
+
+
+def test_blobs_that_share_data_alone_have_gradients_of_their_own():
+    one, other = blob_in(CPU), blob_in(CPU)
+    other.share_data(one)
+    (one.as_parameter().sum() + 2 * other.as_parameter().sum()).backward()
+    assert (one.diff.tolist(), other.diff.tolist()) == ([[1] * 3] * 2, [[2] * 3] * 2)
+
+
+# --- on the other side ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("head", [CPU, GPU])
+def test_reading_on_the_other_side_sees_every_step(head):
+    blob, parameter, _ = made(head)
+    for count in (1, 2, 3):
+        parameter.grad = torch.ones(2, 3)
+        torch.optim.SGD([parameter], lr=1).step()
+        for contents, gradient in (
+            (blob.cpu_data(), blob.cpu_diff()),
+            (blob.gpu_data(), blob.gpu_diff()),
+        ):
+            assert contents.tolist() == (values() - count).tolist()
+            assert gradient.tolist() == [[1] * 3] * 2
+        assert blob.head is blob.diff_head is head
+
+
+def test_a_parameter_after_the_blob_was_written_on_the_accelerator_and_came_back():
+    blob, parameter, _ = made(CPU)
+    with pytest.warns(StaleAliasWarning, match="alias .*of the host side"):
+        blob.mutable_gpu_data()[...] = 5
+    assert parameter.tolist() == values().tolist()
+    blob.cpu_data()
+    (parameter**2).sum().backward()
+    torch.optim.SGD([parameter], lr=0.1).step()
+    assert blob.gpu_data().tolist() == blob.tolist() == parameter.tolist() == [[4] * 3] * 2
+    assert parameter.data_ptr() == blob.cpu_data().ctypes.data
+    assert blob.head is CPU
+
+
+def test_a_write_on_the_other_side_that_is_stopped_changes_nothing():
+    blob, parameter, _ = made(GPU)
+    with pytest.raises(StaleAliasWarning):
+        blob.mutable_cpu_diff()
+    with pytest.raises(StaleAliasWarning):
+        blob.mutable_cpu_data()
+    parameter.sum().backward()
+    assert (blob.diff_head, blob.diff.tolist()) == (GPU, [[1] * 3] * 2)
+
+
+def test_a_resize_that_fits_keeps_the_memory_and_one_that_grows_warns():
+    blob, parameter, _ = made()
+    blob.resize(1, 2)
+    parameter.sum().backward()
+    assert (blob.tolist(), blob.diff.tolist()) == ([[0, 1]], [[1, 1]])
+    blob.resize(2, 3)
+    assert is_over(parameter, blob)
+    with pytest.warns(StaleAliasWarning, match="growing resize"):
+        blob.resize(10, 20)
+    parameter.sum().backward()
+    assert parameter.tolist() == values().tolist()
+    assert parameter.grad.tolist() == [[2] * 3] * 2
+    assert not blob.diff.any()
+    assert not blob.memory.aliased
+
+
+def test_the_aliases_end_with_the_parameter():
+    blob, parameter, _ = made(GPU)
+    loss = (parameter**2).sum()
+    del parameter
+    assert blob.memory.aliased  # the graph refers to it
+    loss.backward()
+    del loss
+    assert blob.diff.tolist() == (2 * values()).tolist()
+    assert not blob.memory.aliased
+    assert not blob.diff.memory.aliased
+
+
+def test_a_cycle_of_double_backward_ends_where_the_gradient_is_reset():
+    blob, parameter, _ = made()
+    (parameter**2).sum().backward(create_graph=True)
+    parameter.grad = None
+    del parameter
+    assert not blob.memory.aliased
+    assert not blob.diff.memory.aliased

@@ -1,0 +1,322 @@
+"""Parameters over Blobs in torch's hands: modules, assignments, copies, and what parts them."""
+
+from __future__ import annotations
+
+import copy
+import io
+import pickle
+
+import pytest
+from made_blobs import blob_in, values
+
+from syncblob import Blob, Head, StaleAliasWarning
+
+torch = pytest.importorskip("torch")
+nn = torch.nn
+prune = pytest.importorskip("torch.nn.utils.prune")
+
+NONE, CPU, GPU, SYNCED = Head
+
+
+def made(head=CPU, shape=(2, 3)):
+    blob = blob_in(head, shape=shape)
+    return blob, blob.as_parameter()
+
+
+def module_over(*blobs):
+    """Make a module whose parameters are over Blobs."""
+    module = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))
+    module[0].weight, module[0].bias, module[1].weight, module[1].bias = (
+        blob.as_parameter() for blob in blobs
+    )
+    return module
+
+
+def blobs_for_module():
+    return [blob_in(CPU, shape=shape) for shape in ((2, 3), (2,), (2,), (2,))]
+
+
+def is_over(parameter, blob):
+    return parameter.data_ptr() == blob.cpu_data().ctypes.data and (
+        parameter.grad.data_ptr() == blob.cpu_diff().ctypes.data
+    )
+
+
+# --- modules -------------------------------------------------------------------------------------
+
+
+def test_a_module_with_parameters_over_blobs_learns_as_another():
+    blobs = blobs_for_module()
+    module = module_over(*blobs)
+    ordinary = copy.deepcopy(module)
+    inputs = torch.randn(5, 3)
+    for each in (module, ordinary):
+        optimizer = torch.optim.Adam(each.parameters(), lr=0.1)
+        for _ in range(3):
+            optimizer.zero_grad()
+            each(inputs).pow(2).sum().backward()
+            optimizer.step()
+    for blob, parameter, other in zip(
+        blobs, module.parameters(), ordinary.parameters(), strict=True
+    ):
+        assert is_over(parameter, blob)
+        torch.testing.assert_close(torch.tensor(blob.tolist()), other.detach())
+        torch.testing.assert_close(torch.tensor(blob.diff.tolist()), other.grad)
+
+
+def test_a_state_is_saved_and_loaded_into_the_blobs():
+    blobs = blobs_for_module()
+    module = module_over(*blobs)
+    optimizer = torch.optim.Adam(module.parameters())
+
+    def step():
+        module(torch.randn(5, 3)).pow(2).sum().backward()
+        optimizer.step()
+
+    step()
+    file = io.BytesIO()
+    torch.save((module.state_dict(), optimizer.state_dict()), file)
+    before = [blob.tolist() for blob in blobs]
+    step()
+    assert [blob.tolist() for blob in blobs] != before
+    file.seek(0)
+    state, of_optimizer = torch.load(file)
+    assert {type(x) for x in state.values()} == {torch.Tensor}
+    module.load_state_dict(state)
+    optimizer.load_state_dict(of_optimizer)
+    assert [blob.tolist() for blob in blobs] == before
+    assert all(map(is_over, module.parameters(), blobs))
+
+
+def test_a_state_that_is_assigned_replaces_the_parameter():
+    blob, parameter = made()
+    module = nn.Linear(3, 2)
+    module.weight = parameter
+    module.load_state_dict({k: 2 * v for k, v in module.state_dict().items()}, assign=True)
+    assert module.weight is not parameter
+    assert blob.tolist() == values().tolist()
+
+
+def test_what_changes_nothing_keeps_the_parameter():
+    blob, parameter = made()
+    module = nn.Linear(3, 2)
+    module.weight = parameter
+    module.to("cpu").float().train()
+    module(torch.ones(1, 3)).sum().backward()
+    assert module.weight is parameter
+    assert blob.diff.tolist() == [[1] * 3] * 2
+    assert is_over(parameter, blob)
+
+
+def test_a_module_is_called_with_parameters_of_blobs():
+    blob, parameter = made()
+    called = torch.func.functional_call(nn.Linear(3, 2), {"weight": parameter}, torch.ones(1, 3))
+    called.sum().backward()
+    assert blob.diff.tolist() == [[1] * 3] * 2
+
+
+def test_initialisers_write_the_blob():
+    for initialise in (nn.init.xavier_uniform_, nn.init.orthogonal_, nn.init.ones_, nn.init.eye_):
+        blob, parameter = made(GPU)
+        initialise(parameter)
+        assert blob.tolist() == parameter.tolist() != values().tolist()
+        assert not parameter.grad.any()
+
+
+def test_pruning_keeps_the_parameter_over_the_blob_and_writes_it_in_the_end():
+    blob, parameter = made()
+    module = nn.Linear(3, 2)
+    module.weight = parameter
+    prune.l1_unstructured(module, "weight", 2)
+    module(torch.ones(1, 3)).sum().backward()
+    assert blob.diff.tolist() == [[0, 0, 1], [1, 1, 1]]
+    prune.remove(module, "weight")
+    assert module.weight is parameter
+    assert blob.tolist() == [[0, 0, 2], [3, 4, 5]]
+    assert is_over(parameter, blob)
+
+
+def test_a_parametrization_trains_what_the_blob_has():
+    blob, parameter = made()
+    module = nn.Linear(3, 2)
+    module.weight = parameter
+    nn.utils.parametrizations.spectral_norm(module)
+    module(torch.ones(1, 3)).sum().backward()
+    assert module.parametrizations.weight.original is parameter
+    assert is_over(parameter, blob)
+    assert blob.diff.any()
+
+
+# --- assignments ---------------------------------------------------------------------------------
+
+
+def test_data_that_is_assigned_is_copied_into_the_blob():
+    blob, parameter = made()
+    parameter.data = torch.ones(2, 3)
+    assert blob.tolist() == [[1] * 3] * 2
+    nn.utils.vector_to_parameters(torch.arange(6.0), [parameter])
+    assert blob.tolist() == values().tolist()
+    parameter.data += 1
+    parameter.data = parameter.data
+    assert blob.tolist() == (values() + 1).tolist()
+    assert is_over(parameter, blob)
+
+
+def test_data_that_lies_in_the_blob_itself_is_copied_as_it_was():
+    blob, parameter = made(shape=(3, 3))
+    parameter.data = parameter.data.T
+    assert blob.tolist() == values(shape=(3, 3)).T.tolist()
+    parameter.grad = blob.to_torch().T
+    parameter.grad = parameter.grad.T
+    assert blob.diff.tolist() == blob.tolist()
+    assert is_over(parameter, blob)
+
+
+def test_data_that_is_assigned_between_forward_and_backward_is_noticed_by_torch():
+    _, parameter = made()
+    loss = (parameter**2).sum()
+    parameter.data = torch.ones(2, 3)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
+@pytest.mark.parametrize(
+    "gradient",
+    [
+        torch.full((2, 3), 2.0),
+        torch.full((3, 2), 2.0).T,
+        torch.full((2, 3), 2.0).to_sparse(),
+        torch.tensor(2.0).expand(2, 3),
+    ],
+)
+def test_a_gradient_that_is_assigned_is_copied_into_diff(gradient):
+    blob, parameter = made()
+    parameter.grad = gradient
+    assert blob.diff.tolist() == [[2] * 3] * 2
+    assert is_over(parameter, blob)
+    parameter.grad = parameter.grad * 2
+    parameter.grad += 1
+    assert blob.diff.tolist() == [[5] * 3] * 2
+    assert is_over(parameter, blob)
+
+
+def test_a_gradient_that_is_assigned_keeps_its_graph():
+    blob, parameter = made()
+    factor = torch.tensor(2.0, requires_grad=True)
+    parameter.grad = factor * torch.ones(2, 3)
+    parameter.grad.sum().backward()
+    assert factor.grad.item() == 6
+    assert blob.diff.tolist() == [[2] * 3] * 2
+
+
+@pytest.mark.parametrize("gradient", [torch.ones(3), torch.ones(2, 3).double(), 3, "1"])
+def test_a_gradient_that_does_not_fit_is_refused_as_torch_does(gradient):
+    blob, parameter = made()
+    parameter.sum().backward()
+    for leaf in (parameter, nn.Parameter(torch.ones(2, 3))):
+        with pytest.raises((TypeError, RuntimeError), match="grad"):
+            leaf.grad = gradient
+    assert blob.diff.tolist() == [[1] * 3] * 2
+    assert is_over(parameter, blob)
+
+
+# --- copies --------------------------------------------------------------------------------------
+
+
+def _saved(parameter):
+    file = io.BytesIO()
+    torch.save(parameter, file)
+    file.seek(0)
+    return torch.load(file)
+
+
+@pytest.mark.parametrize(
+    "take",
+    [copy.deepcopy, lambda p: pickle.loads(pickle.dumps(p)), _saved],
+    ids=["deepcopy", "pickle", "torch.save"],
+)
+def test_a_copy_is_a_parameter_as_any_other(take):
+    blob, parameter = made(GPU)
+    parameter.sum().backward()
+    copied = take(parameter)
+    assert type(copied) is nn.Parameter
+    assert copied.requires_grad
+    assert vars(copied) == {}
+    assert copied.grad is None
+    assert copied.tolist() == values().tolist()
+    (copied**2).sum().backward()
+    torch.optim.SGD([copied], lr=0.1).step()
+    assert blob.tolist() == values().tolist()
+    assert blob.diff.tolist() == [[1] * 3] * 2
+
+
+def test_a_deep_copy_of_a_module_copies_a_shared_parameter_once():
+    _, parameter = made()
+    copied = copy.deepcopy(nn.ModuleDict({"a": nn.Linear(3, 2), "b": nn.Linear(3, 2)}))
+    copied["a"].weight = copied["b"].weight = parameter
+    again = copy.deepcopy(copied)
+    assert again["a"].weight is again["b"].weight
+    assert again["a"].weight is not parameter
+
+
+def test_a_pickle_holds_no_gradient():
+    _, parameter = made(shape=(100, 100))
+    assert len(pickle.dumps(parameter)) < 1.1 * 4 * 100 * 100
+
+
+# --- parting -------------------------------------------------------------------------------------
+
+
+def _double(parameter):
+    nn.ParameterList([parameter]).double()
+
+
+def _share(parameter):
+    nn.ParameterList([parameter]).share_memory()
+
+
+def _set(parameter):
+    with torch.no_grad():
+        parameter.set_(torch.ones(2, 3))
+
+
+def _set_gradient(parameter):
+    parameter.grad.data = torch.zeros(2, 3)
+
+
+@pytest.mark.parametrize("part", [_double, _share, _set, _set_gradient])
+def test_a_parameter_that_has_left_its_blob_says_so_and_is_as_any_other(part):
+    blob, parameter = made()
+    part(parameter)
+    with pytest.raises(StaleAliasWarning, match="not over its Blob any more"):
+        parameter.sum().backward()
+    with pytest.warns(StaleAliasWarning, match="make a new parameter") as caught:
+        parameter.sum().backward()
+    assert caught[0].filename == __file__
+    parameter.grad = None
+    assert parameter.grad is None
+    (2 * parameter).sum().backward()
+    assert parameter.grad.tolist() == [[2] * 3] * 2
+    assert blob.tolist() == values().tolist()
+    assert blob.as_parameter().grad.tolist() == blob.diff.tolist()
+
+
+def test_a_parameter_of_a_parameter_is_made_of_its_blob():
+    """torch makes a parameter of a tensor, and not of a subclass of its own parameters."""
+    blob, parameter = made()
+    with pytest.raises(RuntimeError, match="BlobParameter"):
+        nn.Parameter(parameter)
+    again = nn.Parameter(blob.to_torch())
+    again.sum().backward()
+    assert again.data_ptr() == parameter.data_ptr()
+    assert blob.diff.tolist() == [[0] * 3] * 2
+
+
+def test_a_parameter_changes_places_with_another():
+    blob, parameter = made()
+    other = nn.Parameter(torch.ones(2, 3))
+    torch.utils.swap_tensors(parameter, other)
+    assert type(parameter) is nn.Parameter
+    other.sum().backward()
+    assert Blob.asarray(other.detach()).tolist() == blob.tolist() == values().tolist()
+    assert blob.diff.tolist() == [[1] * 3] * 2

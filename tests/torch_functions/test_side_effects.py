@@ -1,0 +1,226 @@
+"""What each kind of torch function does to the heads of its arguments, and to nothing else."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from made_blobs import blob_in, values
+
+import syncblob
+from syncblob import Blob, Head
+
+torch = pytest.importorskip("torch")
+F = torch.nn.functional
+nn = torch.nn
+
+NONE, CPU, GPU, SYNCED = Head
+T = torch.arange(6.0).reshape(2, 3)
+
+
+def heads(*blobs):
+    return [blob.head for blob in blobs]
+
+
+# --- however an argument is given ----------------------------------------------------------------
+
+WRITTEN = {
+    "input=": lambda b: torch.abs_(input=b),
+    "self=": lambda b: torch.ops.aten.mul_.Scalar(self=b, other=2),
+    "a list, self=": lambda b: torch._foreach_add_(self=[b], scalar=1.0),
+    "tensor=": lambda b: nn.init.uniform_(tensor=b),
+    "inplace by place": lambda b: F.relu(b, True),  # noqa: FBT003  # that is what is tested
+    "inplace and input=": lambda b: F.relu(input=b, inplace=True),
+    "dropout": lambda b: F.dropout(b, 0.5, training=True, inplace=True),
+    "alpha_dropout": lambda b: F.alpha_dropout(b, 0.5, training=True, inplace=True),
+    "threshold": lambda b: F.threshold(b, 1, 9, inplace=True),
+    "rrelu": lambda b: F.rrelu(b, inplace=True),
+    "hardtanh": lambda b: F.hardtanh(b, 0, 1, inplace=True),
+    "a module": nn.ReLU(inplace=True),
+    "the noise": lambda b: torch._C._nn.rrelu_with_noise(T, b, 0.1, 0.3, True),  # noqa: FBT003  # has no names
+    "out=": lambda b: torch.add(T, 1, out=b),
+    "out= of an overload": lambda b: torch.ops.aten.add.out(T, T, out=b),
+    "out= in a tuple": lambda b: torch.sort(T, out=(b, torch.empty(0, dtype=torch.int64))),
+    "out= in a list": lambda b: torch.sort(T, out=[b, torch.empty(0, dtype=torch.int64)]),
+    "a result by its name": lambda b: torch.ops.aten.frexp.Tensor_out(
+        T, mantissa=b, exponent=torch.empty(2, 3, dtype=torch.int32)
+    ),
+    "several results": lambda b: torch.split_copy(T, 2, out=[b]),
+}
+
+
+@pytest.mark.parametrize("call", WRITTEN.values(), ids=WRITTEN)
+def test_what_is_written_is_noticed_however_it_is_given(call):
+    blob = blob_in(GPU)
+    call(blob)
+    assert blob.head is CPU
+    assert not blob.memory.aliased
+    refused = blob_in(GPU)
+    with pytest.raises(ValueError, match="const view"):
+        call(refused.const)
+    assert refused.tolist() == values().tolist()
+
+
+READ = {
+    "relu": lambda b: F.relu(b, inplace=False),
+    "dropout": lambda b: F.dropout(b, 0.5, training=True),
+    "no training": lambda b: F.batch_norm(b, b[0], b[0]),
+    "an embedding": lambda b: F.embedding(torch.tensor([1]), b),
+    "a list": lambda b: torch._foreach_add([b], 1.0),
+    "other=": lambda b: torch.add(T, other=b),
+    "of a method": lambda b: T.clone().mul_(b).copy_(b),
+    "a module": nn.ReLU(),
+    "into an out": lambda b: torch.add(b, 1, out=torch.empty(2, 3)),
+    "where": lambda b: torch.where(b > 2, b, 0.0),
+    "nested": lambda b: torch.cat([T, b, b.const, b[:1]]),
+    "in a tuple": lambda b: torch.block_diag(*(b, b)),
+    "masks": lambda b: torch.masked_select(b, b > 2),
+}
+
+
+@pytest.mark.parametrize("call", READ.values(), ids=READ)
+@pytest.mark.parametrize("head", [CPU, GPU, SYNCED])
+def test_what_is_read_stays_where_it_was_or_is_synced(head, call):
+    blob = blob_in(head)
+    call(blob)
+    assert blob.head is (CPU if head is CPU else SYNCED)
+    assert blob.device == ("cpu" if head is CPU else "simulated:0")
+    assert not blob.memory.aliased
+    assert blob.tolist() == values().tolist()
+
+
+def test_what_asks_for_no_element_moves_nothing():
+    blob = blob_in(GPU)
+    with syncblob.no_transfers():
+        assert not torch.is_conj(blob)
+        assert not torch.is_neg(blob)
+        assert not torch.is_inference(blob)
+        assert torch.get_device(blob) == -1
+        assert torch.is_same_size(blob, blob)
+        assert torch.result_type(blob, 1) is torch.float32
+    assert blob.head is GPU
+
+
+# --- lists ---------------------------------------------------------------------------------------
+
+
+def test_functions_of_lists_write_what_their_schemas_say():
+    targets, sources = [blob_in(GPU), blob_in(GPU)], [blob_in(GPU), blob_in(GPU)]
+    torch._foreach_copy_(targets, sources)
+    torch._foreach_mul_(targets, sources)
+    norms = torch._foreach_norm(sources)
+    assert heads(*targets, *sources) == [CPU, CPU, SYNCED, SYNCED]
+    assert targets[1].tolist() == (values() ** 2).tolist()
+    assert norms[0].item() == pytest.approx(np.linalg.norm(values()))
+    torch._foreach_zero_(targets)
+    assert targets[0].tolist() == [[0] * 3] * 2
+
+
+def test_a_fused_step_writes_the_weights():
+    weights, gradient, momentum = blob_in(GPU), blob_in(GPU), Blob((2, 3), device="simulated")
+    torch._fused_sgd_(
+        [weights],
+        [gradient],
+        [momentum],
+        weight_decay=0.0,
+        momentum=0.9,
+        lr=0.5,
+        dampening=0.0,
+        nesterov=False,
+        maximize=False,
+        is_first_step=True,
+    )
+    assert weights.tolist() == (values() / 2).tolist()
+    assert momentum.tolist() == gradient.tolist() == values().tolist()
+    assert heads(weights, momentum) == [CPU, CPU]
+
+
+def test_a_blob_that_is_read_and_written_in_one_list_is_one_tensor():
+    blob = blob_in(GPU)
+    torch._foreach_add_([blob], [blob])
+    assert blob.tolist() == (2 * values()).tolist()
+    other = blob_in(GPU)
+    other.share_data(blob)
+    torch.add(blob, other, out=other)
+    assert blob.tolist() == (4 * values()).tolist()
+
+
+# --- statistics ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_a_normalisation_with_blobs_for_its_statistics(training):
+    mean, var, weight = (blob_in(GPU, shape=(3,)) for _ in range(3))
+    module = nn.BatchNorm1d(3).train(training)
+    expected = module.get_buffer("running_mean").copy_(torch.arange(3.0))
+    module.running_var.copy_(torch.arange(3.0))
+    module.weight.data.copy_(torch.arange(3.0))
+    result = F.batch_norm(blob_in(GPU), mean, var, weight, training=training)
+    torch.testing.assert_close(result, module(T).detach())
+    assert heads(mean, var, weight) == [*([CPU if training else SYNCED] * 2), SYNCED]
+    assert mean.tolist() == expected.tolist()
+    assert var.tolist() == module.running_var.tolist()
+
+
+def test_statistics_that_would_be_written_may_not_be_const():
+    mean, var = blob_in(GPU, shape=(3,)), blob_in(GPU, shape=(3,))
+    F.batch_norm(T, mean.const, var.const)
+    with pytest.raises(ValueError, match="const view"):
+        F.batch_norm(T, mean, var.const, training=True)
+    assert var.tolist() == [0, 1, 2]
+
+
+# --- initialisers --------------------------------------------------------------------------------
+
+FOR_BLOBS = ["uniform_", "normal_", "kaiming_uniform_"]
+FOR_TENSORS = [
+    *("ones_", "zeros_", "trunc_normal_", "kaiming_normal_", "xavier_uniform_"),
+    *("xavier_normal_", "orthogonal_", "eye_"),
+]
+
+
+@pytest.mark.parametrize("name", FOR_BLOBS)
+def test_an_initialiser_that_torch_lets_others_have_writes_a_blob(name):
+    blob = blob_in(GPU)
+    getattr(nn.init, name)(blob)
+    assert blob.head is CPU
+    assert blob.tolist() != values().tolist()
+
+
+@pytest.mark.parametrize("name", FOR_TENSORS)
+def test_the_other_initialisers_ask_for_a_tensor_over_the_blob(name):
+    blob = blob_in(GPU)
+    initialise = getattr(nn.init, name)
+    with pytest.raises((AttributeError, TypeError)):
+        initialise(blob)
+    assert blob.tolist() == values().tolist()
+    initialise(blob.to_torch())
+    assert blob.tolist() != values().tolist()
+
+
+# --- what changes a tensor and not its elements --------------------------------------------------
+
+RESTRIDED = {
+    "t_": torch.ops.aten.t_,
+    "as_strided_": lambda b: torch.ops.aten.as_strided_(b, [3, 3], [1, 3]),
+    "set_": lambda b: torch.ops.aten.set_.source_Tensor(b, torch.ones(3, 3)),
+    "resize_": lambda b: torch.ops.aten.resize_(b, [1, 2]),
+}
+
+
+@pytest.mark.parametrize("call", RESTRIDED.values(), ids=RESTRIDED)
+def test_what_a_blob_cannot_follow_is_refused(call):
+    blob = blob_in(GPU, shape=(3, 3))
+    with pytest.raises(ValueError, match=r"where a Blob cannot follow|gives shape \(1, 2\)"):
+        call(blob)
+    assert blob.tolist() == values(shape=(3, 3)).tolist()
+
+
+# --- tensors' own methods ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["add_", "copy_", "zero_", "resize_", "t_", "numpy", "detach"])
+def test_methods_of_tensors_are_no_functions_of_blobs(name):
+    blob = blob_in(GPU)
+    with pytest.raises(TypeError, match="doesn't apply to a 'Blob' object"):
+        getattr(torch.Tensor, name)(blob)
+    assert blob.head is GPU

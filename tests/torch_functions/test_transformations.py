@@ -1,0 +1,166 @@
+"""torch.compile, torch.func and torch.jit: what they do with Blobs, and what they refuse."""
+
+from __future__ import annotations
+
+import pytest
+from made_blobs import blob_in, values
+
+from syncblob import Head
+
+torch = pytest.importorskip("torch")
+nn = torch.nn
+
+NONE, CPU, GPU, SYNCED = Head
+T = torch.arange(6.0).reshape(2, 3)
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.torch.jit.*:DeprecationWarning"),
+    # torch's compiler, of its own code.
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:torch.*"),
+]
+
+
+# --- torch.compile -------------------------------------------------------------------------------
+
+
+def compiled(function, **settings):
+    torch.compiler.reset()
+    # These backends trace, and need no C++ compiler.
+    return torch.compile(function, backend="aot_eager", **settings)
+
+
+def test_a_compiled_function_calls_torchs_functions_on_blobs():
+    blob = blob_in(GPU)
+    function = compiled(lambda x, y: torch.relu(x) * y)
+    for factor in (1, 2):
+        result = function(blob, torch.full((2, 3), float(factor)))
+        assert result.tolist() == (factor * values()).tolist()
+    assert blob.head is SYNCED
+    assert not blob.memory.aliased
+
+
+def test_a_compiled_function_writes_blobs_around_it():
+    blob = blob_in(GPU)
+    function = compiled(lambda x: torch.add(blob, x, out=blob) * 2)
+    for count in (1, 2):
+        assert function(torch.ones(2, 3)).tolist() == (2 * (values() + count)).tolist()
+        assert blob.head is CPU
+        blob.mutable_gpu_data()
+    assert blob.tolist() == (values() + 2).tolist()
+
+
+def test_a_compiled_module_takes_blobs():
+    module = nn.Sequential(nn.Linear(3, 4), nn.ReLU())
+    blob = blob_in(GPU)
+    torch.testing.assert_close(compiled(module)(blob), module(T))
+    assert blob.head is SYNCED
+
+
+def test_a_compiled_function_makes_tensors_and_parameters_of_blobs():
+    blob = blob_in(GPU)
+    assert compiled(lambda x: blob.to_torch() + x)(T).tolist() == (2 * values()).tolist()
+    compiled(lambda x: (blob.as_parameter() * x).sum())(T).backward()
+    assert blob.diff.tolist() == values().tolist()
+
+
+def test_a_compiled_module_learns_in_the_blob():
+    blob = blob_in(CPU)
+    module = nn.Linear(3, 2)
+    module.weight = blob.as_parameter()
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.5)
+    function = compiled(module)
+    for count in (1, 2, 3):
+        optimizer.zero_grad()
+        function(torch.ones(4, 3)).sum().backward()
+        assert blob.diff.tolist() == [[4] * 3] * 2
+        optimizer.step()
+        assert blob.tolist() == (values() - 2 * count).tolist()
+
+
+def test_a_graph_without_breaks_has_no_place_for_a_blob():
+    blob = blob_in(GPU)
+    with pytest.raises(RuntimeError, match="disable"):
+        compiled(lambda x: torch.relu(x) * 2, fullgraph=True)(blob)
+    assert blob.head is GPU
+
+
+# --- torch.func ----------------------------------------------------------------------------------
+
+TRANSFORMATIONS = {
+    "vmap": lambda f, x: torch.vmap(f)(x),
+    "grad": lambda f, x: torch.func.grad(lambda y: f(y).sum())(x),
+    "vjp": lambda f, x: torch.func.vjp(f, x)[1](torch.ones(2, 3))[0],
+    "jacrev": lambda f, x: torch.func.jacrev(f)(x),
+    "jvp": lambda f, x: torch.func.jvp(f, (x,), (T,))[1],
+}
+
+
+@pytest.mark.parametrize("transform", TRANSFORMATIONS.values(), ids=TRANSFORMATIONS)
+def test_a_transformed_function_reads_the_blobs_around_it(transform):
+    blob = blob_in(GPU, shape=(3,))
+    expected = transform(lambda x: torch.mul(torch.arange(3.0), x), T)
+    assert torch.equal(transform(lambda x: torch.mul(blob, x), T), expected)
+    assert torch.equal(transform(lambda x: x * blob, T), expected)
+    assert blob.head is SYNCED
+    assert not blob.memory.aliased
+
+
+@pytest.mark.parametrize("name", ["vmap", "grad", "vjp", "jvp"])
+def test_what_is_transformed_over_is_a_tensor(name):
+    blob = blob_in(GPU)
+    with pytest.raises((ValueError, RuntimeError), match="Blob"):
+        TRANSFORMATIONS[name](lambda x: 2 * x, blob)
+    assert blob.head is GPU
+    assert TRANSFORMATIONS[name](lambda x: 2 * x, blob.to_torch()).shape == (2, 3)
+
+
+def test_a_blob_is_not_written_from_inside_a_transformation():
+    blob = blob_in(GPU)
+    with pytest.raises(RuntimeError, match=r"vmap|out="):
+        torch.vmap(lambda x: torch.add(blob, x, out=blob))(torch.ones(4))
+    assert blob.tolist() == values().tolist()
+
+
+def test_a_checkpoint_computes_again_what_it_computed_of_blobs():
+    blob, weight = blob_in(GPU), torch.ones(2, 3, requires_grad=True)
+    checkpoint = torch.utils.checkpoint.checkpoint
+    checkpoint(lambda x: torch.mul(x, weight).relu().sum(), blob, use_reentrant=False).backward()
+    assert weight.grad.tolist() == values().tolist()
+
+
+# --- torch.jit and others that want tensors ------------------------------------------------------
+
+
+def test_a_traced_function_asks_for_tensors():
+    def double(x: torch.Tensor):
+        return 2 * x
+
+    blob = blob_in(GPU)
+    function = torch.jit.trace(double, T)
+    with pytest.raises(RuntimeError, match="found type 'Blob'"):
+        function(blob)
+    assert blob.head is GPU
+    assert function(blob.to_torch()).tolist() == (2 * values()).tolist()
+
+
+REFUSALS = {
+    "as a gradient": lambda b: torch.ones(2, 3, requires_grad=True).mul(1).backward(b),
+    "to cond": lambda b: torch.cond(torch.tensor(1) > 0, torch.sin, torch.cos, (b,)),
+    "to from_numpy": torch.from_numpy,
+    "to as_nested_tensor": lambda b: torch.nested.as_nested_tensor([b]),
+}
+
+
+@pytest.mark.parametrize("call", REFUSALS.values(), ids=REFUSALS)
+def test_what_takes_nothing_but_tensors_says_so(call):
+    blob = blob_in(GPU)
+    with pytest.raises((TypeError, RuntimeError), match=r"[Tt]ensor|ndarray"):
+        call(blob)
+    assert blob.head is GPU
+
+
+def test_autocast_reaches_functions_of_blobs():
+    blob = blob_in(GPU, shape=(3, 3))
+    with torch.autocast("cpu"):
+        assert torch.mm(blob, blob).dtype is torch.bfloat16
+    assert blob.head is SYNCED

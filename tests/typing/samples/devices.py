@@ -1,0 +1,36 @@
+"""Devices, the journal of transfers, and guards."""
+
+from __future__ import annotations
+
+from typing import Any, assert_type
+
+import syncblob
+from syncblob import Blob, Device, PingPong, SourceLine, Transfer, TransferLog
+
+assert_type(syncblob.devices(), tuple[Device, ...])
+assert_type(syncblob.default_device(), Device)
+assert_type(Device("simulated:1").index, int)
+assert_type(syncblob.set_default_device("cpu"), None)
+assert_type(syncblob.simulated(0).uploads, int)
+assert_type(syncblob.__version__, str)
+
+with syncblob.use_device("simulated") as device:
+    assert_type(device, Device)
+    blob = Blob((2, 3), device=device)
+
+with syncblob.record_transfers() as log:
+    assert_type(log, TransferLog)
+    blob.mutable_cpu_data()[...] = 1
+    assert_type(blob.gpu_data(), Any)
+for transfer in log:
+    assert_type(transfer, Transfer)
+    assert_type(transfer.direction, str)
+    assert_type(transfer.nbytes, int)
+    assert_type(transfer.line, SourceLine)
+assert_type(log.avoided, int)
+assert_type(log.seconds, float)
+assert_type(log.ping_pongs(), list[PingPong])
+assert_type(log.summary(), str)
+
+with syncblob.no_transfers(), syncblob.max_transfers(count=1), syncblob.verified_const():
+    assert_type(blob.cpu_data().sum(), Any)

@@ -1,0 +1,25 @@
+"""NumPy and PyTorch. Both are typed for their own arrays, so not every call has a precise type."""
+
+from __future__ import annotations
+
+from typing import Any, assert_type
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.utils.dlpack import from_dlpack
+
+from syncblob import Blob
+
+blob = Blob.asarray(np.ones((2, 3), np.float32))
+assert_type(blob, Blob)
+
+assert_type(np.asarray(blob), NDArray[Any])
+assert_type(np.array(blob, dtype=np.float64), NDArray[np.float64])
+assert_type(blob.cpu.__array__(), NDArray[Any])
+assert_type(blob.__dlpack_device__(), tuple[int, int])
+
+assert_type(blob.to_torch(), torch.Tensor)
+assert_type(from_dlpack(blob), torch.Tensor)
+assert_type(Blob.from_dlpack(torch.ones(3)), Blob)
+assert_type(blob + torch.ones(3), Blob)

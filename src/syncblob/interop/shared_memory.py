@@ -7,6 +7,7 @@ import sys
 import threading
 import weakref
 from contextlib import contextmanager, suppress
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -125,16 +126,22 @@ def _memory_over(block: _Block, device: Device | str | None) -> SyncedMemory:
 
 def _attached(name: str) -> SharedMemory:
     """Attach without becoming responsible for the block, which stays its creator's."""
+    attached = _attached_class()
+    if sys.version_info >= (3, 13):
+        return attached(name, track=False)
+    with _untracked():
+        return attached(name)
+
+
+@cache
+def _attached_class() -> type[SharedMemory]:
     from multiprocessing.shared_memory import SharedMemory
 
     class Attached(SharedMemory):
         def unlink(self) -> None:
             """Do nothing: the constructor would unlink the creator's block if mapping it fails."""
 
-    if sys.version_info >= (3, 13):
-        return Attached(name, track=False)
-    with _untracked():
-        return Attached(name)
+    return Attached
 
 
 @contextmanager

@@ -1,0 +1,63 @@
+"""Comparing two files: the same way round and the other, whatever is in them."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as of_numpy
+
+from syncblob.cli._comparison import Status, compare
+
+SHAPES = of_numpy.array_shapes(min_dims=0, max_dims=2, min_side=0, max_side=3)
+BLOBS = of_numpy.arrays(np.float32, SHAPES)
+LAYERS = st.lists(st.tuples(st.sampled_from("abc"), st.lists(BLOBS, max_size=2)), max_size=4)
+MIRRORED = {Status.ADDED: Status.REMOVED, Status.REMOVED: Status.ADDED}
+
+
+def contents(layers):
+    return SimpleNamespace(
+        places=[SimpleNamespace(name=name, blobs=blobs) for name, blobs in layers]
+    )
+
+
+@given(layers=LAYERS)
+def test_a_file_is_the_same_as_itself(layers):
+    found = list(compare(contents(layers), contents(layers), 0.0))
+    assert len(found) == sum(len(blobs) for _, blobs in layers)
+    assert all(one.status is Status.SAME for one in found)
+    assert all(one.distance.maximum == one.distance.relative == 0 for one in found)
+
+
+@given(before=LAYERS, after=LAYERS, tolerance=st.sampled_from([0.0, 0.5, 1.0]))
+def test_the_other_way_round_it_is_the_mirror_image(before, after, tolerance):
+    there = compare(contents(before), contents(after), tolerance)
+    back = compare(contents(after), contents(before), tolerance)
+    described = {(one.layer, one.number): (one.status, one.distance) for one in there}
+    mirrored = {
+        (one.layer, one.number): (MIRRORED.get(one.status, one.status), one.distance)
+        for one in back
+    }
+    assert described == mirrored
+
+
+@given(layers=LAYERS, data=st.data())
+def test_one_value_that_differs_is_counted(layers, data):
+    places = [
+        (layer, number, index)
+        for layer, (_, blobs) in enumerate(layers)
+        for number, blob in enumerate(blobs)
+        for index in np.ndindex(blob.shape)
+    ]
+    if not places:
+        return
+    layer, number, index = data.draw(st.sampled_from(places))
+    changed = [(name, [blob.copy() for blob in blobs]) for name, blobs in layers]
+    blob = changed[layer][1][number]
+    blob[index] = 0 if blob[index] else 1
+    found = list(compare(contents(layers), contents(changed), 0.0))
+    different = [one for one in found if one.status is Status.CHANGED]
+    assert [one.distance.values for one in different] == [1]
+    assert different[0].number == number

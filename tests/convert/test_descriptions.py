@@ -1,0 +1,50 @@
+"""A description of the layers that is something else than text, and bfloat16 for PyTorch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from syncblob import Layer, ModelFile, ModelFileError, save_model
+from syncblob.convert import convert, open_weights
+from syncblob.convert._structure import STRUCTURE
+
+h5py = pytest.importorskip("h5py", reason="h5py, which reads HDF5, is missing")
+
+
+@pytest.fixture
+def with_description(tmp_path):
+    """Write a file with one tensor and a description; return its path."""
+
+    def write(description):
+        path = tmp_path / "net.h5"
+        with h5py.File(path, "w") as file:
+            file["ip.weight"] = np.ones((2, 3), np.float32)
+            file[STRUCTURE] = description
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize("description", [7, np.zeros(3)], ids=["a number", "an array"])
+def test_what_is_no_text_is_no_description(with_description, description):
+    with open_weights(with_description(description)) as weights:
+        assert list(weights.tensors) == ["ip.weight"]
+
+
+@pytest.mark.parametrize("description", [b"", b"\xff\xfe"], ids=["nothing", "no UTF-8"])
+def test_text_that_describes_nothing_is_damage(with_description, description):
+    with pytest.raises(ModelFileError, match="description"):
+        open_weights(with_description(np.bytes_(description)))
+
+
+def test_torch_reads_bfloat16(tmp_path):
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("ml_dtypes")
+    values = np.arange(6, dtype=np.float32).reshape(2, 3)
+    source = tmp_path / "net.caffemodel"
+    save_model(ModelFile("net", [Layer("ip", "InnerProduct", blobs=[values])]), source)
+    convert(source, tmp_path / "net.pt", dtype="bfloat16")
+    state = torch.load(tmp_path / "net.pt", weights_only=True)
+    assert state["ip.weight"].dtype is torch.bfloat16
+    assert state["ip.weight"].tolist() == values.tolist()

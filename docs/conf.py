@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 project = "syncblob"
 author = "The syncblob developers"
 project_copyright = "2026, the syncblob developers"
-release = version = installed_version("syncblob")
+release = installed_version("syncblob")
+# Without the commit.
+version = release.partition("+")[0]
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "numpydoc"]
 exclude_patterns = ["_build"]
@@ -22,7 +24,7 @@ myst_enable_extensions = ["deflist"]
 myst_heading_anchors = 2
 
 html_theme = "furo"
-html_title = f"syncblob {release}"
+html_title = f"syncblob {version}"
 html_show_sourcelink = False
 pygments_dark_style = "github-dark"
 html_static_path = ["_static"]

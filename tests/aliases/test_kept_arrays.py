@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from syncblob import Blob, Head, StaleAliasWarning, use_device
+from syncblob import Blob, Head, StaleAliasWarning, record_transfers, use_device
 from syncblob._source_lines import user_place
 from syncblob.aliases import Borrows, HandedOut
 from syncblob.devices import Side
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from syncblob.devices import SimulatedBackend
 
 COUNT = 4
 READS = {Side.HOST: "cpu_data", Side.ACCELERATOR: "gpu_data"}
@@ -106,12 +108,18 @@ def test_borrows_end(way: Way, both_sides: bool) -> None:
 @SIDES
 def test_aliases_are_seen_and_named(both_sides: bool) -> None:
     blob = used(ALIAS, both_sides=both_sides)
-    alias = ALIAS(blob)
+    alias = np.from_dlpack(blob)
     blob.gpu_data()
     alias[0] = 6
     assert blob.gpu_data()[0] == 6
-    with pytest.warns(StaleAliasWarning, match="leaves behind a DLPack alias of the host side"):
+    with pytest.warns(StaleAliasWarning) as caught:
         blob.mutable_gpu_data()
+    text = str(caught[0].message)
+    assert text.startswith(
+        "mutable_gpu_data leaves behind a DLPack alias of the host side, made at"
+    )
+    assert f"{__file__}:" in text
+    assert "alias = np.from_dlpack(blob)" in text
 
 
 @WAY
@@ -156,6 +164,43 @@ def test_a_read_sees_what_was_written_on_either_side(way: Way, both_sides: bool)
         assert np.asarray(blob).tolist() == [value + 10] * COUNT
         way(blob)[...] = value + 20
         assert way.read(blob).tolist() == np.asarray(blob).tolist() == [value + 20] * COUNT
+
+
+@WAY
+@SIDES
+def test_logs_are_told_of_what_needed_no_transfer(way: Way, both_sides: bool) -> None:
+    blob = used(way, both_sides=both_sides)
+    with record_transfers() as log:
+        for _ in range(3):
+            way(blob)
+    assert (len(log), log.avoided) == (0, 3 * both_sides)
+
+
+def test_what_numpy_cannot_export_and_what_is_const_is_lent_as_before() -> None:
+    pytest.importorskip("ml_dtypes", reason="NumPy has no bfloat16 of its own")
+    blob = Blob(COUNT, "bfloat16", device="simulated")
+    for value in range(4):
+        blob.mutable_cpu_data()[...] = value
+        assert blob.cpu_data().tolist() == [value] * COUNT
+    const = used(ALIAS).const
+    for _ in range(4):
+        assert np.asarray(const).tolist() == [1] * COUNT
+        assert not np.from_dlpack(const).flags.writeable
+
+
+@WAY
+def test_a_read_on_the_accelerator_waits_for_an_upload(
+    way: Way, simulated: SimulatedBackend
+) -> None:
+    blob = used(way, both_sides=True)
+    for _ in range(3):
+        blob.gpu_data()
+    blob.mutable_cpu_data()[...] = 7
+    simulated.delay = 0.03
+    blob.async_gpu_push()
+    assert blob.cpu_data().tolist() == [7] * COUNT
+    assert blob.gpu_data().tolist() == [7] * COUNT
+    assert blob.gpu_data().tolist() == [7] * COUNT
 
 
 @BORROW

@@ -324,12 +324,18 @@ def test_asarray_of_a_blob_is_that_blob_where_nothing_changes():
             result[...] = 0
 
 
-def test_new_blobs_of_arrays_get_the_default_device_and_move_when_used(simulated):
-    with syncblob.use_device("simulated"):
-        blob = Blob.asarray(values("float32"))
-    assert (blob.device, blob.head) == ("simulated:0", CPU)
-    blob[...] = 3
-    assert (blob.head, simulated.uploads) == (GPU, 0)
+@pytest.mark.parametrize("named", [False, True])
+def test_arrays_for_an_accelerator_are_copied_and_move_once_when_used(simulated, named):
+    array = values("float32")
+    with syncblob.use_device("cpu" if named else "simulated"):
+        blob = Blob.asarray(array, device="simulated" if named else None)
+        shared = Blob.from_dlpack(array)
+    assert (blob.device, blob.head, simulated.uploads) == ("simulated:0", CPU, 0)
+    assert np.shares_memory(shared.cpu_data(), array)
+    array[...] = 0
+    for _ in range(3):
+        assert (blob + 0).tolist() == values("float32").tolist()
+    assert (blob.head, simulated.uploads) == (SYNCED, 1)
 
 
 # --- from_source -------------------------------------------------------------------------------

@@ -124,7 +124,7 @@ def test_memory_is_shared_where_either_side_is_the_same_and_nothing_moves():
         assert np.may_share_memory(blob, blob.gpu_data())
         assert not np.shares_memory(blob, host)
         assert not np.shares_memory(blob_in(GPU), blob)
-    assert np.shares_memory(host, syncblob.asarray(host, device="simulated"))
+    assert np.shares_memory(host, syncblob.asarray(host))
 
 
 def test_creation_functions_with_like_make_blobs_there():

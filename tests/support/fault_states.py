@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import h5py
 import numpy as np
 
 from syncblob import Blob, Head, ModelFile
@@ -63,22 +62,7 @@ def _of_blob(blob: Blob) -> Any:
 
 
 def _of_folder(folder: Path) -> Any:
-    return {path.name: _of_file(path) for path in folder.iterdir()}
-
-
-def _of_file(path: Path) -> Any:
-    if path.suffix != ".h5":
-        return path.read_bytes()
-    # Its bytes have the time in them.
-    values = {}
-    with h5py.File(path, "r") as file:
-
-        def visit(name: str, item: Any) -> None:
-            if isinstance(item, h5py.Dataset):
-                values[name] = repr(item[()])
-
-        file.visititems(visit)
-    return values
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def contents(value: Any) -> Any:

@@ -13,6 +13,7 @@ from syncblob.blob._torch_functions import TorchFunctions
 from syncblob.devices import CPU, Device, Side, accelerator, default_device
 from syncblob.interop import shared_memory
 from syncblob.interop.adopt import adopt, native_array
+from syncblob.interop.cuda import backend_of
 from syncblob.interop.dlpack import import_array
 from syncblob.memory import Access, SyncedMemory
 
@@ -92,8 +93,8 @@ class Blob(TorchFunctions):
             The device the contents will be used on; they move on first use. None keeps a Blob's
             or an accelerator array's device, and means the default device otherwise.
         copy
-            True always copies, False never, None where needed: for another dtype, and for memory
-            that is read-only, unaligned, has gaps, or belongs to a converted object.
+            True always copies, False never, None where needed: for another dtype or device, and for
+            memory that is read-only, unaligned, has gaps, or belongs to a converted object.
 
         Returns
         -------
@@ -118,6 +119,8 @@ class Blob(TorchFunctions):
                 raise
             if not owned and cls._takes(array, wanted, device, copy):
                 return cls._lent(array)
+            if copy is None and not owned:
+                copy = cls._is_elsewhere(array, device)
             memory, layout = adopt(array, dtype=wanted, device=device, copy=copy, owned=owned)
             return cls._of(memory, layout)
         same_dtype = wanted is None or wanted == x.dtype
@@ -150,6 +153,20 @@ class Blob(TorchFunctions):
             and default_device() == CPU
         )
 
+    @staticmethod
+    def _is_elsewhere(array: Any, device: Device | str | None) -> bool | None:
+        """Answer True if an array is not on the device where the Blob is to be used, else None.
+
+        It is copied then: over memory that its owner may still write into, each use on the device
+        would have to fetch the contents again.
+        """
+        if isinstance(array, np.ndarray):
+            here, wanted = CPU, default_device() if device is None else Device(device)
+        else:
+            here = backend_of(array).device
+            wanted = here if device is None else Device(device)
+        return True if here != wanted else None
+
     @classmethod
     def from_dlpack(
         cls, x: Any, *, device: Device | str | None = None, copy: bool | None = None
@@ -180,6 +197,8 @@ class Blob(TorchFunctions):
             array = import_array(x, copy=copy)
             if cls._takes(array, None, device, copy):
                 return cls._lent(array)
+            if copy is None and device is not None:
+                copy = cls._is_elsewhere(array, device)
             memory, layout = adopt(array, dtype=None, device=device, copy=copy)
         except ValueError as error:
             raise BufferError(str(error)) from error

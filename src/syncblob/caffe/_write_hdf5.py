@@ -145,6 +145,8 @@ def _lay_out(h5py: ModuleType, path: Path, model: ModelFile, datasets: list[_Dat
     as_caffe.set_layout(h5py.h5d.CONTIGUOUS)
     as_caffe.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
     as_caffe.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+    # The same model gives the same bytes.
+    as_caffe.set_obj_track_times(False)  # h5py takes it by position
     types = {4: h5py.h5t.IEEE_F32LE, 8: h5py.h5t.IEEE_F64LE}
     offsets: list[int] = []
     with h5py.File(path, "w") as file:

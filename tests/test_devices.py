@@ -8,10 +8,11 @@ import threading
 
 import numpy as np
 import pytest
+from registered_kinds import forgotten_afterwards
 
 import syncblob
 from syncblob import Blob, Device, NoDeviceError, use_device
-from syncblob.devices import CPU, HOST, POISON, SimulatedBackend, accelerator, cuda
+from syncblob.devices import CPU, HOST, POISON, SimulatedBackend, accelerator, cuda, register
 
 without_cuda = pytest.mark.skipif(cuda.device_count() > 0, reason="there is a CUDA device here")
 
@@ -164,3 +165,40 @@ def test_host_buffers_are_aligned(nbytes: int) -> None:
 def test_backends_name_the_namespace_that_computes(name: str) -> None:
     home = HOST if name == "cpu" else accelerator(name)
     assert home.namespace.__name__ == "numpy"
+
+
+# --- kinds of one's own --------------------------------------------------------------------------
+
+
+class Shelf(SimulatedBackend):
+    """A device of a kind that nobody knows yet."""
+
+    def __init__(self, index: int) -> None:
+        super().__init__(index)
+        self.device = Device(f"shelf:{index}")
+
+
+def test_a_registered_kind_is_a_device_like_the_others() -> None:
+    with forgotten_afterwards():
+        with pytest.raises(ValueError, match="a device is"):
+            Device("shelf")
+        register("shelf", Shelf)
+        with pytest.raises(ValueError, match='"simulated:N" or "shelf:N"'):
+            Device("drawer")
+        blob = syncblob.ones(3, device="shelf:2")
+        with syncblob.no_transfers():
+            assert (blob + blob).device == "shelf:2"
+        assert (blob + 1).tolist() == [2, 2, 2]
+        assert syncblob.devices()[-1] == accelerator("shelf:2").device
+        assert blob.to_device("simulated").to_device("shelf").tolist() == [1, 1, 1]
+        assert pickle.loads(pickle.dumps(blob)).device == "shelf:2"
+    assert "shelf:2" not in syncblob.devices()
+    with pytest.raises(ValueError, match="a device is"):
+        Device("shelf")
+
+
+@pytest.mark.parametrize("kind", ["cpu", "cuda", "simulated", "", "a b", "a:0"])
+def test_names_that_are_taken_or_no_names_are_refused(kind: str) -> None:
+    with pytest.raises(ValueError, match="new kind of device"):
+        register(kind, Shelf)
+    assert syncblob.devices()[0] == CPU

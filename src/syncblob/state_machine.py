@@ -57,6 +57,10 @@ class Head(enum.IntEnum):
     HEAD_AT_GPU = 1 << Side.ACCELERATOR
     SYNCED = HEAD_AT_CPU | HEAD_AT_GPU
 
+    def __str__(self) -> str:
+        """Return the name."""
+        return self.name
+
 
 class Transition(NamedTuple):
     """A change of the head, or a copy that left it where it was.

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CPU", "Accelerator", "Device", "Home", "Push", "Side"]
 
-_TYPES = ("cpu", "cuda", "simulated")
+# What a device can be called; `register` adds to them.
+kinds = ["cpu", "cuda", "simulated"]
 
 
 class Side(enum.IntEnum):
@@ -36,7 +37,7 @@ _OTHER_SIDE = (Side.ACCELERATOR, Side.HOST)
 
 
 class Device:
-    """A place where a Blob can live: ``"cpu"``, ``"cuda:N"`` or ``"simulated:N"``.
+    """A place where a Blob can live: ``"cpu"``, ``"cuda:N"``, ``"simulated:N"``, a registered kind.
 
     A small value: equal to its string and hashed like it, so that code which compares or looks up
     device names works with either.
@@ -44,12 +45,12 @@ class Device:
     Parameters
     ----------
     name
-        The name, or a Device. Without an index, ``"cuda"`` and ``"simulated"`` mean index 0.
+        The name, or a Device. Without an index, ``"cuda"`` and the like mean index 0.
 
     Attributes
     ----------
     type
-        ``"cpu"``, ``"cuda"`` or ``"simulated"``.
+        ``"cpu"``, ``"cuda"``, ``"simulated"``, or a kind that `syncblob.devices.register` was told.
     index
         The N of the name; 0 for the host.
 
@@ -67,8 +68,9 @@ class Device:
     def __init__(self, name: str | Device) -> None:
         text = str(name) if isinstance(name, (str, Device)) else repr(name)
         kind, colon, index = text.partition(":")
-        if kind not in _TYPES or (colon and not (index.isascii() and index.isdigit())):
-            raise ValueError(f'a device is "cpu", "cuda:N" or "simulated:N", got {name!r}')
+        if kind not in kinds or (colon and not (index.isascii() and index.isdigit())):
+            *others, last = (f'"{accelerator}:N"' for accelerator in kinds[1:])
+            raise ValueError(f'a device is "cpu", {", ".join(others)} or {last}, got {name!r}')
         if kind == "cpu" and int(index or 0) != 0:
             raise ValueError(f'there is one host, "cpu", got {name!r}')
         self.type = kind

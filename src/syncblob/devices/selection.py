@@ -8,13 +8,13 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from syncblob.devices import cuda
-from syncblob.devices.base import CPU, Accelerator, Device, Home
+from syncblob.devices.base import CPU, Accelerator, Device, Home, kinds
 from syncblob.devices.host import HOST
 from syncblob.devices.simulated import SimulatedBackend
 from syncblob.errors import NoDeviceError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 __all__ = [
     "accelerator",
@@ -23,11 +23,16 @@ __all__ = [
     "devices",
     "home_accelerator",
     "home_of",
+    "register",
     "set_default_device",
     "simulated",
     "use_device",
 ]
 
+_makers: dict[str, Callable[[int], Accelerator]] = {
+    "cuda": cuda.CudaBackend,
+    "simulated": SimulatedBackend,
+}
 _backends: dict[Device, Accelerator] = {}
 _backends_lock = threading.RLock()
 _process_default = CPU
@@ -46,12 +51,37 @@ def accelerator(device: Device | str) -> Accelerator:
     """
     device = Device(device)
     if device == CPU:
-        raise ValueError('expected an accelerator, "cuda:N" or "simulated:N", got "cpu"')
+        raise ValueError('expected an accelerator, as "cuda:N" or "simulated:N", got "cpu"')
     with _backends_lock:
         if device not in _backends:
-            make = cuda.CudaBackend if device.type == "cuda" else SimulatedBackend
-            _backends[device] = make(device.index)
+            _backends[device] = _makers[device.type](device.index)
         return _backends[device]
+
+
+def register(kind: str, make: Callable[[int], Accelerator]) -> None:
+    """Make a kind of accelerator known, for this process.
+
+    Parameters
+    ----------
+    kind
+        A name of letters: ``"kind:N"`` is a device from then on, and ``"kind"`` is ``"kind:0"``.
+    make
+        Is called with N when the device is first used, and returns its backend, the `device` of
+        which is ``"kind:N"``; or raises `NoDeviceError`, which says what is missing.
+
+    Raises
+    ------
+    ValueError
+        If there is such a kind already, or the name is no name of letters.
+    """
+    with _backends_lock:
+        if not kind.isidentifier() or kind in kinds:
+            raise ValueError(
+                f"expected the name of a new kind of device, got {kind!r}; there are "
+                f"{', '.join(kinds)}"
+            )
+        _makers[kind] = make
+        kinds.append(kind)
 
 
 def simulated(index: int = 0) -> SimulatedBackend:
@@ -161,13 +191,14 @@ def use_device(device: Device | str) -> Iterator[Device]:
 def devices() -> tuple[Device, ...]:
     """List the host, every CUDA device that can be used, and the simulated devices.
 
-    ``simulated:0`` is always among them, others once they were named. Imports CuPy where there is
-    an NVIDIA driver.
+    ``simulated:0`` is always among them, others, and those of registered kinds, once they were
+    used. Imports CuPy where there is an NVIDIA driver.
     """
+    used = {Device("simulated:0")}
     with _backends_lock:
-        named = {device.index for device in _backends if device.type == "simulated"}
+        used.update(device for device in _backends if device.type != "cuda")
     return (
         CPU,
         *(Device(f"cuda:{index}") for index in range(cuda.device_count())),
-        *(Device(f"simulated:{index}") for index in sorted(named | {0})),
+        *sorted(used, key=lambda device: (kinds.index(device.type), device.index)),
     )

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from registered_kinds import forgotten_afterwards
 from sybil import Sybil
 from sybil.integration.pytest import SybilItem
 from sybil.parsers.myst import PythonCodeBlockParser, SkipParser
@@ -68,7 +67,6 @@ def _enter_folder_of_examples(namespace: dict[str, Any]) -> None:
         (folder / "mean.binaryproto").write_bytes(mean.to_proto().SerializeToString())
         stack.enter_context(contextlib.chdir(folder))
         stack.callback(syncblob.set_default_device, syncblob.default_device())
-        stack.enter_context(forgotten_afterwards())
         namespace["_leave_folder"] = stack.pop_all().close
 
 

@@ -8,11 +8,19 @@ import threading
 
 import numpy as np
 import pytest
-from registered_kinds import forgotten_afterwards
 
 import syncblob
 from syncblob import Blob, Device, NoDeviceError, use_device
-from syncblob.devices import CPU, HOST, POISON, SimulatedBackend, accelerator, cuda, register
+from syncblob.devices import (
+    CPU,
+    HOST,
+    POISON,
+    SimulatedBackend,
+    accelerator,
+    cuda,
+    register,
+    unregister,
+)
 
 without_cuda = pytest.mark.skipif(cuda.device_count() > 0, reason="there is a CUDA device here")
 
@@ -179,10 +187,10 @@ class Shelf(SimulatedBackend):
 
 
 def test_a_registered_kind_is_a_device_like_the_others() -> None:
-    with forgotten_afterwards():
-        with pytest.raises(ValueError, match="a device is"):
-            Device("shelf")
-        register("shelf", Shelf)
+    with pytest.raises(ValueError, match="a device is"):
+        Device("shelf")
+    register("shelf", Shelf)
+    try:
         with pytest.raises(ValueError, match='"simulated:N" or "shelf:N"'):
             Device("drawer")
         blob = syncblob.ones(3, device="shelf:2")
@@ -192,13 +200,19 @@ def test_a_registered_kind_is_a_device_like_the_others() -> None:
         assert syncblob.devices()[-1] == accelerator("shelf:2").device
         assert blob.to_device("simulated").to_device("shelf").tolist() == [1, 1, 1]
         assert pickle.loads(pickle.dumps(blob)).device == "shelf:2"
+    finally:
+        unregister("shelf")
+    assert (blob + blob).device == "shelf:2"
     assert "shelf:2" not in syncblob.devices()
-    with pytest.raises(ValueError, match="a device is"):
-        Device("shelf")
+    for refused in (Device, unregister):
+        with pytest.raises(ValueError, match=r"a device is|expected a registered kind"):
+            refused("shelf")
 
 
 @pytest.mark.parametrize("kind", ["cpu", "cuda", "simulated", "", "a b", "a:0"])
 def test_names_that_are_taken_or_no_names_are_refused(kind: str) -> None:
     with pytest.raises(ValueError, match="new kind of device"):
         register(kind, Shelf)
+    with pytest.raises(ValueError, match="expected a registered kind"):
+        unregister(kind)
     assert syncblob.devices()[0] == CPU

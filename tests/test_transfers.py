@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from syncblob import Blob, record_transfers
+from syncblob import simulated as simulated_backend
 
 
 def at_gpu() -> Blob:
@@ -63,6 +64,29 @@ def test_the_line_is_that_of_the_call() -> None:
         np.asarray(blob)
     assert log[0].line == (__file__, expected)
     assert log[0].line.text == "np.asarray(blob)"
+
+
+def test_a_transfer_names_who_makes_it_necessary_at_each_access() -> None:
+    blob = Blob(3, device="simulated")
+    alias = np.from_dlpack(blob.cpu)
+    exposed = Blob.asarray(np.zeros(3, "f4"))
+    exposed.memory.bind(simulated_backend(0))
+    with record_transfers() as log:
+        for _ in range(2):
+            blob.gpu_data()
+            exposed.gpu_data()
+        del alias
+        blob.gpu_data()
+        blob.mutable_gpu_data()
+        blob.cpu_data()
+    aliased, adopted = log[0], log[1]
+    assert aliased.because == log[2].because
+    assert aliased.because.startswith(f"a DLPack alias of the host side, made at {__file__}:")
+    assert adopted.because.startswith(f"the host side, exposed at {__file__}:")
+    assert "; again at each access, because of the host side" in str(adopted)
+    assert [transfer.because for transfer in log[4:]] == ["", ""]
+    assert log.summary().count("\n    again at each access, because of ") == 2
+    assert [each["because"] for each in log.to_dict()["transfers"]][0] == aliased.because
 
 
 def test_totals_and_order() -> None:

@@ -123,14 +123,19 @@ class TwoHomes:
         return contents
 
     def _transfer(
-        self, side: Side, buffer: Any, accelerator: Accelerator | None, reason: str
+        self,
+        side: Side,
+        buffer: Any,
+        accelerator: Accelerator | None,
+        reason: str,
+        because: str,
     ) -> None:
         """Copy the bytes in use from the other side into a buffer of this side."""
         used = self._used
         if not used or accelerator is None:
             return
         newest = self._buffers[side.other][:used]
-        copying = self._copying(accelerator, reason)
+        copying = self._copying(accelerator, reason, because)
         if side is Side.HOST:
             download(copying, newest, buffer[:used])
         else:
@@ -144,7 +149,7 @@ class TwoHomes:
         host = self._buffers[Side.HOST][:used]
         return push(self._copying(accelerator, "async_gpu_push"), host, buffer[:used], stream)
 
-    def _copying(self, accelerator: Accelerator, reason: str) -> Copying:
+    def _copying(self, accelerator: Accelerator, reason: str, because: str = "") -> Copying:
         if not self._serial:
             self._serial = next(_serials)
-        return Copying(accelerator, reason, self._serial)
+        return Copying(accelerator, reason, self._serial, because)

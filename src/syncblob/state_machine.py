@@ -178,18 +178,16 @@ class StateMachine(TwoHomes):
 
     def _acquire(self, side: Side, access: Access, reason: str) -> Any:
         """Bring one side up to date for an access and return its buffer."""
-        others = self._handed_out[side.other]
         if (
             self._head == 1 << side
             and self._pending is None
             and self._watch is None
             and not self._moving
-            and not others.leases
             and not recording()
         ):
-            # Nothing to warn of, to wait for, to copy or to write down.
+            # Nothing to wait for, to copy or to write down.
             if access is not Access.CONST:
-                others.exposed = None
+                self._handed_out[side.other].exposed = None
                 self._written = side
             return self._buffers[side]
         if self._moving and access is Access.CONST and self._head & (1 << side):
@@ -211,12 +209,10 @@ class StateMachine(TwoHomes):
         if recording() and self.on_both_sides:
             avoided(self._used)
         if access is not Access.CONST:
-            others = self._handed_out[side.other]
-            others.exposed = None
+            self._handed_out[side.other].exposed = None
             self._written = side
-            others.leave_behind()
+            # Nobody can write on the other side: what brought the two in step ended that.
             if self._head != here:
-                others.borrows.end()
                 self._move_head(here, reason)
         return self._buffers[side]
 
@@ -270,8 +266,18 @@ class StateMachine(TwoHomes):
         if self._head == Head.UNINITIALIZED:
             return self._initialised_buffer(side, accelerator, reason), ""
         buffer = self._buffer(side, accelerator)
-        self._transfer(side, buffer, accelerator, reason)
+        because = self._writer(side.other) if access is Access.CONST and recording() else ""
+        self._transfer(side, buffer, accelerator, reason, because)
         return buffer, "download" if side is Side.HOST else "upload"
+
+    def _writer(self, side: Side) -> str:
+        """Say who may write on a side at any moment; empty where nobody can."""
+        handed_out = self._handed_out[side]
+        for lease in list(handed_out.leases):
+            return lease.described(side)
+        if handed_out.exposed is None:
+            return ""
+        return f"the {side.name.lower()} side, exposed at {handed_out.exposed.line.described()}"
 
     def _replace(self, side: Side, buffer: Any) -> None:
         """Put another buffer, with newer contents, in the place of one side's."""

@@ -158,14 +158,19 @@ class TransferLog:
         parts = [totals]
         counts: Counter[tuple[str, str, SourceLine]] = Counter()
         moved: Counter[tuple[str, str, SourceLine]] = Counter()
+        because: dict[tuple[str, str, SourceLine], str] = {}
         for transfer in self:
             key = (transfer.direction, transfer.reason, transfer.line)
             counts[key] += 1
             moved[key] += transfer.nbytes
-        parts += [
-            f"  {counts[key]} x {key[0]}, {total} bytes, for {key[1]} at {key[2].described()}"
-            for key, total in moved.most_common()
-        ]
+            because[key] = because.get(key) or transfer.because
+        for key, total in moved.most_common():
+            direction, reason, line = key
+            parts.append(
+                f"  {counts[key]} x {direction}, {total} bytes, for {reason} at {line.described()}"
+            )
+            if because[key]:
+                parts.append(f"    again at each access, because of {because[key]}")
         parts += [f"  ping-pong: {found}" for found in self.ping_pongs()]
         return "\n".join(parts)
 
@@ -192,6 +197,7 @@ class TransferLog:
                     "lineno": transfer.line.lineno,
                     "text": transfer.line.text,
                     "asynchronous": transfer.asynchronous,
+                    "because": transfer.because,
                 }
                 for transfer in self
             ],

@@ -68,6 +68,9 @@ class Transfer(NamedTuple):
         When it began, in seconds of `time.perf_counter`.
     asynchronous
         Whether it was started by ``async_gpu_push``.
+    because
+        Who may write on the side that was copied from, so that the next access copies again: a
+        writable alias, or where the side was exposed. Empty where nobody may.
     """
 
     direction: str
@@ -79,11 +82,14 @@ class Transfer(NamedTuple):
     memory: int = 0
     start: float = 0.0
     asynchronous: bool = False
+    because: str = ""
 
     def __str__(self) -> str:
         """Describe the transfer in one line."""
+        again = f"; again at each access, because of {self.because}" if self.because else ""
         return (
-            f"{self.direction} of {self.nbytes} bytes for {self.reason} at {self.line.described()}"
+            f"{self.direction} of {self.nbytes} bytes for {self.reason} at "
+            f"{self.line.described()}{again}"
         )
 
 
@@ -237,6 +243,7 @@ class Copying(NamedTuple):
     accelerator: Accelerator
     reason: str
     memory: int
+    because: str = ""
 
 
 def upload(copying: Copying, host: NDArray[np.uint8], buffer: Any) -> None:
@@ -286,7 +293,7 @@ def _book(  # noqa: PLR0913  # the fields of a Transfer
         guard.book(nbytes)
     if not _open_logs:
         return
-    accelerator, reason, memory = copying
+    accelerator, reason, memory, because = copying
     transfer = Transfer(
         direction,
         nbytes,
@@ -297,6 +304,7 @@ def _book(  # noqa: PLR0913  # the fields of a Transfer
         memory,
         start,
         asynchronous,
+        because,
     )
     for log in _open_logs:
         log.add(transfer)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from syncblob import Blob, Head, record_transfers
-from syncblob.devices import Side
+from syncblob.devices import Side, accelerator
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -255,7 +255,8 @@ def test_a_side_tells_what_it_is() -> None:
 @pytest.mark.parametrize("adopt", [Blob.asarray, Blob.from_dlpack])
 def test_an_adopted_array_is_read_again_until_its_side_is_given_up(adopt: Any) -> None:
     array = np.arange(3.0)
-    blob = adopt(array, device="simulated")
+    blob = adopt(array)
+    blob.memory.bind(accelerator("simulated"))
     assert blob.gpu_data().tolist() == [0, 1, 2]
     array[0] = 9
     assert blob.gpu_data().tolist() == [9, 1, 2]
@@ -266,8 +267,8 @@ def test_an_adopted_array_is_read_again_until_its_side_is_given_up(adopt: Any) -
 
 
 def test_a_promise_ends_exposure() -> None:
-    array = np.arange(3.0)
-    blob = Blob.asarray(array, device="simulated")
+    blob = Blob.asarray(np.arange(3.0))
+    blob.memory.bind(accelerator("simulated"))
     blob.assume_unaliased()
     blob.gpu_data()
     assert blob.head is Head.SYNCED

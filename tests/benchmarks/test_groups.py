@@ -99,8 +99,9 @@ def test_nets_compute_the_same():
 
 @pytest.mark.skipif(not can_measure_memory(), reason="memory is measured on Linux only")
 def test_growth_sees_what_is_taken():
-    found = growth(lambda: np.ones(1 << 22, np.uint8))
-    assert found.peak >= found.resident > 1 << 21
+    # More than an allocator takes from what was freed before.
+    found = growth(lambda: np.ones(1 << 26, np.uint8))
+    assert found.peak >= found.resident > 1 << 25
 
 
 def test_a_function_runs_in_its_own_process():

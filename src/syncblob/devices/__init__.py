@@ -14,6 +14,7 @@ from syncblob.devices.selection import (
     register,
     set_default_device,
     simulated,
+    unregister,
     use_device,
 )
 from syncblob.devices.simulated import POISON, SimulatedBackend, SimulatedStream
@@ -36,5 +37,6 @@ __all__ = [
     "register",
     "set_default_device",
     "simulated",
+    "unregister",
     "use_device",
 ]

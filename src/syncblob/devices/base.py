@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["CPU", "Accelerator", "Device", "Home", "Push", "Side"]
 
 # What a device can be called; `register` adds to them.
-kinds = ["cpu", "cuda", "simulated"]
+kinds: list[str] = ["cpu", "cuda", "simulated"]
 
 
 class Side(enum.IntEnum):

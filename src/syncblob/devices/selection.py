@@ -26,6 +26,7 @@ __all__ = [
     "register",
     "set_default_device",
     "simulated",
+    "unregister",
     "use_device",
 ]
 
@@ -33,6 +34,7 @@ _makers: dict[str, Callable[[int], Accelerator]] = {
     "cuda": cuda.CudaBackend,
     "simulated": SimulatedBackend,
 }
+_registered: set[str] = set()
 _backends: dict[Device, Accelerator] = {}
 _backends_lock = threading.RLock()
 _process_default = CPU
@@ -82,6 +84,27 @@ def register(kind: str, make: Callable[[int], Accelerator]) -> None:
             )
         _makers[kind] = make
         kinds.append(kind)
+        _registered.add(kind)
+
+
+def unregister(kind: str) -> None:
+    """Forget a kind that `register` was told. Blobs that are on such a device stay usable there.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+    """
+    with _backends_lock:
+        if kind not in _registered:
+            raise ValueError(
+                f"expected a registered kind, got {kind!r}; there are {sorted(_registered)}"
+            )
+        _registered.remove(kind)
+        kinds.remove(kind)
+        del _makers[kind]
+        for device in [device for device in _backends if device.type == kind]:
+            del _backends[device]
 
 
 def simulated(index: int = 0) -> SimulatedBackend:

@@ -86,7 +86,7 @@ def test_a_transfer_names_who_makes_it_necessary_at_each_access() -> None:
     assert "; again at each access, because of the host side" in str(adopted)
     assert [transfer.because for transfer in log[4:]] == ["", ""]
     assert log.summary().count("\n    again at each access, because of ") == 2
-    assert [each["because"] for each in log.to_dict()["transfers"]][0] == aliased.because
+    assert log.to_dict()["transfers"][0]["because"] == aliased.because
 
 
 def test_totals_and_order() -> None:

@@ -54,16 +54,16 @@ class Borrows:
     A borrow may be added without the memory's lock; all else is done under it.
     """
 
-    __slots__ = ("_live",)
+    __slots__ = ("_discard", "_live")
 
     def __init__(self) -> None:
         # Entries vanish at any time, on any thread: nothing iterates over the set itself.
         self._live: set[_Reference] = set()
+        self._discard: Callable[[_Reference], None] = self._live.discard
 
     def add(self, array: np.ndarray[Any, Any]) -> None:
         """Remember a writable array."""
-        live = self._live
-        live.add(_Reference(array, live.discard))
+        self._live.add(_Reference(array, self._discard))
 
     def suspend(self) -> list[np.ndarray[Any, Any]]:
         """Take the write permission of all borrows and return those that had it."""

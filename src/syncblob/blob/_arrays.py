@@ -158,14 +158,14 @@ class Arrays(BlobState):
     def _keep(self, place: int, memory: SyncedMemory) -> None:
         """Make the arrays that further ones are views of, if NumPy computes on that side."""
         side = place & 1
+        home = memory._home(Side(side))
+        if not home.native:
+            return
         # So that one comparison will tell that nothing has changed.
         memory.sole_buffer()
         buffer = memory.newest(side)
         kept = self._kept[place]
         if buffer is None or (kept is not None and kept[0] is buffer):
-            return
-        home = memory._home(Side(side))
-        if not home.native:
             return
         layout = self._layout
         const = home.view(buffer, layout, writable=False)

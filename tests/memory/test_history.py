@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from syncblob import Head, SyncedMemory, record_transfers
+from syncblob import Blob, Head, StaleAliasWarning, SyncedMemory, record_transfers
 from syncblob.devices import Side
 
 if TYPE_CHECKING:
@@ -110,3 +110,16 @@ def test_a_memory_on_both_sides_counts_what_it_avoids(
         getattr(memory, access)()
     assert (log.avoided, log.avoided_bytes) == (1, NBYTES)
     assert simulated.uploads == simulated.downloads == 0
+
+
+def test_copies_that_are_not_made_again_name_nobody(simulated: SimulatedBackend) -> None:
+    blob = Blob(3, device="simulated")
+    alias = np.from_dlpack(blob.cpu)
+    with record_transfers() as log:
+        blob.async_gpu_push()
+        simulated.synchronize()
+        with pytest.warns(StaleAliasWarning):
+            blob.mutable_gpu_data()
+        blob.cpu_data()
+    assert len(alias) == len(log) == 3
+    assert [transfer.because for transfer in log] == ["", "", ""]

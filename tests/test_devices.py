@@ -190,6 +190,7 @@ def test_a_registered_kind_is_a_device_like_the_others() -> None:
     with pytest.raises(ValueError, match="a device is"):
         Device("shelf")
     register("shelf", Shelf)
+    unused = Device("shelf:7")
     try:
         with pytest.raises(ValueError, match='"simulated:N" or "shelf:N"'):
             Device("drawer")
@@ -202,8 +203,13 @@ def test_a_registered_kind_is_a_device_like_the_others() -> None:
         assert pickle.loads(pickle.dumps(blob)).device == "shelf:2"
     finally:
         unregister("shelf")
-    assert (blob + blob).device == "shelf:2"
+    with use_device(blob.device), syncblob.no_transfers():
+        assert (blob + blob).device == syncblob.zeros_like(blob).device == "shelf:2"
+        assert blob.copy().to_device(blob.device).device == Blob(3).device == "shelf:2"
+    assert blob.sum().tolist() == 3
     assert "shelf:2" not in syncblob.devices()
+    with pytest.raises(NoDeviceError, match="not registered any more"):
+        accelerator(unused)
     for refused in (Device, unregister):
         with pytest.raises(ValueError, match=r"a device is|expected a registered kind"):
             refused("shelf")

@@ -81,8 +81,11 @@ class Borrows:
             array.flags.writeable = True
 
     def forget(self) -> None:
-        """Forget the borrows that were suspended for good."""
-        self._live.clear()
+        """Forget the borrows that were suspended for good; others may have come since."""
+        for borrow in list(self._live):
+            array = borrow()
+            if array is None or not array.flags.writeable:
+                self._live.discard(borrow)
 
     def end(self) -> None:
         """Take the write permission of all borrows for good."""
@@ -156,23 +159,14 @@ class HandedOut:
         """Whether somebody outside may write through an alias at any moment."""
         return bool(self.leases) or self.exposed is not None
 
-    def lease(self, target: object, kind: str, depth: int = 3) -> None:
-        """Note a writable alias that lives as long as `target`.
-
-        Parameters
-        ----------
-        target
-            What dies with the last use.
-        kind
-            The protocol, as the warning names it.
-        depth
-            How many frames out the first one is that may be the user's: whoever asked the memory.
-        """
+    def lease(self, target: object, kind: str) -> None:
+        """Note a writable alias that lives as long as `target`."""
         leases = self.leases
         # The callback runs on any thread, at any moment, also inside this package: it may only
         # note the fact, and no function of Python's own is called for that.
         lease = Lease(target, leases.discard)
-        frame, library = user_frame(depth)
+        # Three frames out is whoever asked the memory for an export.
+        frame, library = user_frame(3)
         lease.noted = (kind, frame.f_code, frame.f_lasti, library)
         leases.add(lease)
 

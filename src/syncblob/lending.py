@@ -177,8 +177,7 @@ class Lending(StateMachine):
         ):
             return None
         array = template.view()
-        # Whoever asked is a method of Blob.
-        self._handed_out[0].lease(array, kind, depth=4)
+        self._handed_out[0].lease(array, kind)
         return array if self._steady is buffer else None
 
     def export(  # noqa: PLR0913, PLR0917  # an access, and whom it is for
@@ -223,9 +222,10 @@ class Lending(StateMachine):
         place
             Where the user let that happen; None for here and now.
         """
+        place = user_place() if place is None else place
         with self._lock:
             self._disturb()
-            self._handed_out[side].exposed = user_place() if place is None else place
+            self._handed_out[side].exposed = place
             if self._head == Head.SYNCED:
                 self._head = 1 << side
 

@@ -128,7 +128,8 @@ class StateMachine(TwoHomes):
         self._handed_out = (HandedOut(), HandedOut())
         # An asynchronous upload that somebody may have to wait for.
         self._pending: Push | None = None
-        # Whether bytes are on their way: what comes in between, on the same thread, is refused.
+        # Whether bytes are on their way, or the state is about to change: what comes in between, on
+        # the same thread, is refused.
         self._moving = False
         # The newest buffer, once it was found that an access of it has nothing to do but to tell
         # open logs; under the first name if there is no other buffer, and so nothing to tell.
@@ -221,30 +222,31 @@ class StateMachine(TwoHomes):
         accelerator = self._accelerator
         if accelerator is None and side is Side.ACCELERATOR:
             accelerator = current_accelerator()
-        self._disturb()
-        # Decided before the copy: what an alias writes during the copy must be copied again.
-        head = self._head_after_crossing(side, access)
         others = self._handed_out[side.other]
-        suspended = others.borrows.suspend()
         self._moving = True
         try:
-            buffer, copied = self._filled_buffer(side, access, accelerator, reason)
-        except BaseException:
-            others.borrows.restore(suspended)
-            raise
+            self._disturb()
+            # Decided before the copy: what an alias writes during the copy must be copied again.
+            head = self._head_after_crossing(side, access)
+            suspended = others.borrows.suspend()
+            try:
+                buffer, copied = self._filled_buffer(side, access, accelerator, reason)
+            except BaseException:
+                others.borrows.restore(suspended)
+                raise
+            others.borrows.forget()
+            if side is Side.ACCELERATOR:
+                self._accelerator = accelerator
+            self._buffers[side] = buffer
+            self._source = None
+            if access is not Access.CONST:
+                others.exposed = None
+                others.leave_behind()
+                self._written = side
+            # Last of all: readers without the lock look at the head first.
+            self._move_head(head, reason, copied)
         finally:
             self._moving = False
-        others.borrows.forget()
-        if side is Side.ACCELERATOR:
-            self._accelerator = accelerator
-        self._buffers[side] = buffer
-        self._source = None
-        if access is not Access.CONST:
-            others.exposed = None
-            others.leave_behind()
-            self._written = side
-        # Last of all: readers without the lock look at the head first.
-        self._move_head(head, reason, copied)
         if self._watch is not None:
             self._watch.renew(side)
         return buffer
@@ -281,45 +283,51 @@ class StateMachine(TwoHomes):
 
     def _replace(self, side: Side, buffer: Any) -> None:
         """Put another buffer, with newer contents, in the place of one side's."""
-        self._disturb()
         self._settle(side, Access.OVERWRITE)
         if self._watch is not None:
             self._watch.compare()
             self._watch.drop(side)
-        for handed_out in self._handed_out:
-            handed_out.borrows.end()
-            handed_out.exposed = None
-            handed_out.leave_behind()
-        self._handed_out[side].detach()
-        self._buffers[side] = buffer
-        self._nbytes = self._used
-        self._source = None
-        self._written = side
-        self._move_head(1 << side, "adoption")
+        self._moving = True
+        try:
+            self._disturb()
+            for handed_out in self._handed_out:
+                handed_out.borrows.end()
+                handed_out.exposed = None
+                handed_out.leave_behind()
+            self._handed_out[side].detach()
+            self._buffers[side] = buffer
+            self._nbytes = self._used
+            self._source = None
+            self._written = side
+            self._move_head(1 << side, "adoption")
+        finally:
+            self._moving = False
 
     def _push(self, stream: object) -> None:
         """Start an upload from HEAD_AT_CPU."""
         self._settle(Side.HOST, Access.MUTABLE)
         accelerator = self._accelerator or current_accelerator()
-        self._disturb()
-        # An alias of either side may write before the upload has arrived, so nothing is trusted.
-        aliased = any(handed_out.may_be_written for handed_out in self._handed_out)
-        buffer = self._buffer(Side.ACCELERATOR, accelerator)
         borrows = self._handed_out[Side.HOST].borrows
-        suspended = borrows.suspend()
         self._moving = True
         try:
-            pending = self._start_upload(buffer, accelerator, stream)
-        except BaseException:
-            borrows.restore(suspended)
-            raise
+            self._disturb()
+            # An alias of either side may write before the upload has arrived: nothing is trusted.
+            aliased = any(handed_out.may_be_written for handed_out in self._handed_out)
+            buffer = self._buffer(Side.ACCELERATOR, accelerator)
+            suspended = borrows.suspend()
+            try:
+                pending = self._start_upload(buffer, accelerator, stream)
+            except BaseException:
+                borrows.restore(suspended)
+                raise
+            borrows.forget()
+            self._accelerator = accelerator
+            self._buffers[Side.ACCELERATOR] = buffer
+            self._pending = pending
+            head = Head.HEAD_AT_CPU if aliased else Head.SYNCED
+            self._move_head(head, "async_gpu_push", "upload")
         finally:
             self._moving = False
-        borrows.forget()
-        self._accelerator = accelerator
-        self._buffers[Side.ACCELERATOR] = buffer
-        self._pending = pending
-        self._move_head(Head.HEAD_AT_CPU if aliased else Head.SYNCED, "async_gpu_push", "upload")
         if self._watch is not None:
             self._watch.drop(Side.ACCELERATOR)
 
@@ -357,6 +365,7 @@ class StateMachine(TwoHomes):
 
     def _move_head(self, head: int, reason: str, copied: str = "") -> None:
         before, self._head = self._head, head
+        self._disturb()
         if self._history is None:
             self._history = deque(maxlen=_REMEMBERED)
         self._history.append(Transition(reason, Head(before), Head(head), copied, user_place()))

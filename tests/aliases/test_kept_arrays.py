@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import _thread
+import operator
 import threading
 import warnings
+import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
-from syncblob import Blob, Head, StaleAliasWarning, record_transfers, use_device
+from syncblob import (
+    Blob,
+    Head,
+    StaleAliasWarning,
+    record_transfers,
+    use_device,
+)
 from syncblob._source_lines import user_place
 from syncblob.aliases import Borrows, HandedOut
 from syncblob.devices import Side
+from syncblob.devices.host import NumpyHome
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -297,6 +307,88 @@ def test_an_alias_belongs_on_the_device_whichever_side_was_read_first() -> None:
     alias[0] = 3
     assert blob.head is Head.HEAD_AT_GPU
     assert blob.cpu_data()[0] == 3
+
+
+# --- in the middle of a change ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("owner", "name"), [(Borrows, "suspend"), (Borrows, "forget")])
+@pytest.mark.parametrize("change", ["gpu_data", "mutable_gpu_data", "async_gpu_push", "set"])
+@WAY
+def test_what_a_finaliser_asks_in_the_middle_of_a_change_is_refused(
+    monkeypatch: pytest.MonkeyPatch, owner: type, name: str, change: str, way: Way
+) -> None:
+    blob = used(BORROWS[0])
+    original = getattr(owner, name)
+    refused = []
+
+    def meddle(self: Any, *args: Any) -> Any:
+        result = original(self, *args)
+        if not refused:
+            refused.append(True)
+            with pytest.raises(RuntimeError, match="in the middle of a transfer"):
+                way(blob)
+        return result
+
+    monkeypatch.setattr(owner, name, meddle)
+    if change == "set":
+        blob.set_cpu_data(np.full(COUNT, 1, "uint8"))
+    else:
+        getattr(blob, change)()
+    assert refused
+    monkeypatch.undo()
+    for value in (7, 8):
+        blob.mutable_cpu_data()[...] = value
+        assert (blob.gpu_data() == value).all()
+        assert (blob.cpu_data() == value).all()
+
+
+def test_a_resize_on_another_thread_forgets_what_is_being_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    blob = Blob(6)
+    blob.mutable_cpu_diff()
+    made = []
+    original = NumpyHome.view
+
+    def meddle(self: NumpyHome, *args: Any, **keywords: Any) -> Any:
+        made.append(original(self, *args, **keywords))
+        # The first is the caller's, the second is to be kept.
+        if len(made) == 2:
+            monkeypatch.undo()
+            thread = threading.Thread(target=blob.resize, args=(2,))
+            thread.start()
+            thread.join()
+        return made[-1]
+
+    monkeypatch.setattr(NumpyHome, "view", meddle)
+    blob.cpu_data()
+    assert len(made) == 2
+    assert blob.shape == blob.cpu_data().shape == blob.mutable_cpu_data().shape == (2,)
+    assert np.from_dlpack(blob).shape == (2,)
+
+
+def test_exports_to_threads_without_frames_of_python() -> None:
+    blob = Blob(COUNT)
+    done = _thread.allocate_lock()
+    for _ in range(2):
+        done.acquire()
+        steps = map(operator.call, [blob.__dlpack__, done.release])
+        _thread.start_new_thread(list, (steps,))
+        assert done.acquire(timeout=5)
+        done.release()
+
+
+def test_a_buffer_that_was_replaced_is_let_go() -> None:
+    blob = Blob(COUNT)
+    for _ in range(2):
+        blob += 1
+        blob.mutable_cpu_data()
+        blob.mutable_cpu_diff()
+        old = [weakref.ref(memory.buffer(Side.HOST)) for memory in (blob.memory, blob._diff)]
+        blob.set_cpu_data(np.zeros(COUNT, "f4"))
+        blob.set_cpu_diff(np.zeros(COUNT, "f4"))
+        assert [reference() for reference in old] == [None, None]
 
 
 # --- without an accelerator ----------------------------------------------------------------------

@@ -330,8 +330,11 @@ def test_arrays_for_an_accelerator_are_copied_and_move_once_when_used(simulated,
     with syncblob.use_device("cpu" if named else "simulated"):
         blob = Blob.asarray(array, device="simulated" if named else None)
         shared = Blob.from_dlpack(array)
+        pinned = Blob.asarray(array, copy=False)
     assert (blob.device, blob.head, simulated.uploads) == ("simulated:0", CPU, 0)
-    assert np.shares_memory(shared.cpu_data(), array)
+    for each in (shared, pinned):
+        assert each.device == "cpu"
+        assert np.shares_memory(each.cpu_data(), array)
     array[...] = 0
     for _ in range(3):
         assert (blob + 0).tolist() == values("float32").tolist()

@@ -6,6 +6,7 @@ import copy
 import io
 import pickle
 
+import numpy as np
 import pytest
 from made_blobs import blob_in, values
 
@@ -282,6 +283,17 @@ def _set(parameter):
 
 def _set_gradient(parameter):
     parameter.grad.data = torch.zeros(2, 3)
+
+
+@pytest.mark.parametrize("gradient", [None, torch.ones(2, 3)])
+def test_a_gradient_given_to_a_parameter_that_has_left_its_blob_is_not_the_blobs(gradient):
+    blob, parameter = made()
+    before = np.array(blob.diff)
+    _set(parameter)
+    with pytest.warns(StaleAliasWarning, match="not over its Blob any more"):
+        parameter.grad = gradient
+    assert (parameter.grad is None) == (gradient is None)
+    np.testing.assert_array_equal(blob.diff, before)
 
 
 @pytest.mark.parametrize("part", [_double, _share, _set, _set_gradient])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob._shape import Layout
-from syncblob.blob._arrays import GPU_DATA, GPU_DIFF, HOST_DIFF
+from syncblob.blob._arrays import GPU_DATA, GPU_DIFF, HOST_DATA, HOST_DIFF
 from syncblob.blob._base import BlobBase
 from syncblob.blob._shape_methods import ShapeMethods
 from syncblob.blob._state import NOTHING_KEPT
@@ -40,14 +40,16 @@ class Accessors(ShapeMethods):
 
     def mutable_cpu_data(self) -> NDArray[Any]:
         """Return data on the host, to read and write. Downloads as `cpu_data` does."""
-        return self._write_host(Access.MUTABLE, "mutable_cpu_data")
+        array: NDArray[Any] = self._write(HOST_DATA, Access.MUTABLE, "mutable_cpu_data")
+        return array
 
     def overwrite_cpu_data(self) -> NDArray[Any]:
         """Return data on the host, to be written completely. Never transfers.
 
         A view that does not cover its memory is brought up to date as by `mutable_cpu_data`.
         """
-        return self._write_host(Access.OVERWRITE, "overwrite_cpu_data")
+        array: NDArray[Any] = self._write(HOST_DATA, Access.OVERWRITE, "overwrite_cpu_data")
+        return array
 
     def set_cpu_data(self, array: Any) -> None:
         """Adopt an array as the host side of data, without a copy; its contents are the newest.
@@ -181,7 +183,7 @@ class Accessors(ShapeMethods):
             self._shape_blob = known
         if accelerator is not None:
             known._memory.bind(accelerator)
-        return known._lend(Side.ACCELERATOR, Access.CONST, "gpu_shape")
+        return known._read(GPU_DATA, "gpu_shape")
 
     # --- sharing ---------------------------------------------------------------------------------
 
@@ -240,8 +242,12 @@ class Accessors(ShapeMethods):
             raise TypeError(f"{action} expects an array, got a Blob; use share_data or copy_from")
         if not self._layout.contiguous or self._layout.offset:
             raise ValueError(f"{action} is for a C-contiguous Blob, and this is a strided view")
-        self._kept = NOTHING_KEPT
         set_side(self._memory_of(diff=diff), self._layout, side, array)
+        # Views of this Blob let go of the buffer that was replaced when they are next used.
+        if diff:
+            self._kept = NOTHING_KEPT
+        else:
+            self._use(self._memory)
 
     def _place(self, indices: tuple[Any, ...]) -> tuple[int, ...]:
         """Turn the arguments of `offset` into a full, checked index."""

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from syncblob._dtypes import is_bfloat16
-from syncblob.blob._state import BlobState, making_lock
+from syncblob.blob._state import NOTHING_KEPT, BlobState, making_lock
 from syncblob.devices import Side
 from syncblob.memory import Access, SyncedMemory
 from syncblob.transfers import recording
@@ -93,12 +93,6 @@ class Arrays(BlobState):
 
     # --- arrays ----------------------------------------------------------------------------------
 
-    def _lend(self, side: Side, access: Access, reason: str, *, diff: bool = False) -> Any:
-        """Return a borrow of data or diff; see `SyncedMemory.lend`."""
-        if access is not Access.CONST:
-            self._require_writable(reason)
-        return self._memory_of(diff=diff).lend(side, access, self._layout, reason)
-
     def _array_on(self, side: Side, access: Access, reason: str) -> Any:
         """Return an array over data for work that is over soon; see `SyncedMemory.array`."""
         if access is not Access.CONST:
@@ -115,18 +109,6 @@ class Arrays(BlobState):
             if held._sole is kept[0] or (held.newest(0) is kept[0] and not recording()):
                 return kept[1].view()
         array: NDArray[Any] = self._memory.array(Side.HOST, Access.CONST, self._layout, reason)
-        self._keep(HOST_DATA, self._memory)
-        return array
-
-    def _write_host(self, access: Access, reason: str) -> NDArray[Any]:
-        """Return a writable borrow of data on the host."""
-        kept = self._kept[HOST_DATA]
-        if kept is not None:
-            held: Any = self._held
-            array: NDArray[Any] | None = held.lend_again(0, kept[0], kept[2])
-            if array is not None:
-                return array
-        array = self._lend(Side.HOST, access, reason)
         self._keep(HOST_DATA, self._memory)
         return array
 
@@ -176,3 +158,6 @@ class Arrays(BlobState):
         arrays: list[Kept | None] = list(self._kept)
         arrays[place] = buffer, const, writable
         self._kept = tuple(arrays)
+        # A resize on another thread forgets these, before or now.
+        if self._placed is not layout:
+            self._kept = NOTHING_KEPT

@@ -117,12 +117,10 @@ class Blob(TorchFunctions):
                 if copy is False:
                     raise ValueError(str(error)) from error
                 raise
-            if not owned and cls._takes(array, wanted, device, copy):
-                return cls._lent(array)
-            if copy is None and not owned:
-                copy = cls._is_elsewhere(array, device)
-            memory, layout = adopt(array, dtype=wanted, device=device, copy=copy, owned=owned)
-            return cls._of(memory, layout)
+            target = None if device is None else Device(device)
+            if target is None and copy is not False and isinstance(array, np.ndarray):
+                target = default_device()
+            return cls._over(array, wanted, target, copy, owned=owned)
         same_dtype = wanted is None or wanted == x.dtype
         same_device = device is None or Device(device) == x.device
         if same_dtype and same_device and not copy and isinstance(x, cls):
@@ -135,37 +133,35 @@ class Blob(TorchFunctions):
             blob = blob.astype(x.dtype if wanted is None else wanted)
         return blob if device is None else blob.to_device(device)
 
-    @staticmethod
-    def _takes(
+    @classmethod
+    def _over(
+        cls,
         array: Any,
         dtype: np.dtype[np.generic] | None,
-        device: Device | str | None,
+        device: Device | None,
         copy: bool | None,
-    ) -> bool:
-        """Tell that an array can be taken over as `_lent` does: nothing is copied or moved."""
-        return (
-            device is None
-            and not copy
-            and isinstance(array, np.ndarray)
+        *,
+        owned: bool = False,
+    ) -> Self:
+        """Make a Blob of an array of NumPy or CuPy, for a device; None for that of the array.
+
+        An array that somebody else has is copied if it is not there: over memory that its owner may
+        still write into, each use on the device would have to fetch the contents again.
+        """
+        here = CPU if isinstance(array, np.ndarray) else backend_of(array).device
+        elsewhere = device is not None and device != here
+        if (
+            here == CPU
+            and not (elsewhere or copy or owned)
             and array.flags.carray
             and (dtype is None or array.dtype == dtype)
             and is_supported(array.dtype)
-            and default_device() == CPU
-        )
-
-    @staticmethod
-    def _is_elsewhere(array: Any, device: Device | str | None) -> bool | None:
-        """Answer True if an array is not on the device where the Blob is to be used, else None.
-
-        It is copied then: over memory that its owner may still write into, each use on the device
-        would have to fetch the contents again.
-        """
-        if isinstance(array, np.ndarray):
-            here, wanted = CPU, default_device() if device is None else Device(device)
-        else:
-            here = backend_of(array).device
-            wanted = here if device is None else Device(device)
-        return True if here != wanted else None
+        ):
+            return cls._lent(array)
+        if elsewhere and copy is None and not owned:
+            copy = True
+        memory, layout = adopt(array, dtype=dtype, device=device or here, copy=copy, owned=owned)
+        return cls._of(memory, layout)
 
     @classmethod
     def from_dlpack(
@@ -177,7 +173,9 @@ class Blob(TorchFunctions):
         ----------
         x
             Any DLPack producer on the host or on a CUDA device.
-        device, copy
+        device
+            The device the contents will be used on; None for that of `x`.
+        copy
             As for `asarray`.
 
         Raises
@@ -195,14 +193,9 @@ class Blob(TorchFunctions):
             if isinstance(x, BlobBase):
                 return cls.asarray(x, device=device, copy=copy)
             array = import_array(x, copy=copy)
-            if cls._takes(array, None, device, copy):
-                return cls._lent(array)
-            if copy is None and device is not None:
-                copy = cls._is_elsewhere(array, device)
-            memory, layout = adopt(array, dtype=None, device=device, copy=copy)
+            return cls._over(array, None, None if device is None else Device(device), copy)
         except ValueError as error:
             raise BufferError(str(error)) from error
-        return cls._of(memory, layout)
 
     @classmethod
     def from_source(

@@ -66,7 +66,12 @@ class Device:
     index: int
 
     def __init__(self, name: str | Device) -> None:
-        text = str(name) if isinstance(name, (str, Device)) else repr(name)
+        if isinstance(name, Device):
+            # Also one of a kind that was unregistered meanwhile.
+            self.type, self.index = name.type, name.index
+            self._name: str = str(name)
+            return
+        text = name if isinstance(name, str) else repr(name)
         kind, colon, index = text.partition(":")
         if kind not in kinds or (colon and not (index.isascii() and index.isdigit())):
             *others, last = (f'"{accelerator}:N"' for accelerator in kinds[1:])

@@ -56,6 +56,8 @@ def accelerator(device: Device | str) -> Accelerator:
         raise ValueError('expected an accelerator, as "cuda:N" or "simulated:N", got "cpu"')
     with _backends_lock:
         if device not in _backends:
+            if device.type not in _makers:
+                raise NoDeviceError(f"{device}: its kind is not registered any more")
             _backends[device] = _makers[device.type](device.index)
         return _backends[device]
 
@@ -66,7 +68,7 @@ def register(kind: str, make: Callable[[int], Accelerator]) -> None:
     Parameters
     ----------
     kind
-        A name of letters: ``"kind:N"`` is a device from then on, and ``"kind"`` is ``"kind:0"``.
+        An identifier: ``"kind:N"`` is a device from then on, and ``"kind"`` is ``"kind:0"``.
     make
         Is called with N when the device is first used, and returns its backend, the `device` of
         which is ``"kind:N"``; or raises `NoDeviceError`, which says what is missing.
@@ -74,7 +76,7 @@ def register(kind: str, make: Callable[[int], Accelerator]) -> None:
     Raises
     ------
     ValueError
-        If there is such a kind already, or the name is no name of letters.
+        If there is such a kind already, or the name is no identifier.
     """
     with _backends_lock:
         if not kind.isidentifier() or kind in kinds:
@@ -88,7 +90,10 @@ def register(kind: str, make: Callable[[int], Accelerator]) -> None:
 
 
 def unregister(kind: str) -> None:
-    """Forget a kind that `register` was told. Blobs that are on such a device stay usable there.
+    """Forget a kind that `register` was told. No device can be named after it any more.
+
+    Blobs that are on such a device stay usable there, and the devices keep their backends, also if
+    the kind is registered again.
 
     Raises
     ------
@@ -103,8 +108,6 @@ def unregister(kind: str) -> None:
         _registered.remove(kind)
         kinds.remove(kind)
         del _makers[kind]
-        for device in [device for device in _backends if device.type == kind]:
-            del _backends[device]
 
 
 def simulated(index: int = 0) -> SimulatedBackend:
@@ -219,7 +222,9 @@ def devices() -> tuple[Device, ...]:
     """
     used = {Device("simulated:0")}
     with _backends_lock:
-        used.update(device for device in _backends if device.type != "cuda")
+        used.update(
+            device for device in _backends if device.type in kinds and device.type != "cuda"
+        )
     return (
         CPU,
         *(Device(f"cuda:{index}") for index in range(cuda.device_count())),

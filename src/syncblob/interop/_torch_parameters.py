@@ -66,7 +66,7 @@ class BlobParameter(torch.nn.Parameter):
 
     @grad.setter
     def grad(self, value: torch.Tensor | None) -> None:
-        diff = self._diff
+        diff = self._followed()
         if diff is None or value is not None:
             _GRAD.__set__(self, value)  # which sees to it that the value fits
         if diff is not None:
@@ -80,6 +80,14 @@ class BlobParameter(torch.nn.Parameter):
     @grad.deleter
     def grad(self) -> None:
         self.grad = None
+
+    def _followed(self) -> torch.Tensor | None:
+        """Return the tensor over diff; None, and a warning, once this is not over the Blob."""
+        diff = self._diff
+        if diff is not None and (self.data_ptr(), diff.data_ptr()) != self._addresses:
+            _warn_of_parting()
+            self._diff = diff = None
+        return diff
 
     def __deepcopy__(self, memo: dict[int, Any]) -> torch.nn.Parameter:
         """Copy into a parameter with a memory of its own, and without a gradient as torch does."""
@@ -97,14 +105,10 @@ class BlobParameter(torch.nn.Parameter):
 
 def _settle(parameter: torch.Tensor) -> None:
     """Do what is left to be done when a gradient has been accumulated."""
-    if not isinstance(parameter, BlobParameter) or parameter._diff is None:  # noqa: SLF001  # its hook
-        return
-    gradient, diff = parameter.grad, parameter._diff  # noqa: SLF001  # its hook
-    if (parameter.data_ptr(), diff.data_ptr()) != parameter._addresses:  # noqa: SLF001  # its hook
-        _warn_of_parting()
-        parameter._diff = None  # noqa: SLF001  # its hook
-    elif gradient is not None:
-        _settle_gradient(parameter, gradient, diff)
+    if isinstance(parameter, BlobParameter):
+        gradient, diff = parameter.grad, parameter._followed()  # noqa: SLF001  # its hook
+        if diff is not None and gradient is not None:
+            _settle_gradient(parameter, gradient, diff)
 
 
 def _settle_gradient(parameter: BlobParameter, gradient: torch.Tensor, diff: torch.Tensor) -> None:

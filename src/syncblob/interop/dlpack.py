@@ -50,9 +50,9 @@ def _named_side(memory: SyncedMemory, side: Side, dl_device: tuple[int, int] | N
         raise BufferError(
             f"expected dl_device to be a pair of numbers, as (1, 0), got {dl_device!r}"
         ) from None
-    if wanted == HOST.dlpack_device:
+    if wanted == HOST_DEVICE:
         return Side.HOST
-    homes = [HOST.dlpack_device]
+    homes = [HOST_DEVICE]
     with suppress(NoDeviceError):
         homes.append(_home(memory, Side.ACCELERATOR).dlpack_device)
     if wanted in homes:
@@ -128,7 +128,7 @@ def export(  # noqa: PLR0913  # the keywords of the protocol
     capsule = home.capsule(
         array.view(np.uint16) if bfloat16 else array, stream=stream, max_version=max_version
     )
-    if flags or bfloat16 or reported != HOST.dlpack_device:
+    if flags or bfloat16 or reported != HOST_DEVICE:
         _capsule.edit(
             capsule,
             device_id=reported[1],
@@ -208,7 +208,7 @@ class _Holder:
         return self._capsule
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return HOST.dlpack_device
+        return HOST_DEVICE
 
 
 class _Writable:

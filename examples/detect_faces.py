@@ -218,7 +218,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Find faces with the first stage of MTCNN.")
     parser.add_argument("model", type=Path, help="its .caffemodel: det1 or 12net")
     parser.add_argument("image", type=Path, help="an image that Pillow can read")
-    parser.add_argument("--output", type=Path, help="default: faces.png, beside the image")
+    parser.add_argument("--output", type=Path, help="default: NAME-faces.png, beside the image")
     parser.add_argument("--smallest", type=int, default=40, help="width of a face in pixels")
     parser.add_argument("--threshold", type=float, default=0.95, help="lowest score")
     parser.add_argument("--device", default="cpu", help='default: "cpu"')
@@ -226,7 +226,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if given.smallest < WINDOW:
         parser.error(f"--smallest: the network's windows are {WINDOW} pixels wide")
 
-    output = given.output or given.image.with_name("faces.png")
+    output = given.output or given.image.with_name(f"{given.image.stem}-faces.png")
+    if output.resolve() == given.image.resolve():
+        parser.error(f"--output: {output} is the image itself, which would be lost")
     with syncblob.open_model(given.model) as model, Image.open(given.image) as image:
         boxes = detect(
             model,

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -158,6 +159,10 @@ def main() -> None:
     parser.add_argument("output", help="the .caffemodel to write")
     parser.add_argument("--epochs", type=int, default=12, help="passes over the training images")
     arguments = parser.parse_args()
+    if arguments.epochs < 1:
+        parser.error(f"--epochs: expected at least 1, got {arguments.epochs}")
+    if not Path(arguments.output).resolve().parent.is_dir():
+        parser.error(f"output: there is no folder {Path(arguments.output).parent}")
     train(arguments.output, arguments.epochs)
 
 

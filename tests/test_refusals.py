@@ -34,7 +34,31 @@ def editing_a_consumed_capsule():
     _capsule.edit(capsule, device_id=0)
 
 
+def without(name, call):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, name, None)
+        call()
+
+
 REFUSED = {
+    "data for a shape": (lambda: Blob([1.5, 2.0]), TypeError, r"by syncblob.asarray\(\)"),
+    "another library's dtype": (lambda: Blob(3, object()), TypeError, r"got <obj.*as \"float32\""),
+    "two numbers for a shape": (lambda: Blob(2, 3), TypeError, "is one tuple"),
+    "tensors without torch": (
+        lambda: without("torch", Blob(3).to_torch),
+        ModuleNotFoundError,
+        r"this needs torch.*pip install 'syncblob\[torch\]'",
+    ),
+    "parameters without torch": (
+        lambda: without("torch", Blob(3).as_parameter),
+        ModuleNotFoundError,
+        r"pip install 'syncblob\[torch\]'",
+    ),
+    "a picture without matplotlib": (
+        lambda: without("matplotlib", record_transfers().plot),
+        ModuleNotFoundError,
+        r"this needs matplotlib.*pip install 'syncblob\[plot\]'",
+    ),
     "a dtype of None": (lambda: Blob(3, None), TypeError, "float64"),
     "a source that gives bytes": (
         lambda: Blob.from_source((3,), "float32", lambda: bytes(12)).cpu_data(),

@@ -72,9 +72,11 @@ def as_dtype(dtype: DTypeLike) -> np.dtype[np.generic]:
     try:
         result: np.dtype[np.generic] = np.dtype(dtype)
     except TypeError as error:
-        raise TypeError(
-            f"expected a dtype, got {dtype!r} ({error}); a shape of several dimensions is one tuple"
-        ) from None
+        # As in Blob(2, 3), and in Blob(2, torch.float32).
+        named = 'dtypes are named as "float32" or numpy.float32'
+        shape = "a shape of several dimensions is one tuple"
+        advice = shape if isinstance(dtype, int) else named
+        raise TypeError(f"expected a dtype, got {dtype!r} ({error}); {advice}") from None
     if is_supported(result):
         return result
     if result.kind in "OSUMm":

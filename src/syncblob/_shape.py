@@ -51,7 +51,10 @@ def as_shape(shape: SupportsIndex | Iterable[SupportsIndex], itemsize: int = 1) 
     try:
         dims = tuple(map(operator.index, entries))  # type: ignore[arg-type]  # a wrong kind raises the TypeError handled here
     except TypeError:
-        raise TypeError(f"a shape is an integer or a tuple of integers, got {shape!r}") from None
+        raise TypeError(
+            f"a shape is an integer or a tuple of integers, got {shape!r}; a Blob of data is made "
+            "by syncblob.asarray()"
+        ) from None
     if min(dims, default=0) < 0:
         raise ValueError(f"the dimensions of a shape are non-negative, got {dims}")
     if len(dims) > _MAX_AXES:

@@ -365,7 +365,6 @@ class StateMachine(TwoHomes):
 
     def _move_head(self, head: int, reason: str, copied: str = "") -> None:
         before, self._head = self._head, head
-        self._disturb()
         if self._history is None:
             self._history = deque(maxlen=_REMEMBERED)
         self._history.append(Transition(reason, Head(before), Head(head), copied, user_place()))

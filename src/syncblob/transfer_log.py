@@ -6,6 +6,7 @@ import threading
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from syncblob._optional import import_optional
 from syncblob.transfers import Transfer, close_log, counted, open_log
 
 if TYPE_CHECKING:
@@ -227,8 +228,7 @@ class TransferLog:
         matplotlib.axes.Axes
         """
         if axes is None:
-            import matplotlib.pyplot as plt  # optional, and only for this
-
+            plt = import_optional("matplotlib.pyplot", "plot")
             _, axes = plt.subplots(figsize=(9, 3))
         origin = min((transfer.start for transfer in self), default=0.0)
         memories = sorted({transfer.memory for transfer in self})

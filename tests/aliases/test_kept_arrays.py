@@ -379,6 +379,19 @@ def test_exports_to_threads_without_frames_of_python() -> None:
         done.release()
 
 
+def test_borrows_that_came_in_the_middle_are_not_forgotten() -> None:
+    borrows = Borrows()
+    before, since = np.zeros(COUNT), np.zeros(COUNT)
+    borrows.add(before)
+    borrows.suspend()
+    borrows.add(since)
+    borrows.forget()
+    assert len(borrows) == 1
+    borrows.end()
+    assert not since.flags.writeable
+    assert len(borrows) == 0
+
+
 def test_a_buffer_that_was_replaced_is_let_go() -> None:
     blob = Blob(COUNT)
     for _ in range(2):

@@ -45,6 +45,38 @@ def test_arrays_of_torch(model):
     assert model["conv1"].blobs[1].cpu_data().tolist() == [6, 5]
 
 
+def test_a_list_gets_the_dtype_of_the_blob_that_it_replaces(model):
+    model["conv1"].blobs[1] = [1, 2]
+    assert model["conv1"].blobs[1].dtype == np.float32
+    model["conv1"].replace_blob(1, (3, 4, 5), resize=True)
+    assert model["conv1"].blobs[1].dtype == np.float32
+    assert model["conv1"].blobs[1].tolist() == [3, 4, 5]
+
+
+def test_integers_do_not_replace_floats(model):
+    old = model["conv1"].blobs[1]
+    with pytest.raises(
+        TypeError,
+        match=r"'conv1', blob 1: expected floats, as float32, got int64.*astype\('float32'\)",
+    ):
+        model["conv1"].blobs[1] = np.ones(2, np.int64)
+    assert model["conv1"].blobs[1] is old
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"bottoms": "data"}, r"a list of names as bottoms, got the string 'data'.*\['data'\]"),
+        ({"tops": "a"}, r"a list of names as tops, got the string 'a'.*\['a'\]"),
+        ({"blobs": np.ones((2, 3))}, r"'x': expected a list of arrays.*\(2, 3\).*\[array\]"),
+        ({"blobs": Blob((2, 3))}, r"'x': expected a list of arrays.*\(2, 3\).*\[array\]"),
+    ],
+)
+def test_one_instead_of_a_list(arguments, words):
+    with pytest.raises(TypeError, match=words):
+        Layer("x", **arguments)
+
+
 def test_another_shape_must_be_meant(model):
     layer = model["conv1"]
     with pytest.raises(

@@ -100,7 +100,9 @@ def test_what_is_no_model(old_file):
 
 
 @pytest.mark.parametrize(
-    ("name", "advice"), [("x.prototxt", "to_net"), ("x.BinaryProto", "write_blob")]
+    ("name", "advice"),
+    [("x.prototxt", "to_net"), ("x.BinaryProto", "write_blob")]
+    + [(f"x{end}", "'syncblob convert'") for end in (".npz", ".safetensors", ".pt", ".PTH")],
 )
 def test_extensions_of_other_formats(tmp_path, name, advice):
     with pytest.raises(ValueError, match=rf"expected the extension \.caffemodel or \.h5.*{advice}"):

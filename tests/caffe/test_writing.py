@@ -45,7 +45,7 @@ def long_length(number, payload):
 
 ODD_LAYER = field(7, UNPACKED) + field(1, b"a") + UNKNOWN + field(7, b"\x2a\x04" + FLOATS[:4])
 ODD_NETS = {
-    "empty": b"",
+    "an empty name": b"\x0a\x00",
     "unpacked values, unknown fields, odd order": field(100, ODD_LAYER) + field(1, b"net"),
     "long lengths": long_length(100, long_length(7, UNPACKED) + field(1, b"a")),
     "fields between layers": field(100, b"\x0a\x01a") + UNKNOWN + field(100, b"") + UNKNOWN,

@@ -79,6 +79,16 @@ def test_a_refusal_is_one_line(run, small_model, monkeypatch, arguments, reason)
     assert list(small_model.parent.iterdir()) == [small_model]
 
 
+def test_a_mean_is_not_converted(run, tmp_path):
+    path = tmp_path / "mean.BinaryProto"
+    syncblob.write_blob(np.ones(3, np.float32), path)
+    done = run("convert", path, tmp_path / "x.npz")
+    assert (done.status, done.out, done.err.count("\n")) == (1, "", 1)
+    assert "got a .binaryproto" in done.err
+    assert "numpy.savez('mean.npz', mean=syncblob.read_blob('mean.binaryproto'))" in done.err
+    assert list(tmp_path.iterdir()) == [path]
+
+
 def test_values_that_do_not_fit_are_one_line(run, write_model, tmp_path):
     path = write_model(("conv1", "Convolution", [np.array([1e300])]))
     done = run("convert", path, tmp_path / "x.npz", "--dtype", "float32")

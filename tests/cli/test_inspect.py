@@ -188,9 +188,13 @@ def test_a_blob_that_could_be_a_net_without_layers(inspect_json, tmp_path):
     assert found["blob"] == {"shape": [], "dtype": "float64", "parameters": 1, "bytes": 8}
 
 
-def test_an_empty_file_of_another_name_is_an_empty_net(inspect_json, tmp_path):
-    (tmp_path / "empty").touch()
-    assert inspect_json(tmp_path / "empty")["format"] == "caffemodel"
+@pytest.mark.parametrize("name", ["empty", "x.caffemodel", "x.binaryproto"])
+def test_an_empty_file_is_refused(run, tmp_path, name):
+    (tmp_path / name).touch()
+    done = run("inspect", tmp_path / name)
+    assert (done.status, done.out, done.err.count("\n")) == (1, "", 1)
+    assert "got an empty file; copy or download it again" in done.err
+    assert "neither" not in done.err
 
 
 def test_a_file_that_is_neither(run, tmp_path):

@@ -146,11 +146,14 @@ def test_the_program_draws_boxes(faces, path, tmp_path, capsys):
     # Anything is a face to somebody who is content with so little.
     faces.main([str(path), str(image), "--threshold", "0.0001", "--device", "simulated"])
     printed = capsys.readouterr().out.splitlines()
-    assert printed[-1] == f"{len(printed) - 1} boxes drawn into {tmp_path / 'faces.png'}"
+    assert printed[-1] == f"{len(printed) - 1} boxes drawn into {tmp_path / 'noise-faces.png'}"
     assert len(printed) > 1
-    with Image.open(tmp_path / "faces.png") as drawn:
+    with Image.open(tmp_path / "noise-faces.png") as drawn:
         assert drawn.size == (90, 60)
         assert np.any(np.asarray(drawn) != pixels)
+    with pytest.raises(SystemExit):
+        faces.main([str(path), str(image), "--output", str(image)])
+    assert "which would be lost" in capsys.readouterr().err
 
 
 def test_windows_are_no_smaller_than_the_network_s(faces, path, capsys):

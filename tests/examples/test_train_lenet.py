@@ -28,3 +28,20 @@ def test_it_learns_the_digits_and_saves_what_it_learned(tmp_path):
         shapes = {name: [blob.shape for blob in layer.blobs] for name, layer in model.items()}
     assert shapes["conv1"] == [(20, 1, 5, 5), (20,)]
     assert shapes["ip2"] == [(10, 500), (10,)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [(["lenet.caffemodel", "--epochs", "0"], "at least 1"), (["no/lenet.caffemodel"], "no folder")],
+)
+def test_it_refuses_before_it_trains(arguments, said, tmp_path):
+    run = subprocess.run(
+        [sys.executable, PROGRAM, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+        cwd=tmp_path,
+    )
+    assert run.returncode == 2
+    assert said in run.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from syncblob._optional import import_optional
 from syncblob.blob._ndarray_methods import NdarrayMethods
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ class TorchFunctions(NdarrayMethods):
         ValueError
             If a const Blob is to be lent, or a stride is negative, which torch does not have.
         """
+        import_optional("torch")
         from syncblob.blob import _torch_calls  # imports torch
 
         return _torch_calls.tensor_over(self, copy=copy)
@@ -89,6 +91,7 @@ class TorchFunctions(NdarrayMethods):
         ValueError
             If this is a const Blob, or a stride is negative, which torch does not have.
         """
+        import_optional("torch")
         from syncblob.blob import _torch_calls  # imports torch
 
         return _torch_calls.parameter_over(self)

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 __all__ = ["Layer", "LayerBlobs", "LayerRecord"]
 
 
+_NO_FLOATS = "biuc"
+
+
 @dataclass(frozen=True, slots=True)
 class LayerRecord:
     """Where a layer was read from, and how many follow it there."""
@@ -47,6 +50,11 @@ class Layer:
     blobs
         The weights: for a convolution the kernels, then the bias. Arrays of any library; as for
         `Blob.asarray`, their memory is taken over where that is possible.
+
+    Raises
+    ------
+    TypeError
+        If `bottoms` or `tops` is one string, or `blobs` one array, instead of several in a list.
     """
 
     __slots__ = ("_blobs", "_message", "_name", "_record", "bottoms", "tops", "type")
@@ -65,8 +73,8 @@ class Layer:
     ) -> None:
         self._name = name
         self.type = type
-        self.bottoms = tuple(bottoms)
-        self.tops = tuple(tops)
+        self.bottoms = _as_names("bottoms", bottoms)
+        self.tops = _as_names("tops", tops)
         self._blobs = LayerBlobs(name, blobs)
         self._record: LayerRecord | None = None
         self._message: bytes | None = None
@@ -147,12 +155,15 @@ class Layer:
         index
             Which blob.
         array
-            A Blob, or an array of any library; see `Blob.asarray`.
+            A Blob, or an array of any library; see `Blob.asarray`. A list of numbers gets the
+            dtype of the Blob that was there.
         resize
             Whether the shape may be another one.
 
         Raises
         ------
+        TypeError
+            If the Blob has floats, and the array has none.
         ValueError
             If the shape differs and `resize` is False.
         IndexError
@@ -169,6 +180,8 @@ class Layer:
 class LayerBlobs(MutableSequence[Blob]):
     """The blobs of a layer. Arrays of any library can be put in; they come out as Blobs.
 
+    A list of numbers gets the dtype of the Blob that it replaces; an array keeps its own, and
+    integers in place of floats raise TypeError, since Caffe's files do not hold them.
     Replacing one by an array of another shape raises ValueError; `Layer.replace_blob` does it on
     purpose. Writing into a Blob that is in the sequence changes the layer too.
 
@@ -184,7 +197,7 @@ class LayerBlobs(MutableSequence[Blob]):
 
     def __init__(self, layer: str, blobs: Iterable[Any] = ()) -> None:
         self.layer: str = layer
-        self._blobs = [Blob.asarray(blob) for blob in blobs]
+        self._blobs = self._made_of(blobs)
 
     @overload
     def __getitem__(self, index: int) -> Blob: ...
@@ -214,7 +227,15 @@ class LayerBlobs(MutableSequence[Blob]):
 
     def assign(self, blobs: Iterable[Any]) -> None:
         """Put other arrays in place of all Blobs, of any number and shapes."""
-        self._blobs = [Blob.asarray(blob) for blob in blobs]
+        self._blobs = self._made_of(blobs)
+
+    def _made_of(self, blobs: Iterable[Any]) -> list[Blob]:
+        if hasattr(blobs, "shape"):
+            raise TypeError(
+                f"layer {self.layer!r}: expected a list of arrays as blobs, got one array of shape "
+                f"{tuple(blobs.shape)}; put it in a list: [array]"
+            )
+        return [Blob.asarray(blob) for blob in blobs]
 
     def replace(self, index: int, array: Any, *, resize: bool = False) -> None:
         """Put another array in place of a Blob; see `Layer.replace_blob`."""
@@ -223,8 +244,15 @@ class LayerBlobs(MutableSequence[Blob]):
                 f"layer {self.layer!r} has {len(self._blobs)} blobs, got index {index}; "
                 f"append adds one"
             )
-        blob = Blob.asarray(array)
-        expected = self._blobs[index].shape
+        old = self._blobs[index]
+        # Numbers of Python have no dtype of their own.
+        blob = Blob.asarray(array, old.dtype if isinstance(array, (list, tuple)) else None)
+        if blob.dtype.kind in _NO_FLOATS and old.dtype.kind not in _NO_FLOATS:
+            raise TypeError(
+                f"layer {self.layer!r}, blob {index}: expected floats, as {old.dtype}, got "
+                f"{blob.dtype}; convert them first: array.astype({old.dtype.name!r})"
+            )
+        expected = old.shape
         if blob.shape != expected and not resize:
             raise ValueError(
                 f"layer {self.layer!r}, blob {index}: expected shape {expected}, got {blob.shape}; "
@@ -235,6 +263,15 @@ class LayerBlobs(MutableSequence[Blob]):
     def __repr__(self) -> str:
         """Show the Blobs."""
         return repr(self._blobs)
+
+
+def _as_names(what: str, names: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(names, str):
+        raise TypeError(
+            f"expected a list of names as {what}, got the string {names!r}; put it in a list: "
+            f"[{names!r}]"
+        )
+    return tuple(names)
 
 
 def _without_blobs(proto: LayerParameter) -> LayerParameter:

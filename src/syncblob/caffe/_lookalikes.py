@@ -18,11 +18,15 @@ if TYPE_CHECKING:
 
     Kinds = AbstractSet[tuple[int, WireType]]
 
-__all__ = ["is_hdf5", "refuse_other_formats", "refuse_other_messages"]
+__all__ = ["EMPTY", "OTHER_HDF5", "is_hdf5", "refuse_other_formats", "refuse_other_messages"]
 
 _HEAD = 512
 
+EMPTY = "expected a file with weights, got an empty file; copy or download it again"
+OTHER_HDF5 = "this is HDF5 in another layout than Caffe's; syncblob.convert.open_weights opens it"
+
 _HDF5 = b"\x89HDF\r\n\x1a\n"
+_TORCH = "this is a file of PyTorch's (.pt, .pth); syncblob.convert.open_weights opens it"
 _SIGNATURES = {
     _HDF5: (
         "this is an HDF5 file (.caffemodel.h5 or .solverstate.h5); open_model and "
@@ -36,9 +40,14 @@ _SIGNATURES = {
         "contents are in the file of the same name, without a leading '._'"
     ),
     b"\x93NUMPY": "this is an array of NumPy's own format (.npy); numpy.load opens it",
-    b"PK\x03\x04": "this is a zip archive; unpack it first",
+    # The number that torch.save began with before it wrote zip archives, pickled.
+    b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.": _TORCH,
     b"\x1f\x8b": "this is a gzip archive; unpack it first",
 }
+
+_ZIP = b"PK\x03\x04"
+_ZIP_NAME_LENGTH, _ZIP_NAME = slice(26, 28), 30
+_LENGTH_BYTES = 8
 
 _WEB_PAGE = re.compile(rb"\s*<(!doctype|html|\?xml)", re.IGNORECASE)
 _PROTOTXT = re.compile(
@@ -58,6 +67,10 @@ def refuse_other_formats(reader: WireReader) -> None:
     for signature, verdict in _SIGNATURES.items():
         if head.startswith(signature):
             raise reader.error(verdict, 0)
+    if head.startswith(_ZIP):
+        raise reader.error(_what_archive(head), 0)
+    if _is_safetensors(head, len(reader.buffer)):
+        raise reader.error("this is a .safetensors file; syncblob.convert.open_weights opens it", 0)
     if _WEB_PAGE.match(head):
         raise reader.error("this is a web page; the download went wrong", 0)
     if _PROTOTXT.match(head):
@@ -66,6 +79,23 @@ def refuse_other_formats(reader: WireReader) -> None:
             "weights are in a .caffemodel file",
             0,
         )
+
+
+def _what_archive(head: bytes) -> str:
+    """Tell what a zip archive is by the name of its first member."""
+    length = int.from_bytes(head[_ZIP_NAME_LENGTH], "little")
+    name = head[_ZIP_NAME : _ZIP_NAME + length]
+    if name.endswith(b".npy"):
+        return "this is an .npz file of NumPy's; syncblob.convert.open_weights opens it"
+    if name.endswith(b"/data.pkl"):
+        return _TORCH
+    return "this is a zip archive; unpack it first"
+
+
+def _is_safetensors(head: bytes, size: int) -> bool:
+    """Tell a file that begins with the length of a JSON header, which fits into the file."""
+    length = int.from_bytes(head[:_LENGTH_BYTES], "little")
+    return head[_LENGTH_BYTES:].startswith(b"{") and length <= size - _LENGTH_BYTES
 
 
 def refuse_other_messages(reader: WireReader, kinds: Kinds, wanted: str = "model") -> None:

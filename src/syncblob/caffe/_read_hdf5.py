@@ -25,6 +25,7 @@ from syncblob.blob import Blob
 from syncblob.caffe._blob_index import BlobIndex, Run, Values
 from syncblob.caffe._h5py import import_h5py
 from syncblob.caffe._lazy import ValuesInFile
+from syncblob.caffe._lookalikes import OTHER_HDF5
 from syncblob.caffe._mapped_file import MappedFile
 from syncblob.caffe._origins import register
 from syncblob.errors import ModelFileError
@@ -96,7 +97,7 @@ def read_layers(file: MappedFile) -> list[HDF5Layer]:
         if not h5.has("data"):
             raise h5.error(
                 f"expected a group 'data' with the layers of a model; "
-                f"{'use open_solver_state' if h5.has('history') else 'this is something else'}"
+                f"{'use open_solver_state' if h5.has('history') else OTHER_HDF5}"
             )
         diffs = dict(h5.layers("diff")) if h5.has("diff") else {}
         return [
@@ -111,7 +112,7 @@ def read_state(file: MappedFile) -> HDF5State:
         if not h5.has("history"):
             raise h5.error(
                 f"expected a group 'history' with the state of a solver; "
-                f"{'use open_model' if h5.has('data') else 'this is something else'}"
+                f"{'use open_model' if h5.has('data') else OTHER_HDF5}"
             )
         history = dict(h5.layers("history"))
         if any(history):

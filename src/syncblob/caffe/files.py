@@ -15,10 +15,10 @@ from syncblob.caffe._atomic import replacing
 from syncblob.caffe._blob_index import index_blob, require_few
 from syncblob.caffe._layer import Layer, LayerRecord
 from syncblob.caffe._lazy import lazy_blob
-from syncblob.caffe._lookalikes import is_hdf5, refuse_other_formats, refuse_other_messages
+from syncblob.caffe._lookalikes import EMPTY, is_hdf5, refuse_other_formats, refuse_other_messages
 from syncblob.caffe._mapped_file import MappedFile
 from syncblob.caffe._model_index import index_model
-from syncblob.caffe._pieces import buffers
+from syncblob.caffe._pieces import buffers, size_of
 from syncblob.caffe._wire import WireReader, WireType
 from syncblob.caffe._write_blob import blob_pieces
 from syncblob.caffe._write_model import model_pieces
@@ -33,10 +33,17 @@ __all__ = ["open_model", "read_blob", "read_blobs", "save_model", "write_blob"]
 
 _HDF5 = (".h5", ".hdf5")
 _BLOBS = (1, WireType.LENGTH)
+_CONVERT = (
+    "save_model writes .caffemodel and .caffemodel.h5; save one of these, and convert it by "
+    "syncblob.convert.convert or the command 'syncblob convert'"
+)
 _OTHERS = {
     ".binaryproto": "write_blob writes one blob",
     ".prototxt": "write_prototxt(model.to_net(), path) writes the definition",
+    **dict.fromkeys((".npz", ".pt", ".pth", ".safetensors"), _CONVERT),
 }
+# A name of no characters, without which the file of an empty net would be empty.
+_NO_NAME = b"\x0a\x00"
 
 
 def open_model(path: str | os.PathLike[str]) -> ModelFile:
@@ -52,12 +59,12 @@ def open_model(path: str | os.PathLike[str]) -> ModelFile:
     Parameters
     ----------
     path
-        The file. An empty file is an empty net.
+        The file.
 
     Raises
     ------
     ModelFileError
-        If it is not such a file, is damaged, or has layers of V1 and V2 at once.
+        If it is not such a file, is empty, is damaged, or has layers of V1 and V2 at once.
     ModuleNotFoundError
         If it is HDF5 and h5py is not installed (``pip install 'syncblob[hdf5]'``).
     OSError
@@ -72,6 +79,8 @@ def open_model(path: str | os.PathLike[str]) -> ModelFile:
         source = HDF5Source(file, tuple(found))
         made = [Layer(layer.name, blobs=layer.blobs) for layer in found]
         return ModelFile._opened(source, name="", version=2, layers=made)
+    if len(reader.buffer) == 0:
+        raise reader.error(EMPTY, 0)
     refuse_other_formats(reader)
     model = index_model(reader)
     layers = [
@@ -105,6 +114,7 @@ def save_model(
     path
         The file. With the extension ``.h5`` or ``.hdf5`` it becomes Caffe's HDF5 format, for which
         h5py is needed (``pip install 'syncblob[hdf5]'``); else a ``.caffemodel``.
+        HDF5 has no room for anything but the names of layers and their blobs.
     write_diff
         Whether to write the gradients too; None writes those that were in the file.
     upgrade
@@ -119,7 +129,7 @@ def save_model(
     ValueError
         If the format cannot hold the model: 2 GiB in a ``.caffemodel``; in HDF5 two layers of one
         name, or a name that is empty, ``.``, or has a ``/``. If the extension is that of a format
-        that holds no models.
+        that `save_model` does not write, as ``.npz``; ``syncblob.convert`` does.
     OSError
         If the file cannot be written.
     """
@@ -137,7 +147,8 @@ def save_model(
 
         write_hdf5(model, path, write_diff=write_diff)
     else:
-        _write(path, model_pieces(model, write_diff=write_diff, upgrade=upgrade))
+        pieces = model_pieces(model, write_diff=write_diff, upgrade=upgrade)
+        _write(path, pieces if size_of(pieces) else [_NO_NAME])
 
 
 def read_blob(path: str | os.PathLike[str]) -> Blob:
@@ -162,7 +173,7 @@ def read_blob(path: str | os.PathLike[str]) -> Blob:
     reader = WireReader(file.array(), path=file.path)
     size = len(reader.buffer)
     if size == 0:
-        raise reader.error("expected a .binaryproto file, got an empty file", 0)
+        raise reader.error(EMPTY, 0)
     refuse_other_formats(reader)
     refuse_other_messages(reader, reader.kinds(), "blob")
     return lazy_blob(file, index_blob(reader, 0, size))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -199,7 +200,7 @@ def plan_conversion(
             f"{path}: {target.name} holds {', '.join(one for one in DTYPES if one in holds)} "
             f"of these, got {dtype}"
         )
-    weights = open_weights(source)
+    weights = _open(source)
     try:
         chosen = _choose(weights, layers)
         _require_names(chosen, path)
@@ -215,6 +216,20 @@ def plan_conversion(
         weights.close()
         raise
     return conversion
+
+
+def _open(source: str | os.PathLike[str]) -> Weights:
+    try:
+        return open_weights(source)
+    except ModelFileError as error:
+        if Path(source).suffix.lower() != ".binaryproto":
+            raise
+        raise ConversionError(
+            f"{os.fspath(source)}: expected a file of weights with names, got a .binaryproto, "
+            f"which holds one array without a name and cannot be converted; in Python, "
+            f"numpy.savez('mean.npz', mean=syncblob.read_blob('mean.binaryproto')) makes an .npz "
+            f"of it"
+        ) from error
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob.convert._optional import import_optional
+from syncblob._optional import import_optional
 from syncblob.convert._structure import STRUCTURE, assemble, describe
 from syncblob.convert._values import lazy_blob, values_of
 from syncblob.errors import ModelFileError

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob._dtypes import as_dtype, is_bfloat16
-from syncblob.convert._optional import import_optional
+from syncblob._optional import import_optional
 from syncblob.convert._structure import assemble
 from syncblob.convert._values import ALL_DTYPES, lazy_blob, values_of
 from syncblob.errors import ModelFileError

@@ -71,7 +71,7 @@ def register(kind: str, make: Callable[[int], Accelerator]) -> None:
         An identifier: ``"kind:N"`` is a device from then on, and ``"kind"`` is ``"kind:0"``.
     make
         Is called with N when the device is first used, and returns its backend, the `device` of
-        which is ``"kind:N"``; or raises `NoDeviceError`, which says what is missing.
+        which is ``"kind:N"``; or raises `syncblob.NoDeviceError`, which says what is missing.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Importing the libraries that own the formats, with words that say how to get them."""
+"""Importing libraries that may be missing, with words that say how to get them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,15 @@ if TYPE_CHECKING:
 __all__ = ["import_optional"]
 
 
-def import_optional(name: str) -> ModuleType:
-    """Return a module of an optional package; the extra that brings it has the package's name.
+def import_optional(name: str, extra: str = "") -> ModuleType:
+    """Return a module of an optional package.
+
+    Parameters
+    ----------
+    name
+        The module.
+    extra
+        The extra that brings the package, where it has not the package's name.
 
     Raises
     ------
@@ -26,7 +33,7 @@ def import_optional(name: str) -> ModuleType:
         if error.name != package:
             raise
         raise ModuleNotFoundError(
-            f"this needs {package}, which is missing: pip install 'syncblob[{package}]'",
+            f"this needs {package}, which is missing: pip install 'syncblob[{extra or package}]'",
             name=package,
         ) from error
     return import_module(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -104,7 +105,10 @@ OF_FILES["write_blob and read_blob"] = Scenario(
         read_blob(state["folder"] / "a.binaryproto").tolist(),
     )[1],
 )
+_NEED_TORCH = (".pt", ".pth")
 for _extension in writable_extensions():
+    if _extension in _NEED_TORCH and find_spec("torch") is None:
+        continue
     OF_FILES[f"convert to {_extension}"] = Scenario(
         saved("net.caffemodel"), converts("net.caffemodel", f"out{_extension}")
     )

@@ -23,6 +23,10 @@ def on(device, array):
 METHODS = {
     "sum": lambda x: x.sum(),
     "sum, axis": lambda x: x.sum(0, "f4", keepdims=True),
+    "sum, by position": lambda x: x.sum(0, "f4", None, True),  # noqa: FBT003
+    "std, by position": lambda x: x.std(1, None, None, 1, True),  # noqa: FBT003
+    "max, by position": lambda x: x.max(1, None, True),  # noqa: FBT003
+    "argmin, kept": lambda x: x.argmin(1, keepdims=True),
     "prod": lambda x: x.prod(axis=(0, 1)),
     "mean": lambda x: x.mean(axis=-1),
     "std": lambda x: x.std(ddof=1),
@@ -48,6 +52,9 @@ METHODS = {
     "nonzero": lambda x: x.nonzero()[1],
     "searchsorted": lambda x: x[0, 1:].searchsorted([0.0, 5.0]),
     "argsort": lambda x: x.argsort(axis=0),
+    "argsort, by position": lambda x: x.argsort(1, "stable"),
+    "argpartition": lambda x: x.argpartition(1, axis=0),
+    "choose": lambda x: (x > 0).astype(int).choose([x, -x]),
     "ravel": lambda x: x.ravel(),
     "ravel, F": lambda x: x.ravel("F"),
     "flatten": lambda x: x.flatten(),

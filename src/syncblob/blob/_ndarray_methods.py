@@ -57,58 +57,129 @@ class NdarrayMethods(NumpyFunctions):
     # --- reductions ------------------------------------------------------------------------------
 
     def sum(
-        self, axis: Any = None, dtype: DTypeLike | None = None, out: Any = None, **options: Any
+        self,
+        axis: Any = None,
+        dtype: DTypeLike | None = None,
+        out: Any = None,
+        keepdims: bool = False,
+        **options: Any,
     ) -> Self:
-        """Add the elements, along axes; see `numpy.sum` for `keepdims` and the others."""
-        return self._call(np.sum, axis=axis, dtype=dtype, **_given(out), **options)
+        """Add the elements, along axes; see `numpy.sum`."""
+        return self._call(
+            np.sum, axis=axis, dtype=dtype, keepdims=keepdims, **_given(out), **options
+        )
 
     def prod(
-        self, axis: Any = None, dtype: DTypeLike | None = None, out: Any = None, **options: Any
+        self,
+        axis: Any = None,
+        dtype: DTypeLike | None = None,
+        out: Any = None,
+        keepdims: bool = False,
+        **options: Any,
     ) -> Self:
         """Multiply the elements, along axes; see `numpy.prod`."""
-        return self._call(np.prod, axis=axis, dtype=dtype, **_given(out), **options)
+        return self._call(
+            np.prod, axis=axis, dtype=dtype, keepdims=keepdims, **_given(out), **options
+        )
 
     def mean(
-        self, axis: Any = None, dtype: DTypeLike | None = None, out: Any = None, **options: Any
+        self,
+        axis: Any = None,
+        dtype: DTypeLike | None = None,
+        out: Any = None,
+        keepdims: bool = False,
+        **options: Any,
     ) -> Self:
         """Average the elements, along axes; see `numpy.mean`."""
-        return self._call(np.mean, axis=axis, dtype=dtype, **_given(out), **options)
+        return self._call(
+            np.mean, axis=axis, dtype=dtype, keepdims=keepdims, **_given(out), **options
+        )
 
     def std(
-        self, axis: Any = None, dtype: DTypeLike | None = None, out: Any = None, **options: Any
+        self,
+        axis: Any = None,
+        dtype: DTypeLike | None = None,
+        out: Any = None,
+        ddof: float = 0,
+        keepdims: bool = False,
+        **options: Any,
     ) -> Self:
-        """Return the standard deviation along axes; see `numpy.std` for `ddof` and the others."""
-        return self._call(np.std, axis=axis, dtype=dtype, **_given(out), **options)
+        """Return the standard deviation along axes; see `numpy.std`."""
+        return self._call(
+            np.std, axis, dtype, ddof=ddof, keepdims=keepdims, **_given(out), **options
+        )
 
     def var(
-        self, axis: Any = None, dtype: DTypeLike | None = None, out: Any = None, **options: Any
+        self,
+        axis: Any = None,
+        dtype: DTypeLike | None = None,
+        out: Any = None,
+        ddof: float = 0,
+        keepdims: bool = False,
+        **options: Any,
     ) -> Self:
         """Return the variance along axes; see `numpy.var`."""
-        return self._call(np.var, axis=axis, dtype=dtype, **_given(out), **options)
+        return self._call(
+            np.var, axis, dtype, ddof=ddof, keepdims=keepdims, **_given(out), **options
+        )
 
-    def min(self, axis: Any = None, out: Any = None, **options: Any) -> Self:
+    def min(
+        self,
+        axis: Any = None,
+        out: Any = None,
+        keepdims: bool = False,
+        **options: Any,
+    ) -> Self:
         """Return the least elements, along axes; see `numpy.min`."""
-        return self._call(np.min, axis=axis, **_given(out), **options)
+        return self._call(np.min, axis=axis, keepdims=keepdims, **_given(out), **options)
 
-    def max(self, axis: Any = None, out: Any = None, **options: Any) -> Self:
+    def max(
+        self,
+        axis: Any = None,
+        out: Any = None,
+        keepdims: bool = False,
+        **options: Any,
+    ) -> Self:
         """Return the greatest elements, along axes; see `numpy.max`."""
-        return self._call(np.max, axis=axis, **_given(out), **options)
+        return self._call(np.max, axis=axis, keepdims=keepdims, **_given(out), **options)
 
-    def any(self, axis: Any = None, out: Any = None, **options: Any) -> Self:
+    def any(
+        self,
+        axis: Any = None,
+        out: Any = None,
+        keepdims: bool = False,
+        **options: Any,
+    ) -> Self:
         """Tell whether any element is true, along axes; see `numpy.any`."""
-        return self._call(np.any, axis=axis, **_given(out), **options)
+        return self._call(np.any, axis=axis, keepdims=keepdims, **_given(out), **options)
 
-    def all(self, axis: Any = None, out: Any = None, **options: Any) -> Self:
+    def all(
+        self,
+        axis: Any = None,
+        out: Any = None,
+        keepdims: bool = False,
+        **options: Any,
+    ) -> Self:
         """Tell whether all elements are true, along axes; see `numpy.all`."""
-        return self._call(np.all, axis=axis, **_given(out), **options)
+        return self._call(np.all, axis=axis, keepdims=keepdims, **_given(out), **options)
 
-    def argmin(self, axis: SupportsIndex | None = None, out: Any = None, **options: Any) -> Self:
+    def argmin(
+        self,
+        axis: SupportsIndex | None = None,
+        out: Any = None,
+        keepdims: bool = False,
+    ) -> Self:
         """Return where the least elements are; see `numpy.argmin`."""
-        return self._call(np.argmin, axis=axis, **_given(out), **options)
+        return self._call(np.argmin, axis=axis, keepdims=keepdims, **_given(out))
 
-    def argmax(self, axis: SupportsIndex | None = None, out: Any = None, **options: Any) -> Self:
+    def argmax(
+        self,
+        axis: SupportsIndex | None = None,
+        out: Any = None,
+        keepdims: bool = False,
+    ) -> Self:
         """Return where the greatest elements are; see `numpy.argmax`."""
-        return self._call(np.argmax, axis=axis, **_given(out), **options)
+        return self._call(np.argmax, axis=axis, keepdims=keepdims, **_given(out))
 
     def cumsum(
         self,
@@ -145,7 +216,7 @@ class NdarrayMethods(NumpyFunctions):
         """Round to a number of decimals, halves to even."""
         return self._call(np.round, decimals, **_given(out))
 
-    def clip(self, min: Any = None, max: Any = None, out: Any = None, **options: Any) -> Self:  # noqa: A002  # the names in NumPy
+    def clip(self, min: Any = None, max: Any = None, out: Any = None, **options: Any) -> Self:
         """Limit the elements to what is from `min` to `max`."""
         return self._call(np.clip, min, max, **_given(out), **options)
 
@@ -195,9 +266,17 @@ class NdarrayMethods(NumpyFunctions):
         """Return where elements belong in this sorted Blob."""
         return self._call(np.searchsorted, v, side=side, sorter=sorter)
 
-    def argsort(self, axis: SupportsIndex | None = -1, **options: Any) -> Self:
+    def argsort(self, axis: SupportsIndex | None = -1, kind: Any = None, **options: Any) -> Self:
         """Return the indices that sort along an axis; see `numpy.argsort`."""
-        return self._call(np.argsort, axis=axis, **options)
+        return self._call(np.argsort, axis=axis, kind=kind, **options)
+
+    def argpartition(self, kth: Any, axis: SupportsIndex | None = -1) -> Self:
+        """Return the indices that partition along an axis; see `numpy.argpartition`."""
+        return self._call(np.argpartition, kth, axis=axis)
+
+    def choose(self, choices: Any, out: Any = None, mode: Any = "raise") -> Self:
+        """Return elements of the arrays whose numbers are in this Blob; see `numpy.choose`."""
+        return self._call(np.choose, choices, mode=mode, **_given(out))
 
     # --- written in place ------------------------------------------------------------------------
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from syncblob._optional import import_optional
 from syncblob.blob._ndarray_methods import NdarrayMethods
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+    from typing import Self
 
     from torch import Tensor
 
@@ -101,6 +102,12 @@ class TorchFunctions(NdarrayMethods):
     def dim(self) -> int:
         """Return the number of axes. torch's name: some of its modules ask for it."""
         return self.ndim
+
+    @overload
+    def flatten(self, order: Literal["C", "F", "A", "K"] = "C") -> Self: ...
+
+    @overload
+    def flatten(self, order: int, end_dim: int | None = None) -> Tensor: ...
 
     def flatten(self, order: Any = "C", end_dim: int | None = None) -> Any:
         """Return a copy of the elements along one axis; or call ``torch.flatten``.

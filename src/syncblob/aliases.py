@@ -141,23 +141,28 @@ class HandedOut:
     leases
         The writable aliases that are alive. Entries vanish at any time.
     exposed
-        Where an alias of unknown lifetime was made; None where there is none.
+        Where an alias of unknown lifetime was made; None where there is none. A mutable access of
+        the other side ends it.
+    shared
+        Where the memory was given to others who may write at any time, such as other processes;
+        None where it was not. Nothing but a promise ends it.
     exporter
         What the aliases of this side are laid over; see `Home.exporter`. None before the first.
     """
 
-    __slots__ = ("borrows", "exporter", "exposed", "leases")
+    __slots__ = ("borrows", "exporter", "exposed", "leases", "shared")
 
     def __init__(self) -> None:
         self.borrows: Borrows = Borrows()
         self.leases: set[Lease] = set()
         self.exposed: Place | None = None
+        self.shared: Place | None = None
         self.exporter: Any = None
 
     @property
     def may_be_written(self) -> bool:
         """Whether somebody outside may write through an alias at any moment."""
-        return bool(self.leases) or self.exposed is not None
+        return bool(self.leases) or self.exposed is not None or self.shared is not None
 
     def lease(self, target: object, kind: str) -> None:
         """Note a writable alias that lives as long as `target`."""
@@ -181,6 +186,7 @@ class HandedOut:
         """Forget all aliases: the buffer is another one from now on."""
         self.leases = set()
         self.exposed = None
+        self.shared = None
         self.exporter = None
 
 

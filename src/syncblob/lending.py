@@ -212,7 +212,7 @@ class Lending(StateMachine):
             self._handed_out[side].lease(owner if target is None else target, kind)
             return array
 
-    def expose(self, side: Side, place: Place | None = None) -> None:
+    def expose(self, side: Side, place: Place | None = None, *, shared: bool = False) -> None:
         """Note that somebody of unknown lifetime can write into one side's buffer.
 
         Parameters
@@ -221,11 +221,16 @@ class Lending(StateMachine):
             Which.
         place
             Where the user let that happen; None for here and now.
+        shared
+            Whether they can for ever: a mutable access of the other side does not end it.
         """
         place = user_place() if place is None else place
         with self._lock:
             self._disturb()
-            self._handed_out[side].exposed = place
+            if shared:
+                self._handed_out[side].shared = place
+            else:
+                self._handed_out[side].exposed = place
             if self._head == Head.SYNCED:
                 self._head = 1 << side
 
@@ -234,6 +239,7 @@ class Lending(StateMachine):
         with self._lock:
             for handed_out in self._handed_out:
                 handed_out.exposed = None
+                handed_out.shared = None
 
     @property
     def aliased(self) -> bool:

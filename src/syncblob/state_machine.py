@@ -277,9 +277,10 @@ class StateMachine(TwoHomes):
         handed_out = self._handed_out[side]
         for lease in list(handed_out.leases):
             return lease.described(side)
-        if handed_out.exposed is None:
+        place = handed_out.exposed or handed_out.shared
+        if place is None:
             return ""
-        return f"the {side.name.lower()} side, exposed at {handed_out.exposed.line.described()}"
+        return f"the {side.name.lower()} side, exposed at {place.line.described()}"
 
     def _replace(self, side: Side, buffer: Any) -> None:
         """Put another buffer, with newer contents, in the place of one side's."""

@@ -153,6 +153,24 @@ def test_a_forked_child_can_push() -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+@pytest.mark.parametrize("own_stream", [False, True])
+def test_a_forked_child_has_what_was_on_its_way(simulated, own_stream: bool) -> None:
+    stream = simulated.stream() if own_stream else None
+    blob, later = made(), made()
+    simulated.delay = 0.05
+    blob.async_gpu_push(stream)
+    child = os.fork()
+    if child == 0:  # pragma: no cover  # in the child
+        later.async_gpu_push(stream)
+        contents = [blob.gpu_data().tolist(), later.gpu_data().tolist()]
+        simulated.synchronize()
+        os._exit(0 if contents == [[1, 2, 3]] * 2 else 1)
+    assert blob.gpu_data().tolist() == [1, 2, 3]
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
 def test_a_view_has_a_gradient_of_its_own_where_the_shared_one_is_too_small() -> None:
     blob = made(10)
     tail = blob[8:]

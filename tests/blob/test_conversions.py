@@ -57,7 +57,28 @@ def test_a_blob_without_axes_converts_to_python_numbers(dtype):
             operator.index(blob)
 
 
-@pytest.mark.parametrize("convert", [bool, int, float, complex, operator.index])
+@pytest.mark.parametrize("dtype", [d for d in DTYPES if not d.startswith("complex")])
+def test_a_blob_without_axes_is_rounded_and_formatted_as_its_number(dtype):
+    blob = blob_in(GPU, dtype, (2,))[1]
+    number = blob.item()
+    assert (f"{blob:5}", f"{blob:.2f}", f"{blob:e}") == (
+        f"{number:5}",
+        f"{number:.2f}",
+        f"{number:e}",
+    )
+    assert "%.3f" % blob == "1.000"  # noqa: UP031  # it is what is tested
+    for rounded, expected in ((round(blob, 1), round(number, 1)), (round(blob), round(number))):
+        assert (type(rounded), rounded) == (type(expected), expected)
+
+
+def test_rounding_and_formatting_are_reads_with_their_names():
+    with syncblob.record_transfers() as log:
+        assert round(blob_in(GPU, "float32", ()) + 1.26, 1) == 1.3
+        assert f"{blob_in(GPU, 'float32', ()) + 1.26:.1f}" == "1.3"
+    assert [transfer.reason for transfer in log] == ["__round__", "__format__"]
+
+
+@pytest.mark.parametrize("convert", [bool, int, float, complex, operator.index, round])
 @pytest.mark.parametrize("shape", [(1,), (2, 3), (0,)])
 def test_a_blob_with_axes_converts_to_no_number_and_is_not_read(convert, shape):
     blob = blob_in(GPU, "int32", shape)
@@ -387,6 +408,25 @@ def test_pickles_of_every_protocol_bring_data_and_diff_back(protocol, dtype):
         assert result.tolist() == each.tolist()
         assert result.diff.tolist() == each.diff.tolist()
         result[...] = 0
+
+
+def test_a_pickle_brings_the_accelerator_back_though_the_host_was_written_last():
+    blob = Blob(2, device="simulated:1")
+    blob.mutable_cpu_data()[...] = 3
+    blob.diff[...] = 1
+    result = pickle.loads(pickle.loads(pickle.dumps(pickle.dumps(blob))))
+    assert (str(blob.device), str(result.device)) == ("cpu", "cpu")
+    assert (result.gpu_data().tolist(), result.gpu_diff().tolist()) == ([3, 3], [1, 1])
+    assert str(result.memory.accelerator.device) == "simulated:1"
+    assert str(result.mutable_gpu_data() is not None and result.device) == "simulated:1"
+
+
+@pytest.mark.parametrize("device", [b"cuda:123456", b"otherbus:12"])
+def test_a_pickle_of_a_device_that_cannot_be_used_comes_back_on_the_host(device):
+    blob = Blob(2, device="simulated:1")
+    blob[...] = 4
+    result = pickle.loads(pickle.dumps(blob, 4).replace(b"simulated:1", device))
+    assert (str(result.device), result.tolist()) == ("cpu", [4, 4])
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray])

@@ -90,7 +90,6 @@ def measure(call: Call, folder: Path) -> Row:
     addresses are known. With the newest contents on the device alone, transfers are counted.
     """
     blob = _blob(call)
-    _ = blob.cpu_data()
     blob.assume_unaliased()
     _ = blob.cpu_data()
     assert blob.head is Head.SYNCED

@@ -243,8 +243,9 @@ class Blob(TorchFunctions):
 
         A pickle of it has the name of the block in place of data, and whoever loads it attaches.
         Each process has its own head: what it computes on a device is in the block once it has
-        been read on the host. The host counts as exposed, because others write there, and nothing
-        orders their reads and writes. diff is not shared.
+        been read on the host. The host counts as exposed, and writing on the device does not end
+        that: others write there at any time, and nothing orders their reads and writes. diff is
+        not shared.
 
         The block is closed with the last array over it, and removed from the system then, or at
         the end of the process, by the process that created it.

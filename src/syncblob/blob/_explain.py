@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from syncblob.devices import Side
 from syncblob.memory import Head, SyncedMemory
+from syncblob.transfers import counted
 
 if TYPE_CHECKING:
     from syncblob.blob._base import BlobBase
@@ -70,7 +71,7 @@ def _rows(memory: SyncedMemory) -> list[tuple[str, str]]:
     for side in Side:
         handed_out = memory.handed_out(side)
         rows += [("alias", lease.described(side)) for lease in list(handed_out.leases)]
-        exposed = handed_out.exposed
+        exposed = handed_out.exposed or handed_out.shared
         if exposed is not None:
             whose = f"the {side.name.lower()} side, to somebody of unknown lifetime"
             rows.append(("exposed", f"{whose}, at {exposed.line.described()}"))
@@ -99,5 +100,5 @@ def _contents(memory: SyncedMemory, side: Side) -> str:
         return f"{where}no memory"
     state = "up to date" if memory.head and memory.holds_newest(side) else "older contents"
     borrows = len(memory.handed_out(side).borrows)
-    lent = f", {borrows} writable borrow{'s' * (borrows != 1)}" if borrows else ""
+    lent = f", {counted(borrows, 'writable borrow')}" if borrows else ""
     return f"{where}{nbytes} bytes, {state}{lent}"

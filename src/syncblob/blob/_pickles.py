@@ -9,7 +9,7 @@ import numpy as np
 
 from syncblob._shape import Layout
 from syncblob.blob._arithmetic import Arithmetic
-from syncblob.devices import HOST, Side, home_of
+from syncblob.devices import HOST, Side, accelerator, home_of
 from syncblob.errors import NoDeviceError
 from syncblob.interop import shared_memory
 from syncblob.memory import Access, SyncedMemory
@@ -33,7 +33,8 @@ class Pickles(Arithmetic):
         """Pickle shape, dtype, device and the bytes of data and diff, out-of-band with protocol 5.
 
         Reads on the host. The Blob comes back with its contents on the host, for the same device
-        where that can be used, else for the host. UNINITIALIZED memory is not written.
+        and accelerator where they can be used, else for the host. UNINITIALIZED memory is not
+        written.
 
         Of data in shared memory (`Blob.in_shared_memory`) the name is pickled, and where the Blob
         lies in it. That is a mutable access of the host, unless the Blob is const, and what comes
@@ -50,18 +51,18 @@ class Pickles(Arithmetic):
                 self.dtype,
                 self._pickled(self._memory, out_of_band=out_of_band),
                 self._pickled(self._existing_diff(), out_of_band=out_of_band),
-                str(self.device),
+                self._where(),
             ),
         )
 
     def _reduce_shared(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         """Pickle the name of data's block, and all of diff: views lie in it as they do in data."""
         memory = self._memory
-        device = str(self.device)
+        where = self._where()
         access = Access.CONST if self._readonly else Access.MUTABLE
         memory.array(Side.HOST, access, self._layout, "pickle")
         if access is Access.MUTABLE:
-            memory.expose(Side.HOST)
+            memory.expose(Side.HOST, shared=True)
         existing = self._existing_diff()
         diff = None
         if existing is not None and not existing.blank:
@@ -75,10 +76,15 @@ class Pickles(Arithmetic):
                 memory.used_nbytes,
                 self._layout,
                 diff,
-                device,
+                where,
                 self._readonly,
             ),
         )
+
+    def _where(self) -> tuple[str, str | None]:
+        """Name the device, and the accelerator, which may be another than the device."""
+        accelerator = self._memory.accelerator
+        return str(self.device), None if accelerator is None else str(accelerator.device)
 
     def _pickled(self, memory: SyncedMemory | None, *, out_of_band: bool) -> Any:
         if memory is None or memory.blank:
@@ -94,13 +100,12 @@ def _unpickle(  # noqa: PLR0913, PLR0917  # what was pickled
     dtype: np.dtype[np.generic],
     data: Any,
     diff: Any,
-    device: str = "cpu",
+    where: tuple[str, str | None],
 ) -> Pickles:
     layout = Layout.c_order(shape, dtype)
-    device = _usable(device)
-    memory = _unpickled(data, layout.nbytes, device)
+    memory = _unpickled(data, layout.nbytes, where)
     return cls._of(
-        memory, layout, diff=None if diff is None else _unpickled(diff, layout.nbytes, device)
+        memory, layout, diff=None if diff is None else _unpickled(diff, layout.nbytes, where)
     )
 
 
@@ -110,27 +115,39 @@ def _attach(  # noqa: PLR0913, PLR0917  # what was pickled
     nbytes: int,
     layout: Layout,
     diff: bytes | None,
-    device: str,
+    where: tuple[str, str | None],
     readonly: bool,
 ) -> Pickles:
-    device = _usable(device)
-    memory = shared_memory.attach(name, nbytes, device)
+    memory = _placed(where, lambda device: shared_memory.attach(name, nbytes, device))
     blob = cls._of(memory, layout, readonly=readonly)
     if diff is not None:
-        blob._diff = _unpickled(diff, len(diff), device)
+        blob._diff = _unpickled(diff, len(diff), where)
     return blob
 
 
-def _usable(device: str) -> str:
-    """Return a device if it can be used here, else the host."""
+def _placed(where: tuple[str, str | None], make: Callable[[str], SyncedMemory]) -> SyncedMemory:
+    """Make a memory for a device, bound to an accelerator, as far as they can be used here."""
+    device, bound_to = (name if name is not None and _usable(name) else None for name in where)
+    memory = make(device or "cpu")
+    if bound_to is not None:
+        memory.bind(accelerator(bound_to))
+    return memory
+
+
+def _usable(device: str) -> bool:
     try:
         home_of(device)
-    except NoDeviceError:
-        return "cpu"
-    return device
+    except (NoDeviceError, ValueError):
+        # None here, or of a kind that is registered elsewhere only.
+        return False
+    return True
 
 
-def _unpickled(buffer: Any, nbytes: int, device: str) -> SyncedMemory:
+def _unpickled(buffer: Any, nbytes: int, where: tuple[str, str | None]) -> SyncedMemory:
+    return _placed(where, lambda device: _holding(buffer, nbytes, device))
+
+
+def _holding(buffer: Any, nbytes: int, device: str) -> SyncedMemory:
     if buffer is None:
         return SyncedMemory(nbytes, device=device)
     contents = np.frombuffer(buffer, dtype=np.uint8) if nbytes else np.empty(0, dtype=np.uint8)

@@ -65,18 +65,17 @@ class SimulatedBackend(NumpyHome, Accelerator):
     def __init__(self, index: int) -> None:
         self.device: Device = Device(f"simulated:{index}")
         self.delay = 0.0
-        self._lock = threading.Lock()
+        self._renew_lock()
         self._countdowns: dict[str, int] = {}
         self._default_stream: SimulatedStream | None = None
         self._streams: weakref.WeakSet[SimulatedStream] = weakref.WeakSet()
         self.reset_counts()
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._forget_streams)
+            os.register_at_fork(after_in_child=self._renew_lock)
 
-    def _forget_streams(self) -> None:
-        """Do without the streams of a parent process: their threads stayed there."""
-        self._default_stream = None
-        self._streams = weakref.WeakSet()
+    def _renew_lock(self) -> None:
+        """Make a lock that nobody holds: after a fork, a thread of the parent may have held it."""
+        self._lock = threading.Lock()
 
     def reset_counts(self) -> None:
         """Set all counters to zero."""
@@ -145,7 +144,7 @@ class SimulatedBackend(NumpyHome, Accelerator):
             stream = self._default_stream
         if not isinstance(stream, SimulatedStream) or stream.backend is not self:
             raise TypeError(f"expected a stream of {self.device} or None, got {stream!r}")
-        return _SimulatedPush(stream.submit(lambda: self.upload(host, buffer)))
+        return _SimulatedPush(stream, lambda: self.upload(host, buffer))
 
     def synchronize(self) -> None:
         """Wait for the asynchronous uploads on all streams."""
@@ -188,11 +187,15 @@ class SimulatedStream:
     """
 
     def __init__(self, backend: SimulatedBackend, delay: float | None = None) -> None:
-        from concurrent.futures import ThreadPoolExecutor  # rarely needed
-
         self.backend = backend
         self.delay = delay
-        self._worker = ThreadPoolExecutor(1, thread_name_prefix=str(backend.device))
+        self._start()
+
+    def _start(self) -> None:
+        from concurrent.futures import ThreadPoolExecutor  # rarely needed
+
+        self._process = os.getpid()
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix=str(self.backend.device))
 
     def submit(self, upload: Callable[[], None]) -> Future[None]:
         """Queue an upload."""
@@ -202,16 +205,21 @@ class SimulatedStream:
             time.sleep(delay)
             upload()
 
+        if self._process != os.getpid():
+            # A fork: the thread stayed with the parent.
+            self._start()
         return self._worker.submit(run)
 
     def synchronize(self) -> None:
         """Block until everything queued so far has run."""
-        self._worker.submit(lambda: None).result()
+        self.submit(lambda: None).result()
 
 
 class _SimulatedPush(Push):
-    def __init__(self, future: Future[None]) -> None:
-        self._future: Future[None] | None = future
+    def __init__(self, stream: SimulatedStream, upload: Callable[[], None]) -> None:
+        self._process = os.getpid()
+        self._upload = upload
+        self._future: Future[None] | None = stream.submit(upload)
 
     def order(self) -> bool:
         self.wait()
@@ -223,6 +231,10 @@ class _SimulatedPush(Push):
         if future is None:
             return
         try:
-            future.result()
+            if self._process == os.getpid():
+                future.result()
+            else:
+                # A fork: the parent's thread copies in the parent's memory only.
+                self._upload()
         finally:
-            del future
+            del future, self._upload

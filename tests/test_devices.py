@@ -19,6 +19,7 @@ from syncblob.devices import (
     accelerator,
     cuda,
     register,
+    simulated,
     unregister,
 )
 
@@ -213,6 +214,20 @@ def test_a_registered_kind_is_a_device_like_the_others() -> None:
     for refused in (Device, unregister):
         with pytest.raises(ValueError, match=r"a device is|expected a registered kind"):
             refused("shelf")
+
+
+@pytest.mark.parametrize("make", [lambda _: object(), simulated])
+def test_a_backend_of_something_else_is_refused(make) -> None:
+    register("drawer", make)
+    try:
+        with pytest.raises(TypeError, match="expected a backend of drawer:1"):
+            Blob(3, device="drawer:1")
+    finally:
+        unregister("drawer")
+    with pytest.raises(TypeError, match="expected a function"):
+        register("drawer", 3)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="a device is"):
+        Device("drawer")
 
 
 @pytest.mark.parametrize("kind", ["cpu", "cuda", "simulated", "", "a b", "a:0"])

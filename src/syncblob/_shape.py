@@ -14,9 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 __all__ = [
+    "MAX_AXES",
     "Layout",
     "as_shape",
     "canonical_axis",
+    "contiguous_strides",
     "count",
     "is_basic_index",
     "is_integer",
@@ -25,7 +27,8 @@ __all__ = [
 
 Shape = tuple[int, ...]
 
-_MAX_AXES = 64
+# NumPy's own limit.
+MAX_AXES = 64
 _MAX_BYTES = 2**63 - 1
 _PHANTOM_ADDRESS = 1 << 40
 
@@ -57,8 +60,8 @@ def as_shape(shape: SupportsIndex | Iterable[SupportsIndex], itemsize: int = 1) 
         ) from None
     if min(dims, default=0) < 0:
         raise ValueError(f"the dimensions of a shape are non-negative, got {dims}")
-    if len(dims) > _MAX_AXES:
-        raise ValueError(f"a shape has at most {_MAX_AXES} axes, got {len(dims)}")
+    if len(dims) > MAX_AXES:
+        raise ValueError(f"a shape has at most {MAX_AXES} axes, got {len(dims)}")
     if math.prod(filter(None, dims)) * itemsize > _MAX_BYTES:
         raise ValueError(f"shape {dims} with {itemsize} bytes an element exceeds 2**63 - 1 bytes")
     return dims
@@ -188,6 +191,11 @@ class Layout:
     def raw(cls, nbytes: int) -> Layout:
         """Lay out plain bytes."""
         return cls((nbytes,), UINT8, (1,))
+
+    @property
+    def backwards(self) -> bool:
+        """Whether any axis has a negative stride, which PyTorch does not have."""
+        return any(step < 0 for step in self.strides)
 
     @property
     def nbytes(self) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from types import CodeType, FrameType
 
-__all__ = ["Place", "SourceLine", "user_frame", "user_line", "user_place"]
+__all__ = ["Place", "SourceLine", "asking_library", "user_frame", "user_line", "user_place"]
 
 # Frames of these packages are not the user's: ours, and the libraries that call our protocols.
 _LIBRARIES = frozenset(
@@ -100,6 +100,14 @@ def user_frame(depth: int = 1) -> tuple[FrameType, str | None]:
         if library != "syncblob":
             between = library
         frame = outer
+
+
+def asking_library() -> str | None:
+    """Return the library whose Python code called ours, None where the user's did."""
+    frame: FrameType | None = _getframe(1)
+    while frame is not None and (library := _library(frame)) == "syncblob":
+        frame = frame.f_back
+    return None if frame is None else library
 
 
 def user_place() -> Place:

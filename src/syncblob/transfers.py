@@ -228,7 +228,7 @@ def max_transfers(count: int | None = None, bytes: int | None = None) -> Transfe
     limits = [limit for limit in (count, bytes) if limit is not None]
     if not limits or any(not isinstance(limit, int) or limit < 0 for limit in limits):
         raise TypeError(
-            "max_transfers needs a count or a number of bytes, "
+            "max_transfers needs a count or a number of bytes, which are non-negative integers, "
             f"got count={count!r}, bytes={bytes!r}"
         )
     return TransferGuard(count, bytes)

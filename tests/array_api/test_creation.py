@@ -107,6 +107,12 @@ def test_full_with_a_blob_takes_its_dtype() -> None:
         xp.full((2,), xp.ones(2))
 
 
+@pytest.mark.parametrize("value", ["a", b"a", None, 2**64, np.datetime64("2020"), object()])
+def test_full_of_what_no_blob_holds_is_refused(value: object) -> None:
+    with pytest.raises(TypeError, match="a Blob holds numbers"):
+        xp.full(2, value)
+
+
 def test_new_blobs_can_be_written() -> None:
     for name, call in CALLS.items():
         blob = call(dtype="int64")

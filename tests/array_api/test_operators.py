@@ -314,3 +314,19 @@ def test_const_views_refuse_in_place_operators() -> None:
 def test_blobs_are_no_keys() -> None:
     with pytest.raises(TypeError, match="unhashable"):
         hash(integers())
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_lists_and_tuples_are_compared_element_by_element(device: str) -> None:
+    x = integers(device)
+    array = np.array([1, 2, 3])
+    for other in ([1, 5, 3], (1, 5, 3), [[1], [3]]):
+        assert equal(x == other, array == other)
+        assert equal(other != x, array != other)
+    for other in (None, "text", ["text"], {}):
+        assert (x == other) is False
+        assert (x != other) is True
+    with pytest.raises(ValueError, match="broadcast"):
+        _ = x == [1, 2]
+    with pytest.raises(TypeError):
+        _ = x < [1, 5, 3]

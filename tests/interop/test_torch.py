@@ -226,3 +226,16 @@ def test_a_blob_keeps_a_tensors_memory():
 def test_a_tensor_of_a_type_a_blob_cannot_hold_is_refused():
     with pytest.raises((BufferError, TypeError, RuntimeError)):
         Blob.asarray(torch.zeros(2, dtype=torch.float8_e4m3fn))
+
+
+@pytest.mark.parametrize("backwards", [lambda a: a[::-1], lambda a: a[:, ::-1], np.rot90])
+@pytest.mark.parametrize("take", [*ALIASES.values(), torch.tensor, torch.utils.dlpack.from_dlpack])
+def test_negative_strides_are_refused_before_torch_ends_the_process(take, backwards):
+    blob = blob_in(CPU)
+    with pytest.raises(BufferError, match=r"negative strides.*copy\(\)"):
+        take(backwards(blob))
+    assert (blob.head, blob.memory.aliased) == (CPU, False)
+    expected = backwards(values("float32")).tolist()
+    assert take(backwards(blob).copy()).tolist() == expected
+    assert torch.from_dlpack(backwards(blob), copy=True).tolist() == expected
+    assert np.from_dlpack(backwards(blob)).tolist() == expected

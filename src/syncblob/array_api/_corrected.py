@@ -130,7 +130,9 @@ def sort(xp: ModuleType, a: Any, *, axis: int, descending: bool, stable: bool) -
     if not descending:
         return xp.sort(a, axis=axis, stable=stable)
     # As above: zeros of both signs are equal, and differ.
-    return xp.flip(xp.sort(xp.flip(a, axis=axis), axis=axis, stable=stable), axis=axis)
+    backwards = xp.sort(xp.flip(a, axis=axis), axis=axis, stable=stable)
+    # Not a view: PyTorch could not take it.
+    return xp.flip(backwards, axis=axis).copy()
 
 
 # NumPy's functions of these names promise no order, and CuPy's once gave the inverse one axis.

@@ -4,7 +4,8 @@ https://data-apis.org/array-api/2025.12/API_specification/creation_functions.htm
 
 The new Blob is on the device named, else on the default device; those that are made after another
 Blob are on its device. The contents are written there: nothing is transferred, but for `asarray`
-and `from_dlpack` of memory that lies elsewhere, which moves on first use.
+and `from_dlpack` of memory that lies elsewhere, which moves on first use, and for a `fill_value`
+that is a Blob.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from syncblob._dtypes import as_dtype
 from syncblob._shape import as_shape
+from syncblob.array_api._operands import require_blobs
 from syncblob.blob import Blob
 from syncblob.blob._compute import apply
 from syncblob.devices import home_of
@@ -165,7 +167,7 @@ def full(
     shape
         An integer or a tuple of them.
     fill_value
-        A scalar, or a Blob without axes.
+        A scalar, or a Blob without axes, which is read on the host.
     dtype
         None for the default dtype of the kind of `fill_value`, or the dtype of the Blob.
     device
@@ -174,6 +176,9 @@ def full(
     if isinstance(fill_value, Blob):
         dtype = fill_value.dtype if dtype is None else dtype
         fill_value = fill_value.item()
+    elif type(fill_value) is not float:
+        # Refuses what no Blob can hold.
+        asarray(fill_value, dtype=dtype, device="cpu")
     return _made("full", as_shape(shape), fill_value, dtype=dtype, device=device)
 
 
@@ -192,11 +197,11 @@ def full_like(
     x
         Gives the shape, and dtype and device where they are None.
     fill_value
-        A scalar, or a Blob without axes.
+        A scalar, or a Blob without axes, which is read on the host.
     dtype, device
         As for `full`.
     """
-    _require_blob("full_like", x)
+    require_blobs("full_like", x)
     return full(
         x.shape,
         fill_value,
@@ -344,10 +349,8 @@ def zeros_like(
 
 def _filled(name: str, shape: Shape, dtype: DTypeLike | None, device: Device | str | None) -> Blob:
     home = home_of(device)
-    if type(shape) is not int:
+    if type(shape) is not int or shape < 0:
         shape = as_shape(shape)
-    elif shape < 0:
-        raise ValueError(f"the dimensions of a shape are non-negative, got {shape}")
     make = getattr(home.namespace, name)
     wanted = float if dtype is None else as_dtype(dtype)
     array = make(shape, wanted) if home.native else home.compute(make, shape, dtype=wanted)
@@ -355,7 +358,7 @@ def _filled(name: str, shape: Shape, dtype: DTypeLike | None, device: Device | s
 
 
 def _like(name: str, x: Blob, dtype: DTypeLike | None, device: Device | str | None) -> Blob:
-    _require_blob(f"{name}_like", x)
+    require_blobs(f"{name}_like", x)
     return _filled(
         name,
         x.shape,
@@ -380,13 +383,8 @@ def _made(
 
 
 def _triangle(name: str, x: Blob, k: int) -> Blob:
-    _require_blob(name, x)
+    require_blobs(name, x)
     if x.ndim < 2:  # noqa: PLR2004  # a matrix has two axes
         raise ValueError(f"{name} expects at least two axes, got shape {x.shape}")
     result: Blob = apply(name, x, k=k)
     return result
-
-
-def _require_blob(name: str, x: object) -> None:
-    if not isinstance(x, Blob):
-        raise TypeError(f"{name} expects a Blob, got {type(x).__name__}; use syncblob.asarray()")

@@ -27,6 +27,9 @@ __all__ = ["OPERATOR", "binary", "inplace", "unary"]
 # For `binary`: an operator asks.
 OPERATOR = True
 
+# What Python compares with lists and tuples, too, and would otherwise call different.
+_COMPARES_LISTS = (np.equal, np.not_equal)
+
 
 def unary(kernel: Callable[..., Any], x: Any) -> Any:
     """Compute ``kernel(x)``, element by element, in a new Blob on the Blob's device.
@@ -67,7 +70,7 @@ def binary(  # a keyword would take time with each operation
         Blobs, one of which may be a scalar.
     operator
         Accept arrays of other libraries for one of the two, and return NotImplemented for the rest,
-        as operators do.
+        as operators do; ``==`` and ``!=`` accept lists and tuples too.
 
     Raises
     ------
@@ -121,6 +124,8 @@ def _binary(kernel: Callable[..., Any], x1: Any, x2: Any, operator: bool) -> Any
         if not isinstance(other, BlobBase) and type(other) not in SCALARS:
             # A tensor that requires a gradient is for torch's own operator, which is asked next.
             graph = getattr(other, "requires_grad", False) is True
+            if kernel in _COMPARES_LISTS and isinstance(other, (list, tuple)):
+                other = np.asarray(other)
             other = NotImplemented if graph else converted(other, like)
             if other is NotImplemented:
                 return NotImplemented

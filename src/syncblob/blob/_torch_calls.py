@@ -9,7 +9,7 @@ import torch
 
 from syncblob._dtypes import is_bfloat16
 from syncblob.blob._base import BlobBase
-from syncblob.devices import Side
+from syncblob.blob._compute import bind, forgets_newest
 from syncblob.devices.base import Accelerator
 from syncblob.interop import torch as gate
 from syncblob.interop._torch_parameters import BlobParameter
@@ -86,7 +86,7 @@ def tensor_over(blob: BlobBase, *, copy: bool | None) -> torch.Tensor:
             "a tensor can be written, and this Blob is a const view; leave out copy=False to get "
             "a copy, or use the Blob it was taken from"
         )
-    if _has_negative_strides(layout):
+    if layout.backwards:
         raise ValueError(
             f"torch has no tensors with negative strides such as {layout.strides}; use copy=True"
         )
@@ -102,7 +102,7 @@ def parameter_over(blob: BlobBase) -> BlobParameter:
             f"torch has gradients of floating-point and complex numbers, got {blob.dtype}; "
             "use .astype()"
         )
-    if _has_negative_strides(blob._layout):
+    if blob._layout.backwards:
         raise ValueError(
             f"torch has no tensors with negative strides such as {blob.strides}; take the "
             "parameter of a copy"
@@ -156,9 +156,9 @@ class _Call:
         known = self._read.get((id(memory), layout))
         if known is not None:
             return known.tensor
-        side = self._bind(x)
+        side = bind(x, self.home)
         overlaps = any(y._memory is memory and y._layout != layout for y in self.written)
-        if overlaps or _has_negative_strides(layout):
+        if overlaps or layout.backwards:
             return gate.private(memory, layout, side, self.name)
         lent = _Lent.make(x, *gate.lend(memory, layout, side, Access.CONST, self.name))
         self._read[id(memory), layout] = lent
@@ -172,12 +172,12 @@ class _Call:
         """Return a tensor to read and write."""
         x._require_writable(self.name)
         memory, layout = x._memory, x._layout
-        if _has_negative_strides(layout):
+        if layout.backwards:
             raise ValueError(
                 f"{self.name} writes, and torch has no tensors with negative strides such as "
                 f"{layout.strides}; write into a copy and assign that"
             )
-        side = self._bind(x)
+        side = bind(x, self.home)
         lent = self._read.pop((id(memory), layout), None)
         if lent is None:
             lent = _Lent.make(x, *gate.lend(memory, layout, side, Access.MUTABLE, self.name))
@@ -189,21 +189,11 @@ class _Call:
     def overwrite(self, x: BlobBase) -> torch.Tensor:
         """Return a tensor that is going to be written completely. Nothing moves."""
         x._require_writable(self.name)
-        memory, layout = x._memory, x._layout
-        side = self._bind(x)
-        newest_here = memory.holds_newest(side) if memory.head else memory.blank
-        if newest_here or not layout.covers(memory.used_nbytes):
+        if not forgets_newest(x, bind(x, self.home)):
             return self.write(x)
-        scratch = gate.empty(layout, self.device)
+        scratch = gate.empty(x._layout, self.device)
         self._late.append((x, scratch))
         return scratch
-
-    def _bind(self, x: BlobBase) -> Side:
-        """Put a Blob's memory on the home, as far as it is an accelerator."""
-        if isinstance(self.home, Accelerator):
-            x._memory.bind(self.home)
-            return Side.ACCELERATOR
-        return Side.HOST
 
     # --- meanwhile -------------------------------------------------------------------------------
 
@@ -256,7 +246,7 @@ class _Call:
         return result
 
     def _deliver(self, x: BlobBase, scratch: torch.Tensor) -> torch.Tensor:
-        tensor, _ = gate.lend(x._memory, x._layout, self._bind(x), Access.OVERWRITE, self.name)
+        tensor, _ = gate.lend(x._memory, x._layout, bind(x, self.home), Access.OVERWRITE, self.name)
         return tensor.copy_(scratch)
 
     def _kept(self, result: torch.Tensor) -> torch.Tensor:
@@ -270,7 +260,7 @@ class _Call:
 
     def _keep(self, lent: _Lent) -> None:
         x = lent.blob
-        gate.keep(x._memory, x._layout, self._bind(x), lent.owner, self.name)
+        gate.keep(x._memory, x._layout, bind(x, self.home), lent.owner, self.name)
 
 
 def _saving_apart(addresses: set[int | None]) -> Callable[[torch.Tensor], _Saved]:
@@ -297,11 +287,6 @@ def _unsaved(saved: _Saved) -> torch.Tensor:
             f"expected version {version} instead"
         )
     return tensor
-
-
-def _has_negative_strides(layout: Layout) -> bool:
-    """Tell whether a layout is one of those that torch does not have."""
-    return any(step < 0 for step in layout.strides)
 
 
 def _replaced(x: Any, kind: type, replace: Callable[[Any], Any]) -> Any:

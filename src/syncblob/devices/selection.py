@@ -50,6 +50,8 @@ def accelerator(device: Device | str) -> Accelerator:
         If it cannot be used here.
     ValueError
         If `device` names none, or the host.
+    TypeError
+        If what was registered for its kind makes something else.
     """
     device = Device(device)
     if device == CPU:
@@ -58,7 +60,13 @@ def accelerator(device: Device | str) -> Accelerator:
         if device not in _backends:
             if device.type not in _makers:
                 raise NoDeviceError(f"{device}: its kind is not registered any more")
-            _backends[device] = _makers[device.type](device.index)
+            backend = _makers[device.type](device.index)
+            if getattr(backend, "device", None) != device:
+                raise TypeError(
+                    f"expected a backend of {device} from what was registered for {device.type!r}, "
+                    f"got {backend!r}; its `device` says which it is"
+                )
+            _backends[device] = backend
         return _backends[device]
 
 
@@ -77,7 +85,13 @@ def register(kind: str, make: Callable[[int], Accelerator]) -> None:
     ------
     ValueError
         If there is such a kind already, or the name is no identifier.
+    TypeError
+        If `make` cannot be called.
     """
+    if not callable(make):
+        raise TypeError(
+            f"expected a function that returns the backend of a device number, got {make!r}"
+        )
     with _backends_lock:
         if not kind.isidentifier() or kind in kinds:
             raise ValueError(

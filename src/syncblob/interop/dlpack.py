@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob._dtypes import as_dtype, is_bfloat16
+from syncblob._source_lines import asking_library
 from syncblob.devices import HOST, Side, current_accelerator
 from syncblob.devices.host import NumpyHome
 from syncblob.errors import NoDeviceError
@@ -89,9 +90,9 @@ def export(  # noqa: PLR0913  # the keywords of the protocol
     Raises
     ------
     BufferError
-        If the device is none of this memory, if a const Blob is asked for a capsule that has no
-        flags (`max_version` below 1.0), or if `copy` is False and a transfer to another device
-        than the Blob's own is needed: never for what lies on a simulated device, where the host
+        If the device is none of this memory, if PyTorch asks and a stride is negative, if a const
+        Blob is asked for a capsule that has no flags (`max_version` below 1.0), or if `copy` is
+        False and a transfer to another device than the Blob's own is needed: never for what lies on a simulated device, where the host
         reaches it, nor for first contents that are still on their way to the Blob's device.
     """
     own = side
@@ -113,6 +114,12 @@ def export(  # noqa: PLR0913  # the keywords of the protocol
         raise BufferError(
             "a const Blob can be exported to consumers of DLPack 1.0 or later only "
             f"(max_version=(1, 0)), got max_version={max_version}; or use copy=True"
+        )
+    if not layout.contiguous and layout.backwards and not copy and asking_library() == "torch":
+        # It would end the process.
+        raise BufferError(
+            f"torch has no tensors with negative strides such as {layout.strides}; give it a copy: "
+            "blob.copy()"
         )
     if stream is not None and isinstance(home, NumpyHome):
         raise BufferError(f"{home.device} has no streams: expected stream=None, got {stream!r}")
@@ -159,7 +166,7 @@ def import_array(x: Any, *, copy: bool | None = None) -> Any:
     if kind == _CUDA_TYPE:
         from syncblob.interop import cuda  # the way to CuPy
 
-        return cuda.from_dlpack(x)
+        return cuda.from_dlpack(x, copy=copy)
     raise BufferError(
         f"expected memory of the host or of a CUDA device, got DLPack device type {kind}"
     )

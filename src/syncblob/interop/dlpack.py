@@ -92,8 +92,9 @@ def export(  # noqa: PLR0913  # the keywords of the protocol
     BufferError
         If the device is none of this memory, if PyTorch asks and a stride is negative, if a const
         Blob is asked for a capsule that has no flags (`max_version` below 1.0), or if `copy` is
-        False and a transfer to another device than the Blob's own is needed: never for what lies on a simulated device, where the host
-        reaches it, nor for first contents that are still on their way to the Blob's device.
+        False and a transfer to another device than the Blob's own is needed: never for what lies
+        on a simulated device, where the host reaches it, nor for first contents that are still on
+        their way to the Blob's device.
     """
     own = side
     side = _named_side(memory, side, dl_device)

@@ -39,7 +39,8 @@ class Blob(TorchFunctions):
     Parameters
     ----------
     shape
-        One non-negative integer or a tuple of them; ``()`` holds one element.
+        One non-negative integer or a tuple of them; ``()`` holds one element. Never values, which
+        `syncblob.asarray` takes: ``Blob([1, 2, 3])`` has three axes.
     dtype
         A dtype of the array API, float16, or bfloat16 with ml_dtypes; of data and of diff.
     device

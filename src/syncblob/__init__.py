@@ -283,19 +283,32 @@ _FILES = (
 )
 
 
+# What to use in place of the names of the module caffe.
+_IN_PLACE_OF = {
+    "Net": "open_model(path) opens a model; 'Running nets' in the documentation runs it",
+    "TEST": 'use "TEST": ModelFile.from_net(net, phase="TEST")',
+    "TRAIN": 'use "TRAIN": ModelFile.from_net(net, phase="TRAIN")',
+    "io": "'Running nets' in the documentation has what caffe.io.Transformer does",
+    "set_device": 'use syncblob.set_default_device("cuda:N")',
+    "set_mode_cpu": 'use syncblob.set_default_device("cpu")',
+    "set_mode_gpu": 'use syncblob.set_default_device("cuda")',
+}
+
+
 if not TYPE_CHECKING:  # a checker would take every misspelt name for one of these
 
     def __getattr__(name: str) -> object:
         """Bring in what is not always needed when it is asked for: files, and the version."""
         if name in _FILES:
-            from syncblob import caffe  # see above
+            from syncblob import caffe  # not always needed
 
             return getattr(caffe, name)
         if name == "__version__":
             from importlib.metadata import version  # slow to import
 
             return version("syncblob")
-        raise AttributeError(f"module 'syncblob' has no attribute {name!r}")
+        advice = f"; {_IN_PLACE_OF[name]}" if name in _IN_PLACE_OF else ""
+        raise AttributeError(f"module 'syncblob' has no attribute {name!r}{advice}")
 
 
 def _register_with_distributed() -> None:
@@ -305,7 +318,7 @@ def _register_with_distributed() -> None:
     """
     protocol = sys.modules.get("distributed.protocol.serialize")
     if protocol is not None:
-        from importlib import import_module  # see above
+        from importlib import import_module  # few have distributed
 
         protocol.dask_deserialize.register_lazy(
             "syncblob", lambda: import_module("syncblob.interop.dask")

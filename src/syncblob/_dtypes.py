@@ -9,11 +9,12 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
-__all__ = ["SCALAR_CLASSES", "UINT8", "as_dtype", "is_bfloat16", "is_supported"]
+__all__ = ["NAMES", "SCALAR_CLASSES", "UINT8", "as_dtype", "is_bfloat16", "is_supported"]
 
 UINT8 = np.dtype(np.uint8)
 
-_NAMES = (
+# Besides, with ml_dtypes: bfloat16.
+NAMES = (
     "bool",
     "int8",
     "int16",
@@ -29,12 +30,12 @@ _NAMES = (
     "complex64",
     "complex128",
 )
-_SUPPORTED = frozenset(np.dtype(name) for name in _NAMES)
+_SUPPORTED = frozenset(np.dtype(name) for name in NAMES)
 # The classes of NumPy's scalars of these dtypes.
 SCALAR_CLASSES = frozenset(dtype.type for dtype in _SUPPORTED)
 # The usual ways to name them: asking NumPy takes longer.
 _BY_NAME: dict[object, np.dtype[np.generic]] = {
-    key: np.dtype(name) for name in _NAMES for key in (name, np.dtype(name), np.dtype(name).type)
+    key: np.dtype(name) for name in NAMES for key in (name, np.dtype(name), np.dtype(name).type)
 }
 
 
@@ -90,7 +91,7 @@ def as_dtype(dtype: DTypeLike) -> np.dtype[np.generic]:
         else ""
     )
     raise TypeError(
-        f"a Blob holds {', '.join(_NAMES)} or bfloat16 (with ml_dtypes), got {result!r}{advice}"
+        f"a Blob holds {', '.join(NAMES)} or bfloat16 (with ml_dtypes), got {result!r}{advice}"
     )
 
 

@@ -14,12 +14,16 @@ from typing import Any
 import numpy as np
 
 __all__ = [
+    "arccosh",
     "ceil",
     "expm1",
     "floor",
     "floor_divide",
+    "log",
+    "log1p",
     "matmul",
     "power",
+    "remainder",
     "rint",
     "sign",
     "tanh",
@@ -38,6 +42,20 @@ def floor_divide(x1: Any, x2: Any, out: Any = None) -> Any:
         with np.errstate(all="ignore"):
             result = np.where(infinite, np.floor(np.divide(x1, x2)), result)
     return _put(result, out)
+
+
+def remainder(x1: Any, x2: Any, out: Any = None) -> Any:
+    """Divide and return the remainder, with the sign of `x2`.
+
+    CuPy's is undefined for infinite divisors, and its zeros have no sign.
+    """
+    native = isinstance(x1, np.ndarray) or isinstance(x2, np.ndarray)
+    if native or np.result_type(x1, x2).kind != "f":
+        return np.remainder(x1, x2, out)
+    result = np.fmod(x1, x2)
+    otherwise_signed = np.signbit(result) != np.signbit(x2)
+    result = np.where(otherwise_signed & (result != 0), result + x2, result)
+    return _put(np.where(result == 0, np.copysign(result, x2), result), out)
 
 
 def power(x1: Any, x2: Any, out: Any = None) -> Any:
@@ -77,14 +95,46 @@ def expm1(x: Any) -> Any:
     return result
 
 
+def log(x: Any) -> Any:
+    """Compute the natural logarithm: infinite where one part is, even if the other is undefined."""
+    return _infinite_with_a_part(np.log, x)
+
+
+def log1p(x: Any) -> Any:
+    """Compute the natural logarithm of ``1 + x``; infinite as `log` is."""
+    return _infinite_with_a_part(np.log1p, x)
+
+
+def _infinite_with_a_part(logarithm: Any, x: Any) -> Any:
+    if x.dtype.kind != "c":
+        return logarithm(x)
+    result = logarithm(x, out=np.empty_like(x))
+    result.real[np.isinf(x.real) | np.isinf(x.imag)] = np.inf
+    return result
+
+
+def arccosh(x: Any) -> Any:
+    """Compute the inverse hyperbolic cosine: π/2 is the imaginary part at 0 and undefined."""
+    if x.dtype.kind != "c":
+        return np.arccosh(x)
+    result = np.arccosh(x, out=np.empty_like(x))
+    result.imag[np.equal(x.real, 0) & np.isnan(x.imag)] = np.pi / 2
+    return result
+
+
 def tanh(x: Any) -> Any:
-    """Compute the hyperbolic tangent: ±1, with the sign of the real part, at its infinities."""
+    """Compute the hyperbolic tangent: ±1, with the sign of the real part, at its infinities.
+
+    Where the real part is a zero, so is that of the result, also if the rest is undefined.
+    """
     if x.dtype.kind != "c":
         return np.tanh(x)
     # Into an array: what NumPy returns for one without axes cannot be written.
     result = np.tanh(x, out=np.empty_like(x))
     infinite = np.isinf(x.real)
     result.real[infinite] = np.copysign(1, x.real)[infinite]
+    zero = np.equal(x.real, 0)
+    result.real[zero] = x.real[zero]
     result.imag[infinite] = np.copysign(0, x.imag)[infinite]
     return result
 

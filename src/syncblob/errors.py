@@ -1,4 +1,4 @@
-"""The exceptions and the warning that callers may want to tell apart."""
+"""The exceptions and the warnings that callers may want to tell apart."""
 
 from __future__ import annotations
 

@@ -172,6 +172,20 @@ class StateMachine(TwoHomes):
                 self._sole = self._steady if self._buffers[side.other] is None else None
             return self._sole
 
+    def wrote(self, side: Side, reason: str) -> None:
+        """Say that work on an array of one side, which may write, is over.
+
+        What a thread, a signal handler or a finaliser has brought to the other side meanwhile may
+        lack some of what was written. So this side is the newest again.
+        """
+        if self._steady is not None:
+            return
+        with self._lock:
+            if self._head == Head.SYNCED:
+                self._disturb()
+                self._written = side
+                self._move_head(1 << side, reason)
+
     def _disturb(self) -> None:
         """Take back that accesses have nothing to do. Before anything changes."""
         self._sole = None
@@ -356,6 +370,9 @@ class StateMachine(TwoHomes):
             else:
                 return
         except Exception:
+            if not self._pending.over:
+                # A signal handler has ended the wait, and not the upload.
+                raise
             # It never arrived. The host still has the newest contents: nothing wrote since. The
             # head goes first: readers without the lock believe it as soon as nothing is pending.
             if self._head == Head.SYNCED:

@@ -63,7 +63,7 @@ class TransferLog:
         self.avoided: int = 0
         self.avoided_bytes: int = 0
         self._open = False
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def __enter__(self) -> Self:
         """Begin to record."""

@@ -147,7 +147,7 @@ class TransferGuard:
     def __init__(self, max_count: int | None, max_bytes: int | None) -> None:
         self.count: int = 0
         self.nbytes: int = 0
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._max_count = max_count
         self._max_bytes = max_bytes
 

@@ -7,6 +7,7 @@ is next used.
 
 from __future__ import annotations
 
+import threading
 import warnings
 import weakref
 from contextlib import contextmanager
@@ -18,7 +19,6 @@ from syncblob._source_lines import user_place
 from syncblob.errors import ConstWriteWarning
 
 if TYPE_CHECKING:
-    import threading
     from collections.abc import Iterator
 
     from syncblob._source_lines import Place
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Watch", "verified_const", "verifying"]
 
 _depth = 0
+_depth_lock = threading.Lock()
 
 
 @contextmanager
@@ -53,11 +54,13 @@ def verified_const() -> Iterator[None]:
     'ConstWriteWarning'
     """
     global _depth  # noqa: PLW0603  # a switch for the process is what this is
-    _depth += 1
+    with _depth_lock:
+        _depth += 1
     try:
         yield
     finally:
-        _depth -= 1
+        with _depth_lock:
+            _depth -= 1
 
 
 def verifying() -> bool:

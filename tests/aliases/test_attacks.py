@@ -19,12 +19,14 @@ from syncblob import (
     TransferGuardError,
     max_transfers,
     no_transfers,
+    record_transfers,
     verified_const,
 )
 from syncblob.devices import Side
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from types import FrameType
 
     from syncblob.devices import SimulatedBackend
 
@@ -139,6 +141,27 @@ def test_memories_are_not_copied() -> None:
     for duplicate in (copy.copy, copy.deepcopy):
         with pytest.raises(TypeError, match="copy or pickle the Blob"):
             duplicate(made().memory)
+
+
+@pytest.mark.parametrize("counting", ["_count", "add", "book"])
+def test_a_signal_handler_may_use_another_blob_while_a_transfer_is_counted(counting: str) -> None:
+    """Each line has its turn; a lock that its own thread cannot take again would hang here."""
+    blob, other = made(), made()
+
+    def trace(frame: FrameType, _event: str, _argument: object) -> Any:
+        if frame.f_code.co_name == counting:
+            other.mutable_cpu_data()
+            other.gpu_data()
+        return trace
+
+    outside = sys.gettrace()
+    with record_transfers(), max_transfers(1000):
+        sys.settrace(trace)
+        try:
+            blob.gpu_data()
+        finally:
+            sys.settrace(outside)
+    assert blob.gpu_data().tolist() == other.gpu_data().tolist() == [1, 2, 3]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")

@@ -111,8 +111,17 @@ def test_sizes_come_with_axes(on, name):
         getattr(fft, name)(x, s=(2, 2))
     with pytest.raises(ValueError, match=r"a size for each axis, got s=\(2, 2\) and axes=\(0,\)"):
         getattr(fft, name)(x, s=(2, 2), axes=(0,))
-    with pytest.raises(ValueError, match="data points"):
-        getattr(fft, name)(x, s=(0,), axes=(0,))
+    for size in (0, -2):
+        with pytest.raises(ValueError, match=f"data points, got {size}"):
+            getattr(fft, name)(x, s=(size,), axes=(0,))
+
+
+@pytest.mark.parametrize("name", OF_ONE_AXIS)
+def test_a_size_is_at_least_1(on, name):
+    x = on(signal(name))
+    for n in (0, -1, -3):
+        with pytest.raises(ValueError, match=f"data points, got {n}"):
+            getattr(fft, name)(x, n=n)
 
 
 @pytest.mark.parametrize("name", [*COMPLEX, *REAL])

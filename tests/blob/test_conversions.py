@@ -445,3 +445,12 @@ def test_out_of_band_buffers_hold_the_bytes_and_what_is_loaded_is_nobody_elses(k
     twin.mutable_cpu_data()[...] = 9
     assert blob.tolist() == values("float32").tolist()
     assert pickle.loads(pickle.dumps(result)).tolist() == [[8] * 3] * 2
+
+
+def test_what_is_loaded_twice_from_the_buffers_of_a_strided_view_is_no_twin():
+    blob = Blob.asarray(np.zeros((2, 3), "float32"), copy=True)
+    buffers = []
+    pickled = pickle.dumps(blob.T, protocol=5, buffer_callback=buffers.append)
+    first, second = (pickle.loads(pickled, buffers=buffers) for _ in range(2))
+    first[...] = 9
+    assert not np.any(second)

@@ -397,3 +397,90 @@ def test_iteration_gives_views_of_the_first_axis():
     assert [item.item() for item in blob[0]] == [1, 1]
     with pytest.raises(TypeError, match="without axes"):
         iter(Blob(()))
+
+
+# --- data and diff as the targets of an assignment -----------------------------------------------
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("view", [lambda b: b, lambda b: b[:, ::2], lambda b: b.T[1]])
+def test_in_place_operators_on_data_and_diff_write_once(device, view):
+    blob = blob_of(numbers(2, 3), device)
+    part, expected = view(blob), numbers(2, 3)
+    part.data *= 3
+    view(expected)[...] *= 3
+    part.data += np.float32(1)
+    view(expected)[...] += 1
+    part.diff += 5
+    part.diff -= part.data
+    assert blob.tolist() == expected.tolist()
+    assert part.diff.tolist() == (5 - view(expected)).tolist()
+
+
+def test_an_in_place_operator_on_data_moves_nothing(simulated):
+    blob = synced("simulated:0")
+    simulated.reset_counts()
+    blob.data *= 2
+    assert (blob.head, simulated.uploads, simulated.downloads) == (GPU, 0, 0)
+    assert (blob.diff_head, blob.tolist()) == (Head.UNINITIALIZED, (2 * numbers(2, 3)).tolist())
+
+
+@pytest.mark.parametrize("name", ["data", "diff"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        lambda _: np.ones((2, 3), "f4"),
+        lambda _: 0,
+        lambda _: Blob((2, 3)),
+        lambda blob: blob.T,
+        lambda blob: blob[:1],
+        lambda blob: blob.reshape(3, 2).diff,
+        lambda blob: blob.copy().diff,
+    ],
+)
+def test_data_and_diff_cannot_be_replaced(name, value):
+    blob = blob_of(numbers(2, 3))
+    given, memory = value(blob), blob.memory
+    with pytest.raises(AttributeError, match=rf"blob\.{name}\[\.\.\.\] = values"):
+        setattr(blob, name, given)
+    assert blob.memory is memory
+    assert (blob.tolist(), blob.asum_diff()) == (numbers(2, 3).tolist(), 0)
+
+
+def test_data_is_not_the_place_of_diff():
+    blob = blob_of(numbers(2, 3))
+    with pytest.raises(AttributeError, match="share_data"):
+        blob.data = blob.diff
+    with pytest.raises(AttributeError, match="share_diff"):
+        blob.diff = blob.data
+    assert (blob.tolist(), blob.asum_diff()) == (numbers(2, 3).tolist(), 0)
+
+
+def test_data_and_diff_of_a_const_blob_take_no_operator():
+    blob = blob_of(numbers(2, 3))
+    const = blob.const
+    with pytest.raises(ValueError, match="const view"):
+        const.data += 1
+    with pytest.raises(ValueError, match="const view"):
+        const.diff += 1
+    for name in ("data", "diff"):
+        with pytest.raises(ValueError, match="const view"):
+            setattr(const, name, getattr(blob, name))
+    assert (blob.tolist(), blob.asum_diff()) == (numbers(2, 3).tolist(), 0)
+
+
+class One:
+    """What is an integer to Python."""
+
+    def __index__(self) -> int:
+        return 1
+
+
+@pytest.mark.parametrize("key", [One(), (One(), slice(2)), (slice(1), One())])
+def test_whatever_python_takes_for_an_integer_gives_a_view(key):
+    expected = np.arange(6).reshape(2, 3)
+    blob = Blob.asarray(expected, copy=True)
+    expected[key] = 9
+    selected = blob[key]
+    selected[...] = 9
+    assert blob.tolist() == expected.tolist()

@@ -270,3 +270,13 @@ def test_a_spawned_process_computes_on_the_same_memory():
     process.join()
     assert process.exitcode == 0
     assert np.asarray(blob).tolist() == [[42, 42], [42, 42]]
+
+
+def test_a_blob_over_a_part_of_a_block_is_pickled_with_its_own_contents():
+    blob = Blob.in_shared_memory(4, "int32")
+    blob[...] = range(4)
+    part = Blob.asarray(blob.mutable_cpu_data()[1:])
+    other = pickle.loads(pickle.dumps(part))
+    assert other.tolist() == [1, 2, 3]
+    other[...] = 9
+    assert blob.tolist() == [0, 1, 2, 3]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -225,3 +226,29 @@ def test_an_empty_memory_is_pushed_without_a_transfer(simulated: SimulatedBacken
     blob.async_gpu_push()
     assert blob.head is Head.SYNCED
     assert simulated.uploads == 0
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no timers here")
+@pytest.mark.parametrize("interruption", [TimeoutError, KeyboardInterrupt])
+@pytest.mark.parametrize("access", ["gpu_data", "mutable_gpu_data", "mutable_cpu_data"])
+def test_a_wait_that_a_signal_has_ended_is_waited_for_again(
+    simulated: SimulatedBackend, access: str, interruption: type[BaseException]
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise interruption
+
+    blob = Blob(3, "int32", device="simulated")
+    blob.mutable_cpu_data()[...] = 1
+    blob.async_gpu_push(simulated.stream(delay=0.3))
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(interruption):
+            getattr(blob, access)()
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert blob.head is Head.SYNCED
+    assert blob.gpu_data().tolist() == [1, 1, 1]
+    blob.mutable_gpu_data()[...] = 7
+    simulated.synchronize()
+    assert blob.gpu_data().tolist() == blob.cpu_data().tolist() == [7, 7, 7]

@@ -128,6 +128,33 @@ def test_methods_take_their_out_where_those_of_an_ndarray_take_it(name, device):
     assert out.tolist() == array.tolist()
 
 
+def _set(x, name, values):
+    setattr(x, name, values)
+    return x
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("values", [7, [[1], [2]], C.real * 2], ids=str)
+def test_parts_of_complex_numbers_can_be_assigned(values, device):
+    array = np.vstack([C, C * 2j])
+    for name in ("real", "imag"):
+        assert (
+            _set(on(device, array), name, values).tolist()
+            == _set(array.copy(), name, values).tolist()
+        )
+    blob = on(device, array)
+    blob.real *= 2
+    blob.imag += 1
+    assert blob.tolist() == (array.real * 2 + (array.imag + 1) * 1j).tolist()
+    plain = on(device, A)
+    plain.real = 3
+    assert set(plain.ravel().tolist()) == {3}
+    with pytest.raises(TypeError, match="expected a complex Blob"):
+        plain.imag = 1
+    with pytest.raises(ValueError, match="const"):
+        blob.const.real = 1
+
+
 @pytest.mark.parametrize("device", DEVICES)
 def test_in_asks_all_elements(device):
     blob = on(device, A)
@@ -187,6 +214,71 @@ def test_flatten_copies_and_ravel_does_not(device):
     assert blob.ravel().memory is blob.memory
     assert blob.flatten().memory is not blob.memory
     assert blob.T.ravel().memory is not blob.memory
+
+
+FLAT = {
+    "the same": A,
+    "another layout": A.T,
+    "of a flatiter": A.flat,
+    "too few": A[0],
+    "too few, and no divisor": [1, 2, 3, 4],
+    "too many": np.arange(99),
+    "one": [[7]],
+    "a number": 2.5,
+    "none": [],
+    "other axes": np.arange(6, dtype="u1").reshape(3, 2),
+}
+PARTS = {
+    "all": np.s_[...],
+    "every other": np.s_[:, ::2],
+    "backwards": np.s_[::-1, ::-1],
+    "one": np.s_[0, 1:2],
+    "no axes": np.s_[0, 1, ...],
+    "none": np.s_[:0],
+}
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("part", PARTS.values(), ids=PARTS)
+@pytest.mark.parametrize("given", FLAT.values(), ids=FLAT)
+def test_flat_is_assigned_as_numpys(given, part, device):
+    expected = np.zeros((2, 3), "f4")
+    expected[part].flat = given
+    for source in (
+        [given] if isinstance(given, np.flatiter) else [given, on(device, np.array(given))]
+    ):
+        blob = on(device, np.zeros((2, 3), "f4"))
+        blob[part].flat = source
+        assert (blob.tolist(), blob.device) == (expected.tolist(), device)
+
+
+def test_flat_is_a_view_to_read_and_to_write():
+    blob = on("cpu", A)
+    blob.flat[4] = 7
+    blob.flat[[0, 1]] = -1
+    expected = A.copy()
+    expected.flat[[4, 0, 1]] = 7, -1, -1
+    assert blob.tolist() == expected.tolist()
+    assert [float(number) for number in blob.flat] == [*expected.flat]
+    blob.flat = blob.flat[::-1]
+    assert blob.tolist() == expected[::-1, ::-1].tolist()
+    assert blob.T[1:].flat.tolist() == [*expected[::-1, ::-1].T[1:].flat]
+    for refused in (blob.T, blob.const):
+        with pytest.raises(ValueError, match="const"):
+            refused.flat[0] = 1
+
+
+def test_flat_takes_the_mutable_path_on_the_device(simulated):
+    blob, other = blob_in(Head.SYNCED), blob_in(Head.SYNCED)
+    simulated.reset_counts()
+    blob.flat = other.T.flat
+    assert (blob.head, other.head, simulated.uploads) == (Head.HEAD_AT_GPU, Head.SYNCED, 0)
+    assert blob.tolist() == values().T.reshape(2, 3).tolist()
+    with pytest.raises(ValueError, match="const"):
+        blob.const.flat = 0
+    with pytest.raises(TypeError, match="complex"):
+        blob.flat = [1j]
+    assert blob.tolist() == values().T.reshape(2, 3).tolist()
 
 
 def test_flags_tell_how_data_lies():

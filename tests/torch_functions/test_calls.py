@@ -405,3 +405,12 @@ def test_on_cuda_a_function_computes_where_the_tensors_are(on_cuda):
 def test_a_tensor_on_cuda_and_a_simulated_blob_do_not_mix(on_cuda):
     with pytest.raises(DeviceMismatchError):
         torch.add(blob_in(GPU), on_cuda)
+
+
+def test_a_tensor_over_a_part_of_a_blob_and_another_part_are_kept_apart():
+    blob = Blob(50)
+    blob[...] = 1
+    torch.from_dlpack(blob[1:].cpu).add_(blob[:-1])
+    assert blob.tolist() == [1] + [2] * 49
+    torch.add(torch.from_dlpack(blob[:-1].cpu), 1, out=blob[1:])
+    assert blob.tolist() == [1, 2] + [3] * 48

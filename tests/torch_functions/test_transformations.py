@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from made_blobs import blob_in, values
 
-from syncblob import Head
+from syncblob import Blob, Head
 
 torch = pytest.importorskip("torch")
 nn = torch.nn
@@ -164,3 +164,26 @@ def test_autocast_reaches_functions_of_blobs():
     with torch.autocast("cpu"):
         assert torch.mm(blob, blob).dtype is torch.bfloat16
     assert blob.head is SYNCED
+
+
+def test_a_derivative_that_is_taken_later_is_that_of_what_the_blob_was():
+    blob, weights = Blob(3), torch.ones(3)
+    blob[...] = 2
+    _, derive = torch.func.vjp(lambda x: x * blob, weights)
+    blob[...] = 100
+    assert derive(torch.ones(3))[0].tolist() == [2, 2, 2]
+
+    def written_meanwhile(x):
+        blob[...] = 2
+        result = (x * blob).sum()
+        blob[...] = 100
+        return result
+
+    assert torch.func.grad(written_meanwhile)(weights).tolist() == [2, 2, 2]
+    weights.requires_grad_()
+    blob[...] = 2
+    with torch.autograd.graph.disable_saved_tensors_hooks("not here"):
+        loss = (weights * blob).sum()
+    blob[...] = 100
+    loss.backward()
+    assert weights.grad.tolist() == [2, 2, 2]

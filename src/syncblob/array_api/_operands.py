@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from syncblob.blob import Blob
-from syncblob.blob._compute import SCALARS
+from syncblob.blob._compute import SCALARS, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,9 +23,7 @@ def require_blobs(name: str, *operands: Any) -> None:
     """
     for x in operands:
         if not isinstance(x, Blob):
-            raise TypeError(
-                f"{name} expects a Blob, got {type(x).__name__}; use syncblob.asarray() first"
-            )
+            raise refusal(name, x)
 
 
 def require_blob_and_scalar(name: str, x1: Any, x2: Any) -> None:

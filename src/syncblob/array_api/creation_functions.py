@@ -379,7 +379,7 @@ def _made(
     if wanted is None and name == "eye":
         wanted = as_dtype(float)
     array = home.compute(getattr(home.namespace, name), *args, dtype=wanted, **keywords)
-    return Blob._fresh(array if array.base is None else array.copy(), home)
+    return Blob._fresh(array if array.base is None else home.compute(array.copy), home)
 
 
 def _triangle(name: str, x: Blob, k: int) -> Blob:

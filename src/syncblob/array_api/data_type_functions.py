@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob._dtypes import as_dtype, is_bfloat16
+from syncblob.array_api._operands import require_blobs
 from syncblob.blob import Blob
 from syncblob.blob._compute import SCALARS
 
@@ -89,8 +90,7 @@ def astype(
     TypeError
         For complex numbers where a real dtype is wanted: take `real` or `abs` first.
     """
-    if not isinstance(x, Blob):
-        raise TypeError(f"astype expects a Blob, got {type(x).__name__}; use syncblob.asarray()")
+    require_blobs("astype", x)
     wanted = as_dtype(dtype)
     if x.dtype.kind == "c" and wanted.kind not in "cb":
         raise TypeError(

@@ -65,12 +65,12 @@ Norm = Literal["backward", "ortho", "forward"]
 
 def fft(x: Blob, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Blob:
     """Transform one axis: complex to complex."""
-    return apply("fft.fft", x, n=n, axis=axis, norm=norm)
+    return apply("fft.fft", x, n=_size(n), axis=axis, norm=norm)
 
 
 def ifft(x: Blob, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Blob:
     """Transform one axis back: the inverse of `fft`."""
-    return apply("fft.ifft", x, n=n, axis=axis, norm=norm)
+    return apply("fft.ifft", x, n=_size(n), axis=axis, norm=norm)
 
 
 def rfft(x: Blob, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Blob:
@@ -81,7 +81,7 @@ def rfft(x: Blob, /, *, n: int | None = None, axis: int = -1, norm: Norm = "back
     TypeError
         If `x` is complex.
     """
-    return apply("fft.rfft", _real("rfft", x), n=n, axis=axis, norm=norm)
+    return apply("fft.rfft", _real("rfft", x), n=_size(n), axis=axis, norm=norm)
 
 
 def irfft(x: Blob, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Blob:
@@ -89,7 +89,7 @@ def irfft(x: Blob, /, *, n: int | None = None, axis: int = -1, norm: Norm = "bac
 
     ``n=None`` gives ``2 * (M - 1)`` elements of M.
     """
-    return apply("fft.irfft", x, n=n, axis=axis, norm=norm)
+    return apply("fft.irfft", x, n=_size(n), axis=axis, norm=norm)
 
 
 def hfft(x: Blob, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Blob:
@@ -97,7 +97,7 @@ def hfft(x: Blob, /, *, n: int | None = None, axis: int = -1, norm: Norm = "back
 
     ``n=None`` gives ``2 * (M - 1)`` elements of M.
     """
-    return apply("fft.hfft", x, n=n, axis=axis, norm=norm)
+    return apply("fft.hfft", x, n=_size(n), axis=axis, norm=norm)
 
 
 def ihfft(x: Blob, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Blob:
@@ -108,7 +108,7 @@ def ihfft(x: Blob, /, *, n: int | None = None, axis: int = -1, norm: Norm = "bac
     TypeError
         If `x` is complex.
     """
-    return apply("fft.ihfft", _real("ihfft", x), n=n, axis=axis, norm=norm)
+    return apply("fft.ihfft", _real("ihfft", x), n=_size(n), axis=axis, norm=norm)
 
 
 # --- transforms of several axes ------------------------------------------------------------------
@@ -280,6 +280,16 @@ def _real(name: str, x: Any) -> Any:
     return x
 
 
+def _size(n: int | None) -> int | None:
+    """Check the size of one axis: CuPy cuts elements off for a negative one, where NumPy refuses.
+
+    For 0 it raises an error of cuFFT's.
+    """
+    if n is not None and operator.index(n) < 1:
+        raise ValueError(f"expected a size of 1 or more data points, got {n}")
+    return n
+
+
 def _sizes(
     x: Any, s: Sequence[int] | None, axes: Sequence[int] | None, *, to_real: bool = False
 ) -> tuple[int, ...] | None:
@@ -293,6 +303,9 @@ def _sizes(
         raise ValueError(f"axes must be given where s is, got s={tuple(s)} and axes=None")
     if len(s) != len(axes):
         raise ValueError(f"expected a size for each axis, got s={tuple(s)} and axes={tuple(axes)}")
+    for size in s:
+        if size != -1:
+            _size(size)
     if -1 not in s:
         return tuple(s)
     require_blobs("an FFT", x)
@@ -315,4 +328,4 @@ def _frequencies(
         raise TypeError(f"{name} expects a real floating-point dtype, got {wanted}")
     home = home_of(device)
     array = home.compute(getattr(home.namespace.fft, name), n, d=d)
-    return Blob._fresh(array.astype(wanted, copy=False), home)
+    return Blob._fresh(home.compute(array.astype, wanted, copy=False), home)

@@ -10,13 +10,11 @@ from typing import Any
 import numpy as np
 
 from syncblob import devices as _devices
+from syncblob._shape import MAX_AXES
 from syncblob.array_api import data_types
 from syncblob.devices import Device
 
 __all__ = ["Info", "__array_namespace_info__"]
-
-# NumPy's own limit.
-_MAX_AXES = 64
 
 _DEFAULTS = {
     "real floating": np.dtype(np.float64),
@@ -36,7 +34,7 @@ class Info:
         return {
             "boolean indexing": True,
             "data-dependent shapes": True,
-            "max dimensions": _MAX_AXES,
+            "max dimensions": MAX_AXES,
         }
 
     def default_device(self) -> Device:

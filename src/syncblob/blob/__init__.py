@@ -1,11 +1,12 @@
 """The Blob: an N-dimensional array over two memories, data and diff.
 
 One class in several files, each a base class that adds one side of it: `_state` (what a Blob
-consists of), `_base` (attributes), `_shape_methods` (axes, counts, resize), `_accessors` (Caffe's
-pointers), `_views` (indexing and views), `_arithmetic` (copies, sums, update), `_pickles`,
-`_protocols` (what other libraries call), `_operators`, `_numpy_functions` and `_torch_functions`
-(NumPy's and torch's functions on Blobs), `_ndarray_methods` (NumPy's methods) and `_blob` (making
-Blobs and turning them into something else).
+consists of), `_arrays` (its memories, and arrays over them), `_base` (attributes), `_shape_methods`
+(axes, counts, resize), `_accessors` (Caffe's pointers), `_views` (indexing and views),
+`_arithmetic` (copies, sums, update), `_pickles`, `_protocols` (what other libraries call),
+`_operators`, `_numpy_functions` and `_torch_functions` (NumPy's and torch's functions on Blobs),
+`_ndarray_methods` (NumPy's methods) and `_blob` (making Blobs and turning them into something
+else).
 """
 
 from __future__ import annotations

@@ -73,7 +73,10 @@ class Arithmetic(Views):
             contents = self._home_on(side).compute(contents.copy)
         layout = Layout.c_order(source.shape, self.dtype)
         array = self._resized_array(layout, side, "copy_from", diff=copy_diff)
-        self._home_on(side).compute(operator.setitem, array, ..., contents)
+        try:
+            self._home_on(side).compute(operator.setitem, array, ..., contents)
+        finally:
+            self._memory_of(diff=copy_diff).wrote(side, "copy_from")
 
     def update(self) -> None:
         """Subtract diff from data: one step of gradient descent. In the Blob's dtype.
@@ -94,7 +97,10 @@ class Arithmetic(Views):
         self._meet(diff, side)
         gradient = diff.array(side, Access.CONST, self._layout, "update")
         data = self._memory.array(side, Access.MUTABLE, self._layout, "update")
-        self._home_on(side).compute(_sums.subtract, gradient, data)
+        try:
+            self._home_on(side).compute(_sums.subtract, gradient, data)
+        finally:
+            self._memory.wrote(side, "update")
 
     def asum_data(self) -> float | int:
         """Return the sum of the absolute values of data; ``|re| + |im|`` of complex ones, as BLAS.
@@ -161,7 +167,10 @@ class Arithmetic(Views):
             return
         side = self._head_side(memory)
         array = memory.array(side, Access.MUTABLE, self._layout, reason)
-        self._home_on(side, memory).compute(_sums.scal, factor, array)
+        try:
+            self._home_on(side, memory).compute(_sums.scal, factor, array)
+        finally:
+            memory.wrote(side, reason)
 
 
 def _require_conversion(source: np.dtype[np.generic], target: np.dtype[np.generic]) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from syncblob._dtypes import is_bfloat16
 from syncblob.blob._state import NOTHING_KEPT, BlobState, making_lock
-from syncblob.devices import Side
+from syncblob.devices import HOST, Side
 from syncblob.memory import Access, SyncedMemory
 from syncblob.transfers import recording
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from syncblob.blob._state import Kept
+    from syncblob.devices.base import Home
 
 __all__ = ["GPU_DATA", "GPU_DIFF", "HOST_DATA", "HOST_DIFF", "Arrays"]
 
@@ -98,6 +99,12 @@ class Arrays(BlobState):
         if access is not Access.CONST:
             self._require_writable(reason)
         return self._memory.array(side, access, self._layout, reason)
+
+    def _wrote(self, home: Home, reason: str) -> None:
+        """Say that work on an array of data on a home, which may write, is over."""
+        held = self._held
+        if held is not None and held._steady is None:
+            held.wrote(Side.HOST if home is HOST else Side.ACCELERATOR, reason)
 
     # --- in a hurry ------------------------------------------------------------------------------
 

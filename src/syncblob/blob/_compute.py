@@ -26,7 +26,18 @@ if TYPE_CHECKING:
 
     from syncblob.devices.base import Home
 
-__all__ = ["SCALARS", "apply", "converted", "gather", "operand", "refusal", "view", "wrap"]
+__all__ = [
+    "SCALARS",
+    "apply",
+    "bind",
+    "converted",
+    "forgets_newest",
+    "gather",
+    "operand",
+    "refusal",
+    "view",
+    "wrap",
+]
 
 # Python's scalars, which adapt to the dtype beside them, and NumPy's, which have one.
 SCALARS = frozenset({bool, int, float, complex, *SCALAR_CLASSES})
@@ -155,6 +166,31 @@ def gather(name: str, *operands: Any) -> tuple[list[Any], Home]:
                 x._memory.bind(home)
                 arrays[place] = x._array_on(Side.ACCELERATOR, Access.CONST, name)
     return arrays, home
+
+
+def bind(x: BlobBase, home: Home) -> Side:
+    """Put a Blob's memory on a home, as far as it is an accelerator, and return the home's side.
+
+    Raises
+    ------
+    DeviceMismatchError
+        If the memory is on another accelerator.
+    """
+    if isinstance(home, Accelerator):
+        x._memory.bind(home)
+        return Side.ACCELERATOR
+    return Side.HOST
+
+
+def forgets_newest(x: BlobBase, side: Side) -> bool:
+    """Tell whether an overwrite on a side forgets newest contents: of the other, or of a source.
+
+    What overwrites a Blob then is to be computed apart and put there when nothing can fail any
+    more.
+    """
+    memory = x._memory
+    newest_here = memory.holds_newest(side) if memory.head else memory.blank
+    return not newest_here and x._layout.covers(memory.used_nbytes)
 
 
 def wrap(array: Any, home: Home, *operands: BlobBase) -> Any:

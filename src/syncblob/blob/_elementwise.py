@@ -135,7 +135,7 @@ def _binary(kernel: Callable[..., Any], x1: Any, x2: Any, operator: bool) -> Any
     return like._fresh(home.as_array(result), home)
 
 
-def inplace(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:  # noqa: C901  # the steps of each case are spelled out, because calls take time
+def inplace(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:  # noqa: C901, PLR0912  # the steps of each case are spelled out, because calls take time
     """Compute ``kernel(x1, x2)`` into x1, without a temporary array, and return x1.
 
     Runs on the accelerator if one of the two is there. Nothing is written where it raises, but
@@ -167,8 +167,12 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:  # noqa: C901 
                         result = kernel(array1, array2)
                         if result.dtype is array1.dtype:
                             array1[...] = result
+                            _over(kernel, x1, home)
                             return x1
-                    kernel(array1, array2, array1)
+                    try:
+                        kernel(array1, array2, array1)
+                    finally:
+                        _over(kernel, x1, home)
                     return x1
                 return _write(kernel, x1, array1, array2, home)
         elif type(x2) in SCALARS:
@@ -195,14 +199,24 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:  # noqa: C901 
     return _write(kernel, x1, array1, array2, home)
 
 
+def _over(kernel: Callable[..., Any], x1: Any, home: Home) -> None:
+    """Say that what was written is, if anything has been looked at it meanwhile."""
+    held = x1._held
+    if held is not None and held._steady is None:
+        x1._wrote(home, kernel.__name__)
+
+
 def _write(kernel: Callable[..., Any], x1: Any, array1: Any, array2: Any, home: Home) -> Any:
     """Compute into an array that may be written, if the dtype stays."""
     if type(array2) in SCALARS or array1.dtype is not array2.dtype:
         _require_same_dtype(kernel, array1.dtype, array2)
-    if home.native:
-        kernel(array1, array2, array1)
-    else:
-        home.compute(kernel, array1, array2, array1)
+    try:
+        if home.native:
+            kernel(array1, array2, array1)
+        else:
+            home.compute(kernel, array1, array2, array1)
+    finally:
+        _over(kernel, x1, home)
     return x1
 
 

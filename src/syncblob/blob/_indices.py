@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
-__all__ = ["completed", "full_index", "require_broadcast", "selected_shape"]
+__all__ = ["completed", "full_index", "in_c_order", "require_broadcast", "selected_shape"]
 
 _BASIC = frozenset({int, slice, type(None), type(Ellipsis)})
 
@@ -64,3 +65,20 @@ def require_broadcast(shape: tuple[int, ...], target: tuple[int, ...] | None) ->
         fits = False
     if not fits:
         raise ValueError(f"cannot assign values of shape {shape} to elements of shape {target}")
+
+
+def in_c_order(values: Any, shape: tuple[int, ...]) -> Any:
+    """Return values, in C order, in another shape: repeated or cut off, as ``ndarray.flat`` does.
+
+    Parameters
+    ----------
+    values
+        A Blob, or an array of NumPy or CuPy; not without elements.
+    """
+    flat = values.reshape(-1)
+    size = math.prod(shape)
+    if flat.shape == (1,):
+        return flat.reshape(())
+    if flat.shape[0] < size:
+        flat = np.resize(flat, size)
+    return flat[:size].reshape(shape)

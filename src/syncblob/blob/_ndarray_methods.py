@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from syncblob.blob._base import BlobBase
+from syncblob.blob._flags import Flags
+from syncblob.blob._indices import in_c_order
 from syncblob.blob._numpy_calls import call
 from syncblob.blob._numpy_functions import NumpyFunctions
+from syncblob.interop.adopt import native_array
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,33 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike
 
-__all__ = ["Flags", "NdarrayMethods"]
-
-
-@dataclass(frozen=True)
-class Flags:
-    """How data lies in memory, by NumPy's names. The fields cannot be set."""
-
-    c_contiguous: bool
-    """Whether the elements follow each other in C order."""
-    f_contiguous: bool
-    """Whether they do in Fortran order."""
-    owndata: bool
-    """Whether this is no view."""
-    writeable: bool
-    """Whether this is not const."""
-    aligned: bool
-    """Whether the elements lie at multiples of their alignment."""
-
-    @property
-    def fnc(self) -> bool:
-        """Whether the elements follow each other in Fortran order, and not in C order."""
-        return self.f_contiguous and not self.c_contiguous
-
-    def __getitem__(self, name: str) -> bool:
-        """Return a flag by NumPy's name: ``"C_CONTIGUOUS"`` …."""
-        flag: bool = getattr(self, name.lower())
-        return flag
+__all__ = ["NdarrayMethods"]
 
 
 class NdarrayMethods(NumpyFunctions):
@@ -308,13 +286,46 @@ class NdarrayMethods(NumpyFunctions):
 
     @property
     def real(self) -> Self:
-        """The real parts: a view; this Blob itself unless it is complex."""
+        """The real parts: a view; this Blob itself unless it is complex. Assigning writes them."""
         return self._call(np.real)
+
+    @real.setter
+    def real(self, values: Any) -> None:
+        self.real[...] = values
 
     @property
     def imag(self) -> Self:
-        """The imaginary parts: a view; of a Blob that is not complex, a new one of zeros."""
+        """The imaginary parts: a view, and assigning writes them.
+
+        Of a Blob that is not complex, a new one of zeros, which cannot be assigned.
+        """
         return self._call(np.imag)
+
+    @imag.setter
+    def imag(self, values: Any) -> None:
+        if self.dtype.kind != "c":
+            raise TypeError(
+                f"expected a complex Blob to set the imaginary part of, got {self.dtype}; "
+                "use .astype() first"
+            )
+        self.imag[...] = values
+
+    @property
+    def flat(self) -> Self:
+        """The elements in C order along one axis: a view, so that ``blob.flat[3] = x`` writes.
+
+        Where the strides allow no view it is a const copy. ``blob.flat = values`` takes values in
+        C order, as NumPy does: repeated where they are too few, cut off where too many.
+        """
+        flat = self.ravel()
+        return flat if flat._memory is self._memory else flat.const
+
+    @flat.setter
+    def flat(self, values: Any) -> None:
+        self._require_writable("assignment to flat")
+        source = values if isinstance(values, BlobBase) else native_array(values)[0]
+        if math.prod(source.shape):
+            self[...] = in_c_order(source, self.shape)
 
     def ravel(self, order: Any = "C") -> Self:
         """Return the elements along one axis: a view where one is possible."""

@@ -9,9 +9,8 @@ import numpy as np
 
 from syncblob._dtypes import is_supported
 from syncblob.blob._base import BlobBase
-from syncblob.blob._compute import SCALARS, wrap
+from syncblob.blob._compute import SCALARS, bind, forgets_newest, wrap
 from syncblob.devices import HOST, Side
-from syncblob.devices.base import Accelerator
 from syncblob.interop.adopt import adopt, native_array
 from syncblob.interop.numpy_functions import is_array
 from syncblob.memory import Access
@@ -99,8 +98,11 @@ def call(  # noqa: PLR0913  # a call, and what is known of its function
         function = attrgetter(name)(running.home.namespace)
         if isinstance(keywords.get("out"), tuple):
             (keywords["out"],) = keywords["out"]
-    result = running.home.compute(function, *arrays, **keywords)
-    running.deliver()
+    try:
+        result = running.home.compute(function, *arrays, **keywords)
+        running.deliver()
+    finally:
+        running.wrote()
     return running.give(result, const=const)
 
 
@@ -174,7 +176,7 @@ class _Call:
         Where everything is brought to.
     """
 
-    __slots__ = ("_blobs", "_foreign", "_given", "_late", "home", "like", "name")
+    __slots__ = ("_blobs", "_foreign", "_given", "_late", "_written", "home", "like", "name")
 
     def __init__(self, name: str, like: BlobBase, home: Home) -> None:
         self.name = name
@@ -187,6 +189,8 @@ class _Call:
         self._given: dict[int, tuple[Any, Any]] = {}
         # Arrays to be copied, when all has gone well, to where they belong.
         self._late: list[tuple[Any, Any]] = []
+        # The Blobs that are written.
+        self._written: list[BlobBase] = []
 
     # --- before ----------------------------------------------------------------------------------
 
@@ -242,7 +246,7 @@ class _Call:
         if home_of(x) is self.home:
             array = x._on_device(self.name)[0]
         else:
-            array = x._array_on(self._bind(x), Access.CONST, self.name)
+            array = x._array_on(bind(x, self.home), Access.CONST, self.name)
         if isinstance(array, np.ndarray):
             array = array.view()
             array.flags.writeable = False
@@ -252,24 +256,16 @@ class _Call:
         """Return an array for a Blob's data on the home, to be written."""
         x._require_writable(self.name)
         self._blobs.append(x)
+        self._written.append(x)
         held = x._held
         if (held is None or held._sole is x._buffer) and x._home is self.home:
             return x._array
-        side = self._bind(x)
-        memory = x._memory
-        newest_here = memory.holds_newest(side) if memory.head else memory.blank
-        if whole and not newest_here and x._layout.covers(memory.used_nbytes):
+        side = bind(x, self.home)
+        if whole and forgets_newest(x, side):
             scratch = self._scratch(x)
             self._late.append((x, scratch))
             return scratch
         return x._array_on(side, Access.MUTABLE, self.name)
-
-    def _bind(self, x: BlobBase) -> Side:
-        """Put a Blob's memory on the home, as far as it is an accelerator."""
-        if isinstance(self.home, Accelerator):
-            x._memory.bind(self.home)
-            return Side.ACCELERATOR
-        return Side.HOST
 
     def _scratch(self, x: Any) -> Any:
         return self.home.compute(self.home.namespace.empty, tuple(x.shape), dtype=x.dtype)
@@ -292,10 +288,15 @@ class _Call:
         """Copy what was written elsewhere to where it belongs."""
         for target, scratch in self._late:
             if isinstance(target, BlobBase):
-                array = target._array_on(self._bind(target), Access.OVERWRITE, self.name)
+                array = target._array_on(bind(target, self.home), Access.OVERWRITE, self.name)
                 self.home.compute(setitem, array, ..., scratch)
             else:
                 target[...] = self.like._fresh(scratch, self.home)._read_host(self.name)
+
+    def wrote(self) -> None:
+        """Say of all that was written that this is over."""
+        for x in self._written:
+            x._wrote(self.home, self.name)
 
     def give(self, result: Any, *, const: bool) -> Any:
         """Replace arrays and NumPy's scalars by Blobs, and those that were given by themselves."""
@@ -319,7 +320,7 @@ class _Call:
         overlap = self.home.overlap
         if const and not any(overlap(array, given) for given, _ in self._given.values()):
             # Not to be taken over: even a look at the flags of such an array may warn.
-            return self.like._fresh(array.copy(), self.home)
+            return self.like._fresh(self.home.compute(array.copy), self.home)
         if any(overlap(array, foreign) for foreign in self._foreign):
             return self._adopted(array)
         blob: Any = wrap(array, self.home, *(self._blobs or [self.like]))

@@ -136,15 +136,15 @@ class Operators(Protocols):
 
     def __mod__(self, other: Any, /) -> Self:
         """Divide, and return the remainder, which has the divisor's sign: ``self % other``."""
-        return binary(np.remainder, self, other, OPERATOR)
+        return binary(_kernels.remainder, self, other, OPERATOR)
 
     def __rmod__(self, other: Any, /) -> Self:
         """Divide, and return the remainder, which has the divisor's sign: ``other % self``."""
-        return binary(np.remainder, other, self, OPERATOR)
+        return binary(_kernels.remainder, other, self, OPERATOR)
 
     def __imod__(self, other: Any, /) -> Self:
         """Divide, and return the remainder, which has the divisor's sign: ``self %= other``."""
-        return inplace(np.remainder, self, other)
+        return inplace(_kernels.remainder, self, other)
 
     def __divmod__(self, other: Any, /) -> tuple[Self, Self]:
         """Divide and round down, and return the remainder: ``(self // other, self % other)``."""

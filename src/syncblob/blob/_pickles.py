@@ -91,6 +91,8 @@ class Pickles(Arithmetic):
             return None
         array = memory.array(Side.HOST, Access.CONST, self._layout, "pickle")
         flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        # Whoever loads it takes over what can be written, and a pickle may be loaded twice.
+        flat.flags.writeable = False
         return pickle.PickleBuffer(flat.data) if out_of_band else flat.tobytes()
 
 

@@ -18,11 +18,14 @@ from syncblob.verification import verifying
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
-    from typing import Self
+    from typing import Self, SupportsIndex
 
     from numpy.typing import DTypeLike, NDArray
 
 __all__ = ["Protocols"]
+
+# What to use instead of a conversion to one number.
+_FOR_MANY = {"bool": "any() or all()", "a rounded number": "round()"}
 
 _API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 
@@ -271,10 +274,20 @@ class Protocols(Pickles):
         return int(self._scalar("int"))
 
     def __format__(self, spec: str, /) -> str:
-        """Format the element of a Blob without axes; others take no `spec`. Reads on the host."""
+        """Format the element of a Blob without axes; others take no `spec`. Reads on the host.
+
+        Without a `spec` it is `str`, which reads nothing.
+        """
         if not spec:
             return str(self)
-        return format(self._scalar("a formatted number"), spec)
+        return format(self._scalar("a formatted number", "__format__"), spec)
+
+    def __round__(self, ndigits: SupportsIndex | None = None) -> Any:
+        """Round the element of a Blob without axes, to a Python number. Reads on the host.
+
+        The method `round` rounds the elements of any Blob.
+        """
+        return round(self._scalar("a rounded number", "__round__"), ndigits)
 
     # --- copies ----------------------------------------------------------------------------------
 
@@ -300,16 +313,16 @@ class Protocols(Pickles):
 
     # --- how -------------------------------------------------------------------------------------
 
-    def _scalar(self, kind: str) -> Any:
+    def _scalar(self, kind: str, reason: str = "") -> Any:
         if self.shape:
-            instead = "any() or all()" if kind == "bool" else "item()"
+            instead = _FOR_MANY.get(kind, "item()")
             raise TypeError(
                 f"only a Blob without axes converts to {kind}, this one has shape {self.shape}; "
                 f"use .{instead}"
             )
         if self._array_in_use() and self._home is HOST:
             return self._array.item()
-        return self._read_host(f"__{kind}__").item()
+        return self._read_host(reason or f"__{kind}__").item()
 
     def _duplicate(self, memory: SyncedMemory) -> SyncedMemory:
         """Copy this Blob's elements out of a memory into a new one, on the head's side."""

@@ -123,6 +123,7 @@ class BlobState:
 
         The array owns its memory, or `adopt` finds nothing against it.
         """
+        # Each attribute here, and not by `_fill`: a call would take time with each operation.
         blob = _new(cls)
         blob._array = array
         blob._home = home
@@ -154,6 +155,7 @@ class BlobState:
     def _view_of_array(self, array: Any) -> Self:
         """Make a view of this Blob from a view of its array, which must be in use."""
         memory = self._memory
+        # Here too.
         blob = _new(type(self))
         blob._array = array
         blob._home = self._home

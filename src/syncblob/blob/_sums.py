@@ -46,14 +46,10 @@ def _total(array: Any, reduce: Any) -> float | int:
     total: Any = 0
     for part in _blocks(array):
         total += reduce(part).item()
-    if array.dtype.kind in "iub":
-        # Wrap around like the 64-bit accumulator that this is.
-        return int(total) % 2**64 if array.dtype.kind != "i" else _wrapped(int(total))
-    return float(total)
-
-
-def _wrapped(total: int) -> int:
-    return (total + 2**63) % 2**64 - 2**63
+    # Integers wrap around like the 64-bit accumulator that this is.
+    if array.dtype.kind == "i":
+        return (int(total) + 2**63) % 2**64 - 2**63
+    return int(total) % 2**64 if array.dtype.kind in "ub" else float(total)
 
 
 def _blocks(array: Any) -> Iterator[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -57,8 +57,14 @@ def call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str,
     operands = [*places.values()]
     device, home = gate.device_of_tensors(operands, [blob.device for blob in _blobs_in(operands)])
     targets = written_arguments(function, args, kwargs)
-    written = [*_blobs_in([places[place] for place in targets])]
-    running = _Call(getattr(function, "__name__", "torch"), device, home, written)
+    running = _Call(
+        getattr(function, "__name__", "torch"),
+        device,
+        home,
+        written=[places[place] for place in targets],
+        followed=torch.is_grad_enabled()
+        and any(x.requires_grad for x in gate.tensors_in(operands)),
+    )
     read = running.phantom if function in UNREAD else running.read
     for place, x in places.items():
         if place not in targets:
@@ -67,7 +73,10 @@ def call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str,
     for place, whole in targets.items():
         write = running.overwrite if whole else running.write
         places[place] = _replaced(places[place], BlobBase, write)
-    with running.keeping_apart(operands):
+    for place, x in places.items():
+        if place not in targets:
+            places[place] = _replaced(x, torch.Tensor, running.apart)
+    with running.keeping_apart():
         result = function(
             *(places[place] for place in range(len(args))),
             **{keyword: places[keyword] for keyword in kwargs},
@@ -134,13 +143,17 @@ class _Call:
     """What a call has lent."""
 
     def __init__(
-        self, name: str, device: torch.device, home: Home, written: list[BlobBase]
+        self, name: str, device: torch.device, home: Home, *, written: list[Any], followed: bool
     ) -> None:
         self.name = name
         self.device = device
         self.home = home
-        # The Blobs that the function writes.
-        self.written = written
+        # What the function writes.
+        self.written = [*_blobs_in(written)]
+        self.written_tensors = [*gate.tensors_in(written)]
+        # Whether autograd follows the call, and whether it saves what nobody can replace.
+        self.followed = followed
+        self.copying = followed and _saves_unseen()
         # Of each memory and layout one tensor, so that torch sees where operands are the same.
         self._read: dict[tuple[int, Layout], _Lent] = {}
         self._direct: list[_Lent] = []
@@ -158,11 +171,17 @@ class _Call:
             return known.tensor
         side = bind(x, self.home)
         overlaps = any(y._memory is memory and y._layout != layout for y in self.written)
-        if overlaps or layout.backwards:
+        if overlaps or self.copying or layout.backwards:
             return gate.private(memory, layout, side, self.name)
         lent = _Lent.make(x, *gate.lend(memory, layout, side, Access.CONST, self.name))
+        if any(gate.meet(lent.tensor, tensor) for tensor in self.written_tensors):
+            return lent.tensor.clone()
         self._read[id(memory), layout] = lent
         return lent.tensor
+
+    def apart(self, x: torch.Tensor) -> torch.Tensor:
+        """Return a tensor that is read, copied if it meets one over a Blob that is written."""
+        return x.clone() if any(gate.meet(x, lent.tensor) for lent in self._direct) else x
 
     def phantom(self, x: BlobBase) -> torch.Tensor:
         """Return a tensor with this shape, dtype and strides. Nothing is read or moved."""
@@ -198,15 +217,13 @@ class _Call:
     # --- meanwhile -------------------------------------------------------------------------------
 
     @contextmanager
-    def keeping_apart(self, operands: list[Any]) -> Iterator[None]:
+    def keeping_apart(self) -> Iterator[None]:
         """Let autograd save copies of what it is lent: Blobs are written when it cannot see it."""
         with ExitStack() as stack:
-            if torch.is_grad_enabled() and any(x.requires_grad for x in gate.tensors_in(operands)):
+            if self.followed and not self.copying:
                 lent = (*self._read.values(), *self._direct)
                 save = _saving_apart({gate.address(x.tensor) for x in lent} - {None})
-                # The transformations of torch.func do not have them.
-                with suppress(RuntimeError):
-                    stack.enter_context(torch.autograd.graph.saved_tensors_hooks(save, _unsaved))
+                stack.enter_context(torch.autograd.graph.saved_tensors_hooks(save, _unsaved))
             yield
 
     # --- afterwards ------------------------------------------------------------------------------
@@ -261,6 +278,19 @@ class _Call:
     def _keep(self, lent: _Lent) -> None:
         x = lent.blob
         gate.keep(x._memory, x._layout, bind(x, self.home), lent.owner, self.name)
+
+
+def _saves_unseen() -> bool:
+    """Tell whether autograd has no hooks here: the torch.func switches them off."""
+    try:
+        with torch.autograd.graph.saved_tensors_hooks(_same, _same):
+            return False
+    except RuntimeError:
+        return True
+
+
+def _same(x: torch.Tensor) -> torch.Tensor:
+    return x
 
 
 def _saving_apart(addresses: set[int | None]) -> Callable[[torch.Tensor], _Saved]:

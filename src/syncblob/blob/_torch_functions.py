@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
 from syncblob._optional import import_optional
 from syncblob.blob._ndarray_methods import NdarrayMethods
@@ -16,6 +16,21 @@ if TYPE_CHECKING:
     from syncblob.interop._torch_parameters import BlobParameter
 
 __all__ = ["TorchFunctions"]
+
+
+class _Missing:
+    """In the place of a tensor's method that Blobs do not have: the error says what to use."""
+
+    __slots__ = ("_advice", "_name")
+
+    def __init__(self, advice: str) -> None:
+        self._advice = advice
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, blob: Any, owner: type | None = None) -> NoReturn:
+        raise AttributeError(f"a Blob has no attribute {self._name!r}; {self._advice}")
 
 
 class TorchFunctions(NdarrayMethods):
@@ -133,3 +148,14 @@ class TorchFunctions(NdarrayMethods):
 
         blob: Any = self
         return torch.unflatten(blob, dim, sizes)
+
+    # --- what it does not have -------------------------------------------------------------------
+
+    if not TYPE_CHECKING:  # to a checker they are as unknown as any other name
+        cuda = _Missing('blob.to_device("cuda") is a copy there')
+        detach = _Missing(
+            "PyTorch's functions take Blobs, blob.to_torch() is a tensor over one, and "
+            "blob.as_parameter() is what nn.Parameter(blob) would be"
+        )
+        numpy = _Missing("np.asarray(blob) reads it on the host, np.asarray(blob.cpu) may write")
+        to = _Missing("blob.to_device(device) copies to a device, blob.astype(dtype) converts")

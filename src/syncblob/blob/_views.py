@@ -41,15 +41,29 @@ class Views(Accessors):
 
     @property
     def data(self) -> Self:
-        """A Blob over the memory of data. ``blob.data[...] = x`` writes the contents."""
+        """A Blob over the memory of data. ``blob.data[...] = x`` writes the contents.
+
+        ``blob.data *= 2`` works too. Nothing else can be put in its place.
+        """
         return self._view(self._layout)
+
+    @data.setter
+    def data(self, value: Self) -> None:
+        self._require_in_place(value, self._memory, "data")
 
     @property
     def diff(self) -> Self:
-        """A Blob over the memory of diff, the gradient; created on first use, with zeros."""
+        """A Blob over the memory of diff, the gradient; created on first use, with zeros.
+
+        As for `data`, ``blob.diff[...] = x`` and ``blob.diff += x`` write it.
+        """
         return self._of(
             self._diff_memory(), self._layout, base=self._root(), readonly=self._readonly
         )
+
+    @diff.setter
+    def diff(self, value: Self) -> None:
+        self._require_in_place(value, self._existing_diff(), "diff")
 
     @property
     def const(self) -> Self:
@@ -213,10 +227,12 @@ class Views(Accessors):
         self._require_writable("assignment")
         full = full_index(key)
         if full is not None and type(value) in _NUMBERS and self._array_in_use():
-            if self._home.native:
+            home = self._home
+            if home.native:
                 self._array[full] = value
             else:
-                self._home.compute(operator.setitem, self._array, full, value)
+                home.compute(operator.setitem, self._array, full, value)
+            self._wrote(home, "__setitem__")
             return
         side = self._memory.side
         key = _plain(key)
@@ -228,12 +244,18 @@ class Views(Accessors):
                 # Before anything is overwritten: a conversion may raise, where a user wants it.
                 prepared = self._home_on(side).compute(prepared.astype, self.dtype)
             array = self._memory.array(side, Access.OVERWRITE, target, "__setitem__")
-            self._home_on(side).compute(operator.setitem, array, ..., prepared)
+            try:
+                self._home_on(side).compute(operator.setitem, array, ..., prepared)
+            finally:
+                self._memory.wrote(side, "__setitem__")
             return
         key = self._keys_on(key, side)
         prepared = self._prepared(value, selected_shape(self.shape, key), side)
         array = self._array_on(side, Access.MUTABLE, "__setitem__")
-        self._home_on(side).compute(operator.setitem, array, key, prepared)
+        try:
+            self._home_on(side).compute(operator.setitem, array, key, prepared)
+        finally:
+            self._memory.wrote(side, "__setitem__")
 
     def __iter__(self) -> Iterator[Self]:
         """Iterate over the first axis; the items are views.
@@ -248,6 +270,19 @@ class Views(Accessors):
         return (self[index] for index in range(self.shape[0]))
 
     # --- how -------------------------------------------------------------------------------------
+
+    def _require_in_place(self, value: Any, memory: SyncedMemory | None, name: str) -> None:
+        """Accept what an in-place operator assigns: the Blob that it was given, written already."""
+        self._require_writable(f"assignment to {name}")
+        if (
+            not isinstance(value, BlobBase)
+            or value._memory is not memory
+            or value._layout != self._layout
+        ):
+            raise AttributeError(
+                f"{name} cannot be replaced; blob.{name}[...] = values copies values in, and "
+                f"share_{name} takes another Blob's memory"
+            )
 
     def _derived(self, view: Callable[[Any], Any]) -> Self:
         """Return the view that a function makes of this Blob's array, without reading elements."""
@@ -350,9 +385,20 @@ class Views(Accessors):
 
 
 def _plain(key: Any) -> Any:
-    """Replace 0-d integer Blobs in an index by integers."""
+    """Replace what is an integer to Python, 0-d Blobs and tensors too, in an index by integers.
+
+    As in NumPy its own arrays without axes select a copy.
+    """
     if isinstance(key, tuple):
         return tuple(_plain(entry) for entry in key)
-    if isinstance(key, BlobBase) and not key.shape and key.dtype.kind in "iu":
-        return operator.index(key)  # type: ignore[arg-type]  # every Blob has __index__
-    return key
+    if isinstance(key, BlobBase):
+        if not key.shape and key.dtype.kind in "iu":
+            return operator.index(key)  # type: ignore[arg-type]  # every Blob has __index__
+        return key
+    if isinstance(key, (int, np.generic, np.ndarray)) or not is_integer(key):
+        return key
+    try:
+        return operator.index(key)
+    except TypeError:
+        # Tensors have the method, whatever they hold.
+        return key

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from syncblob._shape import Layout
 
-__all__ = ["CPU", "Accelerator", "Device", "Home", "Push", "Side"]
+__all__ = ["CPU", "Accelerator", "Device", "Home", "Push", "Side", "kinds"]
 
 # What a device can be called; `register` adds to them.
 kinds: list[str] = ["cpu", "cuda", "simulated"]
@@ -192,6 +192,14 @@ class Push(ABC):
     @abstractmethod
     def wait(self) -> None:
         """Block until the upload is over. Raises what the upload raised."""
+
+    @property
+    def over(self) -> bool:
+        """Whether an upload is over, once a wait for it has raised: a signal handler may have.
+
+        A backend whose waits nothing interrupts can leave this as it is.
+        """
+        return True
 
 
 class Accelerator(Home):

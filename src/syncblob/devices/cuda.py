@@ -176,9 +176,12 @@ class CudaBackend(Accelerator):
         """Lay an array over a buffer. CuPy arrays can always be written."""
         del writable
         with self._context:
-            return self._cupy.ndarray(
+            array = self._cupy.ndarray(
                 layout.shape, layout.dtype, buffer.data + layout.offset, layout.strides
             )
+            # With a base, as NumPy's have: an array without one is taken for a new one when a
+            # function returns it.
+            return array.view()
 
     def layout(self, array: Any, buffer: Any) -> Layout:
         """Return how an array lies in its buffer."""

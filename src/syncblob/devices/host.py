@@ -26,6 +26,7 @@ class NumpyHome(Home):
     """A home whose buffers are NumPy arrays."""
 
     native = True
+    namespace: ModuleType = np
 
     def compute(self, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
         """Call the function."""
@@ -92,8 +93,6 @@ class NumpyHome(Home):
         """Return NumPy's DLPack capsule of an array; there are no streams here."""
         del stream
         return array.__dlpack__(max_version=max_version)
-
-    namespace: ModuleType = np
 
 
 class _Host(NumpyHome):

@@ -75,7 +75,8 @@ class SimulatedBackend(NumpyHome, Accelerator):
 
     def _renew_lock(self) -> None:
         """Make a lock that nobody holds: after a fork, a thread of the parent may have held it."""
-        self._lock = threading.Lock()
+        # A signal handler may come in the middle, on the thread that holds it.
+        self._lock = threading.RLock()
 
     def reset_counts(self) -> None:
         """Set all counters to zero."""
@@ -226,15 +227,23 @@ class _SimulatedPush(Push):
         return True
 
     def wait(self) -> None:
-        # Let go of it: an exception that it keeps would keep, by its traceback, all callers.
-        future, self._future = self._future, None
+        future = self._future
         if future is None:
             return
+        if self._process != os.getpid():
+            # A fork: the parent's thread copies in the parent's memory only.
+            self._upload()
+            self._future = None
+            return
         try:
-            if self._process == os.getpid():
-                future.result()
-            else:
-                # A fork: the parent's thread copies in the parent's memory only.
-                self._upload()
+            future.result()
         finally:
-            del future, self._upload
+            # A signal handler that raises ends the wait, and not the upload. When that is over, let
+            # go of it: an exception that it keeps would keep, by its traceback, all callers.
+            if future.done():
+                self._future = None
+            del future
+
+    @property
+    def over(self) -> bool:
+        return self._future is None

@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["BFLOAT", "IS_COPIED", "READ_ONLY", "UINT", "edit", "is_versioned", "type_code"]
+__all__ = [
+    "BFLOAT",
+    "IS_COPIED",
+    "READ_ONLY",
+    "UINT",
+    "edit",
+    "is_read_only",
+    "is_versioned",
+    "type_code",
+]
 
 # DLDataTypeCode
 UINT = 1
@@ -83,6 +92,12 @@ def _managed(capsule: Any) -> _DLManagedTensor | _DLManagedTensorVersioned:
     if not _is_valid(capsule, _LEGACY):
         raise BufferError(f"expected an unused DLPack capsule, got {capsule!r}")
     return _DLManagedTensor.from_address(_get_pointer(capsule, _LEGACY))
+
+
+def is_read_only(capsule: Any) -> bool:
+    """Tell whether an unused capsule says that its memory must not be written."""
+    managed = _managed(capsule)
+    return isinstance(managed, _DLManagedTensorVersioned) and bool(managed.flags & READ_ONLY)
 
 
 def type_code(capsule: Any) -> int:

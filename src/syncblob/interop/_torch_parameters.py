@@ -12,6 +12,7 @@ from syncblob.errors import StaleAliasWarning
 from syncblob.interop.torch import lies_in, place_of
 
 __all__ = ["BlobParameter"]
+
 # Where a tensor keeps its storage and its gradient.
 _DATA: Any = torch.Tensor.data
 _GRAD: Any = torch.Tensor.grad

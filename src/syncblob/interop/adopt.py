@@ -56,7 +56,7 @@ def native_array(
             )
         return np.asarray(x, None if isinstance(x, np.generic) else dtype), True
     if hasattr(x, "__cuda_array_interface__"):
-        return cuda.from_interface(x), False
+        return cuda.from_interface(x, copy=copy), False
     if hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__"):
         return dlpack.import_array(x, copy=copy), False
     return np.asarray(x, copy=False if copy is False else None), False

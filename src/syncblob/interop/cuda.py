@@ -11,6 +11,7 @@ from syncblob._dtypes import is_bfloat16
 from syncblob.devices import Side, accelerator, current_accelerator
 from syncblob.devices.cuda import CudaBackend, device_count
 from syncblob.errors import NoDeviceError
+from syncblob.interop import _capsule
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -111,41 +112,89 @@ def for_cupy(memory: SyncedMemory, layout: Layout, lender: Any) -> Callable[[], 
         raise AttributeError(
             f"__cupy_get_ndarray__: {layout.dtype} has the CUDA array interface, which goes first"
         )
-    return lambda: from_dlpack(lender)
+    import cupy  # there is a CUDA device
+
+    return lambda: cupy.from_dlpack(lender)
 
 
-def from_interface(x: Any) -> Any:
+def from_interface(x: Any, *, copy: bool | None = None) -> Any:
     """Return a CuPy array over the memory of an object with ``__cuda_array_interface__``.
 
     Where the interface gives nothing but the size of the elements, as PyTorch's does of bfloat16,
     DLPack is asked for the dtype.
 
+    Parameters
+    ----------
+    x
+        The object. Of one that says "read-only" the array is a copy: CuPy's can be written.
+    copy
+        False refuses that copy; True leaves it to the caller.
+
     Raises
     ------
     NoDeviceError
         If CuPy cannot use a CUDA device here.
+    ValueError
+        If `copy` is False and `x` is read-only.
     """
     require_cuda()
     import cupy  # only where a CUDA array is at hand
 
     if isinstance(x, cupy.ndarray):
         return x
-    nameless = x.__cuda_array_interface__["typestr"][1] == "V"
-    return from_dlpack(x) if nameless and hasattr(x, "__dlpack__") else cupy.asarray(x)
+    described = x.__cuda_array_interface__
+    if described["typestr"][1] == "V" and hasattr(x, "__dlpack__"):
+        return from_dlpack(x, copy=copy)
+    array = cupy.asarray(x)
+    return _writable(array, copy) if described["data"][1] else array
 
 
-def from_dlpack(x: Any) -> Any:
+def from_dlpack(x: Any, *, copy: bool | None = None) -> Any:
     """Return a CuPy array over the CUDA memory of a DLPack producer.
+
+    Parameters
+    ----------
+    x, copy
+        As for `from_interface`.
 
     Raises
     ------
-    NoDeviceError
-        If CuPy cannot use a CUDA device here.
+    NoDeviceError, ValueError
+        As `from_interface`.
     """
     require_cuda()
     import cupy  # only where a CUDA array is at hand
 
-    return cupy.from_dlpack(x)
+    producer = _Producer(x)
+    array = cupy.from_dlpack(producer)
+    return _writable(array, copy) if producer.read_only else array
+
+
+def _writable(array: Any, copy: bool | None) -> Any:
+    """Return a copy of an array that must not be written, where one may and has to be made."""
+    if copy is False:
+        raise ValueError(
+            "copy=False was asked for, but the array is read-only, and a Blob's memory is written "
+            "by transfers"
+        )
+    return array if copy else backend_of(array).compute(array.copy)
+
+
+class _Producer:
+    """A DLPack producer, and whether its capsule says "read-only", which CuPy does not look at."""
+
+    def __init__(self, producer: Any) -> None:
+        self._producer = producer
+        self.read_only = False
+
+    def __dlpack__(self, **keywords: Any) -> Any:
+        capsule = self._producer.__dlpack__(**keywords)
+        self.read_only = _capsule.is_read_only(capsule)
+        return capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        device: tuple[int, int] = self._producer.__dlpack_device__()
+        return device
 
 
 def backend_of(array: Any) -> CudaBackend:

@@ -35,12 +35,12 @@ class _Block:
     def __init__(self, shared: SharedMemory, nbytes: int, *, creator: bool) -> None:
         self.name = shared.name
         # Let go at once: while there is an array over it, it cannot be closed.
-        start = np.frombuffer(shared.buf, np.uint8).ctypes.data  # type: ignore[arg-type]  # None where it is closed
+        self.start = np.frombuffer(shared.buf, np.uint8).ctypes.data  # type: ignore[arg-type]  # None where it is closed
         self.__array_interface__ = {
             "version": 3,
             "shape": (nbytes,),
             "typestr": "|u1",
-            "data": (start, False),
+            "data": (self.start, False),
         }
         # At the end of the process arrays may be in use until the very last.
         weakref.finalize(self, shared.close).atexit = False
@@ -111,11 +111,14 @@ def attach(name: str, nbytes: int, device: Device | str | None) -> SyncedMemory:
 
 
 def name_of(memory: SyncedMemory) -> str | None:
-    """Return the name of the block that is a memory's host buffer, None where that is no block."""
-    base: Any = memory.buffer(Side.HOST)
-    while isinstance(base, np.ndarray):
-        base = base.base
-    return base.name if isinstance(base, _Block) else None
+    """Return the name of the block that is a memory's host buffer; None of a part, or no block."""
+    buffer: Any = memory.buffer(Side.HOST)
+    block: Any = buffer
+    while isinstance(block, np.ndarray):
+        block = block.base
+    if not isinstance(block, _Block):
+        return None
+    return block.name if buffer.ctypes.data == block.start else None
 
 
 def _memory_over(block: _Block, device: Device | str | None) -> SyncedMemory:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from syncblob.devices import HOST, Side, current_accelerator
 from syncblob.devices.host import NumpyHome
@@ -144,6 +144,15 @@ class SideView:
         if self._side is Side.HOST:
             raise AttributeError("__cupy_get_ndarray__: this is the host's side")
         return cuda.for_cupy(*self._what(), self)
+
+    if not TYPE_CHECKING:  # to a checker it is not callable
+
+        def __call__(self) -> NoReturn:
+            """Say what to use in place of a tensor's ``cpu()``."""
+            raise TypeError(
+                "a Blob's cpu and gpu are not called: np.asarray(blob) reads on the host, "
+                'blob.to_device("cpu") is a Blob there'
+            )
 
     def __repr__(self) -> str:
         """Show the side, what it is lent for, shape and dtype."""

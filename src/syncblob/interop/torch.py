@@ -42,6 +42,7 @@ __all__ = [
     "keep",
     "lend",
     "lies_in",
+    "meet",
     "order_after",
     "place_of",
     "private",
@@ -119,7 +120,8 @@ def lend(
 def private(memory: SyncedMemory, layout: Layout, side: Side, reason: str) -> torch.Tensor:
     """Return a tensor over a C-contiguous copy of one side; parameters are those of `lend`."""
     array = memory.array(side, Access.CONST, layout, reason)
-    return _tensor(_home(memory, side), array.copy())[0]
+    home = _home(memory, side)
+    return _tensor(home, home.compute(array.copy))[0]
 
 
 def keep(memory: SyncedMemory, layout: Layout, side: Side, owner: object, reason: str) -> None:
@@ -158,6 +160,21 @@ def address(tensor: torch.Tensor) -> int | None:
     with suppress(RuntimeError):
         return tensor.untyped_storage().data_ptr() or None
     return None
+
+
+def meet(tensor: torch.Tensor, other: torch.Tensor) -> bool:
+    """Tell whether two tensors share memory, and not element by element.
+
+    Torch sees that of one storage only, and each export of a Blob is a storage of its own.
+    """
+    starts = address(tensor), address(other)
+    if None in starts or (tensor.shape == other.shape and place_of(tensor) == place_of(other)):
+        return False
+    first, second = (x.untyped_storage() for x in (tensor, other))
+    return (
+        first.data_ptr() < second.data_ptr() + second.nbytes()
+        and second.data_ptr() < first.data_ptr() + first.nbytes()
+    )
 
 
 def place_of(tensor: torch.Tensor) -> tuple[int, tuple[int, ...]]:

@@ -50,6 +50,11 @@ assert_type(blob[np.array([0, 1])], Blob)
 blob[0] = 3
 blob[blob > 2] = 1.5
 blob[1, :] = np.zeros(3, np.float32)
+blob.data *= 2
+blob.diff += blob
+assert_type(blob.data, Blob)
+assert_type(blob.flat, Blob)
+blob.flat = [1.0, 2.0]
 for row in blob:
     assert_type(row, Blob)
 

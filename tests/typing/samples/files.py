@@ -10,6 +10,7 @@ from syncblob import Blob, CopyReport, Layer, LayerBlobs, ModelFile
 
 with syncblob.open_model(Path("lenet.caffemodel")) as model:
     assert_type(model, ModelFile)
+    assert_type(model.params["conv1"][0], Blob)
     assert_type(model["conv1"], Layer)
     assert_type(model.layers, tuple[Layer, ...])
     assert_type(list(model), list[str])

@@ -1,0 +1,33 @@
+"""How a Blob lies in memory, as ndarray's ``flags`` say it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Flags"]
+
+
+@dataclass(frozen=True)
+class Flags:
+    """How data lies in memory, by NumPy's names. The fields cannot be set."""
+
+    c_contiguous: bool
+    """Whether the elements follow each other in C order."""
+    f_contiguous: bool
+    """Whether they do in Fortran order."""
+    owndata: bool
+    """Whether this is no view."""
+    writeable: bool
+    """Whether this is not const."""
+    aligned: bool
+    """Whether the elements lie at multiples of their alignment."""
+
+    @property
+    def fnc(self) -> bool:
+        """Whether the elements follow each other in Fortran order, and not in C order."""
+        return self.f_contiguous and not self.c_contiguous
+
+    def __getitem__(self, name: str) -> bool:
+        """Return a flag by NumPy's name: ``"C_CONTIGUOUS"`` …."""
+        flag: bool = getattr(self, name.lower())
+        return flag

@@ -1,0 +1,86 @@
+"""A read of the other side in the middle of a write loses none of it.
+
+The reader stands for a signal handler, a finaliser or another thread: it comes once, before one of
+the lines that a write goes through, and each of them has its turn.
+"""
+
+from __future__ import annotations
+
+import itertools
+import operator
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import syncblob
+from syncblob import Blob
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+
+SIZE = 4
+PACKAGE = str(Path(syncblob.__file__).parent)
+
+WRITES: dict[str, Callable[[Blob], Any]] = {
+    "number": lambda blob: blob.__setitem__(..., 5),
+    "array": lambda blob: blob.__setitem__(..., np.full(SIZE, 5.0)),
+    "mask": lambda blob: blob.__setitem__(np.full(SIZE, fill_value=True), 5),
+    "copy_from": lambda blob: blob.copy_from(np.full(SIZE, 5.0)),
+    "out": lambda blob: np.add(np.full(SIZE, 4.0), 1, out=blob),
+    "at": lambda blob: np.add.at(blob, np.arange(SIZE), 4),
+    "in place": lambda blob: operator.iadd(blob, 4.0),
+    "in place, two": lambda blob: operator.imul(blob, Blob.asarray(np.full(SIZE, 5.0), copy=True)),
+    "update": lambda blob: blob.update(),
+    "scale_data": lambda blob: blob.scale_data(5),
+}
+
+
+def interrupted(work: Callable[[], object], before: int, reader: Callable[[], object]) -> bool:
+    """Do work, and let a reader in before one of the package's lines; tell whether there was."""
+    lines = itertools.count()
+    came = False
+
+    def trace(frame: FrameType, event: str, _argument: object) -> Any:
+        nonlocal came
+        if not frame.f_code.co_filename.startswith(PACKAGE):
+            return None
+        if event == "line" and next(lines) == before:
+            came = True
+            # In the middle of a transfer it is refused.
+            with suppress(RuntimeError):
+                reader()
+        return trace
+
+    outside = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(outside)
+    return came
+
+
+@pytest.mark.parametrize("name", WRITES)
+@pytest.mark.parametrize("both_sides", [False, True])
+@pytest.mark.parametrize(("here", "there"), [("cpu", "gpu"), ("gpu", "cpu")])
+def test_a_read_in_the_middle_of_a_write_loses_nothing(
+    name: str, here: str, there: str, *, both_sides: bool
+) -> None:
+    for line in itertools.count():
+        blob = Blob(SIZE, "float64", device="simulated")
+        getattr(blob, f"mutable_{here}_data")()[...] = 1
+        if name == "update":
+            blob.diff[...] = -4
+        if both_sides:
+            getattr(blob, f"{there}_data")()
+            getattr(blob, f"mutable_{here}_data")()
+        came = interrupted(lambda: WRITES[name](blob), line, getattr(blob, f"{there}_data"))  # noqa: B023  # it is over when this returns
+        assert blob.cpu_data().tolist() == blob.gpu_data().tolist() == [5] * SIZE, line
+        if not came:
+            break
+    assert line

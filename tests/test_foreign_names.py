@@ -1,0 +1,79 @@
+"""Names of pycaffe and of tensors that are not there: the error says what to use, and it works."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import syncblob
+from syncblob import Blob, Layer, ModelFile
+
+
+def model():
+    layers = [
+        Layer("conv1", "Convolution", ["data"], ["conv1"], [np.ones((2, 1, 3, 3)), np.ones(2)]),
+        Layer("relu1", "ReLU", ["conv1"], ["conv1"]),
+        Layer("conv1", "Convolution", blobs=[np.zeros(1)]),
+    ]
+    return ModelFile("net", layers)
+
+
+OWNERS = {"module": lambda: syncblob, "model": model, "Blob": lambda: Blob(2)}
+
+MISSING = [
+    ("module", "Net", "open_model.*Running nets"),
+    ("module", "set_mode_gpu", r"set_default_device\(.cuda"),
+    ("module", "set_mode_cpu", r"set_default_device\(.cpu"),
+    ("module", "TEST", "phase="),
+    ("module", "no_such_name", "'$"),
+    ("model", "forward", "Running nets"),
+    ("model", "blobs", "weights.*Running nets"),
+    ("model", "save", "save_model"),
+    ("model", "copy_from", "copy_trained_layers_from"),
+    ("model", "no_such_name", "'$"),
+    ("Blob", "numpy", "np.asarray"),
+    ("Blob", "detach", "as_parameter"),
+    ("Blob", "cuda", r"to_device\(.cuda"),
+    ("Blob", "to", "astype"),
+]
+
+
+@pytest.mark.parametrize(("owner", "name", "advice"), MISSING)
+def test_a_name_that_is_not_there_says_what_to_use(owner, name, advice):
+    made = OWNERS[owner]()
+    with pytest.raises(AttributeError, match=f"{name}.*{advice}"):
+        getattr(made, name)
+    assert not hasattr(made, name)
+
+
+def test_what_is_not_there_is_not_in_the_class_either():
+    assert not hasattr(Blob, "numpy")
+
+
+def test_params_are_the_blobs_of_the_layers_that_have_some():
+    made = model()
+    assert list(made.params) == ["conv1"]
+    assert made.params["conv1"] is made["conv1"].blobs
+    made.params["conv1"][0].data[...] = 0
+    made.params["conv1"][1].data *= 3
+    assert made["conv1"].blobs[0].asum_data() == 0
+    assert made["conv1"].blobs[1].tolist() == [3, 3]
+
+
+def test_a_layer_has_no_items():
+    layer = model()["conv1"]
+    with pytest.raises(TypeError, match=r"layer\.blobs\[0\]"):
+        layer[0]
+    with pytest.raises(TypeError, match=r"layer\.blobs"):
+        _weights, _bias = layer
+
+
+def test_a_side_is_not_called():
+    with pytest.raises(TypeError, match="to_device"):
+        Blob(2).cpu()
+
+
+def test_a_parameter_of_torchs_own_is_no_parameter_over_a_blob():
+    torch = pytest.importorskip("torch")
+    with pytest.raises(AttributeError, match="as_parameter"):
+        torch.nn.Parameter(Blob(2))

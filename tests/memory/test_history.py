@@ -123,3 +123,42 @@ def test_copies_that_are_not_made_again_name_nobody(simulated: SimulatedBackend)
         blob.cpu_data()
     assert len(alias) == len(log) == 3
     assert [transfer.because for transfer in log] == ["", "", ""]
+
+
+@pytest.mark.parametrize("side", Side)
+def test_what_was_written_while_somebody_read_is_the_newest_afterwards(side: Side) -> None:
+    here, there = ("cpu", "gpu") if side is Side.HOST else ("gpu", "cpu")
+    memory = SyncedMemory(8, device="simulated")
+    array = getattr(memory, f"mutable_{here}_data")()
+    memory.wrote(side, "a write")
+    assert [transition.reason for transition in memory.history] == [f"mutable_{here}_data"]
+    for _ in range(2):
+        getattr(memory, f"{there}_data")()
+        assert memory.head is Head.SYNCED
+        memory.wrote(side, "a write")
+        last = memory.history[-1]
+        assert (last.reason, last.before, last.copied) == ("a write", Head.SYNCED, "")
+        assert memory.head is last.after is Head(1 << side)
+        assert getattr(memory, f"mutable_{here}_data")().shape == array.shape
+    assert str(memory.device) == ("cpu" if side is Side.HOST else "simulated:0")
+
+
+@pytest.mark.parametrize("side", Side)
+def test_a_write_that_is_over_changes_nothing_else(side: Side) -> None:
+    here, there = ("cpu", "gpu") if side is Side.HOST else ("gpu", "cpu")
+    memory = SyncedMemory(8, device="simulated")
+    memory.wrote(side, "a write")
+    assert (memory.head, memory.history) == (Head.UNINITIALIZED, ())
+    getattr(memory, f"mutable_{there}_data")()
+    memory.wrote(side, "a write")
+    assert memory.head is Head(1 << side.other)
+    getattr(memory, f"{here}_data")()
+    getattr(memory, f"mutable_{here}_data")()
+    assert memory.sole_buffer() is None
+    steady = memory._steady
+    assert steady is not None
+    memory.wrote(side, "a write")
+    assert memory._steady is steady
+    getattr(memory, f"{there}_data")()
+    memory.wrote(side, "a write")
+    assert memory._steady is None

@@ -31,6 +31,8 @@ SHAPES = {
     "fc8": (1000, 4096),
 }
 
+MATRIX_AXES = 2
+
 BRIEF_SHAPES = {"conv1": (4, 3, 5, 5), "fc6": (8, 64)}
 
 # How much memory reading and writing may take above the weights.
@@ -43,7 +45,7 @@ def make_model(shapes: dict[str, tuple[int, ...]]) -> ModelFile:
     layers = [
         Layer(
             name,
-            "Convolution" if len(shape) > len(("out", "in")) else "InnerProduct",
+            "InnerProduct" if len(shape) == MATRIX_AXES else "Convolution",
             blobs=[
                 random.standard_normal(shape, np.float32),
                 random.standard_normal(shape[:1], np.float32),

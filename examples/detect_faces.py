@@ -223,13 +223,30 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--threshold", type=float, default=0.95, help="lowest score")
     parser.add_argument("--device", default="cpu", help='default: "cpu"')
     given = parser.parse_args(arguments)
-    if given.smallest < WINDOW:
-        parser.error(f"--smallest: the network's windows are {WINDOW} pixels wide")
-
+    if not 0 < given.threshold <= 1:
+        parser.error(f"--threshold: scores are from 0 to 1, got {given.threshold:g}")
+    if not given.image.is_file():
+        parser.error(f"image: there is no file {given.image}")
     output = given.output or given.image.with_name(f"{given.image.stem}-faces.png")
+    if Image.registered_extensions().get(output.suffix.lower()) not in Image.SAVE:
+        parser.error(f"--output: expected the extension of an image, as .png, got {output}")
+    if not output.parent.is_dir():
+        parser.error(f"--output: there is no folder {output.parent}")
     if output.resolve() == given.image.resolve():
         parser.error(f"--output: {output} is the image itself, which would be lost")
-    with syncblob.open_model(given.model) as model, Image.open(given.image) as image:
+    try:
+        model, image = syncblob.open_model(given.model), Image.open(given.image)
+        # One window shows whether it is this model, whole, and whether there is such a device.
+        detect(model, image.resize((WINDOW, WINDOW)), smallest=WINDOW, device=given.device)
+    except (OSError, ValueError, syncblob.errors.NoDeviceError) as error:
+        parser.error(str(error))
+    if not WINDOW <= given.smallest <= min(image.size):
+        parser.error(
+            f"--smallest: expected from {WINDOW} pixels, the width of the network's windows, to "
+            f"{min(image.size)}, the size of the image, got {given.smallest}"
+        )
+
+    with model, image:
         boxes = detect(
             model,
             image,

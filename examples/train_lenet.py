@@ -147,8 +147,9 @@ def train(path: str, epochs: int) -> float:
                 loss.backward()
                 step(layers, history, LEARNING_RATE * (1 - progress.tasks[task].completed / total))
                 progress.update(task, advance=1, epoch=epoch, loss=loss.item())
-        reached = accuracy(layers, test_images, test_labels)
-        progress.console.print(f"{reached:.2%} of {len(test_labels)} test images")
+    # In a pipe the bar is printed when it is done.
+    reached = accuracy(layers, test_images, test_labels)
+    print(f"{reached:.2%} of {len(test_labels)} test images")
     save(layers, path)
     return reached
 
@@ -161,6 +162,8 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.epochs < 1:
         parser.error(f"--epochs: expected at least 1, got {arguments.epochs}")
+    if Path(arguments.output).suffix.lower() != ".caffemodel":
+        parser.error(f"output: expected the extension .caffemodel, got {arguments.output}")
     if not Path(arguments.output).resolve().parent.is_dir():
         parser.error(f"output: there is no folder {Path(arguments.output).parent}")
     train(arguments.output, arguments.epochs)

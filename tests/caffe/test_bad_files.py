@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from google.protobuf.message import DecodeError
 
+from syncblob import Layer, ModelFile, save_model
 from syncblob.caffe import _wire, open_model, read_blob
 from syncblob.caffe._encode import varint
 from syncblob.caffe._pb.caffe_pb2 import (
@@ -232,6 +233,22 @@ def test_protobuf_agrees_on_how_deep_a_net_may_be(write, around):
                 NetParameter.FromString(content)
             with pytest.raises(ModelFileError, match="nested more than 100 deep"):
                 open_model(write(content))
+
+
+def test_damaged_settings_are_named_when_they_are_asked_for(tmp_path):
+    path = tmp_path / "net.caffemodel"
+    layer = Layer("conv1", "Convolution", ["data"], ["conv1"], [np.ones((2, 1, 3, 3), "float32")])
+    layer.proto.convolution_param.num_output = 2
+    layer.proto.convolution_param.kernel_size.append(3)
+    save_model(ModelFile("net", [layer]), path)
+    settings = layer.proto.convolution_param.SerializeToString()
+    damaged = b"\x08" + b"\xff" * (len(settings) - 1)
+    path.write_bytes(path.read_bytes().replace(settings, damaged))
+    model = open_model(path)
+    assert model["conv1"].blobs[0].shape == (2, 1, 3, 3)
+    for ask in (lambda: model["conv1"].proto, model.to_net):
+        with pytest.raises(ModelFileError, match=r"net.caffemodel, layer 'conv1': the settings"):
+            ask()
 
 
 # --- files that ask for too much ------------------------------------------------------------------

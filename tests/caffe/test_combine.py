@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from google.protobuf import text_format
 
 from syncblob.blob import Blob
 from syncblob.caffe import CopyReport, Layer, ModelFile, open_model
-from syncblob.caffe._pb.caffe_pb2 import BlobProto, LayerParameter, NetParameter
+from syncblob.caffe._pb.caffe_pb2 import BlobProto, LayerParameter, NetParameter, V1LayerParameter
 from syncblob.memory import Head
 
 
@@ -73,7 +75,8 @@ def test_nothing_changes_when_one_layer_does_not_fit():
     source = ModelFile("s", [Layer("a", blobs=[[1.0]]), Layer("b", blobs=blobs((1, 1, 10, 20)))])
     with pytest.raises(
         ValueError,
-        match=r"layer 'b', blob 0: expected shape \(10, 21\), the source has \(1, 1, 10, 20\)",
+        match=r"layer 'b', blob 0: expected shape \(10, 21\), the source has \(1, 1, 10, 20\); "
+        r"compare the settings",
     ):
         target.copy_trained_layers_from(source)
     assert target["a"].blobs[0].tolist() == [0]
@@ -163,3 +166,91 @@ def test_legacy_dims_are_aligned_to_the_right(write, dims, layer, fits):
     else:
         with pytest.raises(ValueError, match="blob 0"):
             target.copy_trained_layers_from(open_model(path))
+
+
+# --- blobs of the older formats, with four axes ---------------------------------------------------
+
+
+def legacy_proto(*dims):
+    """Return a blob of the older formats, with values from 0 on."""
+    num, channels, height, width = dims
+    return BlobProto(
+        num=num, channels=channels, height=height, width=width, data=range(np.prod(dims))
+    )
+
+
+@pytest.fixture
+def old(write):
+    """A net of the older format: an inner product, with a weight and a bias."""
+    layer = V1LayerParameter(name="ip", type=V1LayerParameter.LayerType.INNER_PRODUCT)
+    layer.inner_product_param.num_output = 2
+    layer.blobs.extend([legacy_proto(1, 1, 2, 3), legacy_proto(1, 1, 1, 2)])
+    return open_model(write(NetParameter(layers=[layer]), "old.caffemodel"))
+
+
+@pytest.mark.parametrize("made", ["of blobs", "of settings"])
+@pytest.mark.parametrize("touched", [False, True])
+def test_from_the_older_format(old, saved, made, touched):
+    if touched:
+        for blob in old["ip"].blobs:
+            blob.cpu_data()
+    if made == "of blobs":
+        target = ModelFile("t", [Layer("ip", "InnerProduct", blobs=blobs((2, 3), (2,)))])
+    else:
+        target = definition(INNER_PRODUCT.replace('"x"', '"ip"') + "num_output: 2 }")
+    target.copy_trained_layers_from(old)
+    assert [blob.shape for blob in target["ip"].blobs] == [(2, 3), (2,)]
+    assert old["ip"].blobs[1].head is (Head.HEAD_AT_CPU if touched else Head.UNINITIALIZED)
+    weights, bias = saved(target).layer[0].blobs
+    assert (list(weights.shape.dim), list(bias.shape.dim)) == ([2, 3], [2])
+    assert (list(weights.data), list(bias.data)) == ([0, 1, 2, 3, 4, 5], [0, 1])
+
+
+def test_into_the_older_format(old, saved):
+    """Caffe takes four dimensions for a bias if they are those of the older formats only."""
+    new = [np.full((2, 3), 7, np.float32), np.full(2, 8, np.float32)]
+    old.copy_trained_layers_from(ModelFile("s", [Layer("ip", blobs=new)]))
+    assert [blob.shape for blob in old["ip"].blobs] == [(1, 1, 2, 3), (1, 1, 1, 2)]
+    weights, bias = saved(old).layers[0].blobs
+    assert [weights.num, weights.channels, weights.height, weights.width] == [1, 1, 2, 3]
+    assert [bias.num, bias.channels, bias.height, bias.width] == [1, 1, 1, 2]
+    assert not bias.HasField("shape")
+    assert (list(weights.data), list(bias.data)) == ([7] * 6, [8] * 2)
+
+
+@pytest.mark.parametrize("upgrade", [False, True])
+def test_what_replaces_a_blob_of_the_older_format_is_written_as_one(old, saved, upgrade):
+    old["ip"].blobs[1] = np.full((1, 1, 1, 2), 8, np.float32)
+    old["ip"].replace_blob(0, np.full((2, 3), 7, np.float32), resize=True)
+    net = saved(old, upgrade=upgrade)
+    weights, bias = (net.layer if upgrade else net.layers)[0].blobs
+    assert [bias.num, bias.channels, bias.height, bias.width] == [1, 1, 1, 2]
+    assert list(weights.shape.dim) == [2, 3]
+
+
+def test_four_axes_that_are_meant_are_compared_as_they_are():
+    target = ModelFile("t", [Layer("a", blobs=blobs((2,)))])
+    source = ModelFile("s", [Layer("a", blobs=blobs((1, 1, 1, 2)))])
+    with pytest.raises(
+        ValueError, match=r"replace_blob\(0, layer\.blobs\[0\]\.reshape\(\(2,\)\), resize=True\)"
+    ):
+        target.copy_trained_layers_from(source)
+    layer = source["a"]
+    layer.replace_blob(0, layer.blobs[0].reshape((2,)), resize=True)
+    target.copy_trained_layers_from(source)
+
+
+def test_from_a_path(old):
+    target = ModelFile("t", [Layer("ip", "InnerProduct")])
+    for path in (Path(old.path), str(old.path)):
+        target["ip"].blobs.clear()
+        target["ip"].proto.inner_product_param.num_output = 2
+        assert target.copy_trained_layers_from(path).copied == ("ip",)
+        assert target["ip"].blobs[0].cpu_data().tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_a_model_of_a_message_of_the_older_format(old, saved):
+    message = saved(old)
+    model = ModelFile.from_net(message)
+    assert [blob.shape for blob in model["ip"].blobs] == [(1, 1, 2, 3), (1, 1, 1, 2)]
+    assert saved(model).layer[0].blobs == message.layers[0].blobs

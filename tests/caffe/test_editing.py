@@ -208,7 +208,7 @@ def test_the_message_of_a_layer_has_its_settings_without_its_blobs(write, v2_net
     model = open_model(write(v2_net))
     settings.ClearField("blobs")
     assert model["conv1"].proto == settings
-    assert model["conv1"].proto is not model["conv1"].proto
+    assert model["conv1"].proto is model["conv1"].proto
 
 
 def test_the_message_of_a_layer_made_by_hand():
@@ -245,3 +245,25 @@ def test_blobs_are_a_mutable_sequence():
     blobs.reverse()
     assert [blob.tolist() for blob in blobs] == [[2], [1]]
     assert blobs.pop().tolist() == [1]
+
+
+# --- what is none ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Layer.from_proto("x"), "expected a LayerParameter message, got str; layer.proto"),
+        (lambda: ModelFile([Layer("a")]), r"expected the name of the net.* got list as the name"),
+        (
+            lambda: ModelFile("n", Layer("a")),
+            r"a list of layers, got one Layer.*\[layer\]",
+        ),
+        (lambda: ModelFile("n", ["a"]), "expected a Layer, got str"),
+        (lambda: ModelFile().copy_trained_layers_from(3), "expected the path of a file.* got int"),
+        (lambda: open_model(b"\x0a"), "the path of a file, a str or os.PathLike, got bytes; write"),
+    ],
+)
+def test_what_no_model_or_layer_can_be_made_of(make, words):
+    with pytest.raises(TypeError, match=words):
+        make()

@@ -99,7 +99,7 @@ def test_writing(text, tmp_path):
         ("layer { name: 'it' : 3 }", "line 1, column 20: Expected identifier or number, got :"),
         ("name: 'a' name: 'b'", "should not have multiple"),
         ("a" * 70_000, 'has no field named "aaa'),
-        ("nope: 1", "; ignore_unknown=True leaves such fields out"),
+        ("nope: 1", "; read_prototxt(path, ignore_unknown=True) leaves such fields out"),
     ],
 )
 def test_errors_say_where(text, content, message):
@@ -133,7 +133,10 @@ def test_fields_without_a_name_are_not_dropped_silently(tmp_path):
     net = NetParameter()
     net.layer.add(name="p").MergeFromString(b"\xca\x3e\x03abc")
     path = tmp_path / "net.prototxt"
-    with pytest.raises(ValueError, match="layer 'p' has a field 1001, which Caffe does not have"):
+    with pytest.raises(
+        ValueError,
+        match=r"layer 'p' has a field 1001 of a fork.*\(net, path, ignore_unknown=True\)",
+    ):
         write_prototxt(net, path)
     assert not path.exists()
     write_prototxt(net, path, ignore_unknown=True)
@@ -226,3 +229,37 @@ def test_rules_of_both_kinds(text):
     net = read_prototxt(text('layer { name: "x" include { } exclude { } }'))
     with pytest.raises(ValueError, match="layer 'x' has rules of both kinds"):
         ModelFile.from_net(net, phase="TEST")
+
+
+@pytest.mark.parametrize("ignore_unknown", [False, True])
+@pytest.mark.parametrize(
+    "content", ['net: "n.prototxt"\ntest_iter: 100', "# Adam\ndebug_info: true\nbase_lr: 0.01"]
+)
+def test_the_definition_of_a_solver(text, content, ignore_unknown):
+    with pytest.raises(ModelFileError, match="this is the definition of a solver, not of a net"):
+        read_prototxt(text(content), ignore_unknown=ignore_unknown)
+
+
+def test_fields_of_a_net_that_a_solver_has_too(text):
+    path = text('layer { name: "x" momentum: 1 }')
+    with pytest.raises(ModelFileError, match=r'named "momentum"; read_prototxt\(path, ignore_unkn'):
+        read_prototxt(path)
+    assert len(read_prototxt(path, ignore_unknown=True).layer) == 1
+
+
+@pytest.mark.parametrize("phase", ["test", "Test", "TEST"])
+def test_phases_in_any_case(text, phase):
+    net = read_prototxt(text('layer { name: "x" include { phase: TRAIN } }'))
+    assert "x" not in ModelFile.from_net(net, phase=phase)
+
+
+@pytest.mark.parametrize("phase", ["deploy", 1])
+def test_what_is_no_phase(phase):
+    with pytest.raises(ValueError, match=rf"a phase of 'TRAIN' and 'TEST'.* got {phase!r}"):
+        ModelFile.from_net(NetParameter(), phase=phase)
+
+
+@pytest.mark.parametrize("wrong", ["deploy.prototxt", LayerParameter(), None])
+def test_what_no_model_can_be_made_of(wrong):
+    with pytest.raises(TypeError, match=r"expected a NetParameter message, got .*read_prototxt"):
+        ModelFile.from_net(wrong)

@@ -32,7 +32,7 @@ def large(write):
     values = np.arange(COUNT, dtype="<f4")
     shape = length_header(1, len(varint(COUNT))) + varint(COUNT)
     header = length_header(7, len(shape)) + shape + length_header(5, values.nbytes)
-    return write(header + values.tobytes())
+    return write(header + values.tobytes(), "large.binaryproto")
 
 
 @pytest.fixture(params=[True, False], ids=["read", "mapped"])

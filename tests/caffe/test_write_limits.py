@@ -43,14 +43,14 @@ def test_dtypes_that_are_no_floats(old_file, dtype):
     with pytest.raises(TypeError, match=f"layer 'a': blob 1: a BlobProto holds floats.*{dtype}"):
         save_model(model, old_file)
     with pytest.raises(TypeError, match="holds floats"):
-        write_blob(Blob(2, dtype), old_file)
+        write_blob(Blob(2, dtype), old_file.with_suffix(""))
 
 
 def test_more_axes_than_caffe_has(old_file):
     with pytest.raises(ValueError, match="layer 'a': blob 0: Caffe's blobs have at most 32 axes"):
         save_model(ModelFile("", [Layer("a", blobs=[Blob((1,) * 33)])]), old_file)
     with pytest.raises(ValueError, match="at most 32 axes"):
-        write_blob(Blob((1,) * 33), old_file)
+        write_blob(Blob((1,) * 33), old_file.with_suffix(""))
 
 
 def test_blobs_and_models_of_2_gib(old_file):
@@ -102,12 +102,53 @@ def test_what_is_no_model(old_file):
 @pytest.mark.parametrize(
     ("name", "advice"),
     [("x.prototxt", "to_net"), ("x.BinaryProto", "write_blob")]
-    + [(f"x{end}", "'syncblob convert'") for end in (".npz", ".safetensors", ".pt", ".PTH")],
+    + [(f"x{end}", "'syncblob convert'") for end in (".npz", ".safetensors", ".pt", ".PTH")]
+    + [(f"x{end}", "does not write this") for end in (".onnx", ".json", ".npy", ".py", ".txt")]
+    + [(f"x{end}", "reads the state of a solver") for end in (".solverstate", ".solverstate.h5")],
 )
 def test_extensions_of_other_formats(tmp_path, name, advice):
+    """They would be opened as what they are not."""
     with pytest.raises(ValueError, match=rf"expected the extension \.caffemodel or \.h5.*{advice}"):
         save_model(ModelFile(), tmp_path / name)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("x.caffemodel", "save_model writes a model"),
+        ("x.CaffeModel.h5", "save_model writes a model"),
+        ("x.prototxt", "write_prototxt writes"),
+        ("x.npz", "numpy.savez"),
+        ("x.pt", "to_torch"),
+        ("x.solverstate", "reads the state"),
+    ],
+)
+def test_extensions_of_what_is_no_blob(tmp_path, name, advice):
+    with pytest.raises(ValueError, match=rf"expected the extension \.binaryproto, got .*{advice}"):
+        write_blob(Blob(3), tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["x", "x.weights", "x.caffemodel.bak", "solverstate.v2"])
+def test_no_extension_and_unknown_ones(tmp_path, name):
+    save_model(ModelFile("n"), tmp_path / name)
+    assert open_model(tmp_path / name).name == "n"
+    write_blob(Blob(3), tmp_path / name)
+    assert read_blob(tmp_path / name).shape == (3,)
+
+
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [
+        (ModelFile(), "got ModelFile; save_model writes a model"),
+        (Layer("a", blobs=[[1.0]]), r"got Layer; write one of its layer\.blobs"),
+        ("x.binaryproto", r"got str; .*write_blob\(blob, path\)"),
+    ],
+)
+def test_what_is_no_blob(tmp_path, what, words):
+    with pytest.raises(TypeError, match=f"expected a Blob or an array, {words}"):
+        write_blob(what, tmp_path / "x.binaryproto")
 
 
 def test_writing_an_array_of_another_library(tmp_path):

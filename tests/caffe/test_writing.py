@@ -211,6 +211,13 @@ def test_a_resized_blob(write, v2_net, saved):
     model = open_model(write(v2_net))
     model["conv1"].blobs[0].resize(3, 1)
     model["ip"].blobs[0].resize(5)
+    for layer, shapes in (("conv1", r"\(2, 3\).*got \(3, 1\)"), ("ip", r"\(2,\).*got \(5,\)")):
+        with pytest.raises(
+            ValueError,
+            match=rf"'{layer}', blob 0: expected shape {shapes}, .*replace_blob\(0, layer.*resize",
+        ):
+            saved(model)
+        model[layer].replace_blob(0, model[layer].blobs[0], resize=True)
     layers = saved(model).layer
     assert list(layers[1].blobs[0].shape.dim) == [3, 1]
     assert list(layers[1].blobs[0].data) == [0, 1, 2]

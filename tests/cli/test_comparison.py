@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as of_numpy
 
+from syncblob import Blob
 from syncblob.cli._comparison import Status, compare
 
 SHAPES = of_numpy.array_shapes(min_dims=0, max_dims=2, min_side=0, max_side=3)
@@ -19,7 +20,10 @@ MIRRORED = {Status.ADDED: Status.REMOVED, Status.REMOVED: Status.ADDED}
 
 def contents(layers):
     return SimpleNamespace(
-        places=[SimpleNamespace(name=name, blobs=blobs) for name, blobs in layers]
+        places=[
+            SimpleNamespace(name=name, blobs=list(map(Blob.asarray, blobs)))
+            for name, blobs in layers
+        ]
     )
 
 

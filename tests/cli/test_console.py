@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 import json
+import re
 
 import pytest
 
-from syncblob.cli._console import human_bytes, print_json, printable
+from syncblob.cli import _console
+from syncblob.cli._console import Column, Output, human_bytes, print_json, printable
 
 _ESCAPE = "\x1b"
 
@@ -83,6 +85,64 @@ def test_a_terminal_without_colours_gets_plain_text(terminal, model, variables):
 def test_a_terminal_shows_a_name_once_and_a_pipe_on_each_row(terminal, spawn, model):
     assert terminal("inspect", model).out.count("conv1") == 1
     assert spawn("inspect", model).out.count("conv1") == 2
+
+
+@pytest.mark.parametrize("variables", [{"COLUMNS": "30"}, {"FORCE_COLOR": "1", "COLUMNS": "30"}])
+def test_nothing_is_cut_or_broken_in_a_pipe(spawn, model, variables):
+    wide = [line.split() for line in spawn("inspect", model, "--stats").out.splitlines()]
+    narrow = re.sub(r"\x1b\[[\d;]*m", "", spawn("inspect", model, "--stats", **variables).out)
+    found = [line.split() for line in narrow.splitlines()]
+    assert found[0] == wide[0]
+    assert any("0.5" in line for line in found)
+    assert len(found) == len(wide)
+
+
+_COLUMNS = (
+    Column("layer", folds=True),
+    # What is spared first is narrower.
+    Column("type", folds=True, spare=1),
+    Column("dtype", spare=2),
+    Column("number", right=True),
+    Column("values"),
+)
+_ROWS = [
+    ["a_layer_of_a_long_name", "Convolution", "f2", "-1.23e-05", "@@ ## ::"],
+    ["", ("ReLU", "dim"), "f2", "0", "::::::::"],
+]
+
+
+@pytest.mark.parametrize("width", range(len("number  -1.23e-05"), 75))
+def test_no_number_is_cut_however_narrow_a_terminal_is(monkeypatch, capsys, width):
+    monkeypatch.setattr(_console, "_ANY_WIDTH", width)
+    Output().table(_COLUMNS, _ROWS)
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= width
+    words = out.split()
+    assert words.count("-1.23e-05") == 1
+    assert "@@ ## ::" in out
+    assert "::::::::" in out
+    # Below that, one cell a line; above it, what can be spared goes.
+    spared = [one for one, least in (("type", 39), ("dtype", 46)) if 29 <= width < least]
+    assert (
+        re.findall(r"\w+", " ".join(words).partition("not shown for want of width: ")[2]) == spared
+    )
+    assert {"layer", "number", "values", "type", "dtype"} - {*spared} <= {*words}
+
+
+@pytest.mark.parametrize(
+    ("width", "lines"),
+    [
+        (66, ["layer type dtype number values", "-" * 63]),
+        (44, ["layer type number values"]),
+        (31, ["layer number values"]),
+        (28, ["layer   a_layer_of_a_long_na", "me", "type    Convolution"]),
+    ],
+)
+def test_the_least_important_columns_go_first(monkeypatch, capsys, width, lines):
+    monkeypatch.setattr(_console, "_ANY_WIDTH", width)
+    Output().table(_COLUMNS, _ROWS)
+    found = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert found[: len(lines)] == [line.split() for line in lines]
 
 
 def test_the_output_of_a_terminal_without_unicode(terminal, model):

@@ -6,15 +6,14 @@ import re
 
 import numpy as np
 import pytest
+from comparable_models import need_library_of
 
 import syncblob
 from syncblob.cli import _console
 from syncblob.convert import writable_extensions
 
 
-def test_the_whole_output(run, small_model, tmp_path, monkeypatch):
-    # The path may be longer than a terminal is wide.
-    monkeypatch.delenv("COLUMNS")
+def test_the_whole_output(run, small_model, tmp_path):
     target = tmp_path / "x.npz"
     done = run("convert", small_model, target)
     assert (done.status, done.err) == (0, "")
@@ -28,8 +27,7 @@ def test_the_whole_output(run, small_model, tmp_path, monkeypatch):
         assert "conv1.weight" in found.files
 
 
-def test_a_dry_run_shows_the_tensors_and_writes_nothing(run, small_model, tmp_path, monkeypatch):
-    monkeypatch.delenv("COLUMNS")
+def test_a_dry_run_shows_the_tensors_and_writes_nothing(run, small_model, tmp_path):
     target = tmp_path / "x.npz"
     done = run("convert", small_model, target, "--dry-run", "--dtype", "float16")
     assert done.status == 0
@@ -64,8 +62,8 @@ def test_options_reach_the_conversion(run, small_model, tmp_path):
     [
         (["x.txt"], "x.txt: expected a name that says the format"),
         (["x.npz", "--layers", "x"], "no layer is called 'x'"),
-        (["x.npz", "--dtype", "bfloat16"], "x.npz: npz holds"),
-        (["no/such/directory/x.npz"], "No such file or directory"),
+        (["x.npz", "--dtype", "bfloat16"], "expected a dtype that npz holds"),
+        (["no/such/folder/x.npz"], "error: no/such/folder: there is no such folder"),
         ([""], "expected a name"),
     ],
 )
@@ -79,14 +77,68 @@ def test_a_refusal_is_one_line(run, small_model, monkeypatch, arguments, reason)
     assert list(small_model.parent.iterdir()) == [small_model]
 
 
-def test_a_mean_is_not_converted(run, tmp_path):
-    path = tmp_path / "mean.BinaryProto"
-    syncblob.write_blob(np.ones(3, np.float32), path)
-    done = run("convert", path, tmp_path / "x.npz")
-    assert (done.status, done.out, done.err.count("\n")) == (1, "", 1)
-    assert "got a .binaryproto" in done.err
-    assert "numpy.savez('mean.npz', mean=syncblob.read_blob('mean.binaryproto'))" in done.err
-    assert list(tmp_path.iterdir()) == [path]
+@pytest.mark.parametrize("name", ["mean.npy", "mean.npz", "mean.caffemodel", "MEAN.BinaryProto"])
+def test_a_mean_is_converted_and_comes_back(run, tmp_path, name):
+    values = np.arange(6, dtype=np.float32).reshape(1, 2, 3)
+    path = tmp_path / "a.binaryproto"
+    syncblob.write_blob(values, path)
+    assert run("convert", path, tmp_path / name).status == 0
+    assert run("convert", tmp_path / name, tmp_path / "b.binaryproto").status == 0
+    np.testing.assert_array_equal(syncblob.read_blob(tmp_path / "b.binaryproto"), values)
+    if name.endswith((".npy", ".npz")):
+        found = np.load(tmp_path / name)
+        np.testing.assert_array_equal(found if name.endswith(".npy") else found["mean"], values)
+    if name.endswith(".npy"):
+        assert "format  npy, one array\n" in run("inspect", tmp_path / name).out
+        assert run("diff", tmp_path / name, path).status == 0
+
+
+@pytest.mark.parametrize("extension", ["npy", "binaryproto"])
+def test_a_format_of_one_array_takes_one(run, small_model, tmp_path, extension):
+    target = tmp_path / f"x.{extension}"
+    done = run("convert", small_model, target)
+    assert (done.status, done.out) == (1, "")
+    assert "holds one array, got 4; choose a layer of one blob by --layers" in done.err
+    assert not target.exists()
+
+
+_SAID = "Left out: types and settings of the layers"
+
+
+@pytest.mark.parametrize(
+    ("name", "flags", "said"),
+    [
+        ("x.npz", [], ""),
+        ("x.caffemodel", ["--no-description"], ""),
+        ("x.npz", ["--no-description"], f"{_SAID}, and 1 layer without weights"),
+        ("x.pt", [], f"{_SAID}, and 1 layer without weights"),
+        ("x.pt", ["--layers", "bn", "--dry-run"], _SAID),
+    ],
+)
+def test_what_is_left_out_is_said(run, small_model, name, flags, said):
+    need_library_of(name.partition(".")[2])
+    done = run("convert", small_model, small_model.with_name(f"new_{name}"), *flags)
+    assert done.status == 0
+    last = done.out.splitlines()[-1]
+    assert last == said if said else "tensors" in last
+
+
+def test_bfloat16_without_ml_dtypes_says_what_to_install(spawn, small_model, tmp_path):
+    pytest.importorskip("safetensors")
+    done = spawn(
+        "convert",
+        small_model,
+        tmp_path / "x.safetensors",
+        "--dtype",
+        "bfloat16",
+        python="import sys; sys.modules['ml_dtypes'] = None; "
+        "from syncblob.cli import main; sys.exit(main(sys.argv[1:]))",
+    )
+    assert (done.status, done.out) == (2, "")
+    assert done.err == (
+        "syncblob: error: this needs ml_dtypes, which is missing: "
+        "pip install 'syncblob[bfloat16]'\n"
+    )
 
 
 def test_values_that_do_not_fit_are_one_line(run, write_model, tmp_path):

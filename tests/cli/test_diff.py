@@ -8,6 +8,7 @@ import re
 import numpy as np
 import pytest
 
+from syncblob.caffe._pb.caffe_pb2 import NetParameter
 from syncblob.convert import convert
 
 _W = np.arange(6, dtype="f4").reshape(2, 3)
@@ -100,12 +101,15 @@ def test_a_tolerance(run, write_model, tolerance, status):
     assert run("diff", a, b, "--tolerance", tolerance).status == status
 
 
-@pytest.mark.parametrize("tolerance", ["-1", "1", "nan", "x"])
+@pytest.mark.parametrize("tolerance", ["-1", "1", "nan", "x", "1%"])
 def test_a_tolerance_that_is_none(run, pair, tolerance, capsys):
     with pytest.raises(SystemExit) as exit_:
         run("diff", *pair, "--tolerance", tolerance)
     assert exit_.value.code == 2
-    assert "--tolerance" in capsys.readouterr().err
+    assert (
+        "argument --tolerance: expected a number from 0 to less than 1, as 0.01 for one per cent, "
+        f"got {tolerance!r}" in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize(
@@ -160,3 +164,19 @@ def test_trouble_is_two(run, pair, tmp_path):
     damaged = tmp_path / "x.caffemodel"
     damaged.write_bytes(b"\xff" * 9)
     assert run("diff", pair[0], damaged, "--json").status == 2
+
+
+def test_blobs_of_the_older_format_have_the_shapes_that_caffe_takes_them_for(
+    run, write_model, tmp_path
+):
+    old = NetParameter()
+    old.layers.add(name="a").blobs.add(num=1, channels=1, height=1, width=3, data=[1, 2, 3])
+    path = tmp_path / "old.caffemodel"
+    path.write_bytes(old.SerializeToString())
+    new = write_model(("a", "", [np.array([1, 2, 4], "f4")]), name="new.caffemodel")
+    for pair in ((path, new), (new, path)):
+        done = run("diff", *pair, "--tolerance", "0.3")
+        assert (done.status, done.out) == (0, "0 added, 0 removed, 0 reshaped, 0 changed, 1 same\n")
+    assert "(1, 1, 1, 3) -> (3,)       1    1      0.25" in run("diff", path, new).out
+    meant = write_model(("a", "", [np.array([[[[1, 2, 4]]]], "f4")]), name="meant.caffemodel")
+    assert "reshaped" in run("diff", meant, new).out

@@ -35,7 +35,6 @@ def test_commands_print_what_the_page_shows(run, tmp_path, monkeypatch, page):
     for package in ("safetensors", "matplotlib"):
         pytest.importorskip(package)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("COLUMNS")
     write_lenet(Path("lenet.caffemodel"))
     syncblob.write_blob(np.full((3, 4, 4), 128, np.float32), "mean.binaryproto")
     for command, expected in _commands(page):

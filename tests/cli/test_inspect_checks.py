@@ -28,8 +28,7 @@ def _filters(*dead, axis=0, shape=(4, 3, 2, 2), tiny=0.0):
 # --- checks --------------------------------------------------------------------------------------
 
 
-def test_troubles(run, write_model, monkeypatch):
-    monkeypatch.delenv("COLUMNS")
+def test_troubles(run, write_model):
     bias = np.ones(4, "f4")
     bias[1], bias[3] = np.nan, -np.inf
     path = write_model(
@@ -88,6 +87,57 @@ def test_dead_filters(run, write_model, kind, arrays, dead):
     assert [trouble["kind"] for trouble in found] == ["dead filters"] * bool(dead)
     assert [trouble["where"] for trouble in found] == [", ".join(map(str, dead))] * bool(dead)
     assert done.status == bool(dead)
+
+
+_BATCH_NORM = [np.zeros(2, "f4"), np.array([-1, -2], "f4"), np.ones(1, "f4")]
+
+
+@pytest.mark.parametrize(
+    ("kind", "arrays", "unclear"),
+    [
+        ("", [_filters()], True),
+        ("", [np.eye(3)[None, None]], True),
+        ("", [np.ones(3), np.ones(3)], False),
+        ("", [np.ones(3)] * 4, True),
+        ("", [np.ones(2), np.ones(2), np.ones(1)], False),
+        ("", [], False),
+        ("Convolution", [_filters()], False),
+        ("LSTM", [np.ones(3)] * 4, False),
+    ],
+)
+def test_what_was_not_checked_is_said(run, write_model, kind, arrays, unclear):
+    path = write_model(("x", kind, arrays), ("known", "Convolution", [_filters()]))
+    done = run("inspect", path, "--check")
+    assert done.status == 0
+    assert ("Not checked: 1 layer without a type (x): for negative" in done.out) == unclear
+    assert ("and no filter is dead" in done.out) != unclear
+    found = json.loads(run("inspect", path, "--check", "--json").out)
+    assert found["unchecked"] == ["x"] * unclear
+
+
+def test_what_was_not_checked_is_said_beside_troubles_too(run, write_model):
+    names = [f"x{i}" for i in range(10)]
+    path = write_model(*((name, "", [_filters(2)]) for name in names))
+    done = run("inspect", path, "--check")
+    assert done.status == 1
+    assert "Not checked: 10 layers without a type (x0, x1, x2, x3, x4, x5, x6, x7, ...)" in done.out
+    assert json.loads(run("inspect", path, "--check", "--json").out)["unchecked"] == names
+
+
+def test_a_batch_norm_without_a_type_is_known_by_its_shapes(run, tmp_path):
+    pytest.importorskip("h5py")
+    model = syncblob.ModelFile("n", [syncblob.Layer("bn", "BatchNorm", blobs=_BATCH_NORM)])
+    path = tmp_path / "x.caffemodel.h5"
+    syncblob.save_model(model, path)
+    (found,) = json.loads(run("inspect", path, "--check", "--json").out)["troubles"]
+    assert (found["kind"], found["affected"]) == ("negative variance", 2)
+
+
+def test_a_mean_has_no_filters(run, tmp_path):
+    syncblob.write_blob(np.zeros((1, 3, 2, 2), "f4"), tmp_path / "x.binaryproto")
+    done = run("inspect", tmp_path / "x.binaryproto", "--check")
+    assert done.status == 0
+    assert done.out.endswith("No trouble found: all values are finite.\n")
 
 
 def test_only_some_of_many_dead_filters_are_named(run, write_model):
@@ -173,10 +223,8 @@ def test_json_has_the_counts(inspect_json, write_model):
 # --- pictures ------------------------------------------------------------------------------------
 
 
-def test_pictures(run, write_model, tmp_path, monkeypatch):
+def test_pictures(run, write_model, tmp_path):
     pytest.importorskip("matplotlib")
-    # The path may be longer than a terminal is wide.
-    monkeypatch.delenv("COLUMNS")
     path = write_model(
         ("conv/1", "Convolution", [_filters(), np.full(4, np.nan, "f4")]),
         ("ip$1", "InnerProduct", [np.ones((1, 1, 2, 3), "f4"), np.zeros(0, "f4")]),
@@ -239,6 +287,7 @@ def test_without_matplotlib_it_says_what_to_install(spawn, small_model, tmp_path
     )
     assert done.status == 2
     assert "pip install 'syncblob[plot]'" in done.err
+    assert not (tmp_path / "p").exists()
     assert done.err.count("\n") == 1
 
 

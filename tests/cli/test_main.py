@@ -51,6 +51,44 @@ def test_misuse_is_argparses_to_refuse(arguments, capsys):
     assert "usage: syncblob" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "usage", "hint"),
+    [
+        (
+            ["inspect", "a", "b"],
+            "usage: syncblob inspect",
+            "one FILE at a time; for several: for f",
+        ),
+        (["diff", "a", "b", "c"], "usage: syncblob diff", "two files at a time"),
+        (
+            ["convert", "a", "b", "--layers", "conv1", "conv2"],
+            "usage: syncblob convert",
+            "not understood: conv2 (IN and OUT without options before them; for several layers re",
+        ),
+        (["convert", "a", "-o", "b"], "usage: syncblob convert", "IN and OUT without options"),
+        (["tour", "a", "b"], "usage: syncblob tour", "one MODEL at most"),
+    ],
+)
+def test_misuse_of_a_command_shows_how_it_is_used(arguments, usage, hint, capsys):
+    with pytest.raises(SystemExit) as exit_:
+        main(arguments)
+    assert exit_.value.code == 2
+    err = capsys.readouterr().err
+    assert err.startswith(usage)
+    assert hint in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [(["help"], "commands:"), (["help", "convert"], "usage: syncblob convert")],
+)
+def test_help_is_asked_for_as_a_command_too(arguments, shown, capsys):
+    with pytest.raises(SystemExit) as exit_:
+        main(arguments)
+    assert exit_.value.code == 0
+    assert shown in capsys.readouterr().out
+
+
 def test_help_imports_nothing_heavy(spawn):
     heavy = {"rich", "torch", "cupy", "google.protobuf", "importlib.metadata"}
     done = spawn(
@@ -157,4 +195,4 @@ def test_a_reader_that_has_seen_enough_is_no_error(write_model, flags):
         assert process.stdout.readline()
         process.stdout.close()
         assert process.stderr.read() == b""
-    assert process.returncode == 1
+    assert process.returncode == 141

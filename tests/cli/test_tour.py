@@ -166,10 +166,9 @@ def test_reasons(tour_json):
 # --- what is shown -------------------------------------------------------------------------------
 
 
-def test_it_fits_80_columns_in_plain_text(spawn):
-    done = spawn("tour")
+def test_it_fits_80_columns_in_plain_text(terminal):
+    done = terminal("tour", NO_COLOR="1")
     assert done.status == 0
-    assert done.err == ""
     assert done.out.isascii()
     assert "\x1b" not in done.out
     lines = done.out.splitlines()
@@ -326,8 +325,17 @@ def test_a_file_that_is_no_model(run, tmp_path):
     path.write_bytes(Blob.asarray(np.ones(2, "f4")).to_proto().SerializeToString())
     done = run("tour", path)
     assert (done.status, done.out) == (1, "")
-    assert "this is one blob (.binaryproto), not a whole model" in done.err
-    assert done.err.count("\n") == 1
+    assert done.err == (
+        f"syncblob: error: {path}: expected a .caffemodel, got binaryproto, one blob; "
+        f"syncblob inspect {path} shows it\n"
+    )
+
+
+def test_weights_of_another_format(run, tmp_path):
+    np.savez(tmp_path / "x.npz", a=np.ones(2, "f4"))
+    done = run("tour", tmp_path / "x.npz")
+    assert (done.status, done.out) == (1, "")
+    assert f"syncblob convert {tmp_path / 'x.npz'} net.caffemodel makes one of it" in done.err
 
 
 # --- the script ----------------------------------------------------------------------------------

@@ -23,11 +23,13 @@ NAMES = st.text("abcXYZ019_-", min_size=1, max_size=8)
 VALUES = of_numpy.arrays(
     np.float32, of_numpy.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=3)
 ) | of_numpy.arrays(np.float64, of_numpy.array_shapes(max_dims=4, max_side=3))
+# The others hold one array.
+FORMATS = [one for one in writable_extensions() if one not in {".binaryproto", ".npy"}]
 LAYERS = st.dictionaries(NAMES, st.lists(VALUES, max_size=3), max_size=4)
 
 
 @settings(max_examples=60)
-@given(layers=LAYERS, formats=st.tuples(*[st.sampled_from(writable_extensions())] * 2))
+@given(layers=LAYERS, formats=st.tuples(*[st.sampled_from(FORMATS)] * 2))
 def test_they_come_back_bit_for_bit(layers, formats):
     with tempfile.TemporaryDirectory() as name:
         first, *others = [Path(name, f"{n}{x}") for n, x in enumerate((".caffemodel", *formats))]

@@ -14,6 +14,7 @@ from comparable_models import need_library_of
 
 import syncblob
 from syncblob import ModelFileError
+from syncblob.caffe._pb.caffe_pb2 import SolverState
 from syncblob.convert import convert, open_weights
 
 
@@ -36,40 +37,50 @@ def _npz(**members):
 
 
 _HUGE = {"descr": "<f4", "fortran_order": False, "shape": (1 << 40,)}
+# What follows the signature of an archive whose first member is that of torch.save.
+_TORCH_MEMBER = bytes(22) + struct.pack("<HH", 10, 0) + b"x/data.pkl"
 _FLOAT = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
 
 
 @pytest.mark.parametrize(
     ("name", "contents", "reason"),
     [
-        ("x.safetensors", b"", "no safetensors file"),
-        ("x.safetensors", b"\xff" * 64, "no safetensors file"),
-        ("x.safetensors", _safetensors({"a": _FLOAT}), "no safetensors file"),
-        ("x.safetensors", _safetensors({"a": _FLOAT}, bytes(9)), "no safetensors file"),
+        ("x.safetensors", b"", "got an empty file"),
+        ("x.safetensors", b"\xff" * 64, "this is no safetensors file"),
+        ("x.safetensors", _safetensors({"a": _FLOAT}), "cut off or damaged"),
+        ("x.safetensors", _safetensors({"a": _FLOAT}, bytes(9)), "cut off or damaged"),
         (
             "x.safetensors",
             _safetensors({"a": {**_FLOAT, "dtype": "F8_E5M2"}}, bytes(2)),
-            "no safetensors file",
+            "cut off or damaged",
         ),
         (
             "x.safetensors",
             _safetensors({"a": {"dtype": "F8_E5M2", "shape": [2], "data_offsets": [0, 2]}}, b"12"),
             "tensor 'a': expected a dtype, got 'F8_E5M2'",
         ),
-        ("x.npz", b"", "no .npz file"),
-        ("x.npz", b"PK\x03\x04" + bytes(100), "no .npz file"),
+        ("x.npz", b"", "got an empty file"),
+        ("x.npz", b"\xff" * 64, "no .npz file"),
+        ("x.npz", b"PK\x03\x04" + bytes(100), "the .npz file is cut off"),
         ("x.npz", _npz(a=b"no array"), "'a.npy' is damaged"),
         ("x.npz", _npz(a=_npy(_HUGE)), "needs 4398046511104 bytes, the file has 0"),
         ("x.npz", _npz(a=_npy({**_HUGE, "shape": (3,)}, bytes(8))), "needs 12 bytes"),
         ("x.npz", _npz(a=_npy({**_HUGE, "descr": "|O"}, b"x")), "Python objects"),
         ("x.npz", _npz(a=_npy({**_HUGE, "descr": "<U4", "shape": (1,)}, bytes(16))), "tensor 'a'"),
-        ("x.pt", b"", "torch.load cannot read it"),
-        ("x.pt", b"PK\x03\x04" + bytes(100), "torch.load cannot read it"),
-        ("x.pt", pickle.dumps(print), "torch.load cannot read it"),
-        ("x.pt", _npz(a=b""), "torch.load cannot read it"),
-        ("x.h5", b"", "no HDF5 file"),
-        ("x.h5", b"\x89HDF\r\n\x1a\n" + bytes(100), "no HDF5 file"),
+        ("x.pt", b"", "got an empty file"),
+        ("x.pt", b"PK\x03\x04" + _TORCH_MEMBER + bytes(100), "the file of PyTorch's is cut off"),
+        ("x.pt", pickle.dumps(print), "it is damaged, or was not written by torch.save"),
+        ("x.pt", _npz(a=b""), "'a.npy' is damaged"),
+        ("x.h5", b"", "got an empty file"),
+        ("x.h5", b"\xff" * 64, "this is no HDF5 file"),
+        ("x.h5", b"\x89HDF\r\n\x1a\n" + bytes(100), "the HDF5 file is cut off or damaged"),
+        ("x.npy", b"\xff" * 64, "the .npy file is cut off or damaged"),
+        ("x.npy", _npy(_HUGE), "the .npy file is cut off or damaged"),
+        ("x.npy", _npy({**_HUGE, "descr": "|O"}, b"x"), "holds Python objects"),
         ("x.caffemodel", b"\xff" * 40, "byte 0"),
+        ("x.caffemodel", b"# A read-me\n\nNo w\xc3\xa9ights.\n", "got a text"),
+        ("x.npz", b"# A read-me\n" * 1000, "got a text"),
+        ("x.npz", b"<html>", "this is a web page"),
     ],
 )
 def test_damaged_files(tmp_path, name, contents, reason):
@@ -107,9 +118,11 @@ def test_code_in_a_state_dict_does_not_run(tmp_path):
             return (open, (str(ran), "w"))
 
     torch.save({"a": torch.ones(1), "b": Attack()}, tmp_path / "x.pt")
-    with pytest.raises(ModelFileError, match="cannot read it as tensors"):
+    with pytest.raises(ModelFileError, match="cannot read it as tensors") as caught:
         open_weights(tmp_path / "x.pt")
     assert not ran.exists()
+    assert "it has io.open in it" in str(caught.value)
+    assert "weights_only" not in str(caught.value), "torch's own advice is dangerous"
 
 
 @pytest.mark.parametrize("content", [[1, 2], {"a": 1}, {"a": {"b": 1}}, 3])
@@ -231,3 +244,51 @@ def test_a_description_in_caffes_layout_that_does_not_fit(tmp_path, layers):
         file["syncblob"] = _described(*layers)
     with pytest.raises(ModelFileError, match="does not fit"):
         open_weights(path)
+
+
+def test_a_tree_of_hdf5_that_is_damaged(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    path = tmp_path / "x.h5"
+    with h5py.File(path, "w") as file:
+        file["a/b"] = np.ones(2)
+    # The type of a node of a tree.
+    path.write_bytes(path.read_bytes().replace(b"TREE\0", b"TREE\x77"))
+    with pytest.raises(ModelFileError, match="the HDF5 file is damaged"):
+        open_weights(path)
+
+
+def test_settings_that_are_damaged(tmp_path):
+    # A convolution_param (106) that ends in the middle of a number.
+    layer = b"\x0a\x01a\x12\x01T\xd2\x06\x02\x08\xff"
+    path = tmp_path / "x.caffemodel"
+    path.write_bytes(b"\xa2\x06" + bytes([len(layer)]) + layer)
+    with pytest.raises(ModelFileError, match="layer 'a': the settings of the layer are damaged"):
+        open_weights(path)
+
+
+# --- files under the name of another format ------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["x.caffemodel", "x.caffemodel.h5", "x.npz", "x.pt", "x.npy", "x"])
+@pytest.mark.parametrize(
+    "extension",
+    ["caffemodel", "caffemodel.h5", "h5", "safetensors", "npz", "pt", "npy", "binaryproto"],
+)
+def test_what_a_file_is_is_seen_from_its_contents(tmp_path, extension, name):
+    need_library_of(extension)
+    model = syncblob.ModelFile("n", [syncblob.Layer("a", blobs=[np.ones((2, 3), np.float32)])])
+    syncblob.save_model(model, tmp_path / "made.caffemodel")
+    path = tmp_path / f"right.{extension}"
+    convert(tmp_path / "made.caffemodel", path)
+    with open_weights(path) as right, open_weights(path.rename(tmp_path / name)) as found:
+        assert found.kind == right.kind
+        assert [blob.tolist() for blob in found.tensors.values()] == [[[1.0] * 3] * 2]
+
+
+def test_the_state_of_a_solver_has_no_names_of_tensors(tmp_path):
+    state = SolverState(iter=7, learned_net="x_iter_7.caffemodel")
+    state.history.add().data.extend([1.0])
+    for name in ("x.solverstate", "x.npz", "x"):
+        (tmp_path / name).write_bytes(state.SerializeToString())
+        with pytest.raises(ModelFileError, match="weights are in x_iter_7"):
+            open_weights(tmp_path / name)

@@ -13,7 +13,8 @@ import pytest
 from comparable_models import FAITHFUL, layers_of, need_library_of
 
 import syncblob
-from syncblob import Layer, ModelFile, ModelFileError
+from syncblob import Layer, ModelFile, ModelFileError, open_model
+from syncblob.caffe._pb.caffe_pb2 import NetParameter
 from syncblob.convert import ConversionError, convert, open_weights, plan_conversion
 
 _ALL = [*FAITHFUL, "pt"]
@@ -108,6 +109,56 @@ def test_layers_by_pattern(model, tmp_path, patterns, names):
         assert layers_of(found) == [one for one in layers_of(model) if one[0] in names]
 
 
+def test_one_pattern_needs_no_list(model, tmp_path):
+    convert(model.path, tmp_path / "x.npz", layers="conv*")
+    with open_weights(tmp_path / "x.npz") as found:
+        assert list(found.tensors) == ["conv1.weight", "conv1.bias"]
+
+
+@pytest.mark.parametrize("dtype", [np.float16, "half", np.dtype("<f2"), "f2"])
+def test_a_dtype_is_named_as_numpy_names_it(model, tmp_path, dtype):
+    convert(model.path, tmp_path / "x.npz", dtype=dtype)
+    with open_weights(tmp_path / "x.npz") as found:
+        assert {blob.dtype for blob in found.tensors.values()} == {np.dtype(np.float16)}
+
+
+# --- the description -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("extension", ["npz", "h5", "safetensors"])
+def test_without_a_description_there_are_tensors_alone(model, tmp_path, extension):
+    need_library_of(extension)
+    path = tmp_path / f"x.{extension}"
+    convert(model.path, path, description=False)
+    assert b"syncblob" not in path.read_bytes()
+    with open_weights(path) as found:
+        assert len(found.tensors) == 11
+        assert {layer.type for layer in found.layers} == {"", "BatchNorm"}
+    if extension == "npz":
+        assert all(array.dtype.kind == "f" for array in np.load(path).values())
+
+
+@pytest.mark.parametrize(
+    ("name", "description", "left_out"),
+    [
+        ("x.npz", True, ""),
+        ("x.npz", False, "types and settings of the layers, and 1 layer without weights"),
+        ("x.pt", True, "types and settings of the layers, and 1 layer without weights"),
+        ("x.caffemodel", False, ""),
+    ],
+)
+def test_what_is_left_out_is_known_before(model, tmp_path, name, description, left_out):
+    need_library_of(name.partition(".")[2])
+    with plan_conversion(model.path, tmp_path / name, description=description) as conversion:
+        assert conversion.left_out == left_out
+
+
+def test_nothing_is_left_out_where_nothing_was_known(tmp_path):
+    np.savez(tmp_path / "x.npz", a=np.ones(2))
+    with plan_conversion(tmp_path / "x.npz", tmp_path / "x.npy") as conversion:
+        assert conversion.left_out == ""
+
+
 # --- refusals ------------------------------------------------------------------------------------
 
 
@@ -117,8 +168,11 @@ def test_layers_by_pattern(model, tmp_path, patterns, names):
         ("y.txt", {}, "expected a name that says the format"),
         ("y.npz", {"layers": ["conv*", "CONV*"]}, "no layer is called 'CONV*'"),
         ("y.npz", {"dtype": "int8"}, "expected a dtype of bfloat16"),
-        ("y.npz", {"dtype": "bfloat16"}, "npz holds float16, float32, float64 of these"),
-        ("y.caffemodel", {"dtype": "float16"}, "caffemodel holds float32, float64 of these"),
+        ("y.npz", {"dtype": "hlaf"}, "expected a dtype of bfloat16"),
+        ("y.npz", {"layers": "x*"}, "no layer is called 'x*'"),
+        ("y.npy", {}, "npy holds one array, got 11"),
+        ("y.npz", {"dtype": "bfloat16"}, "npz holds, float16 or float32 or float64, got bfloat16"),
+        ("y.caffemodel", {"dtype": "float16"}, "float32 or float64, got float16; choose one"),
     ],
 )
 def test_what_is_asked_for_in_vain(model, tmp_path, name, asked, reason):
@@ -168,7 +222,7 @@ def test_complex_numbers_have_no_other_dtype(tmp_path):
 def test_names_that_are_no_utf_8(tmp_path):
     path = _save(tmp_path / "x.caffemodel", Layer("name", "type", blobs=[np.ones(1)]))
     path.write_bytes(path.read_bytes().replace(b"name", b"n\xffme"))
-    with pytest.raises(ModelFileError, match="no UTF-8"):
+    with pytest.raises(ConversionError, match=r"is no UTF-8.*rename the layer"):
         plan_conversion(path, tmp_path / "y.npz")
 
 
@@ -177,6 +231,12 @@ def test_names_of_tensors_that_are_no_utf_8(tmp_path):
     torch.save({"n\udcffme": torch.ones(1)}, tmp_path / "x.pt")
     with pytest.raises(ConversionError, match="is no UTF-8"):
         plan_conversion(tmp_path / "x.pt", tmp_path / "y.npz")
+
+
+def test_a_missing_folder_is_named(model, tmp_path):
+    with pytest.raises(FileNotFoundError, match="no such folder") as caught:
+        plan_conversion(model.path, tmp_path / "no" / "x.npz")
+    assert caught.value.filename == str(tmp_path / "no")
 
 
 def test_a_missing_file(tmp_path):
@@ -294,3 +354,17 @@ def test_importing_brings_in_no_library_of_a_format():
         [sys.executable, "-c", code], capture_output=True, check=True, encoding="utf-8"
     )
     assert done.stdout == "[]\n"
+
+
+def test_biases_of_the_older_format_stay_what_caffe_takes_for_biases(real_files, tmp_path):
+    source = real_files / "cifar10_quick_v1.caffemodel"
+    convert(source, tmp_path / "x.npz")
+    convert(tmp_path / "x.npz", tmp_path / "x.caffemodel")
+    net = NetParameter.FromString((tmp_path / "x.caffemodel").read_bytes())
+    for layer in net.layer:
+        for blob in layer.blobs[1:]:
+            assert (blob.num, blob.channels, blob.height) == (1, 1, 1)
+            assert not blob.HasField("shape")
+    assert [blob.shape for blob in open_model(source)["ip1"].blobs] == [
+        blob.shape for blob in open_model(tmp_path / "x.caffemodel")["ip1"].blobs
+    ]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syncblob import Layer, ModelFile
+from syncblob import Layer, ModelFile, open_model
 from syncblob.convert import from_tensors, to_tensors
 from syncblob.convert._naming import group_names, name_tensors
 
@@ -98,3 +98,45 @@ def test_a_state_dict_as_a_model():
     assert list(model) == ["0"]
     loaded = {name: torch.from_dlpack(blob) for name, blob in to_tensors(model).items()}
     linear.load_state_dict(loaded)
+
+
+def test_axes_of_the_older_formats_are_left_out_on_demand():
+    layers = [
+        Layer("conv", "Convolution", blobs=[np.ones((1, 1, 1, 1)), np.ones((1, 1, 1, 2))]),
+        Layer("ip", "InnerProduct", blobs=[np.ones((1, 1, 2, 3)), np.ones((1, 1, 1, 2))]),
+        Layer("other", "Mystery", blobs=[np.ones((1, 1, 1, 2))]),
+        Layer("odd", "InnerProduct", blobs=[np.ones((1, 2, 2, 3)), np.ones(2)]),
+    ]
+    model = ModelFile("n", layers)
+    assert [blob.shape for blob in to_tensors(model, squeeze=True).values()] == [
+        (1, 1, 1, 1),
+        (2,),
+        (2, 3),
+        (2,),
+        (1, 1, 1, 2),
+        (1, 2, 2, 3),
+        (2,),
+    ]
+    assert [blob.ndim for blob in to_tensors(model).values()] == [4, 4, 4, 4, 4, 4, 1]
+
+
+def test_a_real_file_of_the_older_format_in_modules(real_files):
+    torch = pytest.importorskip("torch")
+    model = open_model(real_files / "cifar10_quick_v1.caffemodel")
+    state = {name: blob.to_torch() for name, blob in to_tensors(model, squeeze=True).items()}
+    weights = state["ip1.weight"]
+    module = torch.nn.Sequential()
+    module.ip1 = torch.nn.Linear(weights.shape[1], weights.shape[0])
+    module.conv1 = torch.nn.Conv2d(3, 32, 5)
+    module.load_state_dict({name: state[name] for name in module.state_dict()})
+
+
+@pytest.mark.parametrize("what", ["x.caffemodel", {}, None])
+def test_what_is_no_model(what):
+    with pytest.raises(TypeError, match=f"expected a ModelFile, got {type(what).__name__}"):
+        to_tensors(what)
+
+
+def test_what_is_no_mapping():
+    with pytest.raises(TypeError, match=r"from names to arrays, got list; .*state_dict\(\)"):
+        from_tensors([np.ones(2)])

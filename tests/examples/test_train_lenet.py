@@ -22,7 +22,7 @@ def test_it_learns_the_digits_and_saves_what_it_learned(tmp_path):
     run = subprocess.run(
         [sys.executable, PROGRAM, path], capture_output=True, text=True, check=True, timeout=300
     )
-    accuracy = re.search(r"([\d.]+)% of 450 test images", run.stdout + run.stderr)
+    accuracy = re.fullmatch(r"([\d.]+)% of 450 test images", run.stdout.splitlines()[-1])
     assert float(accuracy[1]) > 97
     with syncblob.open_model(path) as model:
         shapes = {name: [blob.shape for blob in layer.blobs] for name, layer in model.items()}
@@ -32,7 +32,11 @@ def test_it_learns_the_digits_and_saves_what_it_learned(tmp_path):
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [(["lenet.caffemodel", "--epochs", "0"], "at least 1"), (["no/lenet.caffemodel"], "no folder")],
+    [
+        (["lenet.caffemodel", "--epochs", "0"], "at least 1"),
+        (["no/lenet.caffemodel"], "no folder"),
+        (["lenet.npz"], "expected the extension .caffemodel, got lenet.npz"),
+    ],
 )
 def test_it_refuses_before_it_trains(arguments, said, tmp_path):
     run = subprocess.run(

@@ -72,6 +72,11 @@ CALLS = {
     "deepcopy": (lambda: copy.deepcopy(blob()), X),
     "pickle": (lambda: pickle.loads(pickle.dumps(blob())), X),
     "reshape": (lambda: blob().T.reshape(6), X.T.ravel()),
+    "frequencies of another dtype": (
+        lambda: syncblob.fft.fftfreq(4, dtype="float32", device=DEVICE),
+        np.fft.fftfreq(4),
+    ),
+    "what a function only looks at": (lambda: np.diag(blob()), np.diag(X)),
     "asarray": (lambda: syncblob.asarray(blob(), copy=True), X),
     "asarray of a view": (lambda: syncblob.asarray(blob().gpu_data()[:, ::2]), X[:, ::2]),
     "indexing": (lambda: blob()[syncblob.asarray([1, 0])], X[[1, 0]]),

@@ -263,6 +263,21 @@ def test_a_writer_of_unknown_lifetime_leaves_its_side_alone_newest(side: Side, h
 
 
 @pytest.mark.parametrize("side", Side)
+def test_a_write_on_the_other_side_ends_the_exposure_of_what_is_not_shared(side: Side) -> None:
+    for shared in (False, True):
+        memory = SyncedMemory(NBYTES, device="simulated")
+        memory.expose(side, shared=shared)
+        getattr(memory, f"mutable_{READS[side.other]}")()
+        assert memory.aliased is shared
+        getattr(memory, READS[side])()
+        assert memory.head is (HEADS[side] if shared else Head.SYNCED)
+        getattr(memory, READS[side.other])()
+        assert memory.head is (HEADS[side] if shared else Head.SYNCED)
+        memory.assume_unaliased()
+        assert not memory.aliased
+
+
+@pytest.mark.parametrize("side", Side)
 def test_a_side_says_whether_it_needs_a_transfer(side: Side) -> None:
     memory = SyncedMemory(NBYTES, device="simulated")
     assert memory.holds_newest(side)

@@ -140,6 +140,9 @@ def test_what_was_written_while_somebody_read_is_the_newest_afterwards(side: Sid
         assert (last.reason, last.before, last.copied) == ("a write", Head.SYNCED, "")
         assert memory.head is last.after is Head(1 << side)
         assert getattr(memory, f"mutable_{here}_data")().shape == array.shape
+    getattr(memory, f"mutable_{there}_data")()
+    getattr(memory, f"{here}_data")()
+    memory.wrote(side, "a write")
     assert str(memory.device) == ("cpu" if side is Side.HOST else "simulated:0")
 
 

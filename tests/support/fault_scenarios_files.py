@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["OF_FILES"]
 
+# They hold one blob.
+_OF_ONE_ARRAY = (".binaryproto", ".npy")
+
 
 def _net() -> ModelFile:
     values = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -70,7 +73,8 @@ def saves(name: str) -> Callable[[dict[str, Any]], Any]:
 
 def converts(name: str, target: str) -> Callable[[dict[str, Any]], Any]:
     def act(state: dict[str, Any]) -> Any:
-        convert(state["folder"] / name, state["folder"] / target)
+        layers = "scale" if target.endswith(_OF_ONE_ARRAY) else "*"
+        convert(state["folder"] / name, state["folder"] / target, layers=layers)
         with open_weights(state["folder"] / target) as weights:
             return [weights.tensors[name].tolist() for name in sorted(weights.tensors)]
 

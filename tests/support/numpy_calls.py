@@ -91,7 +91,6 @@ ONE = {
         """,
     "SS": """
         dot inner tensordot cross linalg.cross linalg.matmul linalg.tensordot linalg.solve
-
         """,
     "VV": """
         convolve correlate meshgrid polyadd polymul polysub polydiv polyval histogram2d cov

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from syncblob._shape import as_shape
+from syncblob._shape import MAX_AXES, as_shape
 from syncblob.caffe._wire import WireType, signed
 
 if TYPE_CHECKING:
@@ -29,16 +29,32 @@ if TYPE_CHECKING:
     from syncblob.caffe._mapped_file import MappedFile
     from syncblob.caffe._wire import Field, WireReader
 
-__all__ = ["BlobIndex", "Run", "Values", "index_blob", "parse_blob", "require_few", "static_cast"]
+__all__ = [
+    "DATA",
+    "DIFF",
+    "DOUBLE_DATA",
+    "DOUBLE_DIFF",
+    "LEGACY_DIMS",
+    "SHAPE",
+    "SHAPE_DIM",
+    "BlobIndex",
+    "Run",
+    "Values",
+    "index_blob",
+    "parse_blob",
+    "require_few",
+    "static_cast",
+]
 
-_LEGACY_DIMS = range(1, 5)
-_DATA, _DIFF, _SHAPE, _DOUBLE_DATA, _DOUBLE_DIFF = range(5, 10)
+# The numbers of the fields of a BlobProto, and of that of a BlobShape.
+LEGACY_DIMS = range(1, 5)
+DATA, DIFF, SHAPE, DOUBLE_DATA, DOUBLE_DIFF = range(5, 10)
 _RAW_DATA_TYPE, _RAW_DIFF_TYPE, _RAW_DATA, _RAW_DIFF = range(10, 14)
-_SHAPE_DIM = 1
+SHAPE_DIM = 1
 
 _FLOAT: np.dtype[np.generic] = np.dtype("<f4")
 _DOUBLE: np.dtype[np.generic] = np.dtype("<f8")
-_VALUES = {_DATA: _FLOAT, _DIFF: _FLOAT, _DOUBLE_DATA: _DOUBLE, _DOUBLE_DIFF: _DOUBLE}
+_VALUES = {DATA: _FLOAT, DIFF: _FLOAT, DOUBLE_DATA: _DOUBLE, DOUBLE_DIFF: _DOUBLE}
 _RAW_TYPES = (_DOUBLE, _FLOAT, np.dtype("<f2"))
 _RAW_TYPES_END = 6
 """Behind the floats there are names for integers and booleans, which NVCaffe does not read."""
@@ -50,9 +66,6 @@ _CHUNK = 1 << 20
 _MOST_BLOBS = 1 << 15
 """More than thrice what the largest nets have, counting layers too. A blob of four bytes takes two
 thousand in memory, so a small file could ask for a lot."""
-
-_MOST_AXES = 64
-"""As many as a Blob can have; Caffe stops at 32."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,13 +260,13 @@ def _find_parts(reader: WireReader, start: int, stop: int, depth: int) -> _Parts
         if number in parts.runs:
             parts.runs[number] += _runs_of(reader, field)
         elif field.wire_type is WireType.LENGTH:
-            if number == _SHAPE:
+            if number == SHAPE:
                 _add_dims(parts.dims, reader, field, depth + 1)
             elif number in (_RAW_DATA, _RAW_DIFF):
                 parts.raw[number] = field
         elif field.wire_type is WireType.VARINT:
             value = field.int32
-            if number in _LEGACY_DIMS:
+            if number in LEGACY_DIMS:
                 parts.legacy_dims[number] = value
             elif number in (_RAW_DATA_TYPE, _RAW_DIFF_TYPE) and 0 <= value < _RAW_TYPES_END:
                 parts.raw_types[number] = value
@@ -262,11 +275,11 @@ def _find_parts(reader: WireReader, start: int, stop: int, depth: int) -> _Parts
 
 def _interpret(parts: _Parts, reader: WireReader, start: int, stop: int) -> BlobIndex:
     """Choose among the parts as Caffe does, and check that shape and values fit together."""
-    data = _choose(parts, reader, (_DOUBLE_DATA, _DATA, _RAW_DATA, _RAW_DATA_TYPE))
-    diff = _choose(parts, reader, (_DOUBLE_DIFF, _DIFF, _RAW_DIFF, _RAW_DIFF_TYPE))
+    data = _choose(parts, reader, (DOUBLE_DATA, DATA, _RAW_DATA, _RAW_DATA_TYPE))
+    diff = _choose(parts, reader, (DOUBLE_DIFF, DIFF, _RAW_DIFF, _RAW_DIFF_TYPE))
     dims = parts.dims
     if parts.legacy_dims:
-        dims = [parts.legacy_dims.get(number, 0) for number in _LEGACY_DIMS]
+        dims = [parts.legacy_dims.get(number, 0) for number in LEGACY_DIMS]
     try:
         shape = as_shape(dims, data.dtype.itemsize)
     except ValueError as error:
@@ -321,17 +334,17 @@ def _packed_run(reader: WireReader, field: Field, dtype: np.dtype[np.generic]) -
 def _add_dims(dims: list[int], reader: WireReader, shape: Field, depth: int) -> None:
     """Append the dimensions of one BlobShape."""
     for field in reader.fields(shape.start, shape.stop, depth=depth):
-        if field.number != _SHAPE_DIM:
+        if field.number != SHAPE_DIM:
             continue
         if field.wire_type is WireType.VARINT:
             dims.append(field.int64)
         elif field.wire_type is WireType.LENGTH:
-            room = _MOST_AXES + 1 - len(dims)
+            room = MAX_AXES + 1 - len(dims)
             packed = islice(reader.varints(field.start, field.stop), room)
             dims.extend(signed(value, 64) for value in packed)
-        if len(dims) > _MOST_AXES:
+        if len(dims) > MAX_AXES:  # Caffe stops at 32
             raise reader.error(
-                f"a shape has at most {_MOST_AXES} axes, this one has more: "
+                f"a shape has at most {MAX_AXES} axes, this one has more: "
                 f"the {reader.subject} is damaged",
                 shape.start,
             )

@@ -3,40 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import MutableSequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, overload
 
 from syncblob.blob import Blob
-from syncblob.caffe._settings import layer_message
+from syncblob.caffe._definition import Definition
+from syncblob.caffe._lazy import independent_copy
+from syncblob.caffe._legacy import LEGACY_AXES, is_legacy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from typing import Self
+    from typing import Never, Self
 
-    from syncblob.caffe._mapped_file import MappedFile
-    from syncblob.caffe._model_index import LayerIndex
+    from syncblob.caffe._definition import LayerRecord
     from syncblob.caffe._pb.caffe_pb2 import LayerParameter
 
-__all__ = ["Layer", "LayerBlobs", "LayerRecord"]
-
+__all__ = ["Entry", "Layer", "LayerBlobs"]
 
 _NO_FLOATS = "biuc"
-
-
-@dataclass(frozen=True, slots=True)
-class LayerRecord:
-    """Where a layer was read from, and how many follow it there."""
-
-    file: MappedFile
-    index: LayerIndex
-    followers: int
+_LEGACY_DIMS = ("num", "channels", "height", "width")
 
 
 class Layer:
     """One layer of a net.
 
-    The name is changed by `ModelFile.rename`; other settings by replacing the layer with one made
-    by `from_proto`.
+    Type, bottoms and tops can be assigned, all other settings changed in `proto`, and blobs in
+    `blobs`; `save_model` writes what they are then. The name is changed by `ModelFile.rename`.
 
     Parameters
     ----------
@@ -54,14 +45,11 @@ class Layer:
     Raises
     ------
     TypeError
-        If `bottoms` or `tops` is one string, or `blobs` one array, instead of several in a list.
+        If `bottoms` or `tops` is one string, or `blobs` one array, instead of several in a list;
+        or if a name is no string.
     """
 
-    __slots__ = ("_blobs", "_message", "_name", "_record", "bottoms", "tops", "type")
-
-    type: str
-    bottoms: tuple[str, ...]
-    tops: tuple[str, ...]
+    __slots__ = ("_blobs", "_definition")
 
     def __init__(
         self,
@@ -71,13 +59,8 @@ class Layer:
         tops: Iterable[str] = (),
         blobs: Iterable[Any] = (),
     ) -> None:
-        self._name = name
-        self.type = type
-        self.bottoms = _as_names("bottoms", bottoms)
-        self.tops = _as_names("tops", tops)
+        self._definition = Definition(name, type, bottoms, tops)
         self._blobs = LayerBlobs(name, blobs)
-        self._record: LayerRecord | None = None
-        self._message: bytes | None = None
 
     @classmethod
     def from_proto(cls, proto: LayerParameter, blobs: Iterable[Any] | None = None) -> Self:
@@ -89,37 +72,93 @@ class Layer:
             A LayerParameter. It is copied.
         blobs
             The weights; by default those in the message.
+
+        Raises
+        ------
+        TypeError
+            If `proto` is no LayerParameter.
         """
         settings = _without_blobs(proto)
+        given = blobs is None
         if blobs is None:
             blobs = [Blob.from_proto(blob) for blob in proto.blobs]
-        layer = cls(proto.name, proto.type, proto.bottom, proto.top, blobs)
-        layer._message = settings.SerializeToString()
+        definition = Definition.of_message(settings)
+        layer = cls(definition.name, blobs=blobs)
+        layer._definition = definition
+        if given:
+            layer._blobs._entries = [
+                entry._replace(legacy=any(map(blob.HasField, _LEGACY_DIMS)))
+                for entry, blob in zip(layer._blobs._entries, proto.blobs, strict=True)
+            ]
         return layer
 
     @classmethod
     def _of_file(cls, record: LayerRecord, blobs: Iterable[Blob]) -> Self:
         """Make the layer that was found in a file."""
         index = record.index
-        layer = cls(index.name, index.type, index.bottoms, index.tops, blobs)
-        layer._record = record
+        layer = cls(index.name, blobs=blobs)
+        layer._definition = Definition(
+            index.name, index.type, index.bottoms, index.tops, record=record
+        )
         return layer
 
     def _copy(self, name: str) -> Self:
         """Return a layer of another name over the same Blobs."""
-        layer = type(self)(name, self.type, self.bottoms, self.tops, self._blobs)
-        layer._record = self._record
-        layer._message = self._message
+        layer = type(self)(name, blobs=self._blobs)
+        layer._definition = self._definition.copy(name)
         return layer
 
+    def __copy__(self) -> Self:
+        """Return a layer over the same Blobs, of which other Blobs can be put in place."""
+        return self._copy(self.name)
+
     def _rename(self, name: str) -> None:
-        self._name = name
+        self._definition.rename(name)
         self._blobs.layer = name
 
     @property
+    def _record(self) -> LayerRecord | None:
+        """Where the layer was read from."""
+        return self._definition.record
+
+    @property
     def name(self) -> str:
-        """The name."""
-        return self._name
+        """The name; `ModelFile.rename` changes it."""
+        return self._definition.name
+
+    @name.setter
+    def name(self, value: Never) -> NoReturn:
+        raise AttributeError(
+            f"the name of a layer cannot be assigned, because models find layers by it; "
+            f"model.rename({self.name!r}, {value!r}) changes it"
+        )
+
+    @property
+    def type(self) -> str:
+        """The type; can be assigned."""
+        return self._definition.type
+
+    @type.setter  # noqa: A003  # the property
+    def type(self, value: str) -> None:
+        self._definition.type = value
+
+    @property
+    def bottoms(self) -> tuple[str, ...]:
+        """Names of the inputs; other ones can be assigned as a list."""
+        return self._definition.bottoms
+
+    @bottoms.setter
+    def bottoms(self, value: Iterable[str]) -> None:
+        self._definition.bottoms = value
+
+    @property
+    def tops(self) -> tuple[str, ...]:
+        """Names of the outputs; other ones can be assigned as a list."""
+        return self._definition.tops
+
+    @tops.setter
+    def tops(self, value: Iterable[str]) -> None:
+        self._definition.tops = value
 
     @property
     def blobs(self) -> LayerBlobs:
@@ -128,24 +167,19 @@ class Layer:
 
     @property
     def proto(self) -> LayerParameter:
-        """All settings, as a new LayerParameter message without blobs.
+        """All settings, as a LayerParameter message without blobs.
 
-        Parsed from the file when asked for, and upgraded as Caffe does where the file is of an
-        older format. Changing it changes nothing: replace the layer by one made of it.
+        Parsed from the file when first asked for, and upgraded as Caffe does where the file is of
+        an older format. It is the same message each time, and changing it changes the layer, except
+        for the name, which belongs to the model, and blobs, which belong into `blobs`: with these
+        `save_model` refuses it. ``copy.deepcopy(layer.proto)`` is independent of the layer.
         """
-        from syncblob.caffe._pb.caffe_pb2 import LayerParameter  # protobuf only when needed
+        return self._definition.to_edit()
 
-        if self._message is not None:
-            message = LayerParameter.FromString(self._message)
-        elif self._record is not None:
-            record = self._record
-            message = layer_message(record.file, record.index, record.followers)
-        else:
-            message = LayerParameter(type=self.type or None, bottom=self.bottoms, top=self.tops)
-            message.name = self._name
-        if message.name != self._name:
-            message.name = self._name
-        return message
+    def _require_savable(self) -> None:
+        """Raise ValueError if what was changed in place cannot be meant so."""
+        self._definition.require_consistent()
+        self._blobs._require_shapes()
 
     def replace_blob(self, index: int, array: Any, *, resize: bool = False) -> None:
         """Put another array in place of a blob. The old Blob is left as it is.
@@ -171,10 +205,39 @@ class Layer:
         """
         self._blobs.replace(index, array, resize=resize)
 
+    if not TYPE_CHECKING:  # to a checker a layer has no items
+
+        def __getitem__(self, index: object) -> NoReturn:
+            """Say where the blobs are: those of pycaffe's ``net.params[name]`` are its items."""
+            raise TypeError(f"a Layer has no items; its weights are layer.blobs[{index!r}]")
+
     def __repr__(self) -> str:
         """Show name, type and the shapes of the blobs."""
         shapes = ", ".join(str(blob.shape) for blob in self.blobs)
         return f"<Layer {self.name!r} {self.type or 'of no type'}, blobs: {shapes or 'none'}>"
+
+
+class Entry(NamedTuple):
+    """A Blob of a layer.
+
+    Attributes
+    ----------
+    blob
+        The Blob.
+    shape
+        The shape that it had when it was put in.
+    legacy
+        Whether it is written with num, channels, height and width, as in the older formats.
+    """
+
+    blob: Blob
+    shape: tuple[int, ...]
+    legacy: bool
+
+
+def _entry(blob: Blob, *, legacy: bool = False) -> Entry:
+    """Make an entry; `legacy` says what there was in its place before."""
+    return Entry(blob, blob.shape, is_legacy(blob) or (legacy and blob.ndim == LEGACY_AXES))
 
 
 class LayerBlobs(MutableSequence[Blob]):
@@ -183,7 +246,8 @@ class LayerBlobs(MutableSequence[Blob]):
     A list of numbers gets the dtype of the Blob that it replaces; an array keeps its own, and
     integers in place of floats raise TypeError, since Caffe's files do not hold them.
     Replacing one by an array of another shape raises ValueError; `Layer.replace_blob` does it on
-    purpose. Writing into a Blob that is in the sequence changes the layer too.
+    purpose. Writing into a Blob that is in the sequence changes the layer too; a Blob that was
+    resized is refused when the model is saved.
 
     Parameters
     ----------
@@ -193,11 +257,11 @@ class LayerBlobs(MutableSequence[Blob]):
         The arrays.
     """
 
-    __slots__ = ("_blobs", "layer")
+    __slots__ = ("_entries", "layer")
 
     def __init__(self, layer: str, blobs: Iterable[Any] = ()) -> None:
         self.layer: str = layer
-        self._blobs = self._made_of(blobs)
+        self._entries = self._made_of(blobs)
 
     @overload
     def __getitem__(self, index: int) -> Blob: ...
@@ -205,7 +269,9 @@ class LayerBlobs(MutableSequence[Blob]):
     def __getitem__(self, index: slice) -> list[Blob]: ...
     def __getitem__(self, index: int | slice) -> Blob | list[Blob]:
         """Return a Blob, or a list of them."""
-        return self._blobs[index]
+        if isinstance(index, slice):
+            return [entry.blob for entry in self._entries[index]]
+        return self._entries[index].blob
 
     def __setitem__(self, index: int | slice, value: Any) -> None:
         """Put an array of the same shape in place of a Blob."""
@@ -215,36 +281,37 @@ class LayerBlobs(MutableSequence[Blob]):
 
     def __delitem__(self, index: int | slice) -> None:
         """Remove a Blob."""
-        del self._blobs[index]
+        del self._entries[index]
 
     def __len__(self) -> int:
         """Return the number of Blobs."""
-        return len(self._blobs)
+        return len(self._entries)
 
     def insert(self, index: int, value: Any) -> None:
         """Put an array in front of a Blob."""
-        self._blobs.insert(index, Blob.asarray(value))
+        self._entries.insert(index, _entry(Blob.asarray(value)))
 
     def assign(self, blobs: Iterable[Any]) -> None:
         """Put other arrays in place of all Blobs, of any number and shapes."""
-        self._blobs = self._made_of(blobs)
+        self._entries = self._made_of(blobs)
 
-    def _made_of(self, blobs: Iterable[Any]) -> list[Blob]:
+    def _made_of(self, blobs: Iterable[Any]) -> list[Entry]:
+        if isinstance(blobs, LayerBlobs):
+            return list(blobs._entries)
         if hasattr(blobs, "shape"):
             raise TypeError(
                 f"layer {self.layer!r}: expected a list of arrays as blobs, got one array of shape "
                 f"{tuple(blobs.shape)}; put it in a list: [array]"
             )
-        return [Blob.asarray(blob) for blob in blobs]
+        return [_entry(Blob.asarray(blob)) for blob in blobs]
 
     def replace(self, index: int, array: Any, *, resize: bool = False) -> None:
         """Put another array in place of a Blob; see `Layer.replace_blob`."""
-        if not -len(self._blobs) <= index < len(self._blobs):
+        if not -len(self) <= index < len(self):
             raise IndexError(
-                f"layer {self.layer!r} has {len(self._blobs)} blobs, got index {index}; "
-                f"append adds one"
+                f"layer {self.layer!r} has {len(self)} blobs, got index {index}; append adds one"
             )
-        old = self._blobs[index]
+        old, expected, legacy = self._entries[index]
         # Numbers of Python have no dtype of their own.
         blob = Blob.asarray(array, old.dtype if isinstance(array, (list, tuple)) else None)
         if blob.dtype.kind in _NO_FLOATS and old.dtype.kind not in _NO_FLOATS:
@@ -252,33 +319,47 @@ class LayerBlobs(MutableSequence[Blob]):
                 f"layer {self.layer!r}, blob {index}: expected floats, as {old.dtype}, got "
                 f"{blob.dtype}; convert them first: array.astype({old.dtype.name!r})"
             )
-        expected = old.shape
         if blob.shape != expected and not resize:
             raise ValueError(
                 f"layer {self.layer!r}, blob {index}: expected shape {expected}, got {blob.shape}; "
                 f"replace_blob(..., resize=True) changes the shape on purpose"
             )
-        self._blobs[index] = blob
+        self._entries[index] = _entry(blob, legacy=legacy)
+
+    def _require_shapes(self) -> None:
+        """Raise ValueError if a Blob has another shape than when it was put in."""
+        for number, (blob, shape, _) in enumerate(self._entries):
+            if blob.shape != shape:
+                raise ValueError(
+                    f"layer {self.layer!r}, blob {number}: expected shape {shape}, which it had "
+                    f"when it was put into the layer, got {blob.shape}, to which it was resized; "
+                    f"layer.replace_blob({number}, layer.blobs[{number}], resize=True) says that "
+                    f"it is meant"
+                )
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Copy the Blobs; what has not been read from a file stays there."""
+        made = type(self)(self.layer)
+        made._entries = [
+            entry._replace(blob=independent_copy(entry.blob, memo)) for entry in self._entries
+        ]
+        return made
 
     def __repr__(self) -> str:
         """Show the Blobs."""
-        return repr(self._blobs)
-
-
-def _as_names(what: str, names: Iterable[str]) -> tuple[str, ...]:
-    if isinstance(names, str):
-        raise TypeError(
-            f"expected a list of names as {what}, got the string {names!r}; put it in a list: "
-            f"[{names!r}]"
-        )
-    return tuple(names)
+        return repr(self[:])
 
 
 def _without_blobs(proto: LayerParameter) -> LayerParameter:
     from syncblob.caffe._pb.caffe_pb2 import LayerParameter  # protobuf only when needed
 
-    if proto.DESCRIPTOR.name != LayerParameter.DESCRIPTOR.name:
-        raise TypeError(f"expected a LayerParameter message, got {proto.DESCRIPTOR.name}")
+    descriptor = getattr(proto, "DESCRIPTOR", None)
+    if descriptor is None or descriptor.name != LayerParameter.DESCRIPTOR.name:
+        kind = type(proto).__name__ if descriptor is None else descriptor.name
+        raise TypeError(
+            f"expected a LayerParameter message, got {kind}; layer.proto is one, and so is each of "
+            f"read_prototxt(path).layer"
+        )
     settings = LayerParameter()
     # Through bytes, because it may be of another generated module.
     settings.ParseFromString(proto.SerializeToString())

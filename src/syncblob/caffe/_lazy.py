@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from syncblob._shape import Layout
 from syncblob.blob import Blob
-from syncblob.caffe._origins import register
+from syncblob.caffe._origins import origin_of, register, untouched
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from syncblob.caffe._blob_index import BlobIndex, Values
     from syncblob.caffe._mapped_file import MappedFile
+    from syncblob.devices import Device
 
-__all__ = ["ValuesInFile", "lazy_blob", "untouched_values"]
+__all__ = ["ValuesInFile", "independent_copy", "lazy_blob", "untouched_values"]
 
 
-def lazy_blob(file: MappedFile, index: BlobIndex) -> Blob:
+def lazy_blob(file: MappedFile, index: BlobIndex, device: Device | None = None) -> Blob:
     """Make a Blob that is filled from a file by its first access."""
     diff = index.diff
     blob = Blob.from_source(
@@ -28,9 +30,36 @@ def lazy_blob(file: MappedFile, index: BlobIndex) -> Blob:
         index.dtype,
         ValuesInFile(file, index.data, index.dtype),
         diff_source=None if diff is None else ValuesInFile(file, diff, index.dtype),
+        device=device,
     )
     register(blob, file, index)
     return blob
+
+
+def independent_copy(blob: Blob, memo: dict[int, Any]) -> Blob:
+    """Copy a Blob as `copy.deepcopy` does; values that are still in a file stay there.
+
+    Parameters
+    ----------
+    blob
+        The Blob.
+    memo
+        That of ``__deepcopy__``.
+    """
+    origin = origin_of(blob)
+    file = None if origin is None else origin.file()
+    if id(blob) in memo or origin is None or file is None:
+        return copy.deepcopy(blob, memo)
+    file = copy.deepcopy(file, memo)
+    index = origin.index
+    sides = (False,) if index.diff is None and blob._existing_diff() is None else (False, True)
+    if all(untouched(blob, diff=diff) for diff in sides):
+        made = lazy_blob(file, index, device=blob.device)
+        memo[id(blob)] = made
+    else:
+        made = copy.deepcopy(blob, memo)
+        register(made, file, index)
+    return made
 
 
 def untouched_values(blob: Blob, *, diff: bool = False) -> NDArray[np.generic] | None:

@@ -18,6 +18,8 @@ from syncblob.caffe._file_reading import Descriptor
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from numpy.typing import NDArray
 
 __all__ = ["MappedFile"]
@@ -35,6 +37,8 @@ class MappedFile:
 
     Raises
     ------
+    TypeError
+        If `path` is no path.
     OSError
         If the file cannot be opened or mapped.
     """
@@ -47,6 +51,11 @@ class MappedFile:
     """Device, inode, size and time of the last change: another file, or changed, if they differ."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
+        if not isinstance(path, (str, os.PathLike)):
+            raise TypeError(
+                f"expected the path of a file, a str or os.PathLike, got {type(path).__name__}; "
+                f"write contents to a file first, and decode a path in bytes by os.fsdecode"
+            )
         self.path = os.fspath(path)
         self.absolute_path = Path(path).absolute()
         self._descriptor: Descriptor | None = Descriptor(path)
@@ -58,6 +67,14 @@ class MappedFile:
         self._mapping: mmap.mmap | bytes | None = (
             mmap.mmap(number, 0, access=mmap.ACCESS_READ) if size else b""
         )
+
+    def __deepcopy__(self, memo: object) -> Self:
+        """Return another one of the same mapping; each of them is closed on its own."""
+        del memo
+        made = object.__new__(type(self))
+        for name in ("_descriptor", "_mapping", "absolute_path", "identity", "path"):
+            setattr(made, name, getattr(self, name))
+        return made
 
     def array(self) -> NDArray[np.uint8]:
         """Return the bytes of the file as a read-only array. Never copies.

@@ -80,8 +80,8 @@ def _deconvolution(layer: LayerParameter) -> list[ExpectedBlob]:
 def _kernels(channels: tuple[int | None, ...], settings: ConvolutionParameter) -> ExpectedBlob:
     if settings.HasField("kernel_h") or settings.HasField("kernel_w"):
         return ExpectedBlob((*channels, settings.kernel_h, settings.kernel_w))
-    # One size is for all axes, however many the input has.
-    one_for_all = len(settings.kernel_size) == 1
+    # One size is for all axes, however many the input has; of a layer made by hand none is known.
+    one_for_all = len(settings.kernel_size) <= 1
     return ExpectedBlob((*channels, *settings.kernel_size), repeats=one_for_all)
 
 

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from syncblob._optional import import_optional
 from syncblob._shape import as_shape
 from syncblob.blob import Blob
 from syncblob.caffe._blob_index import BlobIndex, Run, Values
-from syncblob.caffe._h5py import import_h5py
 from syncblob.caffe._lazy import ValuesInFile
 from syncblob.caffe._lookalikes import OTHER_HDF5
 from syncblob.caffe._mapped_file import MappedFile
@@ -128,7 +128,7 @@ def read_state(file: MappedFile) -> HDF5State:
 @contextlib.contextmanager
 def _opened(file: MappedFile) -> Iterator[_Walk]:
     """Open a file with h5py, and turn whatever that finds wrong into a ModelFileError."""
-    h5py = import_h5py()
+    h5py = import_optional("h5py", "hdf5")
     walk = None
     try:
         with h5py.File(file.absolute_path, "r", locking=False) as root:

@@ -12,12 +12,18 @@ if TYPE_CHECKING:
     from syncblob.caffe._model_index import LayerIndex
     from syncblob.caffe._pb.caffe_pb2 import LayerParameter
 
-__all__ = ["BLOBS", "LAYERS", "NAME", "layer_message", "without_field"]
+__all__ = ["BLOBS", "BOTTOM", "LAYERS", "NAME", "TOP", "TYPE", "layer_message", "without_field"]
 
 LAYERS = {0: 2, 1: 2, 2: 100}
 """The field of a NetParameter that holds the layers, by the version of their format."""
 NAME = {1: 4, 2: 1}
 """The field of a layer that holds its name."""
+TYPE = {1: 5, 2: 2}
+"""The field of a layer that holds its type: a number in the second format."""
+BOTTOM = {1: 2, 2: 3}
+"""The field of a layer that holds the names of its inputs."""
+TOP = {1: 3, 2: 4}
+"""The field of a layer that holds the names of its outputs."""
 BLOBS = {1: 6, 2: 7}
 """The field of a layer that holds its blobs."""
 
@@ -25,7 +31,7 @@ _V0_LAYER = 1
 _V0_BLOBS = 50
 
 
-def layer_message(file: MappedFile, layer: LayerIndex, position: int) -> LayerParameter:
+def layer_message(file: MappedFile, layer: LayerIndex, followers: int) -> LayerParameter:
     """Parse a layer, and upgrade it as Caffe does where it is of an older format.
 
     Parameters
@@ -34,7 +40,7 @@ def layer_message(file: MappedFile, layer: LayerIndex, position: int) -> LayerPa
         The file.
     layer
         Where the layer is.
-    position
+    followers
         How many layers follow it in the file. What a layer of the first format means depends on
         those before it.
     """
@@ -51,7 +57,7 @@ def layer_message(file: MappedFile, layer: LayerIndex, position: int) -> LayerPa
         net = NetParameter.FromString(_v0_net(reader))
     from syncblob.caffe._upgrade import upgrade_net  # needs protobuf
 
-    return upgrade_net(net).layer[-1 - position if layer.version == 0 else -1]
+    return upgrade_net(net).layer[-1 - followers if layer.version == 0 else -1]
 
 
 def without_field(reader: WireReader, start: int, stop: int, number: int) -> bytes:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from syncblob.caffe._padding import Connection, PaddingError, fold_padding
 from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetParameter, V1LayerParameter
-from syncblob.caffe._v1_layer_types import V0_LAYER_TYPES, V1_LAYER_TYPES
+from syncblob.caffe._v1_layer_types import V0_LAYER_TYPES, V1_LAYER_TYPES, V1_TYPE_NUMBERS
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -81,7 +81,7 @@ _V0_TRANSFORM: Final = {
 """Settings of the first format that transform_param has for every type of layer."""
 
 # Plain numbers, which the stubs of the messages do not take for their enumerations.
-_V1_NUMBERS: Final[dict[str, Any]] = {name: number for number, name in V1_LAYER_TYPES.items()}
+_V1_NUMBERS: Final[dict[str, Any]] = {**V1_TYPE_NUMBERS}
 
 _DATA_LAYERS: Final = {
     V1LayerParameter.DATA: "data_param",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["V0_LAYER_TYPES", "V1_LAYER_TYPES"]
+__all__ = ["V0_LAYER_TYPES", "V1_LAYER_TYPES", "V1_TYPE_NUMBERS"]
 
 V1_LAYER_TYPES: Final = {
     0: "",
@@ -48,6 +48,8 @@ V1_LAYER_TYPES: Final = {
     38: "Exp",
     39: "Deconvolution",
 }
+
+V1_TYPE_NUMBERS: Final = {name: number for number, name in V1_LAYER_TYPES.items()}
 
 V0_LAYER_TYPES: Final = {
     "accuracy": "Accuracy",

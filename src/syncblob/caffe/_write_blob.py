@@ -7,6 +7,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from syncblob._dtypes import is_bfloat16
+from syncblob.caffe._blob_index import (
+    DATA,
+    DIFF,
+    DOUBLE_DATA,
+    DOUBLE_DIFF,
+    LEGACY_DIMS,
+    SHAPE,
+    SHAPE_DIM,
+)
 from syncblob.caffe._encode import length_header, varint
 from syncblob.caffe._origins import origin_of, unchanged, untouched
 from syncblob.caffe._pieces import BlobValues, FileRange, size_of
@@ -25,13 +34,8 @@ MAX_MESSAGE = 2**31 - 1
 _MAX_AXES = 32
 """Axes that Caffe's Blob can have."""
 
-# The field numbers of data, diff and shape, in the order in which they are written.
-_DATA, _DIFF, _SHAPE, _DOUBLE_DATA, _DOUBLE_DIFF = range(5, 10)
-_SHAPE_DIM = 1
-_LEGACY_DIMS = range(1, 5)
 
-
-def blob_pieces(blob: Blob, *, write_diff: bool | None) -> list[Piece]:
+def blob_pieces(blob: Blob, *, write_diff: bool | None, legacy: bool | None = None) -> list[Piece]:
     """Return the message of a Blob for a file: the one that it was read from, if it still holds.
 
     Otherwise it is a new one. A Blob that was read with num, channels, height and width is written
@@ -43,6 +47,9 @@ def blob_pieces(blob: Blob, *, write_diff: bool | None) -> list[Piece]:
         The Blob.
     write_diff
         Whether to write the gradient; None if it is to be written where the file had one.
+    legacy
+        Whether to write num, channels, height and width in place of the shape; None if they are to
+        be written where the file had them.
 
     Raises
     ------
@@ -53,16 +60,18 @@ def blob_pieces(blob: Blob, *, write_diff: bool | None) -> list[Piece]:
     origin = origin_of(blob)
     if write_diff is None:
         write_diff = had_diff(blob)
-    if origin is None or not origin.is_message:
-        return blob_message(blob, write_diff=write_diff)
+    if legacy is None:
+        legacy = origin is not None and origin.index.legacy
+    if origin is None or not origin.is_message or origin.index.legacy != legacy:
+        return blob_message(blob, write_diff=write_diff, legacy=legacy)
     if untouched(blob, diff=False) is None:
-        pieces = blob_message(blob, write_diff=write_diff, legacy=origin.index.legacy)
+        pieces = blob_message(blob, write_diff=write_diff, legacy=legacy)
         if _is_laid_out_as(origin, pieces):
             # Where the values are as they were, this gives the same bytes.
             return pieces
     found = unchanged(blob, write_diff=write_diff)
     if found is None:
-        return blob_message(blob, write_diff=write_diff, legacy=origin.index.legacy)
+        return blob_message(blob, write_diff=write_diff, legacy=legacy)
     file, index = found
     return [FileRange(file, index.start, index.stop)]
 
@@ -110,17 +119,17 @@ def blob_message(blob: Blob, *, write_diff: bool, legacy: bool = False) -> list[
     """
     dtype = wire_dtype(blob.dtype)
     double = dtype.itemsize == np.dtype(np.float64).itemsize
-    data, diff = (_DOUBLE_DATA, _DOUBLE_DIFF) if double else (_DATA, _DIFF)
+    data, diff = (DOUBLE_DATA, DOUBLE_DIFF) if double else (DATA, DIFF)
     shape = b""
     if legacy:
         shape = b"".join(
             varint(number << 3 | WireType.VARINT) + varint(dim)
-            for number, dim in zip(_LEGACY_DIMS, blob.shape, strict=True)
+            for number, dim in zip(LEGACY_DIMS, blob.shape, strict=True)
         )
     elif blob.shape:
         dims = b"".join(map(varint, blob.shape))
-        dim_field = length_header(_SHAPE_DIM, len(dims)) + dims
-        shape = length_header(_SHAPE, len(dim_field)) + dim_field
+        dim_field = length_header(SHAPE_DIM, len(dims)) + dims
+        shape = length_header(SHAPE, len(dim_field)) + dim_field
     values = _field(data, BlobValues(blob, dtype))
     if write_diff:
         values += _field(diff, BlobValues(blob, dtype, diff=True))

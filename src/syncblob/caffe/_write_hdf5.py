@@ -9,8 +9,8 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, NamedTuple
 
+from syncblob._optional import import_optional
 from syncblob.caffe._atomic import replacing
-from syncblob.caffe._h5py import import_h5py
 from syncblob.caffe._origins import unchanged
 from syncblob.caffe._pieces import BlobValues, FileRange, buffers
 from syncblob.caffe._read_hdf5 import HDF5Source
@@ -66,7 +66,7 @@ def write_hdf5(model: ModelFile, path: str | os.PathLike[str], *, write_diff: bo
             for buffer in buffers([FileRange(source.file, 0, source.file.identity[2])]):
                 file.write(buffer)
         return
-    h5py = import_h5py()
+    h5py = import_optional("h5py", "hdf5")
     datasets = plan_datasets(model, write_diff=write_diff)
     with replacing(path) as temporary:
         offsets = _lay_out(h5py, temporary, model, datasets)

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from syncblob.caffe._encode import length_header
+from syncblob.caffe._encode import length_header, varint
 from syncblob.caffe._mapped_file import MappedFile
 from syncblob.caffe._origins import unchanged
 from syncblob.caffe._pieces import FileRange, joined, size_of
-from syncblob.caffe._settings import BLOBS, LAYERS, NAME
+from syncblob.caffe._settings import BLOBS, BOTTOM, LAYERS, NAME, TOP, TYPE
+from syncblob.caffe._v1_layer_types import V1_TYPE_NUMBERS
 from syncblob.caffe._wire import WireReader, WireType
 from syncblob.caffe._write_blob import MAX_MESSAGE, blob_pieces
 from syncblob.errors import ModelFileError
@@ -19,14 +20,18 @@ from syncblob.errors import ModelFileError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from syncblob.caffe._layer import Layer, LayerRecord
+    from syncblob.caffe._definition import LayerRecord
+    from syncblob.caffe._layer import Layer
+    from syncblob.caffe._model_index import LayerIndex
     from syncblob.caffe._pieces import Piece
     from syncblob.caffe._wire import Field
     from syncblob.caffe.model import ModelFile
 
-__all__ = ["model_pieces", "net_settings"]
+__all__ = ["model_pieces", "net_settings", "unnamed_net_settings"]
 
 _CURRENT = 2
+_NUMBERED = 1
+"""The format that numbers the types of layers."""
 _NET_NAME = 1
 _INPUT_SHAPE = 8
 
@@ -78,7 +83,11 @@ def model_pieces(model: ModelFile, *, write_diff: bool | None, upgrade: bool) ->
 def _fits(layer: Layer, version: int) -> bool:
     """Tell whether a layer can be written in a format: any in the current one."""
     record = layer._record
-    return version == _CURRENT or (record is not None and record.index.version == version)
+    if version == _CURRENT:
+        return True
+    if record is None or record.index.version != version or layer._definition.has_new_settings:
+        return False
+    return layer.type in V1_TYPE_NUMBERS or layer.type == record.index.type
 
 
 # --- layers -----------------------------------------------------------------------------------
@@ -88,9 +97,10 @@ def _layer_field(layer: Layer, version: int, *, write_diff: bool | None) -> list
     """Return a layer as a field of the net; nothing if a changed one cannot be in this format."""
     record = layer._record
     with _naming(f"layer {layer.name!r}"):
-        if record is None or record.index.version != version:
+        definition = layer._definition
+        if record is None or record.index.version != version or definition.has_new_settings:
             blobs = _blob_fields(layer, _CURRENT, write_diff=write_diff)
-            payload = _with_blobs(layer.proto.SerializeToString(), blobs)
+            payload = _with_blobs(definition.message().SerializeToString(), blobs)
         elif version:
             payload = _copied_fields(layer, record, write_diff=write_diff)
         elif _is_unchanged(layer, record, write_diff=write_diff):
@@ -105,20 +115,43 @@ def _copied_fields(layer: Layer, record: LayerRecord, *, write_diff: bool | None
     index = record.index
     version = index.version
     blobs = _blob_fields(layer, version, write_diff=write_diff)
-    name = [] if layer.name == index.name else [_text_field(NAME[version], layer.name)]
-    renamed = bool(name)
+    changed = _changed_fields(layer, index)
     pieces: list[Piece] = []
     for begin, field in _records(record.file, index.start, index.stop):
         kind = field.number, field.wire_type
         slot = _Slot(begin, field.start, field.stop)
-        if kind == (NAME[version], WireType.LENGTH) and renamed:
-            pieces += name
-            name = []
+        if kind in changed:
+            pieces += changed[kind]
+            changed[kind] = []
         elif kind == (BLOBS[version], WireType.LENGTH):
             pieces += _at_home(blobs.pop(0), record.file, slot) if blobs else []
         else:
             pieces.append(FileRange(record.file, slot.begin, slot.stop))
-    return joined([*name, *pieces, *(piece for blob in blobs for piece in blob)])
+    without_place = [field for fields in changed.values() for field in fields]
+    return joined([*without_place, *pieces, *(piece for blob in blobs for piece in blob)])
+
+
+def _changed_fields(layer: Layer, index: LayerIndex) -> dict[tuple[int, WireType], list[bytes]]:
+    """Return the new fields for name, type, bottoms and tops, by what they are to replace."""
+    version = index.version
+    changed: dict[tuple[int, WireType], list[bytes]] = {}
+    if layer.name != index.name:
+        changed[NAME[version], WireType.LENGTH] = [_text_field(NAME[version], layer.name)]
+    if layer.type != index.type:
+        number = TYPE[version]
+        if version == _NUMBERED:
+            tag = varint(number << 3 | WireType.VARINT)
+            changed[number, WireType.VARINT] = [tag + varint(V1_TYPE_NUMBERS[layer.type])]
+        else:
+            changed[number, WireType.LENGTH] = [_text_field(number, layer.type)] * bool(layer.type)
+    for fields, names, before in (
+        (BOTTOM, layer.bottoms, index.bottoms),
+        (TOP, layer.tops, index.tops),
+    ):
+        if names != before:
+            number = fields[version]
+            changed[number, WireType.LENGTH] = [_text_field(number, name) for name in names]
+    return changed
 
 
 def _at_home(pieces: list[Piece], file: MappedFile, slot: _Slot) -> list[Piece]:
@@ -135,14 +168,19 @@ def _at_home(pieces: list[Piece], file: MappedFile, slot: _Slot) -> list[Piece]:
 def _is_unchanged(layer: Layer, record: LayerRecord, *, write_diff: bool | None) -> bool:
     index = record.index
     found = [unchanged(blob, write_diff=write_diff) for blob in layer.blobs]
-    return layer.name == index.name and found == [(record.file, blob) for blob in index.blobs]
+    return (layer.name, layer.type, layer.bottoms, layer.tops) == (
+        index.name,
+        index.type,
+        index.bottoms,
+        index.tops,
+    ) and found == [(record.file, blob) for blob in index.blobs]
 
 
 def _blob_fields(layer: Layer, version: int, *, write_diff: bool | None) -> list[list[Piece]]:
     fields = []
-    for number, blob in enumerate(layer.blobs):
+    for number, entry in enumerate(layer.blobs._entries):
         with _naming(f"blob {number}"):
-            message = blob_pieces(blob, write_diff=write_diff)
+            message = blob_pieces(entry.blob, write_diff=write_diff, legacy=entry.legacy)
         fields.append([length_header(BLOBS[version], size_of(message)), *message])
     return fields
 
@@ -194,13 +232,19 @@ def _net_pieces(model: ModelFile, layers: list[list[Piece]], version: int) -> It
 
 def net_settings(model: ModelFile) -> bytes:
     """Return the fields of a net other than its layers."""
+    name = _text_field(_NET_NAME, model.name) if model.name else b""
+    return unnamed_net_settings(model) + name
+
+
+def unnamed_net_settings(model: ModelFile) -> bytes:
+    """Return the fields of a net other than its name and its layers."""
     source = model._source
     settings = bytearray(model._rest)
     if isinstance(source, MappedFile):
         for begin, field in _records(source, 0, len(source.array())):
-            if field.number not in (_NET_NAME, *LAYERS.values()):
+            if field.number not in (_NET_NAME, *LAYERS.values()) and not _is_lost(model, field):
                 settings += source.array().data[begin : field.stop]
-    return bytes(settings) + (_text_field(_NET_NAME, model.name) if model.name else b"")
+    return bytes(settings)
 
 
 def _skeleton(model: ModelFile, file: MappedFile, version: int) -> list[Piece | _Slot]:

@@ -191,6 +191,7 @@ def _same_shape(shape: tuple[int, ...], proto_shape: tuple[int, ...], *, legacy:
 def _encode(blob: Blob, *, write_diff: bool) -> bytes:
     """Return the message in wire format, its fields in the order of their numbers."""
     pieces = blob_message(blob, write_diff=write_diff)
+    # An access, unlike writing a file: values that are read from one stay.
     blob.cpu_data()
     encoded = bytearray()
     for buffer in buffers(pieces):

@@ -7,13 +7,15 @@ takes what is unchanged from the file that was opened, and never has two copies 
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 from typing import TYPE_CHECKING, Any
 
 from syncblob.blob import Blob
 from syncblob.caffe._atomic import replacing
 from syncblob.caffe._blob_index import index_blob, require_few
-from syncblob.caffe._layer import Layer, LayerRecord
+from syncblob.caffe._definition import LayerRecord
+from syncblob.caffe._extensions import HDF5, require_blob_path, require_model_path
+from syncblob.caffe._layer import Layer
 from syncblob.caffe._lazy import lazy_blob
 from syncblob.caffe._lookalikes import EMPTY, is_hdf5, refuse_other_formats, refuse_other_messages
 from syncblob.caffe._mapped_file import MappedFile
@@ -25,23 +27,11 @@ from syncblob.caffe._write_model import model_pieces
 from syncblob.caffe.model import ModelFile
 
 if TYPE_CHECKING:
-    import os
-
     from syncblob.caffe._pieces import Piece
 
 __all__ = ["open_model", "read_blob", "read_blobs", "save_model", "write_blob"]
 
-_HDF5 = (".h5", ".hdf5")
 _BLOBS = (1, WireType.LENGTH)
-_CONVERT = (
-    "save_model writes .caffemodel and .caffemodel.h5; save one of these, and convert it by "
-    "syncblob.convert.convert or the command 'syncblob convert'"
-)
-_OTHERS = {
-    ".binaryproto": "write_blob writes one blob",
-    ".prototxt": "write_prototxt(model.to_net(), path) writes the definition",
-    **dict.fromkeys((".npz", ".pt", ".pth", ".safetensors"), _CONVERT),
-}
 # A name of no characters, without which the file of an empty net would be empty.
 _NO_NAME = b"\x0a\x00"
 
@@ -113,13 +103,15 @@ def save_model(
         The model. Blobs whose newest values are on an accelerator are read on the host.
     path
         The file. With the extension ``.h5`` or ``.hdf5`` it becomes Caffe's HDF5 format, for which
-        h5py is needed (``pip install 'syncblob[hdf5]'``); else a ``.caffemodel``.
+        h5py is needed (``pip install 'syncblob[hdf5]'``); with any other, or none, a
+        ``.caffemodel``, but extensions of other formats are refused.
         HDF5 has no room for anything but the names of layers and their blobs.
     write_diff
         Whether to write the gradients too; None writes those that were in the file.
     upgrade
         Whether layers of an older format are written in the current one. They are anyway if the
-        older format cannot hold what has changed: an added layer.
+        older format cannot hold what has changed: an added layer, other settings, a type that is
+        newer than the format, or in V0 anything.
 
     Raises
     ------
@@ -127,6 +119,7 @@ def save_model(
         If a blob is neither float32, float64, float16 nor bfloat16; the latter two are widened. If
         `model` is no ModelFile.
     ValueError
+        If a Blob of the model was resized, or the ``proto`` of a layer got another name or blobs.
         If the format cannot hold the model: 2 GiB in a ``.caffemodel``; in HDF5 two layers of one
         name, or a name that is empty, ``.``, or has a ``/``. If the extension is that of a format
         that `save_model` does not write, as ``.npz``; ``syncblob.convert`` does.
@@ -135,14 +128,13 @@ def save_model(
     """
     if not isinstance(model, ModelFile):
         raise TypeError(
-            f"expected a ModelFile, got {type(model).__name__}; write_blob writes one blob"
+            f"expected a ModelFile, got {type(model).__name__}; write_blob(blob, path) writes one "
+            f"blob, save_model(model, path) a model"
         )
-    extension = Path(path).suffix.lower()
-    if extension in _OTHERS:
-        raise ValueError(
-            f"expected the extension .caffemodel or .h5, got {extension}; {_OTHERS[extension]}"
-        )
-    if extension in _HDF5:
+    require_model_path(path)
+    for layer in model.layers:
+        layer._require_savable()
+    if os.fspath(path).lower().endswith(HDF5):
         from syncblob.caffe._write_hdf5 import write_hdf5  # needs h5py
 
         write_hdf5(model, path, write_diff=write_diff)
@@ -222,20 +214,34 @@ def write_blob(blob: Any, path: str | os.PathLike[str], *, write_diff: bool | No
         The Blob, or an array of any library. A Blob whose newest values are on an accelerator is
         read on the host.
     path
-        The file.
+        The file, as a rule with the extension ``.binaryproto``; those of other formats are refused.
     write_diff
         Whether to write the gradient too; None writes it if it was in the file.
 
     Raises
     ------
     TypeError
-        If it is neither float32, float64, float16 nor bfloat16. The latter two are widened.
+        If it is neither float32, float64, float16 nor bfloat16. The latter two are widened. If it
+        is no array, but a model, a layer or a path.
     ValueError
-        If the message would have 2 GiB or more, or there are more than 32 axes.
+        If the extension is that of another format, if the message would have 2 GiB or more, or if
+        there are more than 32 axes.
     OSError
         If the file cannot be written.
     """
+    _require_array(blob)
+    require_blob_path(path)
     _write(path, blob_pieces(Blob.asarray(blob), write_diff=write_diff))
+
+
+def _require_array(blob: Any) -> None:
+    for kind, advice in (
+        (ModelFile, "save_model writes a model"),
+        (Layer, "write one of its layer.blobs"),
+        ((str, os.PathLike), "the Blob comes first, then the path: write_blob(blob, path)"),
+    ):
+        if isinstance(blob, kind):
+            raise TypeError(f"expected a Blob or an array, got {type(blob).__name__}; {advice}")
 
 
 def _write(path: str | os.PathLike[str], pieces: list[Piece]) -> None:

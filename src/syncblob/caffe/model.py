@@ -2,39 +2,36 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import MutableMapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from syncblob.caffe._layer import Layer
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Collection, Iterable, Iterator, Sequence
     from typing import Self
 
+    from syncblob.caffe._copy_report import CopyReport
+    from syncblob.caffe._layer import LayerBlobs
     from syncblob.caffe._pb.caffe_pb2 import NetParameter
 
-__all__ = ["CopyReport", "ModelFile"]
+__all__ = ["ModelFile"]
 
-
-@dataclass(frozen=True, slots=True)
-class CopyReport:
-    """What `ModelFile.copy_trained_layers_from` did.
-
-    Parameters
-    ----------
-    copied
-        Names of the layers whose blobs were taken over.
-    missing
-        Names of the layers that have blobs, or should have, and are not in the source. Caffe
-        leaves them as their fillers made them.
-    ignored
-        Names of the layers of the source that are not in the model, with blobs or without.
-    """
-
-    copied: tuple[str, ...]
-    missing: tuple[str, ...]
-    ignored: tuple[str, ...]
+_RUN = "functions of PyTorch's run its layers: see 'Running nets' in the documentation"
+# What to use in place of the names of pycaffe's Net.
+_IN_PLACE_OF = {
+    "backward": _RUN,
+    "blobs": f"model[name].blobs has the weights of a layer. For the results, {_RUN}",
+    "copy_from": "use model.copy_trained_layers_from(path)",
+    "forward": _RUN,
+    "inputs": "model[name].bottoms has those of a layer",
+    "layer_dict": "the model is one: use model[name]",
+    "outputs": "model[name].tops has those of a layer",
+    "save": "use syncblob.save_model(model, path)",
+    "save_hdf5": "use syncblob.save_model(model, path), with a path that ends in .h5",
+}
 
 
 class _Source(Protocol):
@@ -83,7 +80,14 @@ class ModelFile(MutableMapping[str, Layer]):
     name: str
 
     def __init__(self, name: str = "", layers: Iterable[Layer] = ()) -> None:
-        self._fill(None, name, 2, [layer._copy(layer.name) for layer in layers])
+        if not isinstance(name, str):
+            raise TypeError(
+                f"expected the name of the net, then its layers, got {type(name).__name__} as the "
+                f"name; ModelFile(layers=[...]) makes a net without a name"
+            )
+        if isinstance(layers, Layer):
+            raise TypeError("expected a list of layers, got one Layer; put it in a list: [layer]")
+        self._fill(None, name, 2, [_copied(layer) for layer in layers])
 
     def _fill(
         self, source: _Source | None, name: str, version: int, layers: Sequence[Layer]
@@ -102,7 +106,9 @@ class ModelFile(MutableMapping[str, Layer]):
         self._index()
 
     @classmethod
-    def _opened(cls, source: _Source, *, name: str, version: int, layers: Sequence[Layer]) -> Self:
+    def _opened(
+        cls, source: _Source | None, *, name: str, version: int, layers: Sequence[Layer]
+    ) -> Self:
         """Make the model that was found in a file."""
         model = cls.__new__(cls)
         model._fill(source, name, version, layers)
@@ -113,7 +119,7 @@ class ModelFile(MutableMapping[str, Layer]):
         cls,
         net: NetParameter,
         *,
-        phase: Literal["TRAIN", "TEST"] | None = None,
+        phase: str | None = None,
         level: int = 0,
         stages: Collection[str] = (),
     ) -> Self:
@@ -127,15 +133,18 @@ class ModelFile(MutableMapping[str, Layer]):
         net
             A NetParameter. It is copied.
         phase
-            Take only the layers that Caffe would run in this phase, by their rules of inclusion
-            and exclusion. None takes all.
+            Take only the layers that Caffe would run in this phase, ``"TRAIN"`` or ``"TEST"``, by
+            their rules of inclusion and exclusion; in any case of letters. None takes all.
         level, stages
             The rest of the state that the rules look at.
 
         Raises
         ------
+        TypeError
+            If `net` is no NetParameter.
         ValueError
-            If a layer has rules of both kinds, which Caffe refuses too.
+            If a layer has rules of both kinds, which Caffe refuses too, or if there is no such
+            phase.
         """
         from syncblob.caffe._combine import split_net  # needs protobuf
 
@@ -153,18 +162,19 @@ class ModelFile(MutableMapping[str, Layer]):
 
         return net_message(self)
 
-    def copy_trained_layers_from(self, source: ModelFile) -> CopyReport:
+    def copy_trained_layers_from(self, source: ModelFile | str | os.PathLike[str]) -> CopyReport:
         """Take over the blobs of another model, layer by layer, as Caffe's function of that name.
 
         Layers are matched by name. The source must have the number and the shapes of blobs that
         the layer of this model has; if it has none yet, those that its settings ask for, as far as
-        they can be told without running the net. Everything is checked before anything changes.
-        The Blobs are then shared by the two models.
+        they can be told without running the net. A blob of the older formats fits without the
+        axes of 1 in front, and is taken over in the shape that this model has. Everything is
+        checked before anything changes. The Blobs are then shared by the two models.
 
         Parameters
         ----------
         source
-            The model that has the weights.
+            The model that has the weights, or the path of one.
 
         Returns
         -------
@@ -174,12 +184,45 @@ class ModelFile(MutableMapping[str, Layer]):
 
         Raises
         ------
+        TypeError
+            If `source` is neither.
         ValueError
             If number or shapes of the blobs of a layer differ.
         """
         from syncblob.caffe._combine import copy_trained_layers  # needs protobuf
 
+        if not isinstance(source, ModelFile):
+            from syncblob.caffe.files import open_model  # which makes models
+
+            source = open_model(source)
         return copy_trained_layers(self, source)
+
+    # --- copies ----------------------------------------------------------------------------------
+
+    def __copy__(self) -> Self:
+        """Return a model whose layers can be edited independently; their Blobs are shared."""
+        return self._duplicate(self._source, [layer._copy(layer.name) for layer in self._layers])
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
+        """Return an independent model of the same file, with Blobs of its own.
+
+        Values that have not been read stay in the file, which each of the two closes on its own.
+        """
+        layers = copy.deepcopy(self._layers, memo)
+        return self._duplicate(copy.deepcopy(self._source, memo), layers)
+
+    def _duplicate(self, source: _Source | None, layers: list[Layer]) -> Self:
+        model = type(self)._opened(source, name=self.name, version=self._version, layers=layers)
+        model._name_in_file = self._name_in_file
+        model._claimed = self._claimed
+        model._rest = self._rest
+        return model
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle the contents: all values are read. What comes back is a model without a file."""
+        from syncblob.caffe._write_model import unnamed_net_settings  # few need it
+
+        return _restored, (type(self), self.name, self._layers, unnamed_net_settings(self))
 
     # --- attributes ------------------------------------------------------------------------------
 
@@ -214,6 +257,23 @@ class ModelFile(MutableMapping[str, Layer]):
     def __exit__(self, *_exception: object) -> None:
         """Close the file."""
         self.close()
+
+    @property
+    def params(self) -> dict[str, LayerBlobs]:
+        """The blobs of all layers that have some, by the layer's name, as in pycaffe.
+
+        ``model.params["conv1"][0]`` is ``model["conv1"].blobs[0]``.
+        """
+        return {name: layer.blobs for name, layer in self.items() if layer.blobs}
+
+    if not TYPE_CHECKING:  # to a checker they are as unknown as any other name
+
+        def __getattr__(self, name: str) -> object:
+            """Say what to use in place of pycaffe's names; called for what is not there."""
+            advice = _IN_PLACE_OF.get(name)
+            raise AttributeError(
+                f"a ModelFile has no attribute {name!r}" + (f"; {advice}" if advice else "")
+            )
 
     # --- the mapping -----------------------------------------------------------------------------
 
@@ -268,7 +328,7 @@ class ModelFile(MutableMapping[str, Layer]):
         KeyError
             If there is no layer `before` or `after`.
         """
-        added = _copied(layer, layer.name if isinstance(layer, Layer) else "")
+        added = _copied(layer)
         if added.name in self._by_name:
             raise ValueError(
                 f"there is a layer {added.name!r} already, and Caffe uses the first of a name; "
@@ -321,9 +381,15 @@ class ModelFile(MutableMapping[str, Layer]):
             self._by_name.setdefault(layer.name, layer)
 
 
-def _copied(layer: Layer, name: str) -> Layer:
+def _restored(cls: type[ModelFile], name: str, layers: list[Layer], rest: bytes) -> ModelFile:
+    model = cls(name, layers)
+    model._rest = rest
+    return model
+
+
+def _copied(layer: Layer, name: str | None = None) -> Layer:
     if not isinstance(layer, Layer):
         raise TypeError(
             f"a model is a mapping of layers; expected a Layer, got {type(layer).__name__}"
         )
-    return layer._copy(name)
+    return layer._copy(layer.name if name is None else name)

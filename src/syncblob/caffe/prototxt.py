@@ -20,6 +20,19 @@ if TYPE_CHECKING:
 __all__ = ["read_prototxt", "write_prototxt"]
 
 _PLACE = re.compile(r"\A\d+:\d+ : ")
+_NO_FIELD = re.compile('Message type "NetParameter" has no field named "(\\w+)"')
+_SOLVER_FIELDS = frozenset(
+    """
+    average_loss base_lr display gamma iter_size lr_policy max_iter momentum net net_param
+    random_seed snapshot snapshot_prefix solver_mode solver_type test_interval test_iter test_net
+    test_net_param train_net train_net_param weight_decay
+    """.split()  # noqa: SIM905  # a table of names reads best as words
+)
+_SOLVER_FIELD = re.compile(rf"^\s*({'|'.join(_SOLVER_FIELDS)})\s*[:{{]", re.MULTILINE)
+_SOLVER = (
+    "this is the definition of a solver, not of a net, and syncblob reads none; read the net that "
+    "its field net or train_net names"
+)
 _PACKAGE = NetParameter.DESCRIPTOR.file.package + "."
 
 
@@ -68,6 +81,9 @@ def read_prototxt(path: str | os.PathLike[str], *, ignore_unknown: bool = False)
         raise ModelFileError(message, path=name) from error
     except RecursionError as error:
         raise ModelFileError("messages are nested too deeply", path=name) from error
+    has_layers = net.layer or net.layers or net.input
+    if ignore_unknown and not has_layers and _SOLVER_FIELD.search(text):
+        raise ModelFileError(_SOLVER, path=name)
     return net
 
 
@@ -91,7 +107,8 @@ def write_prototxt(
     TypeError
         If `net` is no NetParameter.
     ValueError
-        If it has unknown fields and `ignore_unknown` is False. Nothing has been written then.
+        If it has unknown fields and `ignore_unknown` is False, as a model file of a fork of Caffe
+        may have. Nothing has been written then.
     OSError
         If the file cannot be written.
     """
@@ -117,8 +134,11 @@ def _explain(error: text_format.ParseError, lines: list[str], *, ignored: bool) 
     if "surrogates not allowed" in words:
         words = "expected a string in UTF-8, got other bytes; save the file as UTF-8"
     words = words.replace(_PACKAGE, "").rstrip(".")
-    if "has no field named" in words and not ignored:
-        words += "; ignore_unknown=True leaves such fields out"
+    field = _NO_FIELD.search(words)
+    if field and field[1] in _SOLVER_FIELDS:
+        words = f"{words}; {_SOLVER}"
+    elif "has no field named" in words and not ignored:
+        words += "; read_prototxt(path, ignore_unknown=True) leaves such fields out"
     return place + words
 
 
@@ -127,8 +147,9 @@ def _require_known(message: Message, place: str) -> None:
     unknown = UnknownFieldSet(message)
     if len(unknown):
         raise ValueError(
-            f"{place} has a field {unknown[0].field_number}, which Caffe does not have and text "
-            f"cannot name; ignore_unknown=True leaves such fields out"
+            f"{place} has a field {unknown[0].field_number} of a fork of Caffe, for which there is "
+            f"no name to write; write_prototxt(net, path, ignore_unknown=True) writes the "
+            f"definition without such fields"
         )
     for field, value in message.ListFields():
         if field.type == field.TYPE_MESSAGE:

@@ -1,4 +1,4 @@
-"""The command line: ``syncblob tour`` and ``syncblob inspect``.
+"""The command line: ``syncblob tour``, ``inspect``, ``diff`` and ``convert``.
 
 One file a command; `_main` reads the arguments, `_console` knows the terminal. What takes time to
 import (rich, torch, CuPy, protobuf) is imported by the command that needs it.

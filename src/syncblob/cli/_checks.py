@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from syncblob.blob import Blob
-    from syncblob.cli._contents import LayerLike
+    from syncblob.cli._contents import Contents, LayerLike
 
     _Test = Callable[[NDArray[np.float64]], NDArray[np.bool]]
 
-__all__ = ["Trouble", "check_layers"]
+__all__ = ["Checked", "Trouble", "check"]
 
 # A filter is dead if its largest weight is smaller than that of the blob by this factor: weight
 # decay makes unused filters small and smaller, and rarely zero.
@@ -59,15 +59,54 @@ class Trouble(NamedTuple):
     where: str
 
 
-def check_layers(layers: Iterable[LayerLike]) -> Iterator[Trouble]:
-    """Check all blobs of layers. Reads them on the host."""
+class Checked(NamedTuple):
+    """What was found, and what was not looked for.
+
+    Attributes
+    ----------
+    troubles
+        What is wrong.
+    unchecked
+        Names of layers whose types the file does not say, and matter: they may have variances, or
+        filters along another axis.
+    filters
+        Whether there may be filters at all.
+    """
+
+    troubles: list[Trouble]
+    unchecked: list[str]
+    filters: bool
+
+
+def check(contents: Contents) -> Checked:
+    """Check all blobs of a file. Reads them on the host."""
+    filters = contents.is_net
+    unchecked = [layer.name for layer in contents.layers if filters and _is_unclear(layer)]
+    return Checked(list(_check_layers(contents.places, filters=filters)), unchecked, filters)
+
+
+def _is_unclear(layer: LayerLike) -> bool:
+    if layer.type or not layer.blobs or _is_batch_norm(layer):
+        return False
+    return layer.blobs[0].ndim >= _MATRIX or len(layer.blobs) > _VARIANCE + 1
+
+
+def _is_batch_norm(layer: LayerLike) -> bool:
+    """Tell a BatchNorm layer, without a type by its shapes, which are those of no other type."""
+    if layer.type:
+        return layer.type == _BATCH_NORM
+    shapes = [blob.shape for blob in layer.blobs]
+    return len(shapes[0]) == 1 and shapes == [shapes[0], shapes[0], (1,)]
+
+
+def _check_layers(layers: Iterable[LayerLike], *, filters: bool) -> Iterator[Trouble]:
     for layer in layers:
         for index, blob in enumerate(layer.blobs):
             yield from _count(layer, index, blob, "NaN", np.isnan)
             yield from _count(layer, index, blob, "infinite", np.isinf)
-            if layer.type == _BATCH_NORM and index == _VARIANCE:
+            if index == _VARIANCE and _is_batch_norm(layer):
                 yield from _count(layer, index, blob, "negative variance", _is_negative)
-            if index == 0:
+            if index == 0 and filters:
                 yield from _dead_filters(layer, blob)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from syncblob.caffe._legacy import equal_shapes, is_legacy
 from syncblob.cli._stats import blocks
 
 if TYPE_CHECKING:
@@ -96,6 +97,9 @@ class Compared(NamedTuple):
 def compare(before: Contents, after: Contents, tolerance: float) -> Iterator[Compared]:
     """Compare the blobs of two files by layer and number: first in the order of one, then new ones.
 
+    Shapes are compared as Caffe does: one with axes of 1 in front, of a file of the older formats,
+    is equal to the same without.
+
     Parameters
     ----------
     before, after
@@ -108,7 +112,12 @@ def compare(before: Contents, after: Contents, tolerance: float) -> Iterator[Com
         other = theirs.pop((layer, index), None)
         if other is None:
             yield Compared(layer, index, Status.REMOVED, blob, None, None)
-        elif blob.shape != other.shape:
+        elif not equal_shapes(
+            blob.shape,
+            other.shape,
+            our_legacy=is_legacy(blob),
+            their_legacy=is_legacy(other),
+        ):
             yield Compared(layer, index, Status.RESHAPED, blob, other, None)
         else:
             distance = _distance(blob, other)

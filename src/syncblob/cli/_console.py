@@ -16,20 +16,26 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 __all__ = [
+    "Cell",
     "Column",
     "MissingRichError",
     "Output",
+    "counted",
     "human_bytes",
     "print_json",
     "printable",
     "progress_bar",
 ]
 
+Cell = str | tuple[str, str]
+"""A text, or a pair of text and style (rich's)."""
+
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _KIBI = 1024
 # As wide as a plain table ever needs to be.
 _ANY_WIDTH = 100_000
-_NARROWEST = 8
+# Spaces between the columns of a table.
+_GAP = 2
 # What is done sooner needs no progress bar.
 _PATIENCE_SECONDS = 0.5
 
@@ -39,6 +45,11 @@ class MissingRichError(Exception):
 
     def __init__(self) -> None:
         super().__init__("this command needs rich, which is missing: pip install 'syncblob[cli]'")
+
+
+def counted(number: int, noun: str) -> str:
+    """Write a number, with its noun, as people read it: ``"1,024 blobs"``."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def human_bytes(nbytes: int) -> str:
@@ -132,19 +143,25 @@ class Column(NamedTuple):
         Whether its texts are set to the right, as numbers are.
     folds
         Whether its texts may be broken where the width is not enough.
+    narrowest
+        The width to which they may then be broken.
+    spare
+        How early it is left out where that does not help: the greatest first, 0 never.
     """
 
     heading: str
     right: bool = False
     folds: bool = False
+    narrowest: int = 8
+    spare: int = 0
 
 
 class Output:
     """Standard output, in colour on a terminal.
 
     Plain where it is no terminal, or NO_COLOR is set: no escape sequences, ASCII only as far as
-    the commands themselves go, no trailing spaces. Plain tables are as wide as their rows, so that
-    each row stays one line, unless the output is a terminal or COLUMNS says how wide it is.
+    the commands themselves go, no trailing spaces. What goes to no terminal is as wide as it needs
+    to be, so that each row of a table stays one line.
 
     Attributes
     ----------
@@ -164,21 +181,28 @@ class Output:
             from rich.console import Console  # an optional dependency
         except ImportError as error:
             raise MissingRichError from error
+
+        class PatientConsole(Console):
+            """A console that leaves it to its callers what to do when nobody reads any more."""
+
+            def on_broken_pipe(self) -> None:
+                raise  # noqa: PLE0704  # rich calls it where it has caught the error
+
         options: dict[str, Any] = {"markup": False, "highlight": False, "emoji": False}
-        console = Console(file=sys.stdout, **options)
+        # FORCE_COLOR makes a pipe look like a terminal, but no narrower.
+        width = None if sys.stdout.isatty() else _ANY_WIDTH
+        console = PatientConsole(file=sys.stdout, width=width, **options)
         self.terminal = console.is_terminal
         self.plain = bool(
             os.environ.get("NO_COLOR") or not self.terminal or console.is_dumb_terminal
         )
         if self.plain:
-            width = console.width if self.terminal or "COLUMNS" in os.environ else _ANY_WIDTH
-            console = Console(
-                file=sys.stdout, color_system=None, force_terminal=False, width=width, **options
-            )
+            options |= {"color_system": None, "force_terminal": False, "width": console.width}
+            console = PatientConsole(file=sys.stdout, **options)
         self._console = console
 
-    def line(self, *pieces: str | tuple[str, str]) -> None:
-        """Print a line put together from texts, or pairs of text and style (rich's)."""
+    def line(self, *pieces: Cell) -> None:
+        """Print a line put together from texts, or pairs of text and style."""
         self._console.print(_text(*pieces))
 
     def heading(self, title: str) -> None:
@@ -186,29 +210,95 @@ class Output:
         self.line()
         self.line((title, "bold"))
 
-    def facts(self, facts: Iterable[tuple[str, str]]) -> None:
+    def facts(self, facts: Iterable[tuple[str, Cell]]) -> None:
         """Print names and what is to be said of each, side by side."""
+        self._grid((name, _text(fact)) for name, fact in facts)
+
+    def _grid(self, facts: Iterable[tuple[str, Text]]) -> None:
         from rich.table import Table  # an optional dependency
 
         grid = Table.grid(padding=(0, 2))
         grid.add_column(style="dim", no_wrap=True)
         grid.add_column(overflow="fold")
         for name, fact in facts:
-            grid.add_row(_text(name), _text(fact))
+            grid.add_row(_text(name), fact)
         self._print(grid)
 
-    def table(
-        self, columns: Sequence[Column], rows: Iterable[Sequence[str | tuple[str, str]]]
-    ) -> None:
+    def table(self, columns: Sequence[Column], rows: Iterable[Sequence[Cell]]) -> None:
         """Print a table.
+
+        Where the width is not enough, texts of columns that fold are broken, then columns that can
+        be spared are left out, which a line below says. Where that does not help either, the cells
+        of a row are printed one below the other. Nothing is cut.
 
         Parameters
         ----------
         columns
             Their headings and how they are set.
         rows
-            A text, or a pair of text and style, for each column.
+            A cell for each column.
         """
+        texts = [[_text(cell) for cell in row] for row in rows]
+        widths = self._widths(columns, texts)
+        if widths is None:
+            self._stack(columns, texts)
+            return
+        kept = [place for place, width in enumerate(widths) if width]
+        self._table(
+            [columns[place] for place in kept],
+            [widths[place] for place in kept],
+            [[row[place] for place in kept] for row in texts],
+        )
+        if len(kept) < len(columns):
+            missing = [one.heading for place, one in enumerate(columns) if place not in kept]
+            self.line((f"not shown for want of width: {', '.join(missing)}", "dim"))
+
+    def _widths(
+        self, columns: Sequence[Column], texts: Sequence[Sequence[Text]]
+    ) -> list[int] | None:
+        """Return how wide each column is, 0 if it is left out; None if there is no room."""
+        widest = [
+            max(len(column.heading), *(row[place].cell_len for row in texts), 1)
+            for place, column in enumerate(columns)
+        ]
+        widths = [
+            max(len(column.heading), min(most, column.narrowest)) if column.folds else most
+            for column, most in zip(columns, widest, strict=True)
+        ]
+
+        def room() -> int:
+            return self._console.width + _GAP - sum(width + _GAP for width in widths if width)
+
+        while room() < 0:
+            kept = [place for place, width in enumerate(widths) if width]
+            spared = max(kept, key=lambda place: columns[place].spare)
+            if not columns[spared].spare:
+                return None
+            widths[spared] = 0
+        # Those that fold grow together, until they need no more.
+        growing = [place for place, width in enumerate(widths) if 0 < width < widest[place]]
+        for _ in range(room()):
+            if not growing:
+                break
+            least = min(growing, key=widths.__getitem__)
+            widths[least] += 1
+            if widths[least] == widest[least]:
+                growing.remove(least)
+        return widths
+
+    def _stack(self, columns: Sequence[Column], texts: Sequence[Sequence[Text]]) -> None:
+        """Print rows as facts. A cell without text is as in the row before."""
+        for number, row in enumerate(texts):
+            if number:
+                self.line()
+            self._grid((one.heading, text) for one, text in zip(columns, row, strict=True) if text)
+
+    def _table(
+        self,
+        columns: Sequence[Column],
+        widths: Sequence[int],
+        texts: Sequence[Sequence[Text]],
+    ) -> None:
         from rich.box import SIMPLE_HEAD, Box  # an optional dependency
         from rich.table import Table  # an optional dependency
 
@@ -222,15 +312,13 @@ class Output:
             header_style="bold",
             border_style="dim",
         )
-        texts = [[_text(cell) for cell in row] for row in rows]
-        for place, column in enumerate(columns):
-            widest = max((row[place].cell_len for row in texts), default=0)
+        for column, width in zip(columns, widths, strict=True):
             table.add_column(
                 column.heading,
                 justify="right" if column.right else "left",
                 no_wrap=not column.folds,
                 overflow="fold",
-                min_width=min(widest, _NARROWEST) if column.folds else None,
+                width=width,
             )
         for row in texts:
             table.add_row(*row)
@@ -247,7 +335,7 @@ class Output:
             self._console.print(line.rstrip(), soft_wrap=True)
 
 
-def _text(*pieces: str | tuple[str, str]) -> Text:
+def _text(*pieces: Cell) -> Text:
     from rich.text import Text  # an optional dependency
 
     return Text.assemble(*pieces)

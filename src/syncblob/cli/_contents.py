@@ -6,21 +6,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import syncblob
-from syncblob.convert import format_of, open_weights
+from syncblob.convert import Weights, format_of, open_weights
+from syncblob.convert._caffe import as_model, settings_of
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from syncblob.blob import Blob
+    from syncblob.caffe import ModelFile
 
 __all__ = ["Contents", "LayerLike", "open_contents"]
 
-_CAFFEMODEL = "caffemodel"
+_CAFFEMODEL, _SOLVER_STATE = "caffemodel", "solverstate"
+_LONE = ("binaryproto", "npy")
 _DESCRIPTIONS = {
     "binaryproto": "binaryproto, one blob",
     "caffemodel.h5": "caffemodel.h5, Caffe's HDF5",
     "hdf5": "HDF5",
+    "npy": "npy, one array",
+    "solverstate": "solverstate, the state of a solver",
     "torch": "PyTorch state_dict",
 }
 
@@ -64,9 +69,11 @@ class Contents(NamedTuple):
     version
         The format of the layers; None in files other than ``.caffemodel``.
     lone
-        The Blob of a ``.binaryproto``.
+        The Blob of a ``.binaryproto`` or ``.npy``.
     solver
         Iteration, current step and learned net of a solver state.
+    source
+        What was opened; None for a solver state.
     """
 
     path: str
@@ -76,6 +83,7 @@ class Contents(NamedTuple):
     version: int | None = None
     lone: Blob | None = None
     solver: dict[str, int | str] | None = None
+    source: ModelFile | Weights | None = None
 
     @property
     def description(self) -> str:
@@ -83,6 +91,31 @@ class Contents(NamedTuple):
         if self.version is not None:
             return f"{self.kind}, V{self.version} layers"
         return _DESCRIPTIONS.get(self.kind, self.kind)
+
+    @property
+    def is_net(self) -> bool:
+        """Whether the layers are those of a net."""
+        return self.lone is None and self.solver is None
+
+    def as_model(self) -> ModelFile:
+        """Return the layers with all that the file says about them.
+
+        Raises
+        ------
+        ModelFileError
+            If the file has no layers of a net, or settings of one are damaged.
+        """
+        if not self.is_net or self.source is None:
+            raise ModelFileError(
+                f"expected a file with the layers of a net, which have settings, got "
+                f"{self.description}",
+                path=self.path,
+            )
+        if isinstance(self.source, Weights):
+            return as_model(self.source)
+        for layer in self.source.layers:
+            settings_of(layer, self.path)
+        return self.source
 
     @property
     def file_bytes(self) -> int:
@@ -112,65 +145,30 @@ class Contents(NamedTuple):
 
 
 def open_contents(path: str) -> Contents:
-    """Open a file. A known extension is taken at its word; otherwise the contents say what it is.
+    """Open a file. What it is, is seen from its contents.
 
     Raises
     ------
     ModelFileError, OSError, ModuleNotFoundError
         If that is not possible.
     """
-    name = Path(path).name.lower()
-    if name.endswith(".caffemodel"):
-        return _model(path)
-    if name.endswith(".binaryproto"):
-        return Contents(path, "binaryproto", lone=syncblob.read_blob(path))
-    if name.endswith((".solverstate", ".solverstate.h5")):
+    kind = format_of(path)
+    if kind == _CAFFEMODEL:
+        model = syncblob.open_model(path)
+        return Contents(path, kind, model.layers, model.name, model.version, source=model)
+    if kind == _SOLVER_STATE:
         return _solver_state(path)
-    if format_of(path) != _CAFFEMODEL:
-        return _weights(path)
-    return _recognise(path)
-
-
-def _model(path: str) -> Contents:
-    model = syncblob.open_model(path)
-    return Contents(path, _CAFFEMODEL, model.layers, model.name, model.version)
-
-
-def _weights(path: str) -> Contents:
     weights = open_weights(path)
-    return Contents(path, weights.kind, weights.layers, weights.name)
+    if kind in _LONE:
+        return Contents(path, kind, lone=weights.only(), source=weights)
+    return Contents(path, weights.kind, weights.layers, weights.name, source=weights)
 
 
 def _solver_state(path: str) -> Contents:
-    from syncblob.caffe.solver_state import open_solver_state  # few need it
-
-    state = open_solver_state(path)
+    state = syncblob.open_solver_state(path)
     solver: dict[str, int | str] = {
         "iter": state.iter,
         "current_step": state.current_step,
         "learned_net": state.learned_net,
     }
-    return Contents(path, "solverstate", [_Blobs(state.history, "history")], solver=solver)
-
-
-def _recognise(path: str) -> Contents:
-    """Open a file that may be a model or a blob of Caffe's."""
-    model, failure = None, None
-    try:
-        model = _model(path)
-    except ModelFileError as error:
-        failure = error
-    if model is not None and model.layers:
-        return model
-    # Nearly any bytes are a net without layers, so the blob gets its chance.
-    try:
-        return Contents(path, "binaryproto", lone=syncblob.read_blob(path))
-    except ModelFileError as error:
-        if model is not None:
-            return model
-        if failure is not None and failure.message == error.message:
-            raise
-        message = "" if failure is None else failure.message
-        raise ModelFileError(
-            f"neither a model ({message}) nor a blob ({error.message})", path=path
-        ) from None
+    return Contents(path, _SOLVER_STATE, [_Blobs(state.history, "history")], solver=solver)

@@ -22,6 +22,8 @@ _FAILURE = 1
 _MISUSE = 2
 # What a shell reports for a process that was interrupted: 128 and the number of SIGINT.
 _INTERRUPTED = 130
+# The same of one whose output nobody reads any more, with the number of SIGPIPE.
+_UNREAD = 141
 
 _DESCRIPTION = """\
 One array with a host and an accelerator copy, kept in step on demand and
@@ -58,18 +60,24 @@ def main(argv: Sequence[str] | None = None) -> int:
         As argparse does: with 2 for arguments it does not understand, with 0 after ``--help`` and
         ``--version``.
     """
+    given = list(sys.argv[1:] if argv is None else argv)
+    if given[:1] == ["help"]:
+        given = [*given[1:2], "--help"]
     parser = _parser()
-    arguments = parser.parse_args(argv)
+    # argparse itself would show the usage of the program, not that of the command.
+    arguments, unknown = parser.parse_known_args(given)
     if arguments.command is None:
         parser.print_help()
         return 0
+    if unknown:
+        arguments.parser.error(f"not understood: {' '.join(unknown)} ({arguments.hint})")
     try:
         status: int = arguments.run(arguments)
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader has seen enough ("| head"). Python would complain once more when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _FAILURE
+        return _UNREAD
     except (MissingRichError, MissingMatplotlibError, ModuleNotFoundError) as error:
         return _complain(str(error), _MISUSE)
     except (ConversionError, ModelFileError, OSError) as error:
@@ -119,6 +127,6 @@ def _parser() -> argparse.ArgumentParser:
             epilog=command.EPILOG,
             formatter_class=raw,
         )
-        sub.set_defaults(run=command.run, failure=_FAILURE)
+        sub.set_defaults(run=command.run, failure=_FAILURE, parser=sub, hint=command.HINT)
         command.add_arguments(sub)
     return parser

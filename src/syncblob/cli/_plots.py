@@ -20,7 +20,14 @@ if TYPE_CHECKING:
     from syncblob.blob import Blob
     from syncblob.cli._contents import LayerLike
 
-__all__ = ["MissingMatplotlibError", "Picture", "pictures", "save"]
+__all__ = [
+    "MissingMatplotlibError",
+    "Picture",
+    "pictures",
+    "require_matplotlib",
+    "save",
+    "tile_filters",
+]
 
 _CONVOLUTION_AXES = 4
 _COLOURS = 3
@@ -84,21 +91,25 @@ def pictures(layers: Iterable[LayerLike]) -> Iterator[Picture]:
         yield Picture(f"{stem}_histogram.png", title, blob, filters=False)
 
 
+def require_matplotlib() -> None:
+    """Raise MissingMatplotlibError where it is not installed."""
+    try:
+        import matplotlib.figure  # noqa: F401  # only whether it is there
+    except ImportError as error:
+        raise MissingMatplotlibError from error
+
+
 def save(picture: Picture, directory: Path) -> None:
     """Draw a picture and write its file. Reads the Blob on the host.
 
     Raises
     ------
-    MissingMatplotlibError
-        If matplotlib is not installed.
     OSError
         If the file cannot be written.
     """
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg  # an optional dependency
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingMatplotlibError from error
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # an optional dependency
+    from matplotlib.figure import Figure
+
     size = (_INCHES, _INCHES if picture.filters else _INCHES / 2)
     figure = Figure(figsize=size, dpi=_DPI, layout="constrained")
     FigureCanvasAgg(figure)

@@ -10,13 +10,11 @@ from syncblob.cli._steps import Place
 from syncblob.memory import Head
 
 if TYPE_CHECKING:
-    from syncblob.cli._console import Output
+    from syncblob.cli._console import Cell, Output
     from syncblob.cli._report import Report
     from syncblob.cli._walk import Outcome
 
 __all__ = ["show_introduction", "show_result", "show_step"]
-
-Cell = str | tuple[str, str]
 
 _MOST_ROWS = 12
 # Widths of a step's two lines: their sum is that of the table at the end.
@@ -72,9 +70,9 @@ def show_introduction(output: Output, report: Report) -> None:
             )
     columns = (
         Column("layer", folds=True),
-        Column("type", folds=True),
+        Column("type", folds=True, spare=2),
         Column("blob"),
-        Column("dtype"),
+        Column("dtype", spare=1),
         Column("head"),
     )
     output.table(columns, rows[:_MOST_ROWS])
@@ -128,9 +126,9 @@ def show_result(output: Output, report: Report) -> None:
     columns = (
         Column("", right=True),
         Column("step"),
-        Column("shared"),
-        Column("moved"),
-        Column("why"),
+        Column("shared", spare=2),
+        Column("moved", spare=1),
+        Column("why", spare=3),
     )
     rows: list[list[Cell]] = []
     for outcome in report.outcomes:

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from syncblob.cli._console import Column, Output, human_bytes, printable, progress_bar
+from syncblob.cli._console import (
+    Cell,
+    Column,
+    Output,
+    counted,
+    human_bytes,
+    printable,
+    progress_bar,
+)
 from syncblob.convert import DTYPES, plan_conversion, writable_extensions
 
 if TYPE_CHECKING:
@@ -12,7 +20,7 @@ if TYPE_CHECKING:
 
     from syncblob.convert import Conversion
 
-__all__ = ["DESCRIPTION", "EPILOG", "NAME", "SUMMARY", "add_arguments", "run"]
+__all__ = ["DESCRIPTION", "EPILOG", "HINT", "NAME", "SUMMARY", "add_arguments", "run"]
 
 NAME = "convert"
 SUMMARY = "convert weights to another format"
@@ -20,6 +28,7 @@ DESCRIPTION = f"""\
 Convert a file of weights. The extension of OUT says in which format:
   {", ".join(writable_extensions()[:5])},
   {", ".join(writable_extensions()[5:])}
+The last two hold one array without a name, as a mean is.
 OUT is replaced as a whole or, if something goes wrong, not at all.
 """
 EPILOG = """\
@@ -30,10 +39,12 @@ Tensors are called <layer>.weight and <layer>.bias; those of a BatchNorm layer
 more blobs <layer>.0, <layer>.1 and so on. Values are not rearranged.
 
 Types, inputs, outputs and settings of layers go along in all formats but .pt,
-so that a model comes back as it was. Into a .caffemodel from tensors that say
+.binaryproto and .npy, so that a model comes back as it was; in .npz and HDF5 as
+an entry called syncblob. Into a .caffemodel from tensors that say
 nothing but their names, layers are made of the names, and have no type.
 Gradients are left out.
 """
+HINT = "IN and OUT without options before them; for several layers repeat --layers"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,6 +64,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="convert only layers of such names, as 'conv*'; may be given several times",
     )
     parser.add_argument(
+        "--no-description",
+        action="store_false",
+        dest="description",
+        help="write tensors only: no types and settings of layers, no entry syncblob",
+    )
+    parser.add_argument(
         "--dry-run", action="store_true", help="show what would be written, and write nothing"
     )
 
@@ -67,7 +84,11 @@ def run(arguments: argparse.Namespace) -> int:
     """
     output = Output()
     with plan_conversion(
-        arguments.source, arguments.target, dtype=arguments.dtype, layers=arguments.layers
+        arguments.source,
+        arguments.target,
+        dtype=arguments.dtype,
+        layers=arguments.layers,
+        description=arguments.description,
     ) as conversion:
         if not arguments.dry_run:
             with progress_bar(conversion.result.nbytes) as advance:
@@ -89,26 +110,28 @@ def _show(output: Output, conversion: Conversion, *, dry: bool) -> None:
     output.line()
     tensors = result.tensors
     output.line(
-        f"{len(tensors):,} {'tensor' if len(tensors) == 1 else 'tensors'}, "
-        f"{sum(blob.size for blob in tensors.values()):,} parameters, "
+        f"{counted(len(tensors), 'tensor')}, "
+        f"{counted(sum(blob.size for blob in tensors.values()), 'parameter')}, "
         f"{human_bytes(result.nbytes)}",
         (" would be written", "yellow") if dry else (" written", "green"),
     )
+    if conversion.left_out:
+        output.line(("Left out", "yellow"), f": {conversion.left_out}")
 
 
 def _show_tensors(output: Output, conversion: Conversion) -> None:
     before = conversion.source.tensors
-    rows: list[list[str | tuple[str, str]]] = []
+    rows: list[list[Cell]] = []
     for name, blob in conversion.result.tensors.items():
-        found = before[name].dtype
-        dtype: str | tuple[str, str] = blob.dtype.name
+        found = before.get(name, blob).dtype  # a new one says what others are to be divided by
+        dtype: Cell = blob.dtype.name
         if found != blob.dtype:
             dtype = (f"{found.name} -> {blob.dtype.name}", "yellow")
         rows.append([printable(name), str(blob.shape), dtype, human_bytes(blob.nbytes)])
     columns = (
         Column("tensor", folds=True),
         Column("shape"),
-        Column("dtype"),
+        Column("dtype", spare=1),
         Column("size", right=True),
     )
     output.heading("Tensors")

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import argparse
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from syncblob.cli._comparison import Status, compare
-from syncblob.cli._console import Column, Output, print_json, printable
+from syncblob.cli._console import Cell, Column, Output, print_json, printable
 from syncblob.cli._contents import open_contents
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Sequence
 
     from syncblob.cli._comparison import Compared
 
-__all__ = ["DESCRIPTION", "EPILOG", "NAME", "SUMMARY", "add_arguments", "run"]
+__all__ = ["DESCRIPTION", "EPILOG", "HINT", "NAME", "SUMMARY", "add_arguments", "run"]
 
 NAME = "diff"
 SUMMARY = "compare the weights of two files"
@@ -44,6 +44,8 @@ difference divided by the largest magnitude in it. NaN is the same as NaN.
   same               whether all are the same
 """
 
+HINT = "two files at a time"
+
 _TROUBLE = 2
 _STYLES = {
     Status.ADDED: "green",
@@ -69,9 +71,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _tolerance(text: str) -> float:
-    tolerance = float(text)
+    try:
+        tolerance = float(text)
+    except ValueError:
+        tolerance = -1
     if not 0 <= tolerance < 1:
-        raise ValueError
+        raise argparse.ArgumentTypeError(
+            f"expected a number from 0 to less than 1, as 0.01 for one per cent, got {text!r}"
+        )
     return tolerance
 
 
@@ -119,9 +126,9 @@ def _show(output: Output, compared: Sequence[Compared]) -> None:
         columns = (
             Column("layer", folds=True),
             Column("blob", right=True),
-            Column("status"),
-            Column("shape", folds=True),
-            Column("values", right=True),
+            Column("status", spare=1),
+            Column("shape", folds=True, spare=2),
+            Column("values", right=True, spare=3),
             Column("max", right=True),
             Column("relative", right=True),
         )
@@ -131,9 +138,9 @@ def _show(output: Output, compared: Sequence[Compared]) -> None:
     output.line(", ".join(f"{totals[status.value]:,} {status.value}" for status in Status))
 
 
-def _row(one: Compared) -> list[str | tuple[str, str]]:
+def _row(one: Compared) -> list[Cell]:
     shapes = [str(blob.shape) for blob in (one.before, one.after) if blob is not None]
-    row: list[str | tuple[str, str]] = [
+    row: list[Cell] = [
         printable(one.layer),
         str(one.number),
         (one.status.value, _STYLES[one.status]),

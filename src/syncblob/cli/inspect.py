@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
-from syncblob.cli._checks import check_layers
-from syncblob.cli._console import Column, Output, human_bytes, print_json, printable
+from syncblob.cli import _inspect_output
+from syncblob.cli._checks import check
+from syncblob.cli._console import Output, counted, print_json, printable
 from syncblob.cli._contents import open_contents
-from syncblob.cli._histogram import bars, histogram_of
-from syncblob.cli._plots import pictures, save
-from syncblob.cli._stats import stats_of
+from syncblob.cli._inspect_json import Wishes, as_json
+from syncblob.cli._plots import pictures, require_matplotlib, save
+from syncblob.cli._settings import definition_of, unknown_fields
+from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
     import argparse
 
-    from syncblob.blob import Blob
-    from syncblob.cli._checks import Trouble
     from syncblob.cli._contents import Contents
-    from syncblob.cli._stats import Stats
 
-__all__ = ["DESCRIPTION", "EPILOG", "NAME", "SUMMARY", "add_arguments", "run"]
+__all__ = ["DESCRIPTION", "EPILOG", "HINT", "NAME", "SUMMARY", "add_arguments", "run"]
 
 NAME = "inspect"
 SUMMARY = "list the layers and blobs of a file, and check its weights"
@@ -30,14 +30,14 @@ themselves are not read, unless an option asks for more. Exit status 1 means
 that the file cannot be read, or that --check found trouble.
 
 Files may be .caffemodel, .caffemodel.h5, .binaryproto, .solverstate,
-.safetensors, .npz, .h5, .pt and .pth.
+.safetensors, .npz, .npy, .h5, .pt and .pth.
 """
 EPILOG = """\
-A file with another extension is taken for what it turns out to be.
+What a file is, is seen from its contents, not from its name.
 
 --check looks for NaN and infinities; for dead filters, whose weights are all
 smaller than a millionth of the largest of the blob; and for negative variances
-in BatchNorm layers.
+in BatchNorm layers. It says which layers it did not check, for want of a type.
 
 --json prints one object:
   file, format       the path; "caffemodel", "binaryproto", "solverstate", ...
@@ -46,7 +46,7 @@ in BatchNorm layers.
                      (null where the file has none)
   layers             in file order, each with name, type, bottoms, tops, blobs;
                      a solver state has its history as one layer
-  blob               the blob of a .binaryproto, else null
+  blob               the blob of a .binaryproto or .npy, else null
   solver             iter, current_step, learned_net of a .solverstate, else
                      null
   totals             layers, blobs, parameters, bytes (of the weights)
@@ -58,17 +58,13 @@ with --hist
 and with --check the object has
   troubles           each with layer, blob (its number), kind, affected, total,
                      where; empty if there are none
+  unchecked          names of layers of which the file does not say the type;
+                     negative variances, and dead filters along other axes than
+                     the first, were not looked for in them
+With --settings each layer has
+  settings           the rest of what Caffe has about it, by Caffe's names
 """
-
-
-_STATS = ("min", "mean", "max", "std")
-
-
-class _Wishes(NamedTuple):
-    """What the options ask for."""
-
-    stats: bool
-    hist: bool
+HINT = 'one FILE at a time; for several: for f in *.caffemodel; do syncblob inspect "$f"; done'
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -90,7 +86,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="write pictures of filters and histograms to a directory, as PNG files",
     )
+    parser.add_argument(
+        "--settings",
+        action="store_true",
+        help="show inputs, outputs and settings of the layers: kernel_size, stride, ...",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON, with exact sizes")
+    parser.add_argument(
+        "--prototxt",
+        action="store_true",
+        help="print the definition of the net without its weights, and nothing else",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -101,19 +107,47 @@ def run(arguments: argparse.Namespace) -> int:
     ModelFileError, OSError, ModuleNotFoundError
         If the file cannot be read.
     """
+    if arguments.prototxt:
+        return _print_definition(arguments)
     output = None if arguments.json else Output()
+    if arguments.plot is not None:
+        require_matplotlib()
     contents = open_contents(arguments.file)
-    wishes = _Wishes(arguments.stats, arguments.hist)
-    troubles = list(check_layers(contents.places)) if arguments.check else None
+    if arguments.settings:
+        contents.as_model()  # refuses what has none, before anything is printed
+    wishes = Wishes(arguments.stats, arguments.hist, arguments.settings)
+    checked = check(contents) if arguments.check else None
     plotted = 0 if arguments.plot is None else _plot(contents, Path(arguments.plot))
     if output is None:
-        print_json(_as_json(contents, wishes, troubles))
+        print_json(as_json(contents, wishes, checked))
     else:
-        _show(output, contents, wishes, troubles)
+        _inspect_output.show(output, contents, wishes, checked)
         if arguments.plot is not None:
             output.line()
-            output.line(f"{_counted(plotted, 'picture')} written to {printable(arguments.plot)}")
-    return 1 if troubles else 0
+            output.line(f"{counted(plotted, 'picture')} written to {printable(arguments.plot)}")
+    return 1 if checked is not None and checked.troubles else 0
+
+
+def _print_definition(arguments: argparse.Namespace) -> int:
+    others = ("json", "stats", "hist", "check", "plot", "settings")
+    given = [f"--{name}" for name in others if getattr(arguments, name)]
+    if given:
+        arguments.parser.error(f"--prototxt prints nothing else; leave out {', '.join(given)}")
+    contents = open_contents(arguments.file)
+    model = contents.as_model()
+    if not any(layer.type for layer in model.layers):
+        raise ModelFileError(
+            "expected layers with types and settings, got names and weights only, of which no "
+            "definition can be made; take the .caffemodel",
+            path=arguments.file,
+        )
+    text = definition_of(model)
+    print(text, end="")  # noqa: T201  # this is its output
+    if unknown := unknown_fields(model):
+        places = ", ".join(repr(name) if name else "the net itself" for name in unknown)
+        note = f"left out are fields that Caffe does not have, and text no names for, in {places}"
+        print(f"syncblob: note: {printable(note, sys.stderr)}", file=sys.stderr)  # noqa: T201  # its output
+    return 0
 
 
 def _plot(contents: Contents, directory: Path) -> int:
@@ -123,231 +157,3 @@ def _plot(contents: Contents, directory: Path) -> int:
     for picture in wanted:
         save(picture, directory)
     return len(wanted)
-
-
-# --- JSON ------------------------------------------------------------------------------------
-
-
-def _as_json(contents: Contents, wishes: _Wishes, troubles: list[Trouble] | None) -> dict[str, Any]:
-    lone = contents.lone
-    found: dict[str, Any] = {
-        "file": contents.path,
-        "format": contents.kind,
-        "file_bytes": contents.file_bytes,
-        "version": contents.version,
-        "net": contents.net,
-        "layers": [
-            {
-                "name": layer.name,
-                "type": layer.type,
-                "bottoms": list(layer.bottoms),
-                "tops": list(layer.tops),
-                "blobs": [_blob_as_json(blob, wishes) for blob in layer.blobs],
-            }
-            for layer in contents.layers
-        ],
-        "blob": None if lone is None else _blob_as_json(lone, wishes),
-        "solver": contents.solver,
-        "totals": contents.totals,
-    }
-    if troubles is not None:
-        found["troubles"] = [trouble._asdict() for trouble in troubles]
-    return found
-
-
-def _blob_as_json(blob: Blob, wishes: _Wishes) -> dict[str, Any]:
-    described: dict[str, Any] = {
-        "shape": list(blob.shape),
-        "dtype": blob.dtype.name,
-        "parameters": blob.size,
-        "bytes": blob.nbytes,
-    }
-    if wishes.stats:
-        described["stats"] = stats_of(blob)._asdict()
-    if wishes.hist:
-        histogram = histogram_of(blob)
-        described["histogram"] = None if histogram is None else histogram._asdict()
-    return described
-
-
-# --- for people ------------------------------------------------------------------------------
-
-
-def _show(
-    output: Output, contents: Contents, wishes: _Wishes, troubles: list[Trouble] | None
-) -> None:
-    facts = _facts_of_file(contents)
-    if contents.lone is not None:
-        facts += _facts_of_lone_blob(contents.lone, wishes, plain=output.plain)
-    output.facts(facts)
-    if contents.layers:
-        _show_layers(output, contents)
-    if contents.lone is None and contents.blobs:
-        if wishes.stats:
-            _show_stats(output, contents)
-        if wishes.hist:
-            _show_histograms(output, contents)
-    if troubles is not None:
-        _show_troubles(output, troubles)
-    if contents.lone is None:
-        _show_totals(output, contents.totals)
-
-
-def _facts_of_file(contents: Contents) -> list[tuple[str, str]]:
-    facts = [
-        ("file", printable(contents.path)),
-        ("format", contents.description),
-        ("size", human_bytes(contents.file_bytes)),
-    ]
-    if contents.net:
-        facts.append(("net", printable(contents.net)))
-    if contents.solver is not None:
-        facts += [
-            (name.replace("_", " "), printable(str(value)))
-            for name, value in contents.solver.items()
-        ]
-    return facts
-
-
-def _show_layers(output: Output, contents: Contents) -> None:
-    output.heading("Layers")
-    rows: list[list[str | tuple[str, str]]] = []
-    for layer in contents.layers:
-        name: str | tuple[str, str] = printable(layer.name)
-        kind: str | tuple[str, str] = printable(layer.type)
-        if not layer.blobs:
-            rows.append([name, kind, ("-", "dim"), ("-", "dim"), ("-", "dim")])
-        for blob in layer.blobs:
-            rows.append([name, kind, str(blob.shape), blob.dtype.name, human_bytes(blob.nbytes)])
-            if output.terminal:
-                # Once is enough for the eye; grep wants it on each row.
-                name = kind = ""
-    columns = (
-        Column("layer", folds=True),
-        Column("type", folds=True),
-        Column("blob"),
-        Column("dtype"),
-        Column("size", right=True),
-    )
-    output.table(columns, rows)
-
-
-def _show_stats(output: Output, contents: Contents) -> None:
-    found = [
-        (layer.name, index, stats_of(blob))
-        for layer in contents.layers
-        for index, blob in enumerate(layer.blobs)
-    ]
-    # A column of zeros would take its place from the names.
-    any_non_finite = any(stats.non_finite for _, _, stats in found)
-    rows: list[list[str | tuple[str, str]]] = []
-    shown = None
-    for name, index, stats in found:
-        repeated = index > 0 and name == shown and output.terminal
-        shown = name
-        row: list[str | tuple[str, str]] = ["" if repeated else printable(name), str(index)]
-        row += _numbers(stats)
-        if any_non_finite:
-            row.append(_alarm(stats))
-        rows.append(row)
-    columns = [Column("layer", folds=True), Column("blob", right=True)]
-    columns += [Column(heading, right=True) for heading in _STATS]
-    if any_non_finite:
-        columns.append(Column("non-finite", right=True))
-    output.heading("Statistics")
-    output.table(columns, rows)
-
-
-def _show_histograms(output: Output, contents: Contents) -> None:
-    rows: list[list[str | tuple[str, str]]] = []
-    for layer in contents.layers:
-        for index, blob in enumerate(layer.blobs):
-            repeated = index > 0 and output.terminal
-            row: list[str | tuple[str, str]] = [
-                "" if repeated else printable(layer.name),
-                str(index),
-            ]
-            rows.append(row + _histogram(blob, plain=output.plain))
-    columns = (
-        Column("layer", folds=True),
-        Column("blob", right=True),
-        Column("from", right=True),
-        Column("values"),
-        Column("to", right=True),
-    )
-    output.heading("Histograms")
-    output.table(columns, rows)
-
-
-def _histogram(blob: Blob, *, plain: bool) -> list[str | tuple[str, str]]:
-    """Say where the values begin, how they are distributed and where they end."""
-    histogram = histogram_of(blob)
-    if histogram is None:
-        return ["-", ("-", "dim"), "-"]
-    drawn = (bars(histogram, plain=plain), "cyan")
-    return [f"{histogram.start:.3g}", drawn, f"{histogram.stop:.3g}"]
-
-
-def _show_troubles(output: Output, troubles: list[Trouble]) -> None:
-    output.heading("Checks")
-    if not troubles:
-        output.line(
-            ("No trouble found", "green"), ": all values are finite, and no filter is dead."
-        )
-        return
-    columns = (
-        Column("layer", folds=True),
-        Column("blob", right=True),
-        Column("trouble"),
-        Column("count", right=True),
-        Column("of", right=True),
-        Column("which", folds=True),
-    )
-    rows: list[list[str | tuple[str, str]]] = [
-        [
-            printable(trouble.layer),
-            str(trouble.blob),
-            (trouble.kind, "bold red"),
-            f"{trouble.affected:,}",
-            f"{trouble.total:,}",
-            trouble.where,
-        ]
-        for trouble in troubles
-    ]
-    output.table(columns, rows)
-
-
-def _facts_of_lone_blob(blob: Blob, wishes: _Wishes, *, plain: bool) -> list[tuple[str, str]]:
-    facts = [
-        ("shape", str(blob.shape)),
-        ("dtype", blob.dtype.name),
-        ("values", f"{blob.size:,}, {human_bytes(blob.nbytes)}"),
-    ]
-    if wishes.stats:
-        found = stats_of(blob)
-        facts += zip(_STATS, _numbers(found), strict=True)
-        facts.append(("non-finite", f"{found.non_finite:,}"))
-    if wishes.hist and (histogram := histogram_of(blob)) is not None:
-        drawn = bars(histogram, plain=plain)
-        facts.append(("histogram", f"{histogram.start:.3g} [{drawn}] {histogram.stop:.3g}"))
-    return facts
-
-
-def _show_totals(output: Output, totals: dict[str, int]) -> None:
-    output.line()
-    counted = ", ".join(
-        _counted(totals[f"{name}s"], name) for name in ("layer", "blob", "parameter")
-    )
-    output.line(f"{counted}, {human_bytes(totals['bytes'])} of weights")
-
-
-def _counted(count: int, name: str) -> str:
-    return f"{count:,} {name if count == 1 else f'{name}s'}"
-
-
-def _numbers(stats: Stats) -> list[str]:
-    return ["-" if value is None else f"{value:.3g}" for value in stats[: len(_STATS)]]
-
-
-def _alarm(stats: Stats) -> str | tuple[str, str]:
-    return (f"{stats.non_finite:,}", "bold red") if stats.non_finite else "0"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import tempfile
 from contextlib import contextmanager
 from importlib import import_module
@@ -13,6 +14,7 @@ import numpy as np
 import syncblob
 from syncblob.cli import _tour_output
 from syncblob.cli._console import Output, print_json
+from syncblob.cli._contents import open_contents
 from syncblob.cli._lenet import write_lenet
 from syncblob.cli._report import Report, Skipped, Stage, Star
 from syncblob.cli._steps import Library
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
     from syncblob.caffe import ModelFile
 
-__all__ = ["DESCRIPTION", "EPILOG", "NAME", "SUMMARY", "add_arguments", "run"]
+__all__ = ["DESCRIPTION", "EPILOG", "HINT", "NAME", "SUMMARY", "add_arguments", "run"]
 
 NAME = "tour"
 SUMMARY = "see what is shared and what moves"
@@ -54,6 +56,8 @@ EPILOG = """\
                      each hand-over been a copy)
   problems, ok       what was not as it should be; whether all was
 """
+
+HINT = "one MODEL at most"
 
 # Larger Blobs teach nothing more and take longer to copy.
 _LARGEST = 64 << 20
@@ -101,7 +105,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _opened(path: str | None) -> Iterator[ModelFile]:
     """Open the user's model, or one that is made and goes again with its directory."""
     if path is not None:
-        with syncblob.open_model(path) as model:
+        with _open(path) as model:
             yield model
         return
     with tempfile.TemporaryDirectory(prefix="syncblob-tour-") as directory:
@@ -109,6 +113,21 @@ def _opened(path: str | None) -> Iterator[ModelFile]:
         write_lenet(made)
         with syncblob.open_model(made) as model:
             yield model
+
+
+def _open(path: str) -> ModelFile:
+    try:
+        return syncblob.open_model(path)
+    except ModelFileError as error:
+        # It may be a file that other commands know.
+        found = open_contents(path)
+        name = shlex.quote(path)
+        advice = f"inspect {name} shows it"
+        if found.is_net:
+            advice = f"convert {name} net.caffemodel makes one of it"
+        raise ModelFileError(
+            f"expected a .caffemodel, got {found.description}; syncblob {advice}", path=path
+        ) from error
 
 
 def _choose(model: ModelFile) -> Star:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING
 
 from syncblob.caffe import Layer, ModelFile, open_model
+from syncblob.caffe._legacy import mark_legacy
 from syncblob.caffe._write_hdf5 import plan_datasets, write_hdf5
 from syncblob.caffe._write_model import model_pieces
 from syncblob.caffe.files import save_model
@@ -15,12 +17,17 @@ from syncblob.errors import ModelFileError
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from syncblob.caffe._pb.caffe_pb2 import LayerParameter
+
 __all__ = [
     "DTYPES",
+    "as_layer",
+    "as_model",
     "check",
     "check_caffe_hdf5",
     "name_layers",
     "read",
+    "settings_of",
     "write",
     "write_caffe_hdf5",
 ]
@@ -51,9 +58,16 @@ def name_layers(model: ModelFile) -> tuple[LayerWeights, ...]:
     )
 
 
-def _definition(layer: Layer, path: str) -> bytes:
+def settings_of(layer: Layer, path: str) -> LayerParameter:
+    """Return a copy of the settings of a layer.
+
+    Raises
+    ------
+    ModelFileError
+        If they are damaged, or a name is no UTF-8.
+    """
     try:
-        message = layer.proto
+        return copy.deepcopy(layer.proto)
     except UnicodeError as error:
         raise ModelFileError(
             f"a name in it is no UTF-8, which other formats need ({error}); rename the layer and "
@@ -61,6 +75,10 @@ def _definition(layer: Layer, path: str) -> bytes:
             path=path,
             layer=layer.name,
         ) from error
+
+
+def _definition(layer: Layer, path: str) -> bytes:
+    message = settings_of(layer, path)
     for field in ("name", "type", "bottom", "top"):
         message.ClearField(field)
     definition: bytes = message.SerializeToString()
@@ -69,30 +87,37 @@ def _definition(layer: Layer, path: str) -> bytes:
 
 def check(weights: Weights) -> None:
     """Raise ValueError or TypeError if a ``.caffemodel`` file cannot hold this."""
-    model_pieces(_as_model(weights), write_diff=False, upgrade=True)
+    model_pieces(as_model(weights), write_diff=False, upgrade=True)
 
 
 def write(weights: Weights, path: Path) -> None:
     """Write a ``.caffemodel`` file."""
-    save_model(_as_model(weights), path, write_diff=False, upgrade=True)
+    save_model(as_model(weights), path, write_diff=False, upgrade=True)
 
 
 def check_caffe_hdf5(weights: Weights) -> None:
     """Raise ValueError or TypeError if Caffe's HDF5 layout cannot hold this."""
-    plan_datasets(_as_model(weights), write_diff=False)
+    plan_datasets(as_model(weights), write_diff=False)
 
 
 def write_caffe_hdf5(weights: Weights, path: Path) -> None:
     """Write a file of Caffe's HDF5 layout, without a description."""
-    write_hdf5(_as_model(weights), path, write_diff=False)
+    write_hdf5(as_model(weights), path, write_diff=False)
 
 
-def _as_model(weights: Weights) -> ModelFile:
+def as_model(weights: Weights) -> ModelFile:
     """Make a model of layers. The Blobs are shared."""
-    return ModelFile(weights.name, [_as_layer(layer, weights.path) for layer in weights.layers])
+    return ModelFile(weights.name, [as_layer(layer, weights.path) for layer in weights.layers])
 
 
-def _as_layer(layer: LayerWeights, path: str) -> Layer:
+def as_layer(layer: LayerWeights, path: str = "") -> Layer:
+    """Make a layer of Caffe's. The Blobs are shared; `path` is for error messages.
+
+    Raises
+    ------
+    ModelFileError
+        If its definition is damaged.
+    """
     if not layer.definition:
         return Layer(layer.name, layer.type, layer.bottoms, layer.tops, layer.blobs)
     from google.protobuf.message import DecodeError  # protobuf only when needed
@@ -107,4 +132,6 @@ def _as_layer(layer: LayerWeights, path: str) -> Layer:
         ) from error
     message.name, message.type = layer.name, layer.type
     message.bottom[:], message.top[:] = layer.bottoms, layer.tops
-    return Layer.from_proto(message, layer.blobs)
+    made = Layer.from_proto(message, layer.blobs)
+    mark_legacy(made)
+    return made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
@@ -11,7 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from syncblob._dtypes import as_dtype, is_bfloat16
+from syncblob._optional import import_optional
 from syncblob.caffe._atomic import replacing
+from syncblob.convert._batch_norm import for_caffe
 from syncblob.convert._formats import Format, format_of_name, open_weights, writable_extensions
 from syncblob.convert._values import lazy_blob, values_of
 from syncblob.convert._weights import LayerWeights, Weights
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
     from typing import Self
 
-    from numpy.typing import NDArray
+    from numpy.typing import DTypeLike, NDArray
 
     from syncblob.blob import Blob
 
@@ -29,6 +32,10 @@ __all__ = ["DTYPES", "Conversion", "ConversionError", "convert", "plan_conversio
 
 DTYPES = ("bfloat16", "float16", "float32", "float64")
 """What values can be converted to on the way."""
+
+_OF_LAYERS = ("caffemodel", "caffemodel.h5")
+# Caffe's formats have no room for less than float32.
+_WIDENING = ("binaryproto", *_OF_LAYERS)
 
 
 class ConversionError(SyncblobError, ValueError):
@@ -88,6 +95,20 @@ class Conversion:
         )
         self.result = Weights(path, target.name, name=source.name, layers=converted, close=_ignore)
 
+    @property
+    def left_out(self) -> str:
+        """What is known about the layers and will not be in the file, in words; mostly ``""``."""
+        if self._target.name == "caffemodel" or (self._target.describes and self.result.described):
+            return ""
+        layers = self.result.layers
+        empty = sum(not layer.tensors for layer in layers)
+        lost = []
+        if any(layer.type or layer.bottoms or layer.tops or layer.definition for layer in layers):
+            lost.append("types and settings of the layers")
+        if empty:
+            lost.append(f"{empty:,} layer{'' if empty == 1 else 's'} without weights")
+        return ", and ".join(lost)
+
     def run(self, progress: Callable[[int], object] | None = None) -> None:
         """Write the file, which is replaced as a whole or not at all.
 
@@ -134,12 +155,13 @@ class Conversion:
         self.close()
 
 
-def convert(
+def convert(  # noqa: PLR0913  # the options of the command
     source: str | os.PathLike[str],
     path: str | os.PathLike[str],
     *,
-    dtype: str | None = None,
-    layers: Collection[str] = (),
+    dtype: DTypeLike | None = None,
+    layers: str | Collection[str] = (),
+    description: bool = True,
     progress: Callable[[int], object] | None = None,
 ) -> None:
     """Convert a file of weights to another format.
@@ -152,10 +174,15 @@ def convert(
         The file to write. Its extension says in which format; ``.caffemodel.h5`` means Caffe's
         layout, any other ``.h5`` a dataset for each tensor.
     dtype
-        One of ``DTYPES``, for all tensors; None leaves them as they are, except that Caffe's
-        formats widen float16 and bfloat16 to float32.
+        For all tensors: one of ``DTYPES``, or anything NumPy takes for one of them. None leaves
+        them as they are, except that Caffe's formats widen float16 and bfloat16 to float32.
     layers
-        Patterns such as ``"conv*"``: only layers of these names are written. Empty means all.
+        A pattern such as ``"conv*"``, or several: only layers of these names are written. Empty
+        means all.
+    description
+        Whether ``.npz``, ``.safetensors`` and HDF5 files also get types and settings of the layers,
+        as an entry ``syncblob``. Without it they have the tensors alone. A ``.caffemodel`` always
+        has them.
     progress
         Called with a number of bytes whenever that many have been read and converted.
 
@@ -170,7 +197,9 @@ def convert(
     ModuleNotFoundError
         If the library that owns one of the formats is not installed.
     """
-    with plan_conversion(source, path, dtype=dtype, layers=layers) as conversion:
+    with plan_conversion(
+        source, path, dtype=dtype, layers=layers, description=description
+    ) as conversion:
         conversion.run(progress)
 
 
@@ -178,8 +207,9 @@ def plan_conversion(
     source: str | os.PathLike[str],
     path: str | os.PathLike[str],
     *,
-    dtype: str | None = None,
-    layers: Collection[str] = (),
+    dtype: DTypeLike | None = None,
+    layers: str | Collection[str] = (),
+    description: bool = True,
 ) -> Conversion:
     """Find out what `convert` would do, and whether it can; read no values, and write nothing.
 
@@ -192,24 +222,30 @@ def plan_conversion(
             f"{path}: expected a name that says the format, by its extension: "
             f"{', '.join(writable_extensions())}"
         )
-    if dtype is not None and dtype not in DTYPES:
-        raise ConversionError(f"expected a dtype of {', '.join(DTYPES)}, got {dtype!r}")
+    asked = None if dtype is None else _name_of(dtype)
     holds = target.dtypes
-    if dtype is not None and dtype not in holds:
+    if asked is not None and asked not in holds:
         raise ConversionError(
-            f"{path}: {target.name} holds {', '.join(one for one in DTYPES if one in holds)} "
-            f"of these, got {dtype}"
+            f"{path}: expected a dtype that {target.name} holds, "
+            f"{' or '.join(one for one in DTYPES if one in holds)}, got {asked}; choose one of "
+            f"these, or write another format, such as .safetensors"
         )
-    weights = _open(source)
+    folder = Path(path).parent
+    if not folder.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "there is no such folder to write to", str(folder))
+    weights = open_weights(source)
     try:
-        chosen = _choose(weights, layers)
+        chosen = _choose(weights, [layers] if isinstance(layers, str) else layers)
+        if target.name in _OF_LAYERS:
+            chosen = for_caffe(chosen)
         _require_names(chosen, path)
         dtypes = {
-            name: _stored_dtype(name, blob.dtype, dtype, target)
+            name: _stored_dtype(name, blob.dtype, asked, target)
             for layer in chosen
             for name, blob in layer.tensors.items()
         }
         conversion = Conversion(weights, chosen, dtypes, path, target)
+        conversion.result.described = description
         with _refusals(path):
             target.check(conversion.result)
     except BaseException:
@@ -218,18 +254,17 @@ def plan_conversion(
     return conversion
 
 
-def _open(source: str | os.PathLike[str]) -> Weights:
+def _name_of(dtype: DTypeLike) -> str:
+    """Return the one of `DTYPES` that is meant."""
+    if isinstance(dtype, str) and dtype == "bfloat16":
+        import_optional("ml_dtypes", "bfloat16")
     try:
-        return open_weights(source)
-    except ModelFileError as error:
-        if Path(source).suffix.lower() != ".binaryproto":
-            raise
-        raise ConversionError(
-            f"{os.fspath(source)}: expected a file of weights with names, got a .binaryproto, "
-            f"which holds one array without a name and cannot be converted; in Python, "
-            f"numpy.savez('mean.npz', mean=syncblob.read_blob('mean.binaryproto')) makes an .npz "
-            f"of it"
-        ) from error
+        name = as_dtype(dtype).name
+    except TypeError:
+        name = ""
+    if name not in DTYPES:
+        raise ConversionError(f"expected a dtype of {', '.join(DTYPES)}, got {dtype!r}")
+    return name
 
 
 @contextmanager
@@ -285,7 +320,7 @@ def _stored_dtype(
     if found.name in target.dtypes:
         return found
     narrow = found == np.float16 or is_bfloat16(found)
-    if narrow and target.name.startswith("caffemodel"):
+    if narrow and target.name in _WIDENING:
         return np.dtype(np.float32)
     raise ConversionError(
         f"tensor {name!r} is {found}, which {target.name} cannot hold; convert it, with dtype "

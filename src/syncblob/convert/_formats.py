@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import zipfile
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+
+from syncblob.caffe import open_solver_state
+from syncblob.convert._recognition import recognise
+from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -31,12 +33,15 @@ class Format(NamedTuple):
         What names of such files end in.
     variant
         What the names of its ``write``, ``check`` and ``DTYPES`` end in.
+    describes
+        Whether the description of the layers goes along beside the tensors.
     """
 
     name: str
     module: str
     extensions: tuple[str, ...]
     variant: str = ""
+    describes: bool = False
 
     @property
     def dtypes(self) -> frozenset[str]:
@@ -61,24 +66,19 @@ class Format(NamedTuple):
         return import_module(f"syncblob.convert.{self.module}")
 
 
-_CAFFEMODEL = Format("caffemodel", "_caffe", (".caffemodel",))
-_HDF5 = Format("hdf5", "_hdf5", (".h5", ".hdf5"))
-_SAFETENSORS = Format("safetensors", "_safetensors", (".safetensors",))
-_NPZ = Format("npz", "_npz", (".npz",))
-_TORCH = Format("torch", "_torch", (".pt", ".pth"))
 # The first one whose extension fits.
 _FORMATS = (
-    Format("caffemodel.h5", "_hdf5", (".caffemodel.h5",), variant="_caffe"),
-    _CAFFEMODEL,
-    _HDF5,
-    _SAFETENSORS,
-    _NPZ,
-    _TORCH,
+    Format("caffemodel.h5", "_hdf5", (".caffemodel.h5",), variant="_caffe", describes=True),
+    Format("caffemodel", "_caffe", (".caffemodel",)),
+    Format("hdf5", "_hdf5", (".h5", ".hdf5"), describes=True),
+    Format("safetensors", "_safetensors", (".safetensors",), describes=True),
+    Format("npz", "_npz", (".npz",), describes=True),
+    Format("torch", "_torch", (".pt", ".pth")),
+    Format("binaryproto", "_binaryproto", (".binaryproto",)),
+    Format("npy", "_npy", (".npy",)),
 )
-
-_HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
-# In a safetensors file, eight bytes of length are in front of the header, which is JSON.
-_SAFETENSORS_HEADER = slice(8, 9)
+_SOLVER_STATE = "solverstate"
+_SOLVER_STATES = (".solverstate", ".solverstate.h5")
 
 
 def writable_extensions() -> list[str]:
@@ -96,8 +96,9 @@ def open_weights(path: str | os.PathLike[str]) -> Weights:
     """Open a file of any format that can be converted.
 
     These are ``.caffemodel``, HDF5 (Caffe's layout, or any other tree of datasets),
-    ``.safetensors``, ``.npz`` and, saved by ``torch.save``, ``.pt`` and ``.pth``. Where the name
-    does not say which, the contents do. Values are not read before a Blob is touched.
+    ``.safetensors``, ``.npz`` and, saved by ``torch.save``, ``.pt`` and ``.pth``; and of one array,
+    which becomes a tensor ``"mean"``, ``.binaryproto`` and ``.npy``. Which of them it is, is seen
+    from its contents. Values are not read before a Blob is touched.
 
     Parameters
     ----------
@@ -113,37 +114,30 @@ def open_weights(path: str | os.PathLike[str]) -> Weights:
     ModuleNotFoundError
         If the library that owns the format is not installed.
     """
-    return _format_of(path).read(os.fspath(path))
+    found = format_of(path)
+    if found == _SOLVER_STATE:
+        learned = open_solver_state(path).learned_net
+        raise ModelFileError(
+            f"expected a file of weights, got the state of a solver, whose blobs have no names; "
+            f"the weights are in {learned or 'the .caffemodel of the same iteration'}",
+            path=os.fspath(path),
+        )
+    return next(one for one in _FORMATS if one.name == found).read(os.fspath(path))
 
 
 def format_of(path: str | os.PathLike[str]) -> str:
-    """Return the format of a file, as ``"safetensors"``: by its name, else by how it begins.
-
-    What begins like none of the others is ``"caffemodel"``.
+    """Return the format of a file, as ``"safetensors"``: by its contents, else by its name.
 
     Raises
     ------
+    ModelFileError
+        If it is of no format that can be told.
+    ModuleNotFoundError
+        If it is HDF5 and h5py is not installed.
     OSError
         If it cannot be opened.
     """
-    return _format_of(path).name
-
-
-def _format_of(path: str | os.PathLike[str]) -> Format:
-    # Errors of opening come first, and from one place: the libraries word them differently.
-    with Path(path).open("rb") as file:
-        head = file.read(16)
-    return format_of_name(path) or _recognise(path, head)
-
-
-def _recognise(path: str | os.PathLike[str], head: bytes) -> Format:
-    if head.startswith(_HDF5_SIGNATURE):
-        return _HDF5
-    if head[_SAFETENSORS_HEADER] == b"{" and int.from_bytes(head[:8], "little") < 1 << 32:
-        return _SAFETENSORS
-    if not zipfile.is_zipfile(path):
-        return _CAFFEMODEL
-    with contextlib.suppress(zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
-        if any(name.endswith("/data.pkl") for name in archive.namelist()):
-            return _TORCH
-    return _NPZ
+    if Path(path).name.lower().endswith(_SOLVER_STATES):
+        return recognise(path, _SOLVER_STATE)
+    promised = format_of_name(path)
+    return recognise(path, None if promised is None else promised.name)

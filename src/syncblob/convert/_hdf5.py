@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from syncblob._optional import import_optional
 from syncblob.caffe import open_model
-from syncblob.caffe._h5py import import_h5py
 from syncblob.convert import _caffe
 from syncblob.convert._sizes import require_plausible_size
 from syncblob.convert._structure import (
@@ -49,30 +49,35 @@ def read(path: str) -> Weights:
             file.close()
             return _read_caffe(path, text)
         return assemble(path, "hdf5", _tensors(file, path), text, close=file.close)
-    except BaseException:
+    except BaseException as error:
         file.close()
+        # A damaged tree makes h5py raise any of these.
+        if isinstance(error, (RuntimeError, KeyError)):
+            raise ModelFileError(f"the HDF5 file is damaged ({error})", path=path) from error
         raise
 
 
 def _open(path: str) -> Any:
-    h5py = import_h5py()
+    h5py = import_optional("h5py", "hdf5")
     try:
         return h5py.File(path, "r")
     except OSError as error:
         if error.errno is not None:
             raise
-        raise ModelFileError(f"this is no HDF5 file ({error})", path=path) from error
+        begins = h5py.is_hdf5(path)
+        found = "the HDF5 file is cut off or damaged" if begins else "this is no HDF5 file"
+        raise ModelFileError(f"{found} ({error}); copy it again", path=path) from error
 
 
 def _own_entry(file: Any, name: str) -> Any:
     """Return an entry; None if there is none, or it is a link to somewhere else."""
-    hard = isinstance(file.get(name, getlink=True), import_h5py().HardLink)
+    hard = isinstance(file.get(name, getlink=True), import_optional("h5py", "hdf5").HardLink)
     return file[name] if hard else None
 
 
 def _is_caffes(file: Any, text: str | None, path: str) -> bool:
     """Tell Caffe's layout from a tree in which tensors have names such as ``data/x.weight``."""
-    if not isinstance(_own_entry(file, _CAFFE_GROUP), import_h5py().Group):
+    if not isinstance(_own_entry(file, _CAFFE_GROUP), import_optional("h5py", "hdf5").Group):
         return False
     if text is None:
         return True
@@ -81,7 +86,7 @@ def _is_caffes(file: Any, text: str | None, path: str) -> bool:
 
 
 def _description(file: Any, path: str) -> str | None:
-    h5py = import_h5py()
+    h5py = import_optional("h5py", "hdf5")
     entry = _own_entry(file, STRUCTURE)
     if not isinstance(entry, h5py.Dataset) or entry.shape != ():
         return None
@@ -113,7 +118,7 @@ def _read_caffe(path: str, text: str | None) -> Weights:
 
 def _tensors(file: Any, path: str) -> dict[str, Any]:
     """Return all datasets of numbers. Hard links only: nothing outside the file is looked at."""
-    h5py = import_h5py()
+    h5py = import_optional("h5py", "hdf5")
     tensors = {}
 
     def visit(name: str, entry: Any) -> None:
@@ -150,7 +155,7 @@ def _values(dataset: Any, name: str, path: str) -> NDArray[np.generic]:
 
 def check(weights: Weights) -> None:
     """Raise ValueError if the names of the tensors cannot be names of datasets."""
-    import_h5py()
+    import_optional("h5py", "hdf5")
     names = {STRUCTURE, *weights.tensors}
     groups = {
         "/".join(parts[:depth])
@@ -168,7 +173,7 @@ def check(weights: Weights) -> None:
 
 def write(weights: Weights, path: Path) -> None:
     """Write a file of the plain layout, one tensor at a time."""
-    h5py = import_h5py()
+    h5py = import_optional("h5py", "hdf5")
     with h5py.File(path, "w") as file:
         for name, blob in weights.tensors.items():
             file.create_dataset(name, data=values_of(blob))
@@ -177,16 +182,17 @@ def write(weights: Weights, path: Path) -> None:
 
 def check_caffe(weights: Weights) -> None:
     """Raise ValueError or TypeError if Caffe's layout cannot hold this."""
-    import_h5py()
+    import_optional("h5py", "hdf5")
     _caffe.check_caffe_hdf5(weights)
 
 
 def write_caffe(weights: Weights, path: Path) -> None:
     """Write a file of Caffe's layout. Caffe does not look at the description."""
     _caffe.write_caffe_hdf5(weights, path)
-    with import_h5py().File(path, "r+") as file:
+    with import_optional("h5py", "hdf5").File(path, "r+") as file:
         _add_description(file, weights)
 
 
 def _add_description(file: Any, weights: Weights) -> None:
-    file.create_dataset(STRUCTURE, data=describe(weights))
+    if weights.described:
+        file.create_dataset(STRUCTURE, data=describe(weights))

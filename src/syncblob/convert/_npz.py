@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.lib import format as npy
 
-from syncblob.convert._sizes import require_plausible_size
+from syncblob.convert._sizes import require_plausible_size, require_whole_archive
 from syncblob.convert._structure import STRUCTURE, assemble, describe
 from syncblob.convert._values import ALL_DTYPES, lazy_blob, values_of
 from syncblob.errors import ModelFileError
@@ -32,11 +32,11 @@ _EXTENSION = ".npy"
 class _Header(NamedTuple):
     shape: tuple[int, ...]
     dtype: np.dtype[np.generic]
-    nbytes: int
 
 
 def read(path: str) -> Weights:
     """Open a file. The headers of the arrays are read, their values are not."""
+    require_whole_archive(path, "the .npz file")
     try:
         archive = zipfile.ZipFile(path)
     except zipfile.BadZipFile as error:
@@ -95,7 +95,7 @@ def _read_header(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: str) -> 
             path=path,
         )
     require_plausible_size(nbytes, info.compress_size, name=info.filename, path=path)
-    return _Header(shape, dtype, nbytes)
+    return _Header(shape, dtype)
 
 
 def _read_values(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: str) -> NDArray[np.generic]:
@@ -118,7 +118,8 @@ def write(weights: Weights, path: Path) -> None:
     with zipfile.ZipFile(path, "w") as archive:
         for name, blob in weights.tensors.items():
             _add(archive, name, values_of(blob))
-        _add(archive, STRUCTURE, np.array(describe(weights)))
+        if weights.described:
+            _add(archive, STRUCTURE, np.array(describe(weights)))
 
 
 def _add(archive: zipfile.ZipFile, name: str, values: NDArray[np.generic]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,8 +14,6 @@ from syncblob.convert._values import lazy_blob, values_of
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from numpy.typing import NDArray
 
     from syncblob.convert._weights import Weights
@@ -38,6 +37,8 @@ _NAMES = {
     "F64": "float64",
     "C64": "complex64",
 }
+# In front of the header, which is JSON, are eight bytes of its length.
+_HEADER = slice(8, 9)
 DTYPES = frozenset(_NAMES.values())
 
 
@@ -47,7 +48,14 @@ def read(path: str) -> Weights:
     try:
         file = safetensors.safe_open(path, framework="numpy")
     except safetensors.SafetensorError as error:
-        raise ModelFileError(f"this is no safetensors file ({error})", path=path) from error
+        with Path(path).open("rb") as opened:
+            begins = opened.read(_HEADER.stop)[_HEADER] == b"{"
+        found = (
+            "the safetensors file is cut off or damaged"
+            if begins
+            else "this is no safetensors file"
+        )
+        raise ModelFileError(f"{found} ({error}); copy it again", path=path) from error
     tensors = {}
     for name in file.keys():  # noqa: SIM118  # it is no mapping
         header = file.get_slice(name)
@@ -84,6 +92,7 @@ def write(weights: Weights, path: Path) -> None:
         for name, blob in weights.tensors.items()
     }
     mode = path.stat().st_mode
-    numpy_module.save_file(arrays, path, metadata={STRUCTURE: describe(weights)})
+    described = {STRUCTURE: describe(weights)} if weights.described else None
+    numpy_module.save_file(arrays, path, metadata=described)
     # It puts a file of its own in the place of the one that is there, for nobody else to read.
     path.chmod(mode)

@@ -1,10 +1,15 @@
-"""Sizes that a file cannot mean: a few bytes that claim to be gigabytes."""
+"""Sizes that a file cannot mean: a few bytes that claim to be gigabytes; and files cut short."""
 
 from __future__ import annotations
 
+import zipfile
+from pathlib import Path
+
 from syncblob.errors import ModelFileError
 
-__all__ = ["require_plausible_size"]
+__all__ = ["require_plausible_size", "require_whole_archive"]
+
+_ZIP = b"PK\x03\x04"
 
 # zlib makes at most 1032 bytes of one.
 _MAX_RATIO = 1032
@@ -18,5 +23,16 @@ def require_plausible_size(nbytes: int, stored_nbytes: int, *, name: str, path: 
         raise ModelFileError(
             f"array {name!r} claims {nbytes} bytes, of which {stored_nbytes} are stored; "
             f"the file is damaged, or made to exhaust the memory",
+            path=path,
+        )
+
+
+def require_whole_archive(path: str, what: str) -> None:
+    """Raise ModelFileError if a file begins as a zip archive and has lost its end."""
+    with Path(path).open("rb") as file:
+        archive = file.read(len(_ZIP)) == _ZIP
+    if archive and not zipfile.is_zipfile(path):
+        raise ModelFileError(
+            f"{what} is cut off: the list of what is in it, at its end, is missing; copy it again",
             path=path,
         )

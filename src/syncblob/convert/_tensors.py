@@ -2,38 +2,57 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
-from syncblob.caffe import Layer, ModelFile
+from syncblob.blob import Blob
+from syncblob.caffe import ModelFile
+from syncblob.caffe._legacy import squeezed
+from syncblob.convert._batch_norm import for_caffe
+from syncblob.convert._caffe import as_layer
 from syncblob.convert._naming import group_names, name_tensors
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from syncblob.blob import Blob
+from syncblob.convert._weights import LayerWeights
 
 __all__ = ["from_tensors", "to_tensors"]
 
 
-def to_tensors(model: ModelFile) -> dict[str, Blob]:
+def to_tensors(model: ModelFile, *, squeeze: bool = False) -> dict[str, Blob]:
     """Return the blobs of a model by names such as ``"conv1.weight"``. They are shared.
 
     Parameters
     ----------
     model
         The model.
+    squeeze
+        Whether to leave out the axes of 1 in front that blobs of V1 and V0 files have, as those of
+        PyTorch's modules do not: a bias of shape (1, 1, 1, 32) becomes a view of shape (32,), the
+        weight of an inner product (1, 1, 10, 500) one of (10, 500). The type of a layer says how
+        many axes its blobs have; where it does not, they stay as they are.
+
+    Raises
+    ------
+    TypeError
+        If `model` is no ModelFile.
     """
+    if not isinstance(model, ModelFile):
+        raise TypeError(
+            f"expected a ModelFile, got {type(model).__name__}; syncblob.open_model(path) opens "
+            f"one, and open_weights(path).tensors has those of any file"
+        )
     layers = model.layers
     names = name_tensors((layer.name, layer.type, len(layer.blobs)) for layer in layers)
     return {
         name: blob
         for layer, of_layer in zip(layers, names, strict=True)
-        for name, blob in zip(of_layer, layer.blobs, strict=True)
+        for name, blob in zip(of_layer, squeezed(layer) if squeeze else layer.blobs, strict=True)
     }
 
 
 def from_tensors(tensors: Mapping[str, Any], name: str = "") -> ModelFile:
     """Make a model of named tensors. The layers are those that the names tell.
+
+    What a BatchNorm module of PyTorch has, as ``bn.running_mean``, becomes a BatchNorm layer and a
+    Scale layer ``bn_scale``, as Caffe needs them.
 
     Parameters
     ----------
@@ -42,11 +61,19 @@ def from_tensors(tensors: Mapping[str, Any], name: str = "") -> ModelFile:
         that is possible; see `syncblob.Blob.asarray`.
     name
         The name of the net.
+
+    Raises
+    ------
+    TypeError
+        If `tensors` is no mapping.
     """
-    return ModelFile(
-        name,
-        [
-            Layer(layer, kind, blobs=[tensors[key] for key in names])
-            for layer, kind, names in group_names(tensors)
-        ],
+    if not isinstance(tensors, Mapping):
+        raise TypeError(
+            f"expected a mapping from names to arrays, got {type(tensors).__name__}; of a module "
+            f"of PyTorch's it is module.state_dict()"
+        )
+    grouped = (
+        LayerWeights(layer, kind, (), (), {key: Blob.asarray(tensors[key]) for key in names})
+        for layer, kind, names in group_names(tensors)
     )
+    return ModelFile(name, [as_layer(layer) for layer in for_caffe(grouped)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 import zipfile
 from collections import OrderedDict
@@ -13,6 +14,7 @@ import numpy as np
 
 from syncblob._dtypes import as_dtype, is_bfloat16
 from syncblob._optional import import_optional
+from syncblob.convert._sizes import require_whole_archive
 from syncblob.convert._structure import assemble
 from syncblob.convert._values import ALL_DTYPES, lazy_blob, values_of
 from syncblob.errors import ModelFileError
@@ -20,6 +22,7 @@ from syncblob.errors import ModelFileError
 if TYPE_CHECKING:
     from pathlib import Path
     from types import ModuleType
+    from typing import TypeGuard
 
     from numpy.typing import NDArray
     from torch import Tensor
@@ -30,6 +33,8 @@ __all__ = ["DTYPES", "check", "read", "write"]
 
 DTYPES = ALL_DTYPES
 
+# How torch names what it refuses to make.
+_REFUSED = re.compile(r"Unsupported global: GLOBAL ([\w.]+)")
 # Where a checkpoint has its weights among other things.
 _USUAL_KEY = "state_dict"
 
@@ -37,15 +42,18 @@ _USUAL_KEY = "state_dict"
 def read(path: str) -> Weights:
     """Open a file. Its tensors are mapped, except those of a file of before PyTorch 1.6."""
     torch = import_optional("torch")
+    archive = zipfile.is_zipfile(path)
+    require_whole_archive(path, "the file of PyTorch's")
     try:
-        loaded = torch.load(
-            path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path)
-        )
-    except OSError:
-        raise
+        with warnings.catch_warnings():
+            # What torch has to say of a file that it then refuses is said here.
+            warnings.simplefilter("ignore")
+            loaded = torch.load(path, map_location="cpu", weights_only=True, mmap=archive)
     except Exception as error:  # a damaged file makes it raise nearly anything
+        if isinstance(error, OSError) and error.filename is not None:
+            raise
         raise ModelFileError(
-            f"torch.load cannot read it as tensors ({_first_line(error)}); save a state_dict: "
+            f"torch.load cannot read it as tensors ({_reason(error)}); save a state_dict: "
             f"torch.save(model.state_dict(), path)",
             path=path,
         ) from error
@@ -56,20 +64,26 @@ def read(path: str) -> Weights:
     return assemble(path, "torch", tensors, None, close=lambda: None)
 
 
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
+def _reason(error: Exception) -> str:
+    """Return what torch says without its advice, which is to load what may be dangerous."""
+    refused = _REFUSED.search(str(error))
+    if refused is not None:
+        return f"it has {refused[1]} in it, and whatever is no tensor could run code"
+    if isinstance(error, RuntimeError):
+        return str(error).partition("\n")[0].partition(". ")[0]
+    return "it is damaged, or was not written by torch.save"
 
 
 def _find_state(torch: ModuleType, loaded: Any, path: str) -> Mapping[str, Tensor]:
     """Return the state_dict that a file is, or the one that is in a checkpoint."""
-    if _is_state(torch, loaded):
-        return _as_state(loaded)
+    if _is_state(loaded, torch):
+        return loaded
     entries = loaded if isinstance(loaded, Mapping) else {}
-    states = {key: value for key, value in entries.items() if value and _is_state(torch, value)}
+    states = {key: value for key, value in entries.items() if value and _is_state(value, torch)}
     if _USUAL_KEY in states:
-        return _as_state(states[_USUAL_KEY])
+        return states[_USUAL_KEY]
     if len(states) == 1:
-        return _as_state(*states.values())
+        return next(iter(states.values()))
     found = f"a dictionary of {list(entries)[:8]}" if entries else type(loaded).__name__
     raise ModelFileError(
         f"expected a state_dict, a dictionary of tensors, or a checkpoint with one of them, "
@@ -78,14 +92,10 @@ def _find_state(torch: ModuleType, loaded: Any, path: str) -> Mapping[str, Tenso
     )
 
 
-def _is_state(torch: ModuleType, value: Any) -> bool:
+def _is_state(value: Any, torch: ModuleType) -> TypeGuard[Mapping[str, Tensor]]:
     return isinstance(value, Mapping) and all(
         isinstance(key, str) and isinstance(tensor, torch.Tensor) for key, tensor in value.items()
     )
-
-
-def _as_state(value: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-    return value
 
 
 def _lazy_blob(torch: ModuleType, name: str, tensor: Tensor, path: str) -> Any:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from syncblob._dtypes import as_dtype
+from syncblob._dtypes import NAMES, as_dtype
+from syncblob._optional import import_optional
 from syncblob.blob import Blob
 from syncblob.caffe._lazy import untouched_values
 from syncblob.errors import ModelFileError
@@ -19,15 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ALL_DTYPES", "lazy_blob", "values_of"]
 
-ALL_DTYPES = frozenset(
-    (
-        "bool",
-        *("int8", "int16", "int32", "int64"),
-        *("uint8", "uint16", "uint32", "uint64"),
-        *("float16", "bfloat16", "float32", "float64"),
-        *("complex64", "complex128"),
-    )
-)
+ALL_DTYPES = frozenset((*NAMES, "bfloat16"))
 
 
 def lazy_blob(
@@ -53,7 +46,11 @@ def lazy_blob(
     ------
     ModelFileError
         If a Blob cannot hold the shape or the dtype.
+    ModuleNotFoundError
+        If it is bfloat16, and ml_dtypes is not installed.
     """
+    if isinstance(dtype, str) and dtype == "bfloat16":
+        import_optional("ml_dtypes", "bfloat16")
     try:
         native = as_dtype(dtype.newbyteorder("=") if isinstance(dtype, np.dtype) else dtype)
         shape = tuple(shape)

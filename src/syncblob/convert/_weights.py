@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 __all__ = ["LayerWeights", "Weights"]
 
+# What a tensor is called that has no name where it comes from.
+_MEAN = "mean"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LayerWeights:
@@ -65,12 +68,14 @@ class Weights:
         What closes the file.
     """
 
-    __slots__ = ("_close", "kind", "layers", "name", "path")
+    __slots__ = ("_close", "described", "kind", "layers", "name", "path")
 
     path: str
     kind: str
     name: str
     layers: tuple[LayerWeights, ...]
+    described: bool
+    """Whether a file made of them says what they are layers of, where its format has room."""
 
     def __init__(
         self,
@@ -86,6 +91,13 @@ class Weights:
         self.name = name
         self.layers = layers
         self._close = close
+        self.described = True
+
+    @classmethod
+    def of_one(cls, path: str, kind: str, blob: Blob) -> Self:
+        """Make weights of a Blob without a name, which nearly always is the mean of a data set."""
+        layer = LayerWeights(_MEAN, "", (), (), {_MEAN: blob})
+        return cls(path, kind, name="", layers=(layer,), close=lambda: None)
 
     @property
     def tensors(self) -> dict[str, Blob]:
@@ -96,6 +108,22 @@ class Weights:
     def nbytes(self) -> int:
         """The size of all values, in bytes."""
         return sum(blob.nbytes for layer in self.layers for blob in layer.tensors.values())
+
+    def only(self) -> Blob:
+        """Return the only tensor.
+
+        Raises
+        ------
+        ValueError
+            If there are more, or none.
+        """
+        blobs = list(self.tensors.values())
+        if len(blobs) != 1:
+            raise ValueError(
+                f"{self.kind} holds one array, got {len(blobs)}; choose a layer of one blob by "
+                f"--layers (layers=), or write a format of many, such as .npz"
+            )
+        return blobs[0]
 
     def close(self) -> None:
         """Close the file. Blobs that have been touched keep their values."""

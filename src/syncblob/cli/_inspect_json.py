@@ -1,0 +1,72 @@
+"""What ``syncblob inspect --json`` prints."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from syncblob.cli._histogram import histogram_of
+from syncblob.cli._settings import settings_of
+from syncblob.cli._stats import stats_of
+
+if TYPE_CHECKING:
+    from syncblob.blob import Blob
+    from syncblob.cli._checks import Checked
+    from syncblob.cli._contents import Contents
+
+__all__ = ["Wishes", "as_json"]
+
+
+class Wishes(NamedTuple):
+    """What is asked for beyond what the file says at its beginning."""
+
+    stats: bool
+    hist: bool
+    settings: bool
+
+
+def as_json(contents: Contents, wishes: Wishes, checked: Checked | None) -> dict[str, Any]:
+    """Return what is known about a file as JSON has it."""
+    lone = contents.lone
+    found: dict[str, Any] = {
+        "file": contents.path,
+        "format": contents.kind,
+        "file_bytes": contents.file_bytes,
+        "version": contents.version,
+        "net": contents.net,
+        "layers": [
+            {
+                "name": layer.name,
+                "type": layer.type,
+                "bottoms": list(layer.bottoms),
+                "tops": list(layer.tops),
+                "blobs": [_blob_as_json(blob, wishes) for blob in layer.blobs],
+            }
+            for layer in contents.layers
+        ],
+        "blob": None if lone is None else _blob_as_json(lone, wishes),
+        "solver": contents.solver,
+        "totals": contents.totals,
+    }
+    if wishes.settings:
+        layers = contents.as_model().layers
+        for described, layer in zip(found["layers"], layers, strict=True):
+            described["settings"] = settings_of(layer)
+    if checked is not None:
+        found["troubles"] = [trouble._asdict() for trouble in checked.troubles]
+        found["unchecked"] = checked.unchecked
+    return found
+
+
+def _blob_as_json(blob: Blob, wishes: Wishes) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "shape": list(blob.shape),
+        "dtype": blob.dtype.name,
+        "parameters": blob.size,
+        "bytes": blob.nbytes,
+    }
+    if wishes.stats:
+        described["stats"] = stats_of(blob)._asdict()
+    if wishes.hist:
+        histogram = histogram_of(blob)
+        described["histogram"] = None if histogram is None else histogram._asdict()
+    return described

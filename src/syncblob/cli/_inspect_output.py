@@ -1,0 +1,245 @@
+"""What ``syncblob inspect`` prints for people."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from syncblob.cli._console import Column, counted, human_bytes, printable
+from syncblob.cli._histogram import bars, histogram_of
+from syncblob.cli._settings import settings_in_words
+from syncblob.cli._stats import stats_of
+
+if TYPE_CHECKING:
+    from syncblob.blob import Blob
+    from syncblob.cli._checks import Checked
+    from syncblob.cli._console import Cell, Output
+    from syncblob.cli._contents import Contents, LayerLike
+    from syncblob.cli._inspect_json import Wishes
+    from syncblob.cli._stats import Stats
+
+__all__ = ["show"]
+
+_STATS = ("min", "mean", "max", "std")
+# What of these is left out where the width is not enough, the greatest first.
+_SPARE = {"mean": 1, "std": 2}
+_NONE: Cell = ("-", "dim")
+# Layers that are named where many are concerned.
+_NAMED = 8
+
+
+def show(output: Output, contents: Contents, wishes: Wishes, checked: Checked | None) -> None:
+    """Show what is known about a file."""
+    facts = _facts_of_file(contents)
+    if contents.lone is not None:
+        facts += _facts_of_lone_blob(contents.lone, wishes, plain=output.plain)
+    output.facts(facts)
+    if contents.layers:
+        _show_layers(output, contents)
+        if wishes.settings:
+            _show_settings(output, contents)
+    if contents.lone is None and contents.blobs:
+        if wishes.stats:
+            _show_stats(output, contents)
+        if wishes.hist:
+            _show_histograms(output, contents)
+    if checked is not None:
+        _show_troubles(output, checked)
+    if contents.lone is None:
+        _show_totals(output, contents.totals)
+
+
+def _facts_of_file(contents: Contents) -> list[tuple[str, str]]:
+    facts = [
+        ("file", printable(contents.path)),
+        ("format", contents.description),
+        ("size", human_bytes(contents.file_bytes)),
+    ]
+    if contents.net:
+        facts.append(("net", printable(contents.net)))
+    if contents.solver is not None:
+        facts += [
+            (name.replace("_", " "), printable(str(value)))
+            for name, value in contents.solver.items()
+        ]
+    return facts
+
+
+def _show_layers(output: Output, contents: Contents) -> None:
+    output.heading("Layers")
+    typed = [bool(layer.type) for layer in contents.layers]
+    rows: list[list[Cell]] = []
+    for layer in contents.layers:
+        name, kind = _name_and_type(layer)
+        if not layer.blobs:
+            rows.append([name, kind, _NONE, _NONE, _NONE])
+        for blob in layer.blobs:
+            rows.append([name, kind, str(blob.shape), blob.dtype.name, human_bytes(blob.nbytes)])
+            if output.terminal:
+                # Once is enough for the eye; grep wants it on each row.
+                name = kind = ""
+    columns = [
+        Column("layer", folds=True),
+        Column("type", folds=True, spare=1),
+        Column("blob"),
+        Column("dtype", spare=2),
+        Column("size", right=True),
+    ]
+    if not any(typed):
+        del columns[1]
+        rows = [[row[0], *row[2:]] for row in rows]
+    output.table(columns, rows)
+    if contents.is_net and not all(typed):
+        which = "some layers" if any(typed) else "the layers"
+        output.line((f"The file does not say of which types {which} are.", "dim"))
+
+
+def _name_and_type(layer: LayerLike) -> tuple[Cell, Cell]:
+    return printable(layer.name), printable(layer.type) if layer.type else _NONE
+
+
+def _show_settings(output: Output, contents: Contents) -> None:
+    columns = (
+        Column("layer", folds=True),
+        Column("bottoms", folds=True, spare=1),
+        Column("tops", folds=True, spare=2),
+        Column("settings", folds=True, narrowest=32),
+    )
+    rows: list[list[Cell]] = [
+        [
+            printable(layer.name),
+            _joined(layer.bottoms),
+            _joined(layer.tops),
+            printable(settings_in_words(layer)) or _NONE,
+        ]
+        for layer in contents.as_model().layers
+    ]
+    output.heading("Settings")
+    output.table(columns, rows)
+
+
+def _joined(names: tuple[str, ...]) -> Cell:
+    return printable(", ".join(names)) if names else _NONE
+
+
+def _show_stats(output: Output, contents: Contents) -> None:
+    found = [
+        (layer.name, index, stats_of(blob))
+        for layer in contents.layers
+        for index, blob in enumerate(layer.blobs)
+    ]
+    # A column of zeros would take its place from the names.
+    any_non_finite = any(stats.non_finite for _, _, stats in found)
+    rows: list[list[Cell]] = []
+    shown = None
+    for name, index, stats in found:
+        repeated = index > 0 and name == shown and output.terminal
+        shown = name
+        row: list[Cell] = ["" if repeated else printable(name), str(index)]
+        row += _numbers(stats)
+        if any_non_finite:
+            row.append(_alarm(stats))
+        rows.append(row)
+    columns = [Column("layer", folds=True), Column("blob", right=True)]
+    columns += [Column(name, right=True, spare=_SPARE.get(name, 0)) for name in _STATS]
+    if any_non_finite:
+        columns.append(Column("non-finite", right=True))
+    output.heading("Statistics")
+    output.table(columns, rows)
+
+
+def _show_histograms(output: Output, contents: Contents) -> None:
+    rows: list[list[Cell]] = []
+    for layer in contents.layers:
+        for index, blob in enumerate(layer.blobs):
+            repeated = index > 0 and output.terminal
+            row: list[Cell] = ["" if repeated else printable(layer.name), str(index)]
+            rows.append(row + _histogram(blob, plain=output.plain))
+    columns = (
+        Column("layer", folds=True),
+        Column("blob", right=True),
+        Column("from", right=True),
+        Column("values"),
+        Column("to", right=True),
+    )
+    output.heading("Histograms")
+    output.table(columns, rows)
+
+
+def _histogram(blob: Blob, *, plain: bool) -> list[Cell]:
+    """Say where the values begin, how they are distributed and where they end."""
+    histogram = histogram_of(blob)
+    if histogram is None:
+        return ["-", ("-", "dim"), "-"]
+    drawn = (bars(histogram, plain=plain), "cyan")
+    return [f"{histogram.start:.3g}", drawn, f"{histogram.stop:.3g}"]
+
+
+def _show_troubles(output: Output, checked: Checked) -> None:
+    output.heading("Checks")
+    if checked.troubles:
+        _show_table_of_troubles(output, checked)
+    else:
+        # Filters of all layers have been looked at, as far as there are some.
+        filters = ", and no filter is dead" if checked.filters and not checked.unchecked else ""
+        output.line(("No trouble found", "green"), f": all values are finite{filters}.")
+    if checked.unchecked:
+        names = ", ".join(map(printable, checked.unchecked[:_NAMED]))
+        more = ", ..." if len(checked.unchecked) > _NAMED else ""
+        output.line(
+            ("Not checked", "yellow"),
+            f": {counted(len(checked.unchecked), 'layer')} without a type ({names}{more}): for "
+            f"negative variances, and for dead filters along other axes than the first.",
+        )
+
+
+def _show_table_of_troubles(output: Output, checked: Checked) -> None:
+    columns = (
+        Column("layer", folds=True),
+        Column("blob", right=True),
+        Column("trouble"),
+        Column("count", right=True),
+        Column("of", right=True, spare=1),
+        Column("which", folds=True),
+    )
+    rows: list[list[Cell]] = [
+        [
+            printable(trouble.layer),
+            str(trouble.blob),
+            (trouble.kind, "bold red"),
+            f"{trouble.affected:,}",
+            f"{trouble.total:,}",
+            trouble.where,
+        ]
+        for trouble in checked.troubles
+    ]
+    output.table(columns, rows)
+
+
+def _facts_of_lone_blob(blob: Blob, wishes: Wishes, *, plain: bool) -> list[tuple[str, str]]:
+    facts = [
+        ("shape", str(blob.shape)),
+        ("dtype", blob.dtype.name),
+        ("values", f"{blob.size:,}, {human_bytes(blob.nbytes)}"),
+    ]
+    if wishes.stats:
+        found = stats_of(blob)
+        facts += zip(_STATS, _numbers(found), strict=True)
+        facts.append(("non-finite", f"{found.non_finite:,}"))
+    if wishes.hist and (histogram := histogram_of(blob)) is not None:
+        drawn = bars(histogram, plain=plain)
+        facts.append(("histogram", f"{histogram.start:.3g} [{drawn}] {histogram.stop:.3g}"))
+    return facts
+
+
+def _show_totals(output: Output, totals: dict[str, int]) -> None:
+    output.line()
+    counts = [counted(totals[f"{noun}s"], noun) for noun in ("layer", "blob", "parameter")]
+    output.line(f"{', '.join(counts)}, {human_bytes(totals['bytes'])} of weights")
+
+
+def _numbers(stats: Stats) -> list[str]:
+    return ["-" if value is None else f"{value:.3g}" for value in stats[: len(_STATS)]]
+
+
+def _alarm(stats: Stats) -> Cell:
+    return (f"{stats.non_finite:,}", "bold red") if stats.non_finite else "0"

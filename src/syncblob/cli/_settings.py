@@ -1,0 +1,82 @@
+"""Settings of layers: in one line, for JSON, and all of them as the text of a ``.prototxt``."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from google.protobuf.message import Message
+
+    from syncblob.caffe import Layer, ModelFile
+
+__all__ = ["definition_of", "settings_in_words", "settings_of", "unknown_fields"]
+
+# What else is shown of a layer.
+_SHOWN = ("name", "type", "bottom", "top", "blobs")
+# Of those, how weights were drawn before the training matters least.
+_FILLERS = "FillerParameter"
+
+
+def settings_of(layer: Layer) -> dict[str, Any]:
+    """Return the settings of a layer by Caffe's names, for JSON."""
+    from google.protobuf import json_format  # slow to import
+
+    message = copy.deepcopy(layer.proto)
+    for field in _SHOWN:
+        message.ClearField(field)
+    settings: dict[str, Any] = json_format.MessageToDict(message, preserving_proto_field_name=True)
+    return settings
+
+
+def settings_in_words(layer: Layer) -> str:
+    """Return what the parameters of a layer's type say, as ``"num_output: 20 kernel_size: 5"``.
+
+    That is all messages whose names end in ``_param``, without fillers.
+    """
+    from google.protobuf import text_format  # slow to import
+
+    words = []
+    for field, value in copy.deepcopy(layer.proto).ListFields():
+        if not field.name.endswith("_param"):
+            continue
+        for inner, _ in value.ListFields():
+            if inner.message_type is not None and inner.message_type.name == _FILLERS:
+                value.ClearField(inner.name)
+        words.append(text_format.MessageToString(value, as_one_line=True))
+    return " ".join(filter(None, words))
+
+
+def definition_of(model: ModelFile) -> str:
+    """Return the definition of a net without its weights, as ASCII text.
+
+    Fields that Caffe does not have are left out; `unknown_fields` tells them.
+    """
+    from google.protobuf import text_format  # slow to import
+
+    text: str = text_format.MessageToString(model.to_net(), as_utf8=False)
+    return text
+
+
+def unknown_fields(model: ModelFile) -> list[str]:
+    """Return the names of the layers that have fields which Caffe does not have, and text no names.
+
+    The net itself is called ``""``.
+    """
+    net = model.to_net()
+    found = [layer.name for layer in net.layer if any(_unknown(layer))]
+    del net.layer[:]
+    return [*([""] if any(_unknown(net)) else []), *found]
+
+
+def _unknown(message: Message) -> Iterator[bool]:
+    from google.protobuf.message import Message as AnyMessage  # slow to import
+    from google.protobuf.unknown_fields import UnknownFieldSet  # slow to import
+
+    yield len(UnknownFieldSet(message)) > 0
+    for field, value in message.ListFields():
+        if field.message_type is not None:
+            for part in [value] if isinstance(value, AnyMessage) else value:
+                yield from _unknown(part)

@@ -1,0 +1,71 @@
+"""PyTorch's batch normalisation as Caffe's: a BatchNorm layer, and a Scale layer behind it.
+
+PyTorch has the statistics and the factors in one module. In Caffe the first layer has the mean and
+the variance, both to be divided by a third blob of one value, and the second one the factors and
+what is added to the products.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from syncblob.blob import Blob
+from syncblob.convert._weights import LayerWeights
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+__all__ = ["for_caffe"]
+
+_MEAN, _VARIANCE = "running_mean", "running_var"
+_FACTORS = ("weight", "bias")
+# How many batches there were, which Caffe does not count.
+_COUNT = "num_batches_tracked"
+
+
+def for_caffe(layers: Iterable[LayerWeights]) -> tuple[LayerWeights, ...]:
+    """Put two layers in place of each one whose tensors are those of PyTorch's BatchNorm modules.
+
+    The second one is called ``<layer>_scale``. Where a module has no factors, there is none.
+    """
+    layers = tuple(layers)
+    taken = {layer.name for layer in layers}
+    return tuple(made for layer in layers for made in _parts(layer, taken))
+
+
+def _parts(layer: LayerWeights, taken: set[str]) -> Iterator[LayerWeights]:
+    found = {name.rpartition(".")[2]: blob for name, blob in layer.tensors.items()}
+    factors = {part: found[part] for part in _FACTORS if part in found}
+    if (
+        layer.type
+        or not found.keys() >= {_MEAN, _VARIANCE}
+        or found.keys() - {_MEAN, _VARIANCE, _COUNT, *_FACTORS}
+        or list(factors) == ["bias"]
+    ):
+        yield layer
+        return
+    name = layer.name
+    statistics = {
+        f"{name}.mean": found[_MEAN],
+        f"{name}.variance": found[_VARIANCE],
+        f"{name}.scale_factor": Blob.asarray(np.ones(1, found[_MEAN].dtype)),
+    }
+    yield LayerWeights(name, "BatchNorm", (), (), statistics)
+    if factors:
+        name += "_scale"
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        tensors = {f"{name}.{part}": blob for part, blob in factors.items()}
+        yield LayerWeights(name, "Scale", (), (), tensors, _scale_settings(bias="bias" in factors))
+
+
+def _scale_settings(*, bias: bool) -> bytes:
+    from syncblob.caffe._pb.caffe_pb2 import LayerParameter  # protobuf only when needed
+
+    settings = LayerParameter()
+    settings.scale_param.bias_term = bias
+    serialised: bytes = settings.SerializeToString()
+    return serialised

@@ -1,0 +1,155 @@
+"""What a file is, seen from its contents. Its name decides only where they leave it open.
+
+HDF5, zip archives, safetensors and NumPy's arrays begin in ways of their own. Caffe's messages do
+not, so they are tried: a model, a blob, the state of a solver.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from syncblob.caffe import open_model, open_solver_state, read_blob
+from syncblob.errors import ModelFileError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["recognise"]
+
+_HEAD = 4096
+_HDF5 = b"\x89HDF\r\n\x1a\n"
+_NPY = b"\x93NUMPY"
+# Zip archives begin with a member, or with the end if they have none.
+_ZIP = (b"PK\x03\x04", b"PK\x05\x06")
+# The number that torch.save began with before it wrote zip archives, pickled.
+_OLD_TORCH = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19."
+# In a safetensors file, eight bytes of length are in front of the header, which is JSON.
+_SAFETENSORS_HEADER = slice(8, 9)
+_ZIP_NAME_LENGTH, _ZIP_NAME = slice(26, 28), 30
+
+# How the errors begin that say what a file is instead.
+_VERDICT = "this is "
+_TEXT = bytes({*b"\t\n\r\f", *range(0x20, 0x7F), *range(0x80, 0x100)})
+
+
+def recognise(path: str | os.PathLike[str], promised: str | None) -> str:
+    """Return what a file is: ``"caffemodel"``, ``"hdf5"``, ``"solverstate"`` and so on.
+
+    Parameters
+    ----------
+    path
+        The file.
+    promised
+        What its name says; None if that says nothing. Returned where the contents are like nothing
+        that is known: it is the format of which the file may be a damaged one.
+
+    Raises
+    ------
+    ModelFileError
+        If the contents say that it is something else, or are no message of Caffe's and the name
+        promises no other format.
+    ModuleNotFoundError
+        If it is HDF5 and h5py is not installed.
+    OSError
+        If it cannot be opened.
+    """
+    # Errors of opening come first, and from one place: the libraries word them differently.
+    try:
+        with Path(path).open("rb") as file:
+            head = file.read(_HEAD)
+    except OSError as error:
+        error.filename = os.fspath(path)
+        raise
+    if head.startswith(_HDF5):
+        return _which_hdf5(path)
+    if head.startswith(_NPY):
+        return "npy"
+    if head.startswith(_OLD_TORCH):
+        return "torch"
+    if head.startswith(_ZIP):
+        return _which_archive(path, head)
+    if head[_SAFETENSORS_HEADER] == b"{" and int.from_bytes(head[:8], "little") < 1 << 32:
+        return "safetensors"
+    return _which_message(path, head, promised)
+
+
+def _which_hdf5(path: str | os.PathLike[str]) -> str:
+    with contextlib.suppress(ModelFileError):
+        open_solver_state(path)
+        return "solverstate"
+    return "hdf5"
+
+
+def _which_archive(path: str | os.PathLike[str], head: bytes) -> str:
+    """Tell PyTorch's archives from NumPy's; those that are cut off by their first member."""
+    length = int.from_bytes(head[_ZIP_NAME_LENGTH], "little")
+    names = [head[_ZIP_NAME : _ZIP_NAME + length].decode(errors="replace")]
+    with contextlib.suppress(zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
+        names = archive.namelist()
+    return "torch" if any(name.endswith("/data.pkl") for name in names) else "npz"
+
+
+def _which_message(path: str | os.PathLike[str], head: bytes, promised: str | None) -> str:
+    known = promised is None or promised in _MESSAGES
+    verdicts: list[ModelFileError] = []
+    failures: list[ModelFileError] = []
+    empty = []
+    for kind in sorted(_MESSAGES, key=lambda kind: kind != promised):
+        try:
+            found = _MESSAGES[kind](path)
+        except ModelFileError as error:
+            (verdicts if error.message.startswith(_VERDICT) else failures).append(error)
+            continue
+        if found or kind == promised:
+            return kind
+        # Nearly any bytes are a message without anything in it.
+        empty.append(kind)
+    if empty and known:
+        return empty[0]
+    if failures and head and _is_text(head):
+        raise ModelFileError(
+            "expected a file of weights, got a text; Caffe's weights are in a .caffemodel",
+            path=os.fspath(path),
+        )
+    if failures and (known or not head):
+        raise failures[0]
+    if verdicts and not failures:
+        raise verdicts[0]
+    # Neither is None here: a file of no promise has been opened or refused.
+    return promised or "caffemodel"
+
+
+def _is_text(head: bytes) -> bool:
+    if head.translate(None, delete=_TEXT):
+        return False
+    try:
+        head.decode()
+    except UnicodeDecodeError as error:
+        # The head may end in the middle of a character.
+        return len(head) == _HEAD and error.start >= _HEAD - 4
+    return True
+
+
+def _has_layers(path: str | os.PathLike[str]) -> bool:
+    with open_model(path) as model:
+        return bool(model.layers)
+
+
+def _has_values(path: str | os.PathLike[str]) -> bool:
+    return read_blob(path).size > 0
+
+
+def _has_history(path: str | os.PathLike[str]) -> bool:
+    state = open_solver_state(path)
+    return bool(state.history or state.iter)
+
+
+_MESSAGES: dict[str, Callable[[str | os.PathLike[str]], bool]] = {
+    "caffemodel": _has_layers,
+    "binaryproto": _has_values,
+    "solverstate": _has_history,
+}

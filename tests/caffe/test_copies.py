@@ -1,0 +1,154 @@
+"""Copies and pickles of models and layers."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+from syncblob.blob import Blob
+from syncblob.caffe import Layer, ModelFile, open_model, save_model
+from syncblob.memory import Head
+
+
+@pytest.fixture(params=["v2_net", "v1_net"])
+def path(request, write):
+    return write(request.getfixturevalue(request.param))
+
+
+def blobs_of(model):
+    return [blob for layer in model.layers for blob in layer.blobs]
+
+
+@pytest.mark.parametrize("touched", [False, True])
+def test_a_deep_copy_is_saved_as_the_file_was(path, tmp_path, touched):
+    model = open_model(path)
+    if touched:
+        for blob in blobs_of(model):
+            blob.mutable_cpu_data()
+    twin = copy.deepcopy(model)
+    heads = {blob.head for blob in blobs_of(twin)}
+    assert heads == {Head.HEAD_AT_CPU if touched else Head.UNINITIALIZED}
+    save_model(twin, tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize("touched", [False, True])
+def test_a_deep_copy_is_independent(path, tmp_path, touched):
+    model = open_model(path)
+    if touched:
+        model["conv1"].blobs[0].cpu_data()
+    twin = copy.deepcopy(model)
+    before = model["conv1"].blobs[0].cpu_data().tolist()
+    twin["conv1"].blobs[0].mutable_cpu_data()[...] = 7
+    twin["conv1"].type = "Deconvolution"
+    twin["conv1"].proto.convolution_param.num_output = 3
+    twin.rename("conv1", "first")
+    twin.name = "twin"
+    assert model["conv1"].blobs[0].tolist() == before
+    save_model(model, tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == path.read_bytes()
+    save_model(twin, tmp_path / "twin")
+    changed = open_model(tmp_path / "twin")
+    assert (changed.name, changed["first"].type) == ("twin", "Deconvolution")
+    assert set(changed["first"].blobs[0].cpu_data().reshape(-1).tolist()) == {7}
+
+
+def test_each_closes_the_file_on_its_own(path):
+    model = open_model(path)
+    twin = copy.deepcopy(model)
+    model.close()
+    assert twin["conv1"].blobs[0].cpu_data().sum() == 15
+    with pytest.raises(ValueError, match="was closed"):
+        model["conv1"].blobs[0].cpu_data()
+
+
+def test_gradients_are_copied(write, v2_net, saved):
+    twin = copy.deepcopy(open_model(write(v2_net)))
+    assert twin["ip"].blobs[0].diff.tolist() == [3, 4]
+    model = open_model(write(v2_net))
+    model["ip"].blobs[0].mutable_cpu_diff()[1] = 9
+    twin = copy.deepcopy(model)
+    model["ip"].blobs[0].mutable_cpu_diff()[1] = 8
+    assert list(saved(twin).layer[2].blobs[0].double_diff) == [3, 9]
+
+
+def test_blobs_that_are_shared_are_shared_in_the_copy():
+    blob = Blob(3)
+    model = ModelFile("n", [Layer("a", blobs=[blob]), Layer("b", blobs=[blob])])
+    twin = copy.deepcopy(model)
+    assert twin["a"].blobs[0] is twin["b"].blobs[0] is not blob
+
+
+def test_hdf5(tmp_path):
+    pytest.importorskip("h5py")
+    path = tmp_path / "a.h5"
+    save_model(ModelFile("", [Layer("a", blobs=[np.arange(3, dtype=np.float32)])]), path)
+    model = open_model(path)
+    twin = copy.deepcopy(model)
+    model.close()
+    assert twin["a"].blobs[0].head is Head.UNINITIALIZED
+    save_model(twin, tmp_path / "again.h5")
+    assert (tmp_path / "again.h5").read_bytes() == path.read_bytes()
+    assert pickle.loads(pickle.dumps(twin))["a"].blobs[0].tolist() == [0, 1, 2]
+
+
+def test_a_copied_layer(path):
+    layer = open_model(path)["conv1"]
+    shallow, deep = copy.copy(layer), copy.deepcopy(layer)
+    shallow.type = deep.type = "Deconvolution"
+    assert layer.type == "Convolution"
+    assert shallow.blobs[0] is layer.blobs[0]
+    assert deep.blobs[0] is not layer.blobs[0]
+    assert deep.blobs[0].cpu_data().tolist() == layer.blobs[0].cpu_data().tolist()
+    shallow.blobs.clear()
+    assert len(layer.blobs) >= 1
+
+
+def test_a_shallow_copy_has_layers_of_its_own(path, tmp_path):
+    model = open_model(path)
+    twin = copy.copy(model)
+    assert blobs_of(twin) == blobs_of(model)
+    del twin["conv1"]
+    twin.add(Layer("new"))
+    save_model(model, tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == path.read_bytes()
+
+
+def test_a_pickle_has_the_contents(path, saved):
+    model = open_model(path)
+    model["conv1"].type = "Deconvolution"
+    expected = saved(model, upgrade=True)
+    pickled = pickle.dumps(model)
+    model.close()
+    path.unlink()
+    again = pickle.loads(pickled)
+    assert (again.path, again.version) == ("", 2)
+    assert saved(again, write_diff=None) == without_diffs(expected)
+
+
+def without_diffs(net):
+    """Only a file has gradients that are written without being asked for."""
+    for layer in net.layer:
+        for blob in layer.blobs:
+            blob.ClearField("diff")
+            blob.ClearField("double_diff")
+    return net
+
+
+def test_a_pickled_net_keeps_its_settings(write, v2_net, saved):
+    v2_net.force_backward = True
+    v2_net.name = "named"
+    again = pickle.loads(pickle.dumps(open_model(write(v2_net))))
+    assert saved(again) == without_diffs(v2_net)
+    assert saved(pickle.loads(pickle.dumps(again))) == v2_net
+
+
+def test_a_pickled_layer(path):
+    layer = open_model(path)["conv1"]
+    settings = copy.deepcopy(layer.proto)
+    again = pickle.loads(pickle.dumps(layer))
+    assert again.proto == settings
+    assert again.blobs[0].cpu_data().tolist() == layer.blobs[0].cpu_data().tolist()

@@ -1,0 +1,209 @@
+"""Type, bottoms, tops and settings of a layer, changed in place, in files of every format."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+from syncblob.caffe import Layer, ModelFile, open_model
+from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetParameter, V1LayerParameter
+
+TYPES = V1LayerParameter.LayerType
+
+
+def edit(layer):
+    layer.type = "Deconvolution"
+    layer.bottoms = ["image", "mask"]
+    layer.tops = ("result",)
+
+
+def outline(layer):
+    return layer.name, layer.type, list(layer.bottom), list(layer.top)
+
+
+EDITED = ("conv1", "Deconvolution", ["image", "mask"], ["result"])
+
+
+@pytest.mark.parametrize("looked_at", [False, True])
+@pytest.mark.parametrize("upgrade", [False, True])
+def test_what_is_assigned_is_saved(write, v2_net, saved, looked_at, upgrade):
+    model = open_model(write(v2_net))
+    layer = model["conv1"]
+    if looked_at:
+        _ = layer.proto
+    edit(layer)
+    assert (layer.type, layer.bottoms, layer.tops) == (
+        "Deconvolution",
+        ("image", "mask"),
+        ("result",),
+    )
+    assert outline(layer.proto) == outline(model.to_net().layer[1]) == EDITED
+    expected = v2_net.layer[1]
+    expected.type, expected.bottom[:], expected.top[:] = EDITED[1:]
+    assert saved(model, upgrade=upgrade) == v2_net
+
+
+@pytest.mark.parametrize("looked_at", [False, True])
+def test_the_older_format_stays_where_it_has_a_number_for_the_type(write, v1_net, saved, looked_at):
+    model = open_model(write(v1_net))
+    if looked_at:
+        _ = model["conv1"].proto
+    edit(model["conv1"])
+    edited = v1_net.layers[0]
+    edited.type, edited.bottom[:], edited.top[:] = TYPES.DECONVOLUTION, *EDITED[2:]
+    assert saved(model) == v1_net
+    upgraded = saved(model, upgrade=True).layer[0]
+    assert outline(upgraded) == EDITED
+    assert upgraded.blobs == edited.blobs
+
+
+def test_a_type_that_the_older_format_does_not_have_upgrades_it(write, v1_net, saved):
+    model = open_model(write(v1_net))
+    model["conv1"].type = "Scale"
+    net = saved(model)
+    assert not net.layers
+    assert [layer.type for layer in net.layer] == ["Scale", "SoftmaxWithLoss", ""]
+
+
+def test_an_edit_of_a_net_of_the_first_format_upgrades_it(write, saved):
+    net = NetParameter()
+    net.layers.add(bottom=["data"], top=["a"], layer={"name": "conv1", "type": "conv"})
+    model = open_model(write(net))
+    edit(model["conv1"])
+    assert outline(saved(model).layer[0]) == EDITED
+
+
+def test_what_is_assigned_and_then_taken_back_changes_nothing(write, v1_net, saved):
+    model = open_model(write(v1_net))
+    layer = model["conv1"]
+    before = layer.type, layer.bottoms, layer.tops
+    edit(layer)
+    layer.type, layer.bottoms, layer.tops = before
+    assert saved(model) == v1_net
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_what_was_not_there_is_added_and_what_was_is_taken_away(write, saved, version):
+    if version == 1:
+        net = NetParameter(layers=[V1LayerParameter(name="a", bottom=["x"], top=["y"])])
+        net.layers.add(name="b", type=TYPES.RELU)
+    else:
+        net = NetParameter(layer=[LayerParameter(name="a", bottom=["x"], top=["y"])])
+        net.layer.add(name="b", type="ReLU")
+    model = open_model(write(net))
+    model["a"].type, model["a"].bottoms, model["a"].tops = "ReLU", [], []
+    model["b"].type, model["b"].bottoms, model["b"].tops = "", ["x"], ["y"]
+    net = saved(model, upgrade=version == 1)
+    assert [outline(layer) for layer in net.layer] == [
+        ("a", "ReLU", [], []),
+        ("b", "", ["x"], ["y"]),
+    ]
+    _, again = (layer.proto for layer in model.layers)
+    assert not again.HasField("type")
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value", "words"),
+    [
+        ("bottoms", "data", r"a list of names as bottoms, got the string 'data'.*\['data'\]"),
+        ("tops", ["a", 1], "a list of names as tops, got 1 among them"),
+        ("type", None, "expected a string as the type of a layer, got None"),
+    ],
+)
+def test_what_cannot_be_assigned(write, v2_net, attribute, value, words):
+    layer = open_model(write(v2_net))["conv1"]
+    before = getattr(layer, attribute)
+    for _ in range(2):
+        with pytest.raises(TypeError, match=words):
+            setattr(layer, attribute, value)
+        assert getattr(layer, attribute) == before
+        assert layer.proto.type == "Convolution"
+
+
+def test_the_name_is_changed_by_the_model(write, v2_net):
+    model = open_model(write(v2_net))
+    with pytest.raises(AttributeError, match=r"model\.rename\('conv1', 'first'\) changes it"):
+        model["conv1"].name = "first"
+    with pytest.raises(TypeError, match="a string as the name of a layer, got 1"):
+        model.rename("conv1", 1)
+    with pytest.raises(TypeError, match="a string as the name of a layer, got 1"):
+        Layer(1)
+    assert list(model) == ["data", "conv1", "ip"]
+
+
+# --- settings -------------------------------------------------------------------------------------
+
+
+def test_settings_are_changed_in_the_message(write, v2_net, saved):
+    model = open_model(write(v2_net))
+    model["conv1"].proto.convolution_param.num_output = 3
+    model["conv1"].proto.type = "Deconvolution"
+    assert model["conv1"].type == "Deconvolution"
+    v2_net.layer[1].convolution_param.num_output = 3
+    v2_net.layer[1].type = "Deconvolution"
+    assert saved(model) == v2_net
+    assert model.to_net().layer[1].convolution_param.num_output == 3
+
+
+def test_settings_that_a_fork_has_stay_with_those_that_are_changed(write, saved):
+    fork = b"\xca\x3e\x03abc"
+    net = NetParameter(layer=[LayerParameter.FromString(b"\x0a\x01a" + fork)])
+    model = open_model(write(net))
+    model["a"].proto.convolution_param.num_output = 3
+    net.layer[0].convolution_param.num_output = 3
+    assert saved(model) == net
+
+
+def test_changed_settings_upgrade_the_older_format(write, v1_net, saved):
+    model = open_model(write(v1_net))
+    model["conv1"].proto.convolution_param.num_output = 3
+    net = saved(model)
+    assert not net.layers
+    assert net.layer[0].convolution_param.num_output == 3
+    assert net.layer[0].blobs == v1_net.layers[0].blobs
+
+
+def test_settings_of_a_layer_made_by_hand(saved):
+    layer = Layer("x", "Convolution")
+    model = ModelFile("n", [layer])
+    model["x"].proto.convolution_param.num_output = 3
+    assert not layer.proto.HasField("convolution_param"), "the layer was copied into the model"
+    (written,) = saved(model).layer
+    assert written.convolution_param.num_output == 3
+
+
+def test_a_copied_layer_has_settings_of_its_own(write, v2_net, saved):
+    model = open_model(write(v2_net))
+    model["conv1"].proto.convolution_param.num_output = 3
+    model["again"] = model["conv1"]
+    model["again"].proto.convolution_param.num_output = 4
+    layers = saved(model).layer
+    assert [layer.convolution_param.num_output for layer in layers] == [0, 3, 0, 4]
+    assert layers[3].name == "again"
+
+
+def test_renaming_renames_the_message(write, v2_net, saved):
+    model = open_model(write(v2_net))
+    settings = model["conv1"].proto
+    settings.convolution_param.num_output = 3
+    model.rename("conv1", "first")
+    assert settings.name == "first"
+    assert saved(model).layer[1].name == "first"
+
+
+def test_what_does_not_belong_into_the_message(write, v2_net, saved):
+    model = open_model(write(v2_net))
+    settings = model["conv1"].proto
+    settings.name = "conv2"
+    for use in (saved, ModelFile.to_net):
+        with pytest.raises(ValueError, match=r"'conv1': .*got 'conv2'; model\.rename.*deepcopy"):
+            use(model)
+    model["conv2"] = Layer.from_proto(copy.deepcopy(settings))
+    settings.name = "conv1"
+    settings.blobs.add(data=[1])
+    for use in (saved, ModelFile.to_net):
+        with pytest.raises(ValueError, match=r"no blobs in its proto, got 1; .*layer\.blobs"):
+            use(model)
+    settings.ClearField("blobs")
+    assert len(saved(model).layer) == 4

@@ -1,0 +1,83 @@
+"""Memory of CUDA devices that must not be written, and results that are their operands."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from made_blobs import values
+
+import syncblob
+from syncblob import Head
+from syncblob.array_api import linalg
+
+pytestmark = pytest.mark.gpu
+
+GPU = Head.HEAD_AT_GPU
+X = values()
+
+
+class ReadOnly:
+    """An array of a library whose arrays must not be written, behind one of the protocols."""
+
+    def __init__(self, blob, protocol):
+        self._blob = blob.const
+        self._protocol = protocol
+
+    def __getattr__(self, name):
+        # An attribute that is missing says that the library lacks the protocol.
+        if name.startswith(self._protocol):
+            return getattr(self._blob, name)
+        raise AttributeError(name)
+
+
+@pytest.fixture(params=["__cuda_array_interface__", "__dlpack"])
+def read_only(request, on_cuda):
+    """Give a Blob, and what lends it to be read only."""
+    blob = on_cuda(GPU)
+    return blob, ReadOnly(blob, request.param)
+
+
+def test_what_must_not_be_written_is_copied_on_its_device(read_only):
+    blob, foreign = read_only
+    with syncblob.no_transfers():
+        taken = syncblob.asarray(foreign)
+        taken += np.float32(1)
+    assert taken.device == "cuda:0"
+    assert blob.tolist() == X.tolist()
+    assert taken.tolist() == (X + 1).tolist()
+
+
+def test_what_must_not_be_written_is_not_taken_without_a_copy(on_cuda, read_only):
+    _, foreign = read_only
+    with pytest.raises(ValueError, match="the array is read-only"):
+        syncblob.asarray(foreign, copy=False)
+    with pytest.raises(ValueError, match="the array is read-only"):
+        on_cuda(GPU).set_gpu_data(foreign)
+
+
+def test_from_dlpack_copies_what_must_not_be_written(on_cuda):
+    blob = on_cuda(GPU)
+    foreign = ReadOnly(blob, "__dlpack")
+    with pytest.raises(BufferError, match="the array is read-only"):
+        syncblob.from_dlpack(foreign, copy=False)
+    taken = syncblob.from_dlpack(foreign)
+    taken += np.float32(1)
+    assert blob.tolist() == X.tolist()
+
+
+def test_a_view_of_a_blob_is_read_where_it_is(on_cuda):
+    source, target = on_cuda(GPU), on_cuda(GPU)
+    with syncblob.no_transfers():
+        target[...] = source[::-1]
+        target += source.const
+    assert target.tolist() == (X[::-1] + X).tolist()
+
+
+def test_a_result_that_is_its_operand_shares_its_memory(on_cuda):
+    blob = on_cuda(GPU, (2, 2))
+    same = linalg.matrix_power(blob, 1)
+    assert same.memory is blob.memory
+    same[0, 0] = 9
+    assert blob.tolist() == [[9, 1], [2, 3]]
+    blob.mutable_cpu_data()[1, 1] = 8
+    assert same.tolist() == [[9, 1], [2, 8]]

@@ -1,0 +1,76 @@
+"""Elementwise functions where CuPy is corrected, compared with NumPy on the host."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+import syncblob as xp
+from syncblob import Blob
+
+pytestmark = pytest.mark.gpu
+
+INF, NAN = math.inf, math.nan
+NUMBERS = (0.0, -0.0, 1.0, -1.0, 2.5, -7.25, INF, -INF, NAN)
+PAIRS = [*itertools.product(NUMBERS, NUMBERS)]
+
+
+def on_device(values):
+    blob = xp.asarray(values, device="cuda:0")
+    blob.mutable_gpu_data()
+    return blob
+
+
+def same(result, expected):
+    """Compare values, NaN and the signs of zeros."""
+    assert isinstance(result, Blob)
+    assert (result.device, result.dtype) == ("cuda:0", expected.dtype)
+    actual = np.asarray(result)
+    np.testing.assert_array_equal(actual, expected)
+    known = ~np.isnan(expected)
+    np.testing.assert_array_equal(np.signbit(actual)[known], np.signbit(expected)[known])
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_remainders_have_the_divisors_sign_also_where_it_is_infinite(dtype):
+    x1, x2 = np.array(PAIRS, dtype).T.copy()
+    with np.errstate(all="ignore"):
+        expected = np.remainder(x1, x2)
+        by_number, of_number = np.remainder(x1, x1.dtype.type(-INF)), np.remainder(INF, x1)
+    a, b = on_device(x1), on_device(x2)
+    with xp.no_transfers():
+        results = [xp.remainder(a, b), a % b]
+        same_dtype = (a % -INF, INF % a)
+        a %= b
+    for result in (*results, a):
+        same(result, expected)
+    for result, each in zip(same_dtype, (by_number, of_number), strict=True):
+        same(result, each)
+
+
+def test_remainders_of_integers():
+    x = np.arange(-6, 6, dtype="int16")
+    result = on_device(x) % on_device(np.full(12, -4, "int16"))
+    assert result.dtype == "int16"
+    assert result.tolist() == (x % -4).tolist()
+
+
+@pytest.mark.parametrize("name", ["acosh", "log", "log1p", "tanh"])
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_complex_numbers_of_infinite_and_undefined_parts(name, dtype):
+    # The sign of an angle of pi is that of a zero, which CuPy's log1p does not keep.
+    values = [complex(*pair) for pair in PAIRS if name != "log1p" or pair[1]]
+    x = np.array(values, dtype)
+    function = getattr(xp, name)
+    result = np.asarray(function(on_device(x)))
+    with np.errstate(all="ignore"):
+        expected = np.asarray(function(xp.asarray(x)))
+    for part in ("real", "imag"):
+        np.testing.assert_allclose(
+            getattr(result, part), getattr(expected, part), rtol=1e-5, atol=1e-6
+        )
+    scalar = function(on_device(np.array(complex(0, NAN), dtype)))
+    assert (scalar.shape, scalar.dtype) == ((), dtype)

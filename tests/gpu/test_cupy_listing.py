@@ -1,0 +1,161 @@
+"""Every function that CuPy shares with NumPy, called with Blobs: right, or refused.
+
+CuPy has no protocol by which another library could compute for it: each of its functions decides
+for itself whether it converts what is not its own array.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from numpy_calls import CALLS, B, J, M, listed
+
+from syncblob import Blob, Head, StaleAliasWarning
+
+pytestmark = pytest.mark.gpu
+
+# Those that take no Blob in some of the calls, or in all of them. CuPy may come to take more.
+REFUSED = frozenset(
+    """
+    all any apply_along_axis argmax argmin argwhere array_split astype broadcast_to column_stack
+    concatenate convolve copy copyto correlate cumprod cumsum cumulative_prod cumulative_sum delete
+    diag_indices_from digitize dsplit ediff1d expand_dims extract flatnonzero histogram histogram2d
+    histogramdd hsplit inner interp kron matmul may_share_memory median meshgrid moveaxis nan_to_num
+    nanargmax nanargmin nanmean nanmedian nanprod nanstd nansum nanvar nonzero polyadd polyfit
+    polymul polysub polyval ptp putmask ravel_multi_index reshape rollaxis searchsorted select size
+    split stack take tensordot trapezoid vdot vsplit where
+    fft.fft fft.fft2 fft.fftn fft.hfft fft.ifft fft.ifft2 fft.ifftn fft.ihfft fft.irfft fft.irfft2
+    fft.irfftn fft.rfft fft.rfft2 fft.rfftn
+    linalg.cholesky linalg.cond linalg.det linalg.eig linalg.eigh linalg.eigvals linalg.eigvalsh
+    linalg.inv linalg.lstsq linalg.matmul linalg.matrix_power linalg.matrix_rank linalg.pinv
+    linalg.qr linalg.slogdet linalg.solve linalg.svd linalg.tensorinv linalg.tensorsolve
+    """.split()
+)
+# What is no array of CuPy's is a number to it, and goes through as it is.
+MISTAKEN = {"broadcast_arrays"}
+# How CuPy refuses.
+REFUSALS = (TypeError, ValueError, AttributeError, NotImplementedError)
+
+LISTED = {
+    name.removeprefix("numpy."): function
+    for name, function in listed().items()
+    if not name.startswith("numpy.lib.") and "isnat" not in name
+}
+FUNCTIONS = sorted(name for name in LISTED if f"numpy.{name}" in CALLS and name not in MISTAKEN)
+UFUNCS = sorted(name for name, function in LISTED.items() if isinstance(function, np.ufunc))
+
+
+@pytest.fixture(autouse=True)
+def _only_what_blobs_warn_of():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the functions' own, of the values that they are given
+        warnings.simplefilter("error", StaleAliasWarning)
+        yield
+
+
+@pytest.fixture
+def find(cupy):
+    """Find CuPy's function of a name in NumPy."""
+    if int(cupy.__version__.partition(".")[0]) < 14:
+        pytest.skip("the list is that of CuPy 14")
+
+    def find(name):
+        found = cupy
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        if found is None:
+            pytest.skip(f"CuPy has no {name}")
+        return found
+
+    return find
+
+
+class Made:
+    """What makes Blobs of arrays: last written on the device, and the same on both sides."""
+
+    def __init__(self, cupy):
+        self.cupy = cupy
+        self.blobs = []
+
+    def __call__(self, array):
+        blob = Blob(array.shape, array.dtype, device="cuda:0")
+        blob.overwrite_gpu_data()[...] = self.cupy.asarray(array)
+        blob.cpu_data()
+        self.blobs.append(blob)
+        return blob
+
+
+def host(result):
+    """Replace CuPy's arrays and Blobs by NumPy's arrays, in nested sequences too."""
+    if isinstance(result, (list, tuple)):
+        return [host(item) for item in result]
+    if isinstance(result, Blob):
+        return np.asarray(result)
+    return result.get() if hasattr(result, "get") else result
+
+
+def same(actual, expected):
+    """Compare what `host` gave."""
+    if isinstance(expected, list):
+        assert len(actual) == len(expected)
+        for x, y in zip(actual, expected, strict=True):
+            same(x, y)
+    elif isinstance(expected, np.ndarray):
+        assert (actual.shape, actual.dtype) == (expected.shape, expected.dtype)
+        np.testing.assert_allclose(actual, expected, rtol=1e-6)
+    else:
+        assert actual == expected
+
+
+def check(cupy, function, call, *, may_refuse):
+    """Call a function with Blobs and with arrays of CuPy's; return whether it takes the latter."""
+    arrays, made = [], Made(cupy)
+
+    def array_of(array):
+        arrays.append(cupy.asarray(array))
+        return arrays[-1]
+
+    try:
+        expected = host(call(function, array_of))
+    except Exception:  # noqa: BLE001  # whatever CuPy says of a call that it does not know
+        return False
+    try:
+        actual = host(call(function, made))
+    except REFUSALS:
+        if not may_refuse:
+            raise
+        return True
+    same(actual, expected)
+    for blob, array in zip(made.blobs, arrays, strict=True):
+        same(np.asarray(blob), array.get())
+    return True
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_function_gives_what_it_gives_for_cupys_arrays_or_refuses(cupy, find, name):
+    function = find(name)
+    for call in CALLS[f"numpy.{name}"]:
+        check(cupy, function, call, may_refuse=name in REFUSED)
+
+
+@pytest.mark.parametrize("name", UFUNCS)
+def test_a_ufunc_gives_what_it_gives_for_cupys_arrays(cupy, find, name):
+    function, operands = find(name), LISTED[name].nin
+    shapes = [(J.T, J)] if name == "matmul" else [(x,) * operands for x in (M, J, B)]
+    calls = [lambda f, b, arrays=arrays: f(*map(b, arrays)) for arrays in shapes]
+    # Not every ufunc has a loop for every dtype, but each has one.
+    known = [check(cupy, function, call, may_refuse=name in REFUSED) for call in calls]
+    assert any(known)
+
+
+def test_what_is_listed_as_refused_is_a_function_of_both(find):
+    for name in REFUSED:
+        find(name)
+    assert {*FUNCTIONS, *UFUNCS} >= REFUSED
+
+
+def test_numpys_function_of_that_name_takes_what_cupys_mistakes(on_cuda):
+    blob = on_cuda(Head.SYNCED)
+    assert [part.shape for part in np.broadcast_arrays(blob, blob[:1])] == [(2, 3), (2, 3)]

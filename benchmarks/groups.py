@@ -11,9 +11,9 @@ from benchmarks import (
     import_time,
     interop,
     memory,
-    pipeline,
     transfers,
 )
+from benchmarks.pipeline import comparison
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +30,6 @@ GROUPS: dict[str, Callable[[Timer], Measured]] = {
     "import_time": import_time.measure,
     "interop": interop.measure,
     "memory": memory.measure,
-    "pipeline": pipeline.measure,
+    "pipeline": comparison.measure,
     "transfers": transfers.measure,
 }

@@ -35,9 +35,10 @@ from syncblob.errors import (
     SyncblobError,
     TransferGuardError,
 )
+from syncblob.guards import max_transfers, no_transfers
 from syncblob.memory import Head, SyncedMemory
 from syncblob.transfer_log import PingPong, TransferLog, record_transfers
-from syncblob.transfers import Transfer, max_transfers, no_transfers
+from syncblob.transfers import Transfer
 from syncblob.verification import verified_const
 
 if TYPE_CHECKING:

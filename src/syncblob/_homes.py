@@ -72,8 +72,14 @@ class TwoHomes:
         host, accelerator = self._buffers
         return host is not None and accelerator is not None
 
-    def _home(self, side: Side) -> Home:
-        """Return one side's backend; the accelerator that would be chosen where none is yet."""
+    def home(self, side: Side) -> Home:
+        """Return the home that one side is in. Nothing is bound, made or moved.
+
+        Raises
+        ------
+        NoDeviceError
+            If it is the accelerator's side, this memory has no accelerator yet, and there is none.
+        """
         if side is Side.HOST:
             return HOST
         return self._accelerator or current_accelerator()

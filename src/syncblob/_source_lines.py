@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import linecache
 import sys
+import warnings
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from types import CodeType, FrameType
 
-__all__ = ["Place", "SourceLine", "asking_library", "user_frame", "user_line", "user_place"]
+__all__ = [
+    "Place",
+    "SourceLine",
+    "asking_library",
+    "user_frame",
+    "user_line",
+    "user_place",
+    "warn_user",
+]
 
 # Frames of these packages are not the user's: ours, and the libraries that call our protocols.
 _LIBRARIES = frozenset(
@@ -120,3 +129,16 @@ def user_line() -> SourceLine:
     """Return the line where the user's code is."""
     frame, _ = user_frame(2)
     return SourceLine(frame.f_code.co_filename, frame.f_lineno)
+
+
+def warn_user(message: str, category: type[Warning]) -> None:
+    """Emit a warning at the line where the user's code is."""
+    frame, _ = user_frame(2)
+    warnings.warn_explicit(
+        message,
+        category,
+        frame.f_code.co_filename,
+        frame.f_lineno,
+        frame.f_globals.get("__name__"),
+        frame.f_globals.setdefault("__warningregistry__", {}),
+    )

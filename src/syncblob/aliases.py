@@ -13,11 +13,10 @@ side is *exposed*.
 
 from __future__ import annotations
 
-import warnings
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from syncblob._source_lines import Place, user_frame
+from syncblob._source_lines import Place, user_frame, warn_user
 from syncblob.errors import StaleAliasWarning
 
 if TYPE_CHECKING:
@@ -209,13 +208,8 @@ def warn_of_stale_aliases(action: str, stale: list[tuple[Side, Lease]]) -> None:
         return
     named = "; ".join(lease.described(side) for side, lease in stale[:_NAMED_AT_MOST])
     more = f"; and {len(stale) - _NAMED_AT_MOST} more" if len(stale) > _NAMED_AT_MOST else ""
-    frame, _ = user_frame()
-    warnings.warn_explicit(
+    warn_user(
         f"{action} leaves behind {named}{more}. What is written through it from now on will not be "
         "seen, nor will it see what is written here. Drop it first, or make a new one afterwards",
         StaleAliasWarning,
-        frame.f_code.co_filename,
-        frame.f_lineno,
-        frame.f_globals.get("__name__"),
-        frame.f_globals.setdefault("__warningregistry__", {}),
     )

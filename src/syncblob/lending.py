@@ -104,12 +104,12 @@ class Lending(StateMachine):
             # No state can change, so no lock is needed: the head is always set last.
             if recording() and self.on_both_sides:
                 avoided(self._used)
-            return self._home(side).view(self._buffers[side], layout, writable=False)
+            return self.home(side).view(self._buffers[side], layout, writable=False)
         if access is not Access.CONST and self._handed_out[side.other].leases:
             self._warn_if_aliased(reason, side.other)
         with self._lock:
             buffer = self._acquire(side, self._narrowed(access, layout), reason)
-            return self._home(side).view(buffer, layout, writable=access is not Access.CONST)
+            return self.home(side).view(buffer, layout, writable=access is not Access.CONST)
 
     def lend(self, side: Side, access: Access, layout: Layout, reason: str) -> Any:
         """Return an array as `array` does, as a borrow: it can lose its write permission."""
@@ -119,7 +119,7 @@ class Lending(StateMachine):
             self._warn_if_aliased(reason, side.other)
         with self._lock:
             buffer = self._acquire(side, self._narrowed(access, layout), reason)
-            array = self._home(side).view(buffer, layout, writable=True)
+            array = self.home(side).view(buffer, layout, writable=True)
             # Others have no write permission that could be taken.
             if isinstance(array, np.ndarray):
                 self._handed_out[side].borrows.add(array)
@@ -266,7 +266,7 @@ class Lending(StateMachine):
     def _alias(self, side: Side, buffer: Any, layout: Layout) -> tuple[Any, object]:
         """Lay an array over one side's buffer, whose lifetime can be seen."""
         handed_out = self._handed_out[side]
-        home = self._home(side)
+        home = self.home(side)
         if handed_out.exporter is None:
             handed_out.exporter = home.exporter(buffer)
         return home.alias(handed_out.exporter, layout)

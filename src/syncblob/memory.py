@@ -250,7 +250,7 @@ class SyncedMemory(Lending):
                     self._watch.drop(Side.ACCELERATOR)
                 for side in (Side.ACCELERATOR, Side.HOST):
                     if self._head & (1 << side):
-                        self._home(side).zero(self._buffers[side][self._used : nbytes])
+                        self.home(side).zero(self._buffers[side][self._used : nbytes])
             self._used = nbytes
             self._source_nbytes = min(self._source_nbytes, nbytes)
 

@@ -182,7 +182,6 @@ class StateMachine(TwoHomes):
             return
         with self._lock:
             if self._head == Head.SYNCED:
-                self._disturb()
                 self._written = side
                 self._move_head(1 << side, reason)
 

@@ -7,7 +7,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from syncblob._optional import import_optional
-from syncblob.transfers import Transfer, close_log, counted, open_log
+from syncblob._wording import counted
+from syncblob.transfers import Transfer, close_log, open_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

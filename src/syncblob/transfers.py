@@ -1,22 +1,22 @@
-"""Copies between the two sides: made, written into the open logs, and forbidden by guards."""
+"""Copies between the two sides: made if the guards permit, and written into the open logs."""
 
 from __future__ import annotations
 
 import threading
 import time
-from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from syncblob._source_lines import SourceLine, user_line
-from syncblob.errors import TransferGuardError
+from syncblob.guards import permitted
 
 if TYPE_CHECKING:
-    from typing import Protocol, Self
+    from typing import Protocol
 
     import numpy as np
     from numpy.typing import NDArray
 
     from syncblob.devices.base import Accelerator, Device, Push
+    from syncblob.guards import TransferGuard
 
     class Recorder(Protocol):
         """What an open log does."""
@@ -31,13 +31,9 @@ if TYPE_CHECKING:
 __all__ = [
     "Copying",
     "Transfer",
-    "TransferGuard",
     "avoided",
     "close_log",
-    "counted",
     "download",
-    "max_transfers",
-    "no_transfers",
     "open_log",
     "push",
     "recording",
@@ -93,11 +89,6 @@ class Transfer(NamedTuple):
         )
 
 
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun, in the plural where it must be."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
 # --- the logs that are open ----------------------------------------------------------------------
 
 # Replaced as a whole, so that readers need no lock.
@@ -130,110 +121,6 @@ def avoided(nbytes: int) -> None:
         log.add_avoided(nbytes)
 
 
-# --- guards --------------------------------------------------------------------------------------
-
-_guards: ContextVar[tuple[TransferGuard, ...]] = ContextVar("syncblob_guards", default=())
-
-
-class TransferGuard:
-    """A limit on transfers inside a ``with`` block. Context-local; guards nest, and all count.
-
-    Attributes
-    ----------
-    count, nbytes
-        Transfers and bytes so far.
-    """
-
-    def __init__(self, max_count: int | None, max_bytes: int | None) -> None:
-        self.count: int = 0
-        self.nbytes: int = 0
-        self._lock = threading.RLock()
-        self._max_count = max_count
-        self._max_bytes = max_bytes
-
-    def __enter__(self) -> Self:
-        """Begin to guard."""
-        _guards.set((*_guards.get(), self))
-        return self
-
-    def __exit__(self, *_exception: object) -> None:
-        """Stop guarding. Other guards of this context stay, whichever block ends first."""
-        guards = list(_guards.get())
-        if self in guards:
-            guards.reverse()
-            guards.remove(self)
-            guards.reverse()
-        _guards.set(tuple(guards))
-
-    def book(self, nbytes: int) -> None:
-        """Count a transfer that was made."""
-        with self._lock:
-            self.count += 1
-            self.nbytes += nbytes
-
-    def require_room(self, direction: str, nbytes: int, reason: str) -> None:
-        """Raise if a transfer would exceed this limit."""
-        if self._max_count is not None and self.count + 1 > self._max_count:
-            most = f"at most {counted(self._max_count, 'transfer')}"
-            limit = most if self._max_count else "no transfers"
-        elif self._max_bytes is not None and self.nbytes + nbytes > self._max_bytes:
-            limit = f"at most {self._max_bytes} bytes"
-        else:
-            return
-        article = "an" if direction == "upload" else "a"
-        so_far = f" after {self.count} of {self.nbytes} bytes" if self.count else ""
-        raise TransferGuardError(
-            f"{limit} allowed here, and {reason} needs {article} {direction} of {nbytes} bytes"
-            f"{so_far}, at {user_line().described()}"
-        )
-
-
-def no_transfers() -> TransferGuard:
-    """Forbid transfers inside a ``with`` block.
-
-    Raises
-    ------
-    TransferGuardError
-        In the block, before a transfer is made; it names the line. Nothing has changed then.
-
-    Examples
-    --------
-    >>> import syncblob
-    >>> blob = syncblob.Blob(3, device="simulated")
-    >>> blob.mutable_cpu_data()[...] = 1
-    >>> with syncblob.no_transfers():
-    ...     blob.gpu_data()
-    Traceback (most recent call last):
-    ...
-    syncblob.errors.TransferGuardError: no transfers allowed here, and gpu_data needs ...
-    """
-    return TransferGuard(0, None)
-
-
-def max_transfers(count: int | None = None, bytes: int | None = None) -> TransferGuard:  # noqa: A002  # what is limited
-    """Limit the transfers inside a ``with`` block.
-
-    Parameters
-    ----------
-    count
-        How many there may be.
-    bytes
-        How many bytes they may move together.
-
-    Raises
-    ------
-    TransferGuardError
-        In the block, before the transfer that would exceed a limit.
-    """
-    limits = [limit for limit in (count, bytes) if limit is not None]
-    if not limits or any(not isinstance(limit, int) or limit < 0 for limit in limits):
-        raise TypeError(
-            "max_transfers needs a count or a number of bytes, which are non-negative integers, "
-            f"got count={count!r}, bytes={bytes!r}"
-        )
-    return TransferGuard(count, bytes)
-
-
 # --- the copies ----------------------------------------------------------------------------------
 
 
@@ -248,7 +135,7 @@ class Copying(NamedTuple):
 
 def upload(copying: Copying, host: NDArray[np.uint8], buffer: Any) -> None:
     """Copy host to accelerator, if the guards permit, and write it into the open logs."""
-    guards = _permitted("upload", host.nbytes, copying.reason)
+    guards = permitted("upload", host.nbytes, copying.reason)
     start = time.perf_counter()
     copying.accelerator.upload(host, buffer)
     _book(guards, "upload", host.nbytes, copying, start)
@@ -256,7 +143,7 @@ def upload(copying: Copying, host: NDArray[np.uint8], buffer: Any) -> None:
 
 def download(copying: Copying, buffer: Any, host: NDArray[np.uint8]) -> None:
     """Copy accelerator to host, if the guards permit, and write it into the open logs."""
-    guards = _permitted("download", host.nbytes, copying.reason)
+    guards = permitted("download", host.nbytes, copying.reason)
     start = time.perf_counter()
     copying.accelerator.download(buffer, host)
     _book(guards, "download", host.nbytes, copying, start)
@@ -264,18 +151,11 @@ def download(copying: Copying, buffer: Any, host: NDArray[np.uint8]) -> None:
 
 def push(copying: Copying, host: NDArray[np.uint8], buffer: Any, stream: Any) -> Push:
     """Start a copy host to accelerator, if the guards permit, and write it into the open logs."""
-    guards = _permitted("upload", host.nbytes, copying.reason)
+    guards = permitted("upload", host.nbytes, copying.reason)
     start = time.perf_counter()
     started = copying.accelerator.push(host, buffer, stream)
     _book(guards, "upload", host.nbytes, copying, start, asynchronous=True)
     return started
-
-
-def _permitted(direction: str, nbytes: int, reason: str) -> set[TransferGuard]:
-    guards = set(_guards.get())
-    for guard in guards:
-        guard.require_room(direction, nbytes, reason)
-    return guards
 
 
 def _book(  # noqa: PLR0913  # the fields of a Transfer

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import syncblob
-from benchmarks.pipeline import brief_pipelines, pipelines, require_same
+from benchmarks.pipeline.comparison import brief_pipelines, pipelines, require_same
 from benchmarks.pipeline.dataflow import Buffer, Pipeline, Use, least_bytes, plan
 from benchmarks.pipeline.runners import (
     CupyCopies,

@@ -171,7 +171,7 @@ def test_without_rich_it_says_what_to_install(command, spawn, write_model):
     assert done.status == 2
     assert done.out == ""
     assert done.err == (
-        "syncblob: error: this command needs rich, which is missing: pip install 'syncblob[cli]'\n"
+        "syncblob: error: this needs rich, which is missing: pip install 'syncblob[cli]'\n"
     )
     assert spawn(command, path, "--json", python=without_rich).status == 0, "JSON needs no rich"
 

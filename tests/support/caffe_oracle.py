@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
+from syncblob.caffe._older_layer_types import V0_LAYER_TYPES, V1_LAYER_TYPES
 from syncblob.caffe._pb import caffe_pb2
-from syncblob.caffe._v1_layer_types import V0_LAYER_TYPES, V1_LAYER_TYPES
 
 LEGACY = {1: "num", 2: "channels", 3: "height", 4: "width"}
 LISTS = {5: "data", 6: "diff", 8: "double_data", 9: "double_diff"}

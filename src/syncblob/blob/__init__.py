@@ -5,8 +5,8 @@ consists of), `_arrays` (its memories, and arrays over them), `_base` (attribute
 (axes, counts, resize), `_accessors` (Caffe's pointers), `_views` (indexing and views),
 `_arithmetic` (copies, sums, update), `_pickles`, `_protocols` (what other libraries call),
 `_operators`, `_numpy_functions` and `_torch_functions` (NumPy's and torch's functions on Blobs),
-`_ndarray_methods` (NumPy's methods) and `_blob` (making Blobs and turning them into something
-else).
+`_ndarray_methods` (NumPy's methods), `_messages` (Caffe's BlobProto) and `_blob` (making Blobs, for
+other dtypes and devices too).
 """
 
 from __future__ import annotations

@@ -68,13 +68,13 @@ class Arithmetic(Views):
         self._meet(self._memory_of(diff=copy_diff), side)
         if source.dtype != self.dtype:
             # Before anything is overwritten: a conversion may raise, where the user asks for it.
-            contents = self._home_on(side).compute(contents.astype, self.dtype)
+            contents = self._memory.home(side).compute(contents.astype, self.dtype)
         elif origin is self._memory_of(diff=copy_diff):
-            contents = self._home_on(side).compute(contents.copy)
+            contents = self._memory.home(side).compute(contents.copy)
         layout = Layout.c_order(source.shape, self.dtype)
         array = self._resized_array(layout, side, "copy_from", diff=copy_diff)
         try:
-            self._home_on(side).compute(operator.setitem, array, ..., contents)
+            self._memory.home(side).compute(operator.setitem, array, ..., contents)
         finally:
             self._memory_of(diff=copy_diff).wrote(side, "copy_from")
 
@@ -98,7 +98,7 @@ class Arithmetic(Views):
         gradient = diff.array(side, Access.CONST, self._layout, "update")
         data = self._memory.array(side, Access.MUTABLE, self._layout, "update")
         try:
-            self._home_on(side).compute(_sums.subtract, gradient, data)
+            self._memory.home(side).compute(_sums.subtract, gradient, data)
         finally:
             self._memory.wrote(side, "update")
 
@@ -156,7 +156,7 @@ class Arithmetic(Views):
             return 0 if self.dtype.kind in "iub" else 0.0
         side = self._head_side(memory)
         array = memory.array(side, Access.CONST, self._layout, reason)
-        home = self._home_on(side, memory)
+        home = memory.home(side)
         result: float | int = home.compute(function, array, home.namespace)
         return result
 
@@ -168,7 +168,7 @@ class Arithmetic(Views):
         side = self._head_side(memory)
         array = memory.array(side, Access.MUTABLE, self._layout, reason)
         try:
-            self._home_on(side, memory).compute(_sums.scal, factor, array)
+            memory.home(side).compute(_sums.scal, factor, array)
         finally:
             memory.wrote(side, reason)
 

@@ -147,7 +147,7 @@ class Arrays(BlobState):
     def _keep(self, place: int, memory: SyncedMemory) -> None:
         """Make the arrays that further ones are views of, if NumPy computes on that side."""
         side = place & 1
-        home = memory._home(Side(side))
+        home = memory.home(Side(side))
         if not home.native:
             return
         # So that one comparison will tell that nothing has changed.

@@ -1,4 +1,4 @@
-"""The Blob itself: how to make one, and how to turn it into something else."""
+"""The Blob itself: how to make one, and one of another dtype or for another device."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from syncblob._dtypes import as_dtype, is_supported
 from syncblob._shape import Layout, as_shape
 from syncblob.blob._base import BlobBase
-from syncblob.blob._torch_functions import TorchFunctions
+from syncblob.blob._messages import Messages
 from syncblob.devices import CPU, Device, Side, accelerator, default_device
 from syncblob.interop import shared_memory
 from syncblob.interop.adopt import adopt, native_array
@@ -24,12 +24,11 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
     from syncblob._homes import Source
-    from syncblob.caffe._pb.caffe_pb2 import BlobProto
 
 __all__ = ["Blob"]
 
 
-class Blob(TorchFunctions):
+class Blob(Messages):
     """One N-dimensional array with a copy on the host and a copy on an accelerator.
 
     Each copy is allocated on first use, and brought up to date when somebody needs it there.
@@ -279,82 +278,6 @@ class Blob(TorchFunctions):
         else:
             memory = shared_memory.attach(name, layout.nbytes, device)
         return cls._of(memory, layout)
-
-    # --- Caffe's BlobProto -----------------------------------------------------------------------
-
-    @classmethod
-    def from_proto(
-        cls,
-        proto: BlobProto | bytes,
-        dtype: DTypeLike | None = None,
-        *,
-        device: Device | str | None = None,
-    ) -> Self:
-        """Make a Blob of a BlobProto message, or of its bytes.
-
-        Caffe's rules: legacy dimensions beat ``shape``, double data beats float data.
-
-        Parameters
-        ----------
-        proto
-            The message or its serialised bytes.
-        dtype
-            The dtype wanted, converted as C does; None for float64 where the message has double
-            data, else float32.
-        device
-            As for the constructor.
-
-        Raises
-        ------
-        ModelFileError
-            If the bytes are no BlobProto, or the data does not fit the shape.
-        """
-        from syncblob.caffe import blobproto  # file formats are built on Blobs
-
-        blob = blobproto.from_proto(proto, dtype=dtype, device=device)
-        return blob if type(blob) is cls else cls._of(blob._memory, blob._layout, diff=blob._diff)
-
-    def load_proto(self, proto: BlobProto | bytes, *, resize: bool = True) -> None:
-        """Take the contents of a BlobProto: Caffe's ``FromProto``. Writes on the host.
-
-        Without a diff in the message, diff stays as it is.
-
-        Parameters
-        ----------
-        proto
-            The message or its serialised bytes.
-        resize
-            Take over its shape; otherwise the shapes must be equal (see `shape_equals`).
-
-        Raises
-        ------
-        ModelFileError, ValueError
-            If the message does not fit. Nothing has changed then.
-        """
-        from syncblob.caffe import blobproto  # file formats are built on Blobs
-
-        self._require_writable("load_proto")
-        blobproto.load_proto(self, proto, resize=resize)
-
-    def to_proto(self, *, write_diff: bool = False) -> BlobProto:
-        """Return a new BlobProto message with the contents. Reads on the host.
-
-        Parameters
-        ----------
-        write_diff
-            Write diff too.
-
-        Raises
-        ------
-        TypeError
-            If the format cannot hold the dtype: float64 is written as double, float32, float16
-            and bfloat16 as float.
-        ValueError
-            If the message would reach 2 GiB.
-        """
-        from syncblob.caffe import blobproto  # file formats are built on Blobs
-
-        return blobproto.to_proto(self, write_diff=write_diff)
 
     # --- other dtypes and devices ----------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from syncblob.blob._views import Views
 from syncblob.devices import HOST, Side
 from syncblob.devices.base import Accelerator
 from syncblob.interop.adopt import can_adopt, native_array
-from syncblob.interop.numpy_functions import is_array, is_stranger
+from syncblob.interop.foreign import is_array, is_stranger
 from syncblob.memory import Access
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from syncblob._dtypes import is_supported
 from syncblob.blob._base import BlobBase
 from syncblob.blob._compute import SCALARS, converted, gather, refusal
 from syncblob.devices import HOST, Side
-from syncblob.interop.numpy_functions import is_array
+from syncblob.interop.foreign import is_array
 from syncblob.memory import Access
 
 if TYPE_CHECKING:

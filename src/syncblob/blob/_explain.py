@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from syncblob._wording import counted
 from syncblob.devices import Side
 from syncblob.memory import Head, SyncedMemory
-from syncblob.transfers import counted
 
 if TYPE_CHECKING:
     from syncblob.blob._base import BlobBase

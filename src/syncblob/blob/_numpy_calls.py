@@ -10,9 +10,9 @@ import numpy as np
 from syncblob._dtypes import is_supported
 from syncblob.blob._base import BlobBase
 from syncblob.blob._compute import SCALARS, bind, forgets_newest, wrap
-from syncblob.devices import HOST, Side
+from syncblob.devices import HOST
 from syncblob.interop.adopt import adopt, native_array
-from syncblob.interop.numpy_functions import is_array
+from syncblob.interop.foreign import is_array
 from syncblob.memory import Access
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from syncblob.devices import Device
     from syncblob.devices.base import Home
 
-__all__ = ["blobs_in", "call", "direct", "home_of", "phantom"]
+__all__ = ["blob_home", "blobs_in", "call", "direct", "phantom"]
 
 # Arguments of these types are passed on by `direct`.
 _PLAIN = frozenset({*SCALARS, str, type(None)})
@@ -243,7 +243,7 @@ class _Call:
     def _const(self, x: BlobBase) -> Any:
         """Return a Blob's data on the home. Its array cannot be written, where NumPy has it."""
         self._blobs.append(x)
-        if home_of(x) is self.home:
+        if blob_home(x) is self.home:
             array = x._on_device(self.name)[0]
         else:
             array = x._array_on(bind(x, self.home), Access.CONST, self.name)
@@ -327,13 +327,10 @@ class _Call:
         return blob.const if const and blob._base is not None else blob
 
 
-def home_of(x: BlobBase) -> Home:
+def blob_home(x: BlobBase) -> Home:
     """Return the home of a Blob's device. Nothing moves."""
     held = x._held
-    if held is None:
-        return x._home
-    accelerator = held.accelerator
-    return HOST if held.side is Side.HOST or accelerator is None else accelerator
+    return x._home if held is None else held.home(held.side)
 
 
 def phantom(x: Any) -> Any:
@@ -347,7 +344,7 @@ def phantom(x: Any) -> Any:
 
 def _common_home(operands: Any, like: BlobBase) -> Home:
     """Return the first accelerator that one of the operands is on, else the host."""
-    homes = [home_of(x) for x in blobs_in(operands)] or [home_of(like)]
+    homes = [blob_home(x) for x in blobs_in(operands)] or [blob_home(like)]
     return next((home for home in homes if home is not HOST), HOST)
 
 

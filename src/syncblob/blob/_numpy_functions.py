@@ -10,11 +10,12 @@ from syncblob._dtypes import is_supported
 from syncblob.blob._base import BlobBase
 from syncblob.blob._compute import SCALARS
 from syncblob.blob._elementwise import binary, unary
-from syncblob.blob._numpy_calls import blobs_in, call, direct, home_of, phantom
+from syncblob.blob._numpy_calls import blob_home, blobs_in, call, direct, phantom
 from syncblob.blob._operators import Operators
 from syncblob.devices import HOST, Side
 from syncblob.interop import numpy_functions as tables
 from syncblob.interop.adopt import native_array
+from syncblob.interop.foreign import is_stranger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -54,7 +55,7 @@ class NumpyFunctions(Operators):
                 array2 = self._array if x2 is self else x2
                 result = ufunc(array1, array2)
                 return self._fresh(np.asarray(result), self._home)
-        if tables.is_stranger(_kinds(*inputs, *kwargs.get("out", ())), "__array_ufunc__"):
+        if is_stranger(_kinds(*inputs, *kwargs.get("out", ())), "__array_ufunc__"):
             return NotImplemented
         written: dict[int | str, bool] = {}
         if "out" in kwargs:
@@ -98,7 +99,7 @@ class NumpyFunctions(Operators):
             `out` is returned as it is, an array too.
         """
         others = [kind for kind in types if not issubclass(kind, BlobBase)]
-        if others and tables.is_stranger(others, "__array_function__"):
+        if others and is_stranger(others, "__array_function__"):
             return NotImplemented
         result = _without_elements(func, args, kwargs)
         if result is not NotImplemented:
@@ -145,7 +146,7 @@ class NumpyFunctions(Operators):
             kwargs,
             self,
             name=function.__name__,
-            home=home_of(self),
+            home=blob_home(self),
         )
 
 
@@ -171,7 +172,7 @@ def _without_elements(
             view = first._derived(lambda a: function(a, *args[1:], **kwargs))
             const = function in tables.OVERLAPPING and not kwargs.get("writeable")
             return view.const if const else view
-        if function in tables.EMPTY_LIKE and home_of(first).native:
+        if function in tables.EMPTY_LIKE and blob_home(first).native:
             return first._empty_like(function, args[1:], kwargs)
     return NotImplemented
 

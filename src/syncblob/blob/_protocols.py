@@ -153,7 +153,7 @@ class Protocols(Pickles):
             bfloat16, which the interface has no name for.
         """
         access = Access.CONST if self._readonly else Access.MUTABLE
-        array = cuda.lend(self._memory, self._layout, access)
+        array = cuda.array_over_memory(self._memory, self._layout, access)
         if not self._readonly:
             self._memory.expose(Side.ACCELERATOR)
         if not any(array.data.mem is kept.data.mem for kept in self._exposed):
@@ -331,7 +331,7 @@ class Protocols(Pickles):
         side = memory.side if memory.holds_newest(memory.side) else memory.side.other
         backend = None if side is Side.HOST else memory.accelerator
         array = memory.array(side, Access.CONST, self._layout, "copy")
-        contents = self._home_on(side, memory).compute(array.copy)
+        contents = memory.home(side).compute(array.copy)
         return SyncedMemory.adopting(
             side,
             (backend or HOST).wrap(contents),

@@ -242,8 +242,7 @@ class BlobState:
         if held is None:
             held = self._settle()
         if held._sole is not self._buffer and held.head:
-            home: Home = held.accelerator or HOST if held.side is Side.ACCELERATOR else HOST
-            self._keep_array(held, self._layout, home)
+            self._keep_array(held, self._layout, held.home(held.side))
         return held._sole is self._buffer
 
     def _use(self, memory: SyncedMemory, layout: Layout | None = None) -> None:
@@ -262,7 +261,6 @@ class BlobState:
         side = held.side
         layout = self._layout
         array = held.array(side, Access.CONST, layout, reason)
-        accelerator = held.accelerator
-        home: Home = HOST if side is Side.HOST or accelerator is None else accelerator
+        home = held.home(side)
         self._keep_array(held, layout, home)
         return array, home

@@ -11,9 +11,11 @@ from syncblob._dtypes import is_bfloat16
 from syncblob.blob._base import BlobBase
 from syncblob.blob._compute import bind, forgets_newest
 from syncblob.devices.base import Accelerator
-from syncblob.interop import torch as gate
+from syncblob.interop import _torch_tensors as gate
+from syncblob.interop._torch_devices import device_of_tensors, order_after, tensors_in
 from syncblob.interop._torch_parameters import BlobParameter
 from syncblob.interop._torch_schemas import UNREAD, written_arguments
+from syncblob.interop._torch_tracing import untraced
 from syncblob.memory import Access
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ __all__ = ["call", "parameter_over", "tensor_over"]
 _Saved = tuple[torch.Tensor, int]
 
 
-@gate.untraced
+@untraced
 def call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """Call a torch function with Blobs in the places of tensors.
 
@@ -55,15 +57,14 @@ def call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str,
     places: dict[int | str, Any] = dict(enumerate(args))
     places.update(kwargs)
     operands = [*places.values()]
-    device, home = gate.device_of_tensors(operands, [blob.device for blob in _blobs_in(operands)])
+    device, home = device_of_tensors(operands, [blob.device for blob in _blobs_in(operands)])
     targets = written_arguments(function, args, kwargs)
     running = _Call(
         getattr(function, "__name__", "torch"),
         device,
         home,
         written=[places[place] for place in targets],
-        followed=torch.is_grad_enabled()
-        and any(x.requires_grad for x in gate.tensors_in(operands)),
+        followed=torch.is_grad_enabled() and any(x.requires_grad for x in tensors_in(operands)),
     )
     read = running.phantom if function in UNREAD else running.read
     for place, x in places.items():
@@ -84,7 +85,7 @@ def call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str,
     return running.settle(result)
 
 
-@gate.untraced
+@untraced
 def tensor_over(blob: BlobBase, *, copy: bool | None) -> torch.Tensor:
     """Return a tensor over a Blob's data; see `Blob.to_torch`."""
     memory, layout = blob._memory, blob._layout
@@ -99,10 +100,10 @@ def tensor_over(blob: BlobBase, *, copy: bool | None) -> torch.Tensor:
         raise ValueError(
             f"torch has no tensors with negative strides such as {layout.strides}; use copy=True"
         )
-    return gate.lend(memory, layout, memory.side, Access.MUTABLE, "to_torch")[0]
+    return gate.tensor_over_memory(memory, layout, memory.side, Access.MUTABLE, "to_torch")[0]
 
 
-@gate.untraced
+@untraced
 def parameter_over(blob: BlobBase) -> BlobParameter:
     """Return a leaf over a Blob's data and diff; see `Blob.as_parameter`."""
     blob._require_writable("as_parameter")
@@ -119,8 +120,8 @@ def parameter_over(blob: BlobBase) -> BlobParameter:
     memory, layout = blob._memory, blob._layout
     side, diff = memory.side, blob._diff_memory()
     blob._meet(diff, side)
-    gradient, _ = gate.lend(diff, layout, side, Access.MUTABLE, "as_parameter")
-    data, _ = gate.lend(memory, layout, side, Access.MUTABLE, "as_parameter")
+    gradient, _ = gate.tensor_over_memory(diff, layout, side, Access.MUTABLE, "as_parameter")
+    data, _ = gate.tensor_over_memory(memory, layout, side, Access.MUTABLE, "as_parameter")
     return BlobParameter.over(data, gradient)
 
 
@@ -150,7 +151,7 @@ class _Call:
         self.home = home
         # What the function writes.
         self.written = [*_blobs_in(written)]
-        self.written_tensors = [*gate.tensors_in(written)]
+        self.written_tensors = [*tensors_in(written)]
         # Whether autograd follows the call, and whether it saves what nobody can replace.
         self.followed = followed
         self.copying = followed and _saves_unseen()
@@ -173,7 +174,9 @@ class _Call:
         overlaps = any(y._memory is memory and y._layout != layout for y in self.written)
         if overlaps or self.copying or layout.backwards:
             return gate.private(memory, layout, side, self.name)
-        lent = _Lent.make(x, *gate.lend(memory, layout, side, Access.CONST, self.name))
+        lent = _Lent.make(
+            x, *gate.tensor_over_memory(memory, layout, side, Access.CONST, self.name)
+        )
         if any(gate.meet(lent.tensor, tensor) for tensor in self.written_tensors):
             return lent.tensor.clone()
         self._read[id(memory), layout] = lent
@@ -199,7 +202,9 @@ class _Call:
         side = bind(x, self.home)
         lent = self._read.pop((id(memory), layout), None)
         if lent is None:
-            lent = _Lent.make(x, *gate.lend(memory, layout, side, Access.MUTABLE, self.name))
+            lent = _Lent.make(
+                x, *gate.tensor_over_memory(memory, layout, side, Access.MUTABLE, self.name)
+            )
         else:
             gate.keep(memory, layout, side, lent.owner, self.name)
         self._direct.append(lent)
@@ -259,11 +264,13 @@ class _Call:
         result = _replaced(result, torch.Tensor, lambda x: delivered.get(id(x), x))
         result = _replaced(result, torch.Tensor, self._kept)
         if isinstance(self.home, Accelerator):
-            gate.order_after(self.home)
+            order_after(self.home)
         return result
 
     def _deliver(self, x: BlobBase, scratch: torch.Tensor) -> torch.Tensor:
-        tensor, _ = gate.lend(x._memory, x._layout, bind(x, self.home), Access.OVERWRITE, self.name)
+        tensor, _ = gate.tensor_over_memory(
+            x._memory, x._layout, bind(x, self.home), Access.OVERWRITE, self.name
+        )
         return tensor.copy_(scratch)
 
     def _kept(self, result: torch.Tensor) -> torch.Tensor:

@@ -13,7 +13,7 @@ from syncblob.blob._accessors import Accessors
 from syncblob.blob._base import BlobBase
 from syncblob.blob._indices import completed, full_index, require_broadcast, selected_shape
 from syncblob.blob._shape_methods import shape_from
-from syncblob.devices import HOST, Side
+from syncblob.devices import Side
 from syncblob.interop.adopt import adopt, can_adopt, native_array
 from syncblob.interop.side_view import SideView
 from syncblob.memory import Access
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import Self
 
-    from syncblob.devices.base import Home
     from syncblob.memory import SyncedMemory
 
 __all__ = ["Views"]
@@ -242,10 +241,10 @@ class Views(Accessors):
             prepared = self._prepared(value, target.shape, side)
             if getattr(prepared, "dtype", self.dtype) != self.dtype:
                 # Before anything is overwritten: a conversion may raise, where a user wants it.
-                prepared = self._home_on(side).compute(prepared.astype, self.dtype)
+                prepared = self._memory.home(side).compute(prepared.astype, self.dtype)
             array = self._memory.array(side, Access.OVERWRITE, target, "__setitem__")
             try:
-                self._home_on(side).compute(operator.setitem, array, ..., prepared)
+                self._memory.home(side).compute(operator.setitem, array, ..., prepared)
             finally:
                 self._memory.wrote(side, "__setitem__")
             return
@@ -253,7 +252,7 @@ class Views(Accessors):
         prepared = self._prepared(value, selected_shape(self.shape, key), side)
         array = self._array_on(side, Access.MUTABLE, "__setitem__")
         try:
-            self._home_on(side).compute(operator.setitem, array, key, prepared)
+            self._memory.home(side).compute(operator.setitem, array, key, prepared)
         finally:
             self._memory.wrote(side, "__setitem__")
 
@@ -294,7 +293,7 @@ class Views(Accessors):
         """Copy the elements that arrays of integers or booleans select."""
         side = self._memory.side
         array = self._array_on(side, Access.CONST, "__getitem__")
-        home = self._home_on(side)
+        home = self._memory.home(side)
         return self._result(home.compute(operator.getitem, array, self._keys_on(key, side)), side)
 
     def _compact(self) -> Self:
@@ -311,18 +310,13 @@ class Views(Accessors):
         copy: bool = False,
     ) -> Self:
         """Make a Blob of an array that was computed on one side of this one."""
-        home = self._home_on(side)
+        home = self._memory.home(side)
         array = home.as_array(array)
         if dtype is not None and dtype != array.dtype:
             array = home.compute(array.astype, dtype, order="C")
         elif copy or not can_adopt(array):
             array = home.compute(array.copy, order="C")
         return self._fresh(array, home)
-
-    def _home_on(self, side: Side, memory: SyncedMemory | None = None) -> Home:
-        """Return the home of one side of a memory, data's if not told, to work on arrays there."""
-        accelerator = (self._memory if memory is None else memory).accelerator
-        return HOST if side is Side.HOST or accelerator is None else accelerator
 
     def _complete(self, shape: Any) -> tuple[int, ...]:
         """Fill in a dimension of -1 and check the count."""
@@ -374,7 +368,7 @@ class Views(Accessors):
         prepared = self._operand(value, side, "__setitem__")
         if value._memory is self._memory:
             # NumPy copes with overlap, but the source must be up to date before it is overwritten.
-            prepared = self._home_on(side).compute(prepared.copy)
+            prepared = self._memory.home(side).compute(prepared.copy)
         return prepared
 
     def _from_array(self, array: Any) -> Self:

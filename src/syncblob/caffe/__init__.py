@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from syncblob.caffe._copy_report import CopyReport
 from syncblob.caffe._layer import Layer, LayerBlobs
+from syncblob.caffe._trained_layers import CopyReport
 from syncblob.caffe.files import open_model, read_blob, read_blobs, save_model, write_blob
 from syncblob.caffe.model import ModelFile
 from syncblob.caffe.solver_state import SolverState, open_solver_state

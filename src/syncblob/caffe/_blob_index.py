@@ -21,6 +21,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from syncblob._shape import MAX_AXES, as_shape
+from syncblob.caffe._fields import (
+    DATA,
+    DIFF,
+    DOUBLE_DATA,
+    DOUBLE_DIFF,
+    LEGACY_DIMS,
+    RAW_DATA,
+    RAW_DATA_TYPE,
+    RAW_DIFF,
+    RAW_DIFF_TYPE,
+    SHAPE,
+    SHAPE_DIM,
+)
 from syncblob.caffe._wire import WireType, signed
 
 if TYPE_CHECKING:
@@ -30,13 +43,6 @@ if TYPE_CHECKING:
     from syncblob.caffe._wire import Field, WireReader
 
 __all__ = [
-    "DATA",
-    "DIFF",
-    "DOUBLE_DATA",
-    "DOUBLE_DIFF",
-    "LEGACY_DIMS",
-    "SHAPE",
-    "SHAPE_DIM",
     "BlobIndex",
     "Run",
     "Values",
@@ -45,12 +51,6 @@ __all__ = [
     "require_few",
     "static_cast",
 ]
-
-# The numbers of the fields of a BlobProto, and of that of a BlobShape.
-LEGACY_DIMS = range(1, 5)
-DATA, DIFF, SHAPE, DOUBLE_DATA, DOUBLE_DIFF = range(5, 10)
-_RAW_DATA_TYPE, _RAW_DIFF_TYPE, _RAW_DATA, _RAW_DIFF = range(10, 14)
-SHAPE_DIM = 1
 
 _FLOAT: np.dtype[np.generic] = np.dtype("<f4")
 _DOUBLE: np.dtype[np.generic] = np.dtype("<f8")
@@ -262,21 +262,21 @@ def _find_parts(reader: WireReader, start: int, stop: int, depth: int) -> _Parts
         elif field.wire_type is WireType.LENGTH:
             if number == SHAPE:
                 _add_dims(parts.dims, reader, field, depth + 1)
-            elif number in (_RAW_DATA, _RAW_DIFF):
+            elif number in (RAW_DATA, RAW_DIFF):
                 parts.raw[number] = field
         elif field.wire_type is WireType.VARINT:
             value = field.int32
             if number in LEGACY_DIMS:
                 parts.legacy_dims[number] = value
-            elif number in (_RAW_DATA_TYPE, _RAW_DIFF_TYPE) and 0 <= value < _RAW_TYPES_END:
+            elif number in (RAW_DATA_TYPE, RAW_DIFF_TYPE) and 0 <= value < _RAW_TYPES_END:
                 parts.raw_types[number] = value
     return parts
 
 
 def _interpret(parts: _Parts, reader: WireReader, start: int, stop: int) -> BlobIndex:
     """Choose among the parts as Caffe does, and check that shape and values fit together."""
-    data = _choose(parts, reader, (DOUBLE_DATA, DATA, _RAW_DATA, _RAW_DATA_TYPE))
-    diff = _choose(parts, reader, (DOUBLE_DIFF, DIFF, _RAW_DIFF, _RAW_DIFF_TYPE))
+    data = _choose(parts, reader, (DOUBLE_DATA, DATA, RAW_DATA, RAW_DATA_TYPE))
+    diff = _choose(parts, reader, (DOUBLE_DIFF, DIFF, RAW_DIFF, RAW_DIFF_TYPE))
     dims = parts.dims
     if parts.legacy_dims:
         dims = [parts.legacy_dims.get(number, 0) for number in LEGACY_DIMS]

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import os
 
-__all__ = ["HDF5", "require_blob_path", "require_model_path"]
+__all__ = ["HDF5_EXTENSIONS", "require_blob_path", "require_model_path"]
 
-HDF5 = (".h5", ".hdf5")
+HDF5_EXTENSIONS = (".h5", ".hdf5")
 
 _STATE = ".solverstate"
 _CONVERT = (
@@ -37,7 +37,7 @@ _NOT_FOR_MODELS = {
 }
 _NOT_FOR_BLOBS = {
     **_OTHERS,
-    **dict.fromkeys((".caffemodel", *HDF5), _MODEL),
+    **dict.fromkeys((".caffemodel", *HDF5_EXTENSIONS), _MODEL),
     **dict.fromkeys(
         (".npy", ".npz"), "numpy.save and numpy.savez write Blobs as they write arrays"
     ),
@@ -59,7 +59,7 @@ def require_blob_path(path: str | os.PathLike[str]) -> None:
 def _require(path: str | os.PathLike[str], others: dict[str, str], expected: str) -> None:
     name = Path(path).name.lower()
     extension = Path(name).suffix
-    if extension in HDF5 and Path(name).stem.endswith(_STATE):
+    if extension in HDF5_EXTENSIONS and Path(name).stem.endswith(_STATE):
         extension = _STATE + extension
         advice = others[_STATE]
     elif extension in others:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, overload
 
 from syncblob.blob import Blob
 from syncblob.caffe._definition import Definition
+from syncblob.caffe._fields import LEGACY_AXES, LEGACY_NAMES
 from syncblob.caffe._lazy import independent_copy
-from syncblob.caffe._legacy import LEGACY_AXES, is_legacy
+from syncblob.caffe._legacy import is_legacy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 __all__ = ["Entry", "Layer", "LayerBlobs"]
 
 _NO_FLOATS = "biuc"
-_LEGACY_DIMS = ("num", "channels", "height", "width")
 
 
 class Layer:
@@ -87,7 +87,7 @@ class Layer:
         layer._definition = definition
         if given:
             layer._blobs._entries = [
-                entry._replace(legacy=any(map(blob.HasField, _LEGACY_DIMS)))
+                entry._replace(legacy=any(map(blob.HasField, LEGACY_NAMES)))
                 for entry, blob in zip(layer._blobs._entries, proto.blobs, strict=True)
             ]
         return layer

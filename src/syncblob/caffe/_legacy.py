@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from syncblob.caffe._fields import LEGACY_AXES
 from syncblob.caffe._origins import origin_of
 from syncblob.caffe._param_shapes import expected_blobs
 
@@ -15,9 +16,7 @@ if TYPE_CHECKING:
     from syncblob.blob import Blob
     from syncblob.caffe._layer import Layer
 
-__all__ = ["LEGACY_AXES", "equal_shapes", "is_legacy", "mark_legacy", "squeezed"]
-
-LEGACY_AXES = 4
+__all__ = ["equal_shapes", "is_legacy", "mark_legacy", "squeezed"]
 
 
 def is_legacy(blob: Blob) -> bool:

@@ -9,6 +9,19 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from syncblob.caffe._fields import (
+    DATA,
+    DOUBLE_DATA,
+    DOUBLE_DIFF,
+    HISTORY,
+    ITER,
+    LAYERS,
+    LEARNED_NET,
+    RAW_DATA,
+    ROW_OF_BLOBS,
+    SHAPE,
+)
+from syncblob.caffe._signatures import HDF5, NPY, OLD_TORCH, ZIP, first_member
 from syncblob.caffe._wire import WireType
 
 if TYPE_CHECKING:
@@ -25,10 +38,9 @@ _HEAD = 512
 EMPTY = "expected a file with weights, got an empty file; copy or download it again"
 OTHER_HDF5 = "this is HDF5 in another layout than Caffe's; syncblob.convert.open_weights opens it"
 
-_HDF5 = b"\x89HDF\r\n\x1a\n"
 _TORCH = "this is a file of PyTorch's (.pt, .pth); syncblob.convert.open_weights opens it"
 _SIGNATURES = {
-    _HDF5: (
+    HDF5: (
         "this is an HDF5 file (.caffemodel.h5 or .solverstate.h5); open_model and "
         "open_solver_state open these"
     ),
@@ -39,14 +51,11 @@ _SIGNATURES = {
         "this is an AppleDouble file, in which macOS keeps the attributes of another file; the "
         "contents are in the file of the same name, without a leading '._'"
     ),
-    b"\x93NUMPY": "this is an array of NumPy's own format (.npy); numpy.load opens it",
-    # The number that torch.save began with before it wrote zip archives, pickled.
-    b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.": _TORCH,
+    NPY: "this is an array of NumPy's own format (.npy); numpy.load opens it",
+    OLD_TORCH: _TORCH,
     b"\x1f\x8b": "this is a gzip archive; unpack it first",
 }
 
-_ZIP = b"PK\x03\x04"
-_ZIP_NAME_LENGTH, _ZIP_NAME = slice(26, 28), 30
 _LENGTH_BYTES = 8
 
 _WEB_PAGE = re.compile(rb"\s*<(!doctype|html|\?xml)", re.IGNORECASE)
@@ -58,7 +67,7 @@ _PROTOTXT = re.compile(
 
 def is_hdf5(reader: WireReader) -> bool:
     """Tell an HDF5 file, which is read by other means, from a message."""
-    return reader.buffer[: len(_HDF5)].tobytes() == _HDF5
+    return reader.buffer[: len(HDF5)].tobytes() == HDF5
 
 
 def refuse_other_formats(reader: WireReader) -> None:
@@ -67,7 +76,7 @@ def refuse_other_formats(reader: WireReader) -> None:
     for signature, verdict in _SIGNATURES.items():
         if head.startswith(signature):
             raise reader.error(verdict, 0)
-    if head.startswith(_ZIP):
+    if head.startswith(ZIP):
         raise reader.error(_what_archive(head), 0)
     if _is_safetensors(head, len(reader.buffer)):
         raise reader.error("this is a .safetensors file; syncblob.convert.open_weights opens it", 0)
@@ -83,11 +92,10 @@ def refuse_other_formats(reader: WireReader) -> None:
 
 def _what_archive(head: bytes) -> str:
     """Tell what a zip archive is by the name of its first member."""
-    length = int.from_bytes(head[_ZIP_NAME_LENGTH], "little")
-    name = head[_ZIP_NAME : _ZIP_NAME + length]
-    if name.endswith(b".npy"):
+    name = first_member(head)
+    if name.endswith(".npy"):
         return "this is an .npz file of NumPy's; syncblob.convert.open_weights opens it"
-    if name.endswith(b"/data.pkl"):
+    if name.endswith("/data.pkl"):
         return _TORCH
     return "this is a zip archive; unpack it first"
 
@@ -124,18 +132,20 @@ _MESSAGES = {
     "solver state": ("the state of a solver (.solverstate)", "use open_solver_state"),
 }
 
-_NAME_OR_BLOB = (1, WireType.LENGTH)
-_LAYERS_OR_LEARNED_NET = (2, WireType.LENGTH)
-_V2_LAYER = (100, WireType.LENGTH)
-_NUM_OR_ITER = (1, WireType.VARINT)
-_INPUT_OR_HISTORY = (3, WireType.LENGTH)
+# One number may be that of a field in several messages.
+_NAME_OR_BLOB = ROW_OF_BLOBS
+_LAYERS_OR_LEARNED_NET = LEARNED_NET
+_V2_LAYER = (LAYERS[2], WireType.LENGTH)
+_NUM_OR_ITER = ITER
+_INPUT_OR_HISTORY = HISTORY
 _VALUES_OR_SHAPE = {
-    (5, WireType.LENGTH),
-    (5, WireType.FIXED32),
-    (7, WireType.LENGTH),
-    (8, WireType.FIXED64),
-    (9, WireType.LENGTH),
-    (12, WireType.LENGTH),
+    (DATA, WireType.LENGTH),
+    (DATA, WireType.FIXED32),
+    (SHAPE, WireType.LENGTH),
+    # Packed, it would have the number and the wire type of a net's shape of inputs.
+    (DOUBLE_DATA, WireType.FIXED64),
+    (DOUBLE_DIFF, WireType.LENGTH),
+    (RAW_DATA, WireType.LENGTH),
 }
 
 

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from syncblob.caffe._blob_index import index_blob, parse_blob, require_few
+from syncblob.caffe._fields import BLOBS, BOTTOM, LAYERS, NAME, NET_NAME, TOP, TYPE, V0_LAYER, Kind
 from syncblob.caffe._lookalikes import refuse_other_messages
+from syncblob.caffe._older_layer_types import V0_LAYER_TYPES, V1_LAYER_TYPES
 from syncblob.caffe._padding import Connection, PaddingError, fold_padding
-from syncblob.caffe._v1_layer_types import V0_LAYER_TYPES, V1_LAYER_TYPES
 from syncblob.caffe._wire import WireType
 
 if TYPE_CHECKING:
@@ -24,11 +25,9 @@ if TYPE_CHECKING:
 
 __all__ = ["LayerIndex", "ModelIndex", "index_model"]
 
-Kind = tuple[int, WireType]
-
-_NET_NAME: Kind = (1, WireType.LENGTH)
-_V1_LAYER: Kind = (2, WireType.LENGTH)
-_V2_LAYER: Kind = (100, WireType.LENGTH)
+_NET_NAME: Kind = (NET_NAME, WireType.LENGTH)
+_V1_LAYER: Kind = (LAYERS[1], WireType.LENGTH)
+_V2_LAYER: Kind = (LAYERS[2], WireType.LENGTH)
 
 
 class _LayerFormat(NamedTuple):
@@ -41,24 +40,22 @@ class _LayerFormat(NamedTuple):
     blob: Kind
 
 
-_V1 = _LayerFormat(
-    name=(4, WireType.LENGTH),
-    type=(5, WireType.VARINT),
-    bottom=(2, WireType.LENGTH),
-    top=(3, WireType.LENGTH),
-    blob=(6, WireType.LENGTH),
-)
-_V2 = _LayerFormat(
-    name=(1, WireType.LENGTH),
-    type=(2, WireType.LENGTH),
-    bottom=(3, WireType.LENGTH),
-    top=(4, WireType.LENGTH),
-    blob=(7, WireType.LENGTH),
-)
-_V0_WITHIN_V1: Kind = (1, WireType.LENGTH)
-_V0_NAME: Kind = (1, WireType.LENGTH)
-_V0_TYPE: Kind = (2, WireType.LENGTH)
-_V0_BLOB: Kind = (50, WireType.LENGTH)
+def _format(version: int, type_: WireType) -> _LayerFormat:
+    return _LayerFormat(
+        name=(NAME[version], WireType.LENGTH),
+        type=(TYPE[version], type_),
+        bottom=(BOTTOM[version], WireType.LENGTH),
+        top=(TOP[version], WireType.LENGTH),
+        blob=(BLOBS[version], WireType.LENGTH),
+    )
+
+
+_V1 = _format(1, WireType.VARINT)
+_V2 = _format(2, WireType.LENGTH)
+_V0_WITHIN_V1: Kind = (V0_LAYER, WireType.LENGTH)
+_V0_NAME: Kind = (NAME[0], WireType.LENGTH)
+_V0_TYPE: Kind = (TYPE[0], WireType.LENGTH)
+_V0_BLOB: Kind = (BLOBS[0], WireType.LENGTH)
 
 _Fields = dict[Kind, list["Field"]]
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from syncblob.caffe._fields import LEGACY_AXES
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from syncblob.caffe._pb.caffe_pb2 import ConvolutionParameter, LayerParameter
 
 __all__ = ["ExpectedBlob", "expected_blobs"]
-
-_LEGACY_AXES = 4
 
 
 class ExpectedBlob(NamedTuple):
@@ -46,7 +46,7 @@ class ExpectedBlob(NamedTuple):
         if self.repeats:
             dims += dims[-1:] * (len(shape) - len(dims))
         if legacy:
-            dims = (1,) * (_LEGACY_AXES - len(dims)) + dims
+            dims = (1,) * (LEGACY_AXES - len(dims)) + dims
         return len(dims) == len(shape) and all(
             dim is None or dim == actual for dim, actual in zip(dims, shape, strict=True)
         )

@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["HDF5Layer", "HDF5Source", "HDF5State", "read_layers", "read_state"]
+__all__ = ["MOST_COMPRESSION", "HDF5Layer", "HDF5Source", "HDF5State", "read_layers", "read_state"]
 
 _MOST_OBJECTS = 1 << 14
 """Groups and datasets that a file may have. Links can make a small file look endless."""
 _MOST_LEVELS = 32
-_MOST_COMPRESSION = 1032
+MOST_COMPRESSION = 1032
 """To what fraction the deflate filter can reduce values; the other usual filters stay below."""
 _MOST_TEXT = 1 << 16
 _ITEM_SIZES = {"f": (2, 4, 8), "i": (1, 2, 4, 8), "u": (1, 2, 4, 8)}
@@ -312,7 +312,7 @@ class _Walk:
         layout = dataset.id.get_create_plist().get_layout()
         if layout != self.h5py.h5d.CONTIGUOUS:
             storage = min(dataset.id.get_storage_size(), size)
-            if nbytes > storage * _MOST_COMPRESSION:
+            if nbytes > storage * MOST_COMPRESSION:
                 raise self.error(
                     f"a dataset claims {nbytes} bytes, but only {storage} are stored for it: "
                     f"the file is damaged or was never filled",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from syncblob.caffe._encode import length_header
+from syncblob.caffe._fields import BLOBS, LAYERS, V0_LAYER
 from syncblob.caffe._wire import WireReader, WireType
 
 if TYPE_CHECKING:
@@ -12,23 +13,9 @@ if TYPE_CHECKING:
     from syncblob.caffe._model_index import LayerIndex
     from syncblob.caffe._pb.caffe_pb2 import LayerParameter
 
-__all__ = ["BLOBS", "BOTTOM", "LAYERS", "NAME", "TOP", "TYPE", "layer_message", "without_field"]
+__all__ = ["layer_message", "without_field"]
 
-LAYERS = {0: 2, 1: 2, 2: 100}
-"""The field of a NetParameter that holds the layers, by the version of their format."""
-NAME = {1: 4, 2: 1}
-"""The field of a layer that holds its name."""
-TYPE = {1: 5, 2: 2}
-"""The field of a layer that holds its type: a number in the second format."""
-BOTTOM = {1: 2, 2: 3}
-"""The field of a layer that holds the names of its inputs."""
-TOP = {1: 3, 2: 4}
-"""The field of a layer that holds the names of its outputs."""
-BLOBS = {1: 6, 2: 7}
-"""The field of a layer that holds its blobs."""
-
-_V0_LAYER = 1
-_V0_BLOBS = 50
+_CURRENT = max(LAYERS)
 
 
 def layer_message(file: MappedFile, layer: LayerIndex, followers: int) -> LayerParameter:
@@ -47,9 +34,9 @@ def layer_message(file: MappedFile, layer: LayerIndex, followers: int) -> LayerP
     from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetParameter  # only when needed
 
     reader = WireReader(file.array(), path=file.path)
-    if layer.version in BLOBS:
+    if layer.version:
         settings = without_field(reader, layer.start, layer.stop, BLOBS[layer.version])
-        if layer.version == max(BLOBS):
+        if layer.version == _CURRENT:
             return LayerParameter.FromString(settings)
         header = length_header(LAYERS[layer.version], len(settings))
         net = NetParameter.FromString(header + settings)
@@ -93,9 +80,9 @@ def _v0_layer(reader: WireReader, start: int, stop: int) -> bytes:
     position = start
     for field in reader.fields(start, stop, depth=1):
         kind = field.number, field.wire_type
-        if kind == (_V0_LAYER, WireType.LENGTH):
-            inner = without_field(reader, field.start, field.stop, _V0_BLOBS)
-            copied += length_header(_V0_LAYER, len(inner)) + inner
+        if kind == (V0_LAYER, WireType.LENGTH):
+            inner = without_field(reader, field.start, field.stop, BLOBS[0])
+            copied += length_header(V0_LAYER, len(inner)) + inner
         elif kind != (BLOBS[1], WireType.LENGTH):
             copied += buffer[position : field.stop]
         position = field.stop

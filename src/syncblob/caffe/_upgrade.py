@@ -17,9 +17,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from syncblob.caffe._fields import LEGACY_AXES
+from syncblob.caffe._older_layer_types import V0_LAYER_TYPES, V1_LAYER_TYPES, V1_TYPE_NUMBERS
 from syncblob.caffe._padding import Connection, PaddingError, fold_padding
 from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetParameter, V1LayerParameter
-from syncblob.caffe._v1_layer_types import V0_LAYER_TYPES, V1_LAYER_TYPES, V1_TYPE_NUMBERS
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -100,7 +101,6 @@ _SPECS: Final = {
 _REPEATED: Final = frozenset({"bottom", "top", "include", "exclude", "blobs", "loss_weight"})
 
 _BATCH_NORM_BLOBS = 3
-_LEGACY_AXES = 4
 
 
 def upgrade_net(net: NetParameter) -> NetParameter:
@@ -229,13 +229,11 @@ def _make_input_layer(net: NetParameter) -> None:
     shapes = [list(shape.dim) for shape in net.input_shape]
     if not shapes:
         dims = net.input_dim
-        shapes = [list(dims[i : i + _LEGACY_AXES]) for i in range(0, len(dims), _LEGACY_AXES)]
+        shapes = [list(dims[i : i + LEGACY_AXES]) for i in range(0, len(dims), LEGACY_AXES)]
     if shapes:
         layer = LayerParameter(name="input", type="Input", top=net.input)
         for number, name in enumerate(net.input):
-            if number >= len(shapes) or (
-                not net.input_shape and len(shapes[number]) < _LEGACY_AXES
-            ):
+            if number >= len(shapes) or (not net.input_shape and len(shapes[number]) < LEGACY_AXES):
                 raise ValueError(
                     f"expected a shape for each input of the net, got none for {name!r}"
                 )

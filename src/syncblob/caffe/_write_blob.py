@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from syncblob._dtypes import is_bfloat16
-from syncblob.caffe._blob_index import (
+from syncblob.caffe._encode import length_header, varint
+from syncblob.caffe._fields import (
     DATA,
     DIFF,
     DOUBLE_DATA,
@@ -16,7 +17,6 @@ from syncblob.caffe._blob_index import (
     SHAPE,
     SHAPE_DIM,
 )
-from syncblob.caffe._encode import length_header, varint
 from syncblob.caffe._origins import origin_of, unchanged, untouched
 from syncblob.caffe._pieces import BlobValues, FileRange, size_of
 from syncblob.caffe._wire import WireType

@@ -8,11 +8,20 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from syncblob.caffe._encode import length_header, varint
+from syncblob.caffe._fields import (
+    BLOBS,
+    BOTTOM,
+    INPUT_SHAPE,
+    LAYERS,
+    NAME,
+    NET_NAME,
+    TOP,
+    TYPE,
+)
 from syncblob.caffe._mapped_file import MappedFile
+from syncblob.caffe._older_layer_types import V1_TYPE_NUMBERS
 from syncblob.caffe._origins import unchanged
 from syncblob.caffe._pieces import FileRange, joined, size_of
-from syncblob.caffe._settings import BLOBS, BOTTOM, LAYERS, NAME, TOP, TYPE
-from syncblob.caffe._v1_layer_types import V1_TYPE_NUMBERS
 from syncblob.caffe._wire import WireReader, WireType
 from syncblob.caffe._write_blob import MAX_MESSAGE, blob_pieces
 from syncblob.errors import ModelFileError
@@ -32,8 +41,6 @@ __all__ = ["model_pieces", "net_settings", "unnamed_net_settings"]
 _CURRENT = 2
 _NUMBERED = 1
 """The format that numbers the types of layers."""
-_NET_NAME = 1
-_INPUT_SHAPE = 8
 
 
 class _Slot(NamedTuple):
@@ -206,7 +213,7 @@ def _net_pieces(model: ModelFile, layers: list[list[Piece]], version: int) -> It
     source = model._source
     if not isinstance(source, MappedFile):
         if model.name:
-            yield _text_field(_NET_NAME, model.name)
+            yield _text_field(NET_NAME, model.name)
         yield model._rest
         for pieces in layers:
             yield from pieces
@@ -232,7 +239,7 @@ def _net_pieces(model: ModelFile, layers: list[list[Piece]], version: int) -> It
 
 def net_settings(model: ModelFile) -> bytes:
     """Return the fields of a net other than its layers."""
-    name = _text_field(_NET_NAME, model.name) if model.name else b""
+    name = _text_field(NET_NAME, model.name) if model.name else b""
     return unnamed_net_settings(model) + name
 
 
@@ -242,7 +249,7 @@ def unnamed_net_settings(model: ModelFile) -> bytes:
     settings = bytearray(model._rest)
     if isinstance(source, MappedFile):
         for begin, field in _records(source, 0, len(source.array())):
-            if field.number not in (_NET_NAME, *LAYERS.values()) and not _is_lost(model, field):
+            if field.number not in (NET_NAME, *LAYERS.values()) and not _is_lost(model, field):
                 settings += source.array().data[begin : field.stop]
     return bytes(settings)
 
@@ -250,7 +257,7 @@ def unnamed_net_settings(model: ModelFile) -> bytes:
 def _skeleton(model: ModelFile, file: MappedFile, version: int) -> list[Piece | _Slot]:
     """Return the fields of the net in the file, with a slot where a layer of the model was."""
     renamed = model.name != model._name_in_file
-    name: list[Piece | _Slot] = [_text_field(_NET_NAME, model.name)] if renamed else []
+    name: list[Piece | _Slot] = [_text_field(NET_NAME, model.name)] if renamed else []
     skeleton: list[Piece | _Slot] = []
     for begin, field in _records(file, 0, len(file.array())):
         is_layer = field.number in LAYERS.values() and field.wire_type is WireType.LENGTH
@@ -258,7 +265,7 @@ def _skeleton(model: ModelFile, file: MappedFile, version: int) -> list[Piece | 
             skeleton.append(_Slot(begin, field.start, field.stop))
         elif version != model.version and (is_layer or _is_lost(model, field)):
             continue  # what Caffe drops when it upgrades the net
-        elif renamed and (field.number, field.wire_type) == (_NET_NAME, WireType.LENGTH):
+        elif renamed and (field.number, field.wire_type) == (NET_NAME, WireType.LENGTH):
             skeleton += name
             name = []
         else:
@@ -271,7 +278,7 @@ def _without_slots(skeleton: list[Piece | _Slot]) -> list[Piece]:
 
 
 def _is_lost(model: ModelFile, field: Field) -> bool:
-    return model.version == 0 and field.number == _INPUT_SHAPE
+    return model.version == 0 and field.number == INPUT_SHAPE
 
 
 def _records(file: MappedFile, start: int, stop: int) -> Iterator[tuple[int, Field]]:

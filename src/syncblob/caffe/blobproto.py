@@ -9,6 +9,7 @@ import numpy as np
 from syncblob._shape import Layout
 from syncblob.blob import Blob
 from syncblob.caffe._blob_index import index_blob
+from syncblob.caffe._fields import LEGACY_AXES, LEGACY_NAMES
 from syncblob.caffe._pieces import buffers
 from syncblob.caffe._wire import WireReader
 from syncblob.caffe._write_blob import blob_message
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from syncblob.devices import Device
 
 __all__ = ["from_proto", "load_proto", "shape_equals", "to_proto"]
-
-_LEGACY_DIMS = ("num", "channels", "height", "width")
 
 
 @runtime_checkable
@@ -119,8 +118,8 @@ def shape_equals(shape: tuple[int, ...], proto: BlobProto) -> bool:
         The message. When it has any of num, channels, height and width, those four are compared,
         with the axes of `shape` aligned to the right and absent ones taken as 1.
     """
-    if any(proto.HasField(name) for name in _LEGACY_DIMS):
-        dims = tuple(getattr(proto, name) for name in _LEGACY_DIMS)
+    if any(proto.HasField(name) for name in LEGACY_NAMES):
+        dims = tuple(getattr(proto, name) for name in LEGACY_NAMES)
         return _same_shape(shape, dims, legacy=True)
     return _same_shape(shape, tuple(proto.shape.dim), legacy=False)
 
@@ -184,7 +183,7 @@ def _write(blob: Blob, data: NDArray[np.generic], diff: NDArray[np.generic] | No
 def _same_shape(shape: tuple[int, ...], proto_shape: tuple[int, ...], *, legacy: bool) -> bool:
     """Compare the shape of a Blob with that of a message; legacy dimensions align to the right."""
     if legacy:
-        shape = (1,) * (len(_LEGACY_DIMS) - len(shape)) + shape
+        shape = (1,) * (LEGACY_AXES - len(shape)) + shape
     return shape == proto_shape
 
 

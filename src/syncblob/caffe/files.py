@@ -14,14 +14,15 @@ from syncblob.blob import Blob
 from syncblob.caffe._atomic import replacing
 from syncblob.caffe._blob_index import index_blob, require_few
 from syncblob.caffe._definition import LayerRecord
-from syncblob.caffe._extensions import HDF5, require_blob_path, require_model_path
+from syncblob.caffe._extensions import HDF5_EXTENSIONS, require_blob_path, require_model_path
+from syncblob.caffe._fields import ROW_OF_BLOBS
 from syncblob.caffe._layer import Layer
 from syncblob.caffe._lazy import lazy_blob
 from syncblob.caffe._lookalikes import EMPTY, is_hdf5, refuse_other_formats, refuse_other_messages
 from syncblob.caffe._mapped_file import MappedFile
 from syncblob.caffe._model_index import index_model
 from syncblob.caffe._pieces import buffers, size_of
-from syncblob.caffe._wire import WireReader, WireType
+from syncblob.caffe._wire import WireReader
 from syncblob.caffe._write_blob import blob_pieces
 from syncblob.caffe._write_model import model_pieces
 from syncblob.caffe.model import ModelFile
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 __all__ = ["open_model", "read_blob", "read_blobs", "save_model", "write_blob"]
 
-_BLOBS = (1, WireType.LENGTH)
 # A name of no characters, without which the file of an empty net would be empty.
 _NO_NAME = b"\x0a\x00"
 
@@ -134,7 +134,7 @@ def save_model(
     require_model_path(path)
     for layer in model.layers:
         layer._require_savable()
-    if os.fspath(path).lower().endswith(HDF5):
+    if os.fspath(path).lower().endswith(HDF5_EXTENSIONS):
         from syncblob.caffe._write_hdf5 import write_hdf5  # needs h5py
 
         write_hdf5(model, path, write_diff=write_diff)
@@ -195,7 +195,7 @@ def read_blobs(path: str | os.PathLike[str]) -> tuple[Blob, ...]:
     blobs = [
         field
         for field in reader.fields(0, len(reader.buffer))
-        if (field.number, field.wire_type) == _BLOBS
+        if (field.number, field.wire_type) == ROW_OF_BLOBS
     ]
     require_few(reader, len(blobs))
     indexes = [index_blob(reader, blob.start, blob.stop, depth=1) for blob in blobs]

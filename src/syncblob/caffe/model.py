@@ -7,15 +7,16 @@ from collections.abc import MutableMapping
 from typing import TYPE_CHECKING, Protocol
 
 from syncblob.caffe._layer import Layer
+from syncblob.caffe._trained_layers import copy_trained_layers
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Collection, Iterable, Iterator, Sequence
     from typing import Self
 
-    from syncblob.caffe._copy_report import CopyReport
     from syncblob.caffe._layer import LayerBlobs
     from syncblob.caffe._pb.caffe_pb2 import NetParameter
+    from syncblob.caffe._trained_layers import CopyReport
 
 __all__ = ["ModelFile"]
 
@@ -146,7 +147,7 @@ class ModelFile(MutableMapping[str, Layer]):
             If a layer has rules of both kinds, which Caffe refuses too, or if there is no such
             phase.
         """
-        from syncblob.caffe._combine import split_net  # needs protobuf
+        from syncblob.caffe._nets import split_net  # needs protobuf
 
         settings, layers = split_net(net, phase, level, stages)
         model = cls(net.name, layers)
@@ -158,7 +159,7 @@ class ModelFile(MutableMapping[str, Layer]):
 
         `write_prototxt` writes it as text.
         """
-        from syncblob.caffe._combine import net_message  # needs protobuf
+        from syncblob.caffe._nets import net_message  # needs protobuf
 
         return net_message(self)
 
@@ -189,8 +190,6 @@ class ModelFile(MutableMapping[str, Layer]):
         ValueError
             If number or shapes of the blobs of a layer differ.
         """
-        from syncblob.caffe._combine import copy_trained_layers  # needs protobuf
-
         if not isinstance(source, ModelFile):
             from syncblob.caffe.files import open_model  # which makes models
 

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from syncblob.caffe._blob_index import index_blob, require_few
+from syncblob.caffe._fields import CURRENT_STEP, HISTORY, ITER, LEARNED_NET
 from syncblob.caffe._lazy import lazy_blob
 from syncblob.caffe._lookalikes import is_hdf5, refuse_other_formats, refuse_other_messages
 from syncblob.caffe._mapped_file import MappedFile
-from syncblob.caffe._wire import WireReader, WireType
+from syncblob.caffe._wire import WireReader
 
 if TYPE_CHECKING:
     import os
@@ -17,11 +18,6 @@ if TYPE_CHECKING:
     from syncblob.blob import Blob
 
 __all__ = ["SolverState", "open_solver_state"]
-
-_ITERATION = (1, WireType.VARINT)
-_LEARNED_NET = (2, WireType.LENGTH)
-_HISTORY = (3, WireType.LENGTH)
-_CURRENT_STEP = (4, WireType.VARINT)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,16 +72,16 @@ def open_solver_state(path: str | os.PathLike[str]) -> SolverState:
         raise reader.error("expected a .solverstate file, got an empty file", 0)
     refuse_other_formats(reader)
     refuse_other_messages(reader, reader.kinds(), "solver state")
-    numbers = {_ITERATION: 0, _CURRENT_STEP: 0}
+    numbers = {ITER: 0, CURRENT_STEP: 0}
     learned_net = ""
     history = []
     for field in reader.fields(0, size):
         kind = field.number, field.wire_type
         if kind in numbers:
             numbers[kind] = field.int32
-        elif kind == _LEARNED_NET:
+        elif kind == LEARNED_NET:
             learned_net = reader.text(field)
-        elif kind == _HISTORY:
+        elif kind == HISTORY:
             history.append(field)
     require_few(reader, len(history))
     indexes = [
@@ -93,8 +89,8 @@ def open_solver_state(path: str | os.PathLike[str]) -> SolverState:
         for number, blob in enumerate(history)
     ]
     return SolverState(
-        numbers[_ITERATION],
+        numbers[ITER],
         learned_net,
-        numbers[_CURRENT_STEP],
+        numbers[CURRENT_STEP],
         tuple(lazy_blob(file, index) for index in indexes),
     )

@@ -9,6 +9,8 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
+from syncblob._optional import import_optional
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Cell",
     "Column",
-    "MissingRichError",
     "Output",
     "counted",
     "human_bytes",
@@ -38,13 +39,6 @@ _ANY_WIDTH = 100_000
 _GAP = 2
 # What is done sooner needs no progress bar.
 _PATIENCE_SECONDS = 0.5
-
-
-class MissingRichError(Exception):
-    """The extra ``cli`` is not installed."""
-
-    def __init__(self) -> None:
-        super().__init__("this command needs rich, which is missing: pip install 'syncblob[cli]'")
 
 
 def counted(number: int, noun: str) -> str:
@@ -101,11 +95,10 @@ def progress_bar(total: int) -> Iterator[Callable[[int], None]]:
     callable
         To be called with numbers of bytes that have been done.
     """
-    try:
-        from rich import progress  # an optional dependency
-        from rich.console import Console
-    except ImportError as error:
-        raise MissingRichError from error
+    import_optional("rich", "cli")
+    from rich import progress  # it is there
+    from rich.console import Console
+
     console = Console(stderr=True)
     if not console.is_terminal or console.is_dumb_terminal:
         yield lambda _nbytes: None
@@ -172,15 +165,13 @@ class Output:
 
     Raises
     ------
-    MissingRichError
+    ModuleNotFoundError
         If rich is not installed.
     """
 
     def __init__(self) -> None:
-        try:
-            from rich.console import Console  # an optional dependency
-        except ImportError as error:
-            raise MissingRichError from error
+        import_optional("rich", "cli")
+        from rich.console import Console  # it is there
 
         class PatientConsole(Console):
             """A console that leaves it to its callers what to do when nobody reads any more."""

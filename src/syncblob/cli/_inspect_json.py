@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from syncblob.cli._histogram import histogram_of
-from syncblob.cli._settings import settings_of
+from syncblob.cli._settings import settings_as_json
 from syncblob.cli._stats import stats_of
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def as_json(contents: Contents, wishes: Wishes, checked: Checked | None) -> dict
     if wishes.settings:
         layers = contents.as_model().layers
         for described, layer in zip(found["layers"], layers, strict=True):
-            described["settings"] = settings_of(layer)
+            described["settings"] = settings_as_json(layer)
     if checked is not None:
         found["troubles"] = [trouble._asdict() for trouble in checked.troubles]
         found["unchecked"] = checked.unchecked

@@ -8,8 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from syncblob.cli import convert, diff, inspect, tour
-from syncblob.cli._console import MissingRichError, printable
-from syncblob.cli._plots import MissingMatplotlibError
+from syncblob.cli._console import printable
 from syncblob.convert import ConversionError
 from syncblob.errors import ModelFileError
 
@@ -78,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader has seen enough ("| head"). Python would complain once more when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _UNREAD
-    except (MissingRichError, MissingMatplotlibError, ModuleNotFoundError) as error:
+    except ModuleNotFoundError as error:
         return _complain(str(error), _MISUSE)
     except (ConversionError, ModelFileError, OSError) as error:
         return _complain(_described(error), arguments.failure)

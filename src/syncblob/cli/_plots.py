@@ -21,10 +21,8 @@ if TYPE_CHECKING:
     from syncblob.cli._contents import LayerLike
 
 __all__ = [
-    "MissingMatplotlibError",
     "Picture",
     "pictures",
-    "require_matplotlib",
     "save",
     "tile_filters",
 ]
@@ -38,13 +36,6 @@ _GAP = 1
 _LONGEST_NAME = 100
 _DPI = 100
 _INCHES = 8.0
-
-
-class MissingMatplotlibError(Exception):
-    """The extra ``plot`` is not installed."""
-
-    def __init__(self) -> None:
-        super().__init__("--plot needs matplotlib, which is missing: pip install 'syncblob[plot]'")
 
 
 class Picture(NamedTuple):
@@ -89,14 +80,6 @@ def pictures(layers: Iterable[LayerLike]) -> Iterator[Picture]:
         if index == 0 and blob.ndim == _CONVOLUTION_AXES and layer.type != "InnerProduct":
             yield Picture(f"{stem}_filters.png", title, blob, filters=True)
         yield Picture(f"{stem}_histogram.png", title, blob, filters=False)
-
-
-def require_matplotlib() -> None:
-    """Raise MissingMatplotlibError where it is not installed."""
-    try:
-        import matplotlib.figure  # noqa: F401  # only whether it is there
-    except ImportError as error:
-        raise MissingMatplotlibError from error
 
 
 def save(picture: Picture, directory: Path) -> None:

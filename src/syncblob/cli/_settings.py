@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from syncblob.caffe import Layer, ModelFile
 
-__all__ = ["definition_of", "settings_in_words", "settings_of", "unknown_fields"]
+__all__ = ["definition_of", "settings_as_json", "settings_in_words", "unknown_fields"]
 
 # What else is shown of a layer.
 _SHOWN = ("name", "type", "bottom", "top", "blobs")
@@ -20,7 +20,7 @@ _SHOWN = ("name", "type", "bottom", "top", "blobs")
 _FILLERS = "FillerParameter"
 
 
-def settings_of(layer: Layer) -> dict[str, Any]:
+def settings_as_json(layer: Layer) -> dict[str, Any]:
     """Return the settings of a layer by Caffe's names, for JSON."""
     from google.protobuf import json_format  # slow to import
 

@@ -6,12 +6,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from syncblob._optional import import_optional
 from syncblob.cli import _inspect_output
 from syncblob.cli._checks import check
 from syncblob.cli._console import Output, counted, print_json, printable
 from syncblob.cli._contents import open_contents
 from syncblob.cli._inspect_json import Wishes, as_json
-from syncblob.cli._plots import pictures, require_matplotlib, save
+from syncblob.cli._plots import pictures, save
 from syncblob.cli._settings import definition_of, unknown_fields
 from syncblob.errors import ModelFileError
 
@@ -111,7 +112,7 @@ def run(arguments: argparse.Namespace) -> int:
         return _print_definition(arguments)
     output = None if arguments.json else Output()
     if arguments.plot is not None:
-        require_matplotlib()
+        import_optional("matplotlib", "plot")
     contents = open_contents(arguments.file)
     if arguments.settings:
         contents.as_model()  # refuses what has none, before anything is printed

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from syncblob.caffe import open_solver_state
+from syncblob.convert import _binaryproto, _caffe, _hdf5, _npy, _npz, _safetensors, _torch
 from syncblob.convert._recognition import recognise
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
-    from types import ModuleType
+    from collections.abc import Callable
 
     from syncblob.convert._weights import Weights
 
@@ -26,56 +26,99 @@ class Format(NamedTuple):
     ----------
     name
         What it is called.
-    module
-        The module that knows it: has ``read``, ``write``, ``check``, and the names of the dtypes
-        that it holds, ``DTYPES``.
     extensions
         What names of such files end in.
-    variant
-        What the names of its ``write``, ``check`` and ``DTYPES`` end in.
+    dtypes
+        Names of the dtypes that such a file can hold.
+    read
+        Opens a file.
+    check
+        Raises ValueError or TypeError for what `write` would refuse. Reads no values.
+    write
+        Writes a file; what is at the path is lost.
     describes
         Whether the description of the layers goes along beside the tensors.
     """
 
     name: str
-    module: str
     extensions: tuple[str, ...]
-    variant: str = ""
+    dtypes: frozenset[str]
+    read: Callable[[str], Weights]
+    check: Callable[[Weights], None]
+    write: Callable[[Weights, Path], None]
     describes: bool = False
-
-    @property
-    def dtypes(self) -> frozenset[str]:
-        """Names of the dtypes that such a file can hold."""
-        names: frozenset[str] = getattr(self._load(), f"DTYPES{self.variant.upper()}")
-        return names
-
-    def read(self, path: str) -> Weights:
-        """Open a file."""
-        weights: Weights = self._load().read(path)
-        return weights
-
-    def check(self, weights: Weights) -> None:
-        """Raise ValueError or TypeError for what `write` would refuse. Reads no values."""
-        getattr(self._load(), f"check{self.variant}")(weights)
-
-    def write(self, weights: Weights, path: Path) -> None:
-        """Write a file; what is at the path is lost."""
-        getattr(self._load(), f"write{self.variant}")(weights, path)
-
-    def _load(self) -> ModuleType:
-        return import_module(f"syncblob.convert.{self.module}")
 
 
 # The first one whose extension fits.
 _FORMATS = (
-    Format("caffemodel.h5", "_hdf5", (".caffemodel.h5",), variant="_caffe", describes=True),
-    Format("caffemodel", "_caffe", (".caffemodel",)),
-    Format("hdf5", "_hdf5", (".h5", ".hdf5"), describes=True),
-    Format("safetensors", "_safetensors", (".safetensors",), describes=True),
-    Format("npz", "_npz", (".npz",), describes=True),
-    Format("torch", "_torch", (".pt", ".pth")),
-    Format("binaryproto", "_binaryproto", (".binaryproto",)),
-    Format("npy", "_npy", (".npy",)),
+    Format(
+        "caffemodel.h5",
+        (".caffemodel.h5",),
+        _hdf5.DTYPES_CAFFE,
+        _hdf5.read,
+        _hdf5.check_caffe,
+        _hdf5.write_caffe,
+        describes=True,
+    ),
+    Format(
+        "caffemodel",
+        (".caffemodel",),
+        _caffe.DTYPES,
+        _caffe.read,
+        _caffe.check,
+        _caffe.write,
+    ),
+    Format(
+        "hdf5",
+        (".h5", ".hdf5"),
+        _hdf5.DTYPES,
+        _hdf5.read,
+        _hdf5.check,
+        _hdf5.write,
+        describes=True,
+    ),
+    Format(
+        "safetensors",
+        (".safetensors",),
+        _safetensors.DTYPES,
+        _safetensors.read,
+        _safetensors.check,
+        _safetensors.write,
+        describes=True,
+    ),
+    Format(
+        "npz",
+        (".npz",),
+        _npz.DTYPES,
+        _npz.read,
+        _npz.check,
+        _npz.write,
+        describes=True,
+    ),
+    Format(
+        "torch",
+        (".pt", ".pth"),
+        _torch.DTYPES,
+        _torch.read,
+        _torch.check,
+        _torch.write,
+    ),
+    Format(
+        "binaryproto",
+        (".binaryproto",),
+        _binaryproto.DTYPES,
+        _binaryproto.read,
+        _binaryproto.check,
+        _binaryproto.write,
+    ),
+    Format(
+        "npy",
+        (".npy",),
+        _npy.DTYPES,
+        _npy.read,
+        _npy.check,
+        _npy.write,
+    ),
 )
 _SOLVER_STATE = "solverstate"
 _SOLVER_STATES = (".solverstate", ".solverstate.h5")

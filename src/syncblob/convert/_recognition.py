@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from syncblob.caffe import open_model, open_solver_state, read_blob
+from syncblob.caffe._signatures import HDF5, NPY, OLD_TORCH, ZIP, first_member
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
@@ -21,15 +22,10 @@ if TYPE_CHECKING:
 __all__ = ["recognise"]
 
 _HEAD = 4096
-_HDF5 = b"\x89HDF\r\n\x1a\n"
-_NPY = b"\x93NUMPY"
-# Zip archives begin with a member, or with the end if they have none.
-_ZIP = (b"PK\x03\x04", b"PK\x05\x06")
-# The number that torch.save began with before it wrote zip archives, pickled.
-_OLD_TORCH = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19."
+# A zip archive without members begins with its end.
+_ZIP = (ZIP, b"PK\x05\x06")
 # In a safetensors file, eight bytes of length are in front of the header, which is JSON.
 _SAFETENSORS_HEADER = slice(8, 9)
-_ZIP_NAME_LENGTH, _ZIP_NAME = slice(26, 28), 30
 
 # How the errors begin that say what a file is instead.
 _VERDICT = "this is "
@@ -64,11 +60,11 @@ def recognise(path: str | os.PathLike[str], promised: str | None) -> str:
     except OSError as error:
         error.filename = os.fspath(path)
         raise
-    if head.startswith(_HDF5):
+    if head.startswith(HDF5):
         return _which_hdf5(path)
-    if head.startswith(_NPY):
+    if head.startswith(NPY):
         return "npy"
-    if head.startswith(_OLD_TORCH):
+    if head.startswith(OLD_TORCH):
         return "torch"
     if head.startswith(_ZIP):
         return _which_archive(path, head)
@@ -86,8 +82,7 @@ def _which_hdf5(path: str | os.PathLike[str]) -> str:
 
 def _which_archive(path: str | os.PathLike[str], head: bytes) -> str:
     """Tell PyTorch's archives from NumPy's; those that are cut off by their first member."""
-    length = int.from_bytes(head[_ZIP_NAME_LENGTH], "little")
-    names = [head[_ZIP_NAME : _ZIP_NAME + length].decode(errors="replace")]
+    names = [first_member(head)]
     with contextlib.suppress(zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
         names = archive.namelist()
     return "torch" if any(name.endswith("/data.pkl") for name in names) else "npz"

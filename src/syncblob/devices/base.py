@@ -15,7 +15,24 @@ if TYPE_CHECKING:
 
     from syncblob._shape import Layout
 
-__all__ = ["CPU", "Accelerator", "Device", "Home", "Push", "Side", "kinds"]
+__all__ = [
+    "CPU",
+    "DLPACK_CPU",
+    "DLPACK_CUDA",
+    "DLPACK_HOST_TYPES",
+    "Accelerator",
+    "Device",
+    "Home",
+    "Push",
+    "Side",
+    "kinds",
+]
+
+# DLPack's numbers for kinds of devices: DLDeviceType in dlpack.h.
+DLPACK_CPU = 1
+DLPACK_CUDA = 2
+# kDLCPU, kDLCUDAHost, kDLROCMHost and kDLCUDAManaged can be read by the host.
+DLPACK_HOST_TYPES = frozenset({DLPACK_CPU, 3, 11, 13})
 
 # What a device can be called; `register` adds to them.
 kinds: list[str] = ["cpu", "cuda", "simulated"]

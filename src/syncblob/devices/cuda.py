@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob._shape import Layout
-from syncblob.devices.base import Accelerator, Device, Push
+from syncblob.devices.base import DLPACK_CUDA, Accelerator, Device, Push
 from syncblob.errors import DeviceMismatchError, NoDeviceError
 
 if TYPE_CHECKING:
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["CudaBackend", "current_index", "device_count"]
-
-# DLPack's number for CUDA memory (DLDeviceType in dlpack.h).
-_DLPACK_CUDA = 2
 
 
 @cache
@@ -229,7 +226,7 @@ class CudaBackend(Accelerator):
     @property
     def dlpack_device(self) -> tuple[int, int]:
         """(kDLCUDA, index)."""
-        return (_DLPACK_CUDA, self.device.index)
+        return (DLPACK_CUDA, self.device.index)
 
     def current_stream_wait(self, event: Any) -> None:
         """Make work that follows on the current stream wait for an event."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob._shape import Layout
-from syncblob.devices.base import CPU, Home
+from syncblob.devices.base import CPU, DLPACK_CPU, Home
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -101,7 +101,7 @@ class _Host(NumpyHome):
     @property
     def dlpack_device(self) -> tuple[int, int]:
         """(kDLCPU, 0)."""
-        return (1, 0)
+        return (DLPACK_CPU, 0)
 
 
 HOST = _Host()

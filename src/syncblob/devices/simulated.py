@@ -15,7 +15,7 @@ import weakref
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from syncblob.devices.base import Accelerator, Device, Push
+from syncblob.devices.base import DLPACK_CPU, Accelerator, Device, Push
 from syncblob.devices.host import NumpyHome
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ class SimulatedBackend(NumpyHome, Accelerator):
     @property
     def dlpack_device(self) -> tuple[int, int]:
         """(kDLCPU, index + 1): memory the host can read, told apart from the host's own id 0."""
-        return (1, self.device.index + 1)
+        return (DLPACK_CPU, self.device.index + 1)
 
     def _count(self, kind: str, **counters: int) -> None:
         with self._lock:

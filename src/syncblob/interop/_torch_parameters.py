@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import torch
 
-from syncblob._source_lines import user_frame
+from syncblob._source_lines import warn_user
 from syncblob.errors import StaleAliasWarning
-from syncblob.interop.torch import lies_in, place_of
+from syncblob.interop._torch_tensors import lies_in, place_of
 
 __all__ = ["BlobParameter"]
 
@@ -130,14 +129,9 @@ def _apart(x: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _warn_of_parting() -> None:
-    frame, _ = user_frame()
-    warnings.warn_explicit(
+    warn_user(
         "this parameter is not over its Blob any more: something has put another storage in the "
         "place of the Blob's, as Tensor.set_, share_memory_ and a change of dtype or device do. "
         "The Blob does not see the gradient, nor what an optimizer does; make a new parameter",
         StaleAliasWarning,
-        frame.f_code.co_filename,
-        frame.f_lineno,
-        frame.f_globals.get("__name__"),
-        frame.f_globals.setdefault("__warningregistry__", {}),
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from syncblob._dtypes import is_bfloat16
-from syncblob.devices import Side, accelerator, current_accelerator
+from syncblob.devices import Side, accelerator
 from syncblob.devices.cuda import CudaBackend, device_count
 from syncblob.errors import NoDeviceError
 from syncblob.interop import _capsule
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from syncblob.memory import Access, SyncedMemory
 
 __all__ = [
+    "array_over_memory",
     "backend_of",
     "describe",
     "for_cupy",
     "from_dlpack",
     "from_interface",
-    "lend",
     "require_cuda",
 ]
 
@@ -45,7 +45,7 @@ def _backend(memory: SyncedMemory) -> CudaBackend:
         If there is none, so that ``hasattr(blob, "__cuda_array_interface__")`` is honest.
     """
     try:
-        backend = memory.accelerator or current_accelerator()
+        backend = memory.home(Side.ACCELERATOR)
     except NoDeviceError as error:
         raise AttributeError(f"__cuda_array_interface__: {error}") from None
     if not isinstance(backend, CudaBackend):
@@ -55,7 +55,7 @@ def _backend(memory: SyncedMemory) -> CudaBackend:
     return backend
 
 
-def lend(
+def array_over_memory(
     memory: SyncedMemory, layout: Layout, access: Access, *, target: object | None = None
 ) -> Any:
     """Return a CuPy array over the accelerator side, for the CUDA array interface.
@@ -84,7 +84,7 @@ def lend(
 
 
 def describe(memory: SyncedMemory, array: Any, *, readonly: bool) -> dict[str, Any]:
-    """Return the interface, version 3, of an array made by `lend`, with the current stream."""
+    """Return the interface, version 3, of an `array_over_memory`, with the current stream."""
     described = _backend(memory).interface(array)
     described["data"] = (described["data"][0], readonly)
     return described

@@ -9,7 +9,8 @@ import numpy as np
 
 from syncblob._dtypes import as_dtype, is_bfloat16
 from syncblob._source_lines import asking_library
-from syncblob.devices import HOST, Side, current_accelerator
+from syncblob.devices import HOST, Side
+from syncblob.devices.base import DLPACK_CUDA, DLPACK_HOST_TYPES
 from syncblob.devices.host import NumpyHome
 from syncblob.errors import NoDeviceError
 from syncblob.interop import _capsule
@@ -19,27 +20,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from syncblob._shape import Layout
-    from syncblob.devices.base import Home
     from syncblob.memory import SyncedMemory
 
 __all__ = ["HOST_DEVICE", "device_of", "export", "import_array"]
 
-# DLDeviceType: kDLCPU, kDLCUDAHost, kDLROCMHost and kDLCUDAManaged can be read by the host.
-_HOST_TYPES = frozenset({1, 3, 11, 13})
-_CUDA_TYPE = 2
-
 HOST_DEVICE = HOST.dlpack_device
-
-
-def _home(memory: SyncedMemory, side: Side) -> Home:
-    if side is Side.HOST:
-        return HOST
-    return memory.accelerator or current_accelerator()
 
 
 def device_of(memory: SyncedMemory, side: Side) -> tuple[int, int]:
     """Answer ``__dlpack_device__``: where `export` lends when no device is named."""
-    return _home(memory, side).dlpack_device
+    return memory.home(side).dlpack_device
 
 
 def _named_side(memory: SyncedMemory, side: Side, dl_device: tuple[int, int] | None) -> Side:
@@ -55,7 +45,7 @@ def _named_side(memory: SyncedMemory, side: Side, dl_device: tuple[int, int] | N
         return Side.HOST
     homes = [HOST_DEVICE]
     with suppress(NoDeviceError):
-        homes.append(_home(memory, Side.ACCELERATOR).dlpack_device)
+        homes.append(memory.home(Side.ACCELERATOR).dlpack_device)
     if wanted in homes:
         return Side.ACCELERATOR
     raise BufferError(f"expected dl_device to be one of {homes}, got {dl_device}")
@@ -100,14 +90,14 @@ def export(  # noqa: PLR0913  # the keywords of the protocol
     side = _named_side(memory, side, dl_device)
     readonly = access is Access.CONST
     versioned = max_version is not None and max_version[0] >= 1
-    home = _home(memory, side)
+    home = memory.home(side)
     reported = home.dlpack_device
     if copy is False and side is not own and not memory.holds_newest(side):
-        other = _home(memory, side.other)
+        other = memory.home(side.other)
         if side is not Side.HOST or not isinstance(other, NumpyHome):
             raise BufferError(
                 "copy=False was asked for, but the newest contents are not on "
-                f"{_home(memory, side).device}"
+                f"{memory.home(side).device}"
             )
         # What lies on a simulated device is within the host's reach, and may be lent as it is.
         side, home = side.other, other
@@ -162,9 +152,9 @@ def import_array(x: Any, *, copy: bool | None = None) -> Any:
         If the memory is on a device of another kind, or the producer refuses.
     """
     kind = int(x.__dlpack_device__()[0])
-    if kind in _HOST_TYPES:
+    if kind in DLPACK_HOST_TYPES:
         return _import_host(x, copy)
-    if kind == _CUDA_TYPE:
+    if kind == DLPACK_CUDA:
         from syncblob.interop import cuda  # the way to CuPy
 
         return cuda.from_dlpack(x, copy=copy)

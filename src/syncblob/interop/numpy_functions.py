@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 __all__ = [
     "ELEMENTWISE",
@@ -25,8 +25,6 @@ __all__ = [
     "VIEWS",
     "WRITES",
     "Written",
-    "is_array",
-    "is_stranger",
     "plain_arguments",
     "written_arguments",
 ]
@@ -157,10 +155,6 @@ ELEMENTWISE = frozenset(
 )
 
 
-# What an array of any library has.
-_PROTOCOLS = ("__cuda_array_interface__", "__dlpack__", "__array__")
-
-
 @cache
 def _places(function: Callable[..., Any]) -> dict[str, int]:
     """Return the places of a function's parameters; -1 for those that are keywords only."""
@@ -229,36 +223,3 @@ def plain_arguments(
     """Return the places and keywords of the arguments that are axes, shapes and the like."""
     found = {_argument(function, name, args, kwargs) for name in _PLAIN & {*_places(function)}}
     return {argument for argument in found if argument is not None}
-
-
-def is_array(x: Any) -> bool:
-    """Tell whether something is an array of any library, and no scalar and no type."""
-    if isinstance(x, np.ndarray):
-        return True
-    if isinstance(x, (np.generic, type)):
-        return False
-    kind = type(x)
-    return any(hasattr(kind, protocol) for protocol in _PROTOCOLS)
-
-
-def is_stranger(kinds: Iterable[type], protocol: str) -> bool:
-    """Tell whether a type has its own answer to a protocol of NumPy's, and must be asked.
-
-    Arrays of NumPy and CuPy have one too, but are operands like any other. Masked arrays are
-    strangers: their masks would be lost.
-
-    Parameters
-    ----------
-    kinds
-        Types that are not Blobs.
-    protocol
-        ``"__array_ufunc__"`` or ``"__array_function__"``.
-    """
-    usual = getattr(np.ndarray, protocol)
-    for kind in kinds:
-        answer = getattr(kind, protocol, usual)
-        if issubclass(kind, np.ma.MaskedArray):
-            return True
-        if answer is not usual and not hasattr(kind, "__cuda_array_interface__"):
-            return True
-    return False

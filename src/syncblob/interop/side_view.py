@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from syncblob.devices import HOST, Side, current_accelerator
+from syncblob.devices import Side
 from syncblob.devices.host import NumpyHome
 from syncblob.interop import cuda, dlpack
 from syncblob.interop import numpy as numpy_protocol
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
     from syncblob._shape import Layout
-    from syncblob.devices.base import Home
     from syncblob.memory import SyncedMemory
 
 __all__ = ["SideView"]
@@ -79,9 +78,7 @@ class SideView:
             If `copy` is False and a conversion or a transfer is needed.
         """
         memory, layout = self._what()
-        home: Home = HOST
-        if self._side is Side.ACCELERATOR:
-            home = memory.accelerator or current_accelerator()
+        home = memory.home(self._side)
         if not isinstance(home, NumpyHome):
             raise TypeError(f"NumPy cannot reach memory on {home.device}; use .cpu")
         return numpy_protocol.to_ndarray(
@@ -127,7 +124,9 @@ class SideView:
         memory, layout = self._what()
         # Asked twice by most consumers: one lease of a memory, but each time what it holds now.
         leased = any(lender is memory for lender, _ in self._lent)
-        array = cuda.lend(memory, layout, self._access, target=None if leased else self)
+        array = cuda.array_over_memory(
+            memory, layout, self._access, target=None if leased else self
+        )
         # The consumer has an address only, which must stay good as long as this object does.
         self._lent.append((memory, array))
         return cuda.describe(memory, array, readonly=self._access is Access.CONST)

@@ -1,0 +1,35 @@
+"""What torch.compile is not to trace."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["untraced"]
+
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
+
+
+def untraced(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
+    """Let torch.compile call a function as it is, in place of tracing it.
+
+    Does not import the compiler.
+    """
+    disabled: list[Callable[_Parameters, _Result]] = []
+
+    @functools.wraps(function)
+    def outside(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
+        if "torch._dynamo" not in sys.modules:
+            return function(*args, **kwargs)
+        if not disabled:
+            disabled.append(torch.compiler.disable(function))  # type: ignore[no-untyped-call]  # torch's
+        return disabled[0](*args, **kwargs)
+
+    return outside

@@ -252,3 +252,11 @@ def test_a_wait_that_a_signal_has_ended_is_waited_for_again(
     blob.mutable_gpu_data()[...] = 7
     simulated.synchronize()
     assert blob.gpu_data().tolist() == blob.cpu_data().tolist() == [7, 7, 7]
+
+
+def test_waiting_for_a_stream_that_has_nothing_to_do_takes_no_delay(
+    simulated: SimulatedBackend,
+) -> None:
+    stream = simulated.stream(delay=1000)
+    stream.synchronize()
+    simulated.synchronize()

@@ -206,14 +206,17 @@ class SimulatedStream:
             time.sleep(delay)
             upload()
 
-        if self._process != os.getpid():
-            # A fork: the thread stayed with the parent.
-            self._start()
-        return self._worker.submit(run)
+        return self._queue(run)
 
     def synchronize(self) -> None:
         """Block until everything queued so far has run."""
-        self.submit(lambda: None).result()
+        self._queue(lambda: None).result()
+
+    def _queue(self, work: Callable[[], None]) -> Future[None]:
+        if self._process != os.getpid():
+            # A fork: the thread stayed with the parent.
+            self._start()
+        return self._worker.submit(work)
 
 
 class _SimulatedPush(Push):

@@ -161,7 +161,12 @@ class HandedOut:
     @property
     def may_be_written(self) -> bool:
         """Whether somebody outside may write through an alias at any moment."""
-        return bool(self.leases) or self.exposed is not None or self.shared is not None
+        return bool(self.leases) or self.unwatched is not None
+
+    @property
+    def unwatched(self) -> Place | None:
+        """Where somebody whose writes nothing can tell of was let in; None where nobody was."""
+        return self.exposed or self.shared
 
     def lease(self, target: object, kind: str) -> None:
         """Note a writable alias that lives as long as `target`."""

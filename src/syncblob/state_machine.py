@@ -290,7 +290,7 @@ class StateMachine(TwoHomes):
         handed_out = self._handed_out[side]
         for lease in list(handed_out.leases):
             return lease.described(side)
-        place = handed_out.exposed or handed_out.shared
+        place = handed_out.unwatched
         if place is None:
             return ""
         return f"the {side.name.lower()} side, exposed at {place.line.described()}"

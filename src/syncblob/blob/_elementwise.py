@@ -200,7 +200,7 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:  # noqa: C901,
 
 
 def _over(kernel: Callable[..., Any], x1: Any, home: Home) -> None:
-    """Say that what was written is, if anything has been looked at it meanwhile."""
+    """Say that a write is over, where the other side was looked at meanwhile."""
     held = x1._held
     if held is not None and held._steady is None:
         x1._wrote(home, kernel.__name__)

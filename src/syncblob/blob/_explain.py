@@ -71,7 +71,7 @@ def _rows(memory: SyncedMemory) -> list[tuple[str, str]]:
     for side in Side:
         handed_out = memory.handed_out(side)
         rows += [("alias", lease.described(side)) for lease in list(handed_out.leases)]
-        exposed = handed_out.exposed or handed_out.shared
+        exposed = handed_out.unwatched
         if exposed is not None:
             whose = f"the {side.name.lower()} side, to somebody of unknown lifetime"
             rows.append(("exposed", f"{whose}, at {exposed.line.described()}"))

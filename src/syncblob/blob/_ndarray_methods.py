@@ -43,9 +43,7 @@ class NdarrayMethods(NumpyFunctions):
         **options: Any,
     ) -> Self:
         """Add the elements, along axes; see `numpy.sum`."""
-        return self._call(
-            np.sum, axis=axis, dtype=dtype, keepdims=keepdims, **_given(out), **options
-        )
+        return self._call(np.sum, axis=axis, dtype=dtype, keepdims=keepdims, out=out, **options)
 
     def prod(
         self,
@@ -56,9 +54,7 @@ class NdarrayMethods(NumpyFunctions):
         **options: Any,
     ) -> Self:
         """Multiply the elements, along axes; see `numpy.prod`."""
-        return self._call(
-            np.prod, axis=axis, dtype=dtype, keepdims=keepdims, **_given(out), **options
-        )
+        return self._call(np.prod, axis=axis, dtype=dtype, keepdims=keepdims, out=out, **options)
 
     def mean(
         self,
@@ -69,9 +65,7 @@ class NdarrayMethods(NumpyFunctions):
         **options: Any,
     ) -> Self:
         """Average the elements, along axes; see `numpy.mean`."""
-        return self._call(
-            np.mean, axis=axis, dtype=dtype, keepdims=keepdims, **_given(out), **options
-        )
+        return self._call(np.mean, axis=axis, dtype=dtype, keepdims=keepdims, out=out, **options)
 
     def std(
         self,
@@ -83,9 +77,7 @@ class NdarrayMethods(NumpyFunctions):
         **options: Any,
     ) -> Self:
         """Return the standard deviation along axes; see `numpy.std`."""
-        return self._call(
-            np.std, axis, dtype, ddof=ddof, keepdims=keepdims, **_given(out), **options
-        )
+        return self._call(np.std, axis, dtype, ddof=ddof, keepdims=keepdims, out=out, **options)
 
     def var(
         self,
@@ -97,9 +89,7 @@ class NdarrayMethods(NumpyFunctions):
         **options: Any,
     ) -> Self:
         """Return the variance along axes; see `numpy.var`."""
-        return self._call(
-            np.var, axis, dtype, ddof=ddof, keepdims=keepdims, **_given(out), **options
-        )
+        return self._call(np.var, axis, dtype, ddof=ddof, keepdims=keepdims, out=out, **options)
 
     def min(
         self,
@@ -109,7 +99,7 @@ class NdarrayMethods(NumpyFunctions):
         **options: Any,
     ) -> Self:
         """Return the least elements, along axes; see `numpy.min`."""
-        return self._call(np.min, axis=axis, keepdims=keepdims, **_given(out), **options)
+        return self._call(np.min, axis=axis, keepdims=keepdims, out=out, **options)
 
     def max(
         self,
@@ -119,7 +109,7 @@ class NdarrayMethods(NumpyFunctions):
         **options: Any,
     ) -> Self:
         """Return the greatest elements, along axes; see `numpy.max`."""
-        return self._call(np.max, axis=axis, keepdims=keepdims, **_given(out), **options)
+        return self._call(np.max, axis=axis, keepdims=keepdims, out=out, **options)
 
     def any(
         self,
@@ -129,7 +119,7 @@ class NdarrayMethods(NumpyFunctions):
         **options: Any,
     ) -> Self:
         """Tell whether any element is true, along axes; see `numpy.any`."""
-        return self._call(np.any, axis=axis, keepdims=keepdims, **_given(out), **options)
+        return self._call(np.any, axis=axis, keepdims=keepdims, out=out, **options)
 
     def all(
         self,
@@ -139,7 +129,7 @@ class NdarrayMethods(NumpyFunctions):
         **options: Any,
     ) -> Self:
         """Tell whether all elements are true, along axes; see `numpy.all`."""
-        return self._call(np.all, axis=axis, keepdims=keepdims, **_given(out), **options)
+        return self._call(np.all, axis=axis, keepdims=keepdims, out=out, **options)
 
     def argmin(
         self,
@@ -148,7 +138,7 @@ class NdarrayMethods(NumpyFunctions):
         keepdims: bool = False,
     ) -> Self:
         """Return where the least elements are; see `numpy.argmin`."""
-        return self._call(np.argmin, axis=axis, keepdims=keepdims, **_given(out))
+        return self._call(np.argmin, axis=axis, keepdims=keepdims, out=out)
 
     def argmax(
         self,
@@ -157,7 +147,7 @@ class NdarrayMethods(NumpyFunctions):
         keepdims: bool = False,
     ) -> Self:
         """Return where the greatest elements are; see `numpy.argmax`."""
-        return self._call(np.argmax, axis=axis, keepdims=keepdims, **_given(out))
+        return self._call(np.argmax, axis=axis, keepdims=keepdims, out=out)
 
     def cumsum(
         self,
@@ -166,7 +156,7 @@ class NdarrayMethods(NumpyFunctions):
         out: Any = None,
     ) -> Self:
         """Return the running sums; see `numpy.cumsum`."""
-        return self._call(np.cumsum, axis=axis, dtype=dtype, **_given(out))
+        return self._call(np.cumsum, axis=axis, dtype=dtype, out=out)
 
     def cumprod(
         self,
@@ -175,7 +165,7 @@ class NdarrayMethods(NumpyFunctions):
         out: Any = None,
     ) -> Self:
         """Return the running products; see `numpy.cumprod`."""
-        return self._call(np.cumprod, axis=axis, dtype=dtype, **_given(out))
+        return self._call(np.cumprod, axis=axis, dtype=dtype, out=out)
 
     def trace(
         self,
@@ -186,17 +176,17 @@ class NdarrayMethods(NumpyFunctions):
         out: Any = None,
     ) -> Self:
         """Return the sum of a diagonal."""
-        return self._call(np.trace, offset, axis1, axis2, dtype, **_given(out))
+        return self._call(np.trace, offset, axis1, axis2, dtype, out=out)
 
     # --- element by element, and products --------------------------------------------------------
 
     def round(self, decimals: SupportsIndex = 0, out: Any = None) -> Self:
         """Round to a number of decimals, halves to even."""
-        return self._call(np.round, decimals, **_given(out))
+        return self._call(np.round, decimals, out=out)
 
     def clip(self, min: Any = None, max: Any = None, out: Any = None, **options: Any) -> Self:
         """Limit the elements to what is from `min` to `max`."""
-        return self._call(np.clip, min, max, **_given(out), **options)
+        return self._call(np.clip, min, max, out=out, **options)
 
     def conj(self) -> Self:
         """Return the complex conjugate of each element."""
@@ -208,7 +198,7 @@ class NdarrayMethods(NumpyFunctions):
 
     def dot(self, b: Any, out: Any = None) -> Self:
         """Multiply matrices and vectors; see `numpy.dot`."""
-        return self._call(np.dot, b, **_given(out))
+        return self._call(np.dot, b, out=out)
 
     # --- elements chosen -------------------------------------------------------------------------
 
@@ -220,7 +210,7 @@ class NdarrayMethods(NumpyFunctions):
         mode: Any = "raise",
     ) -> Self:
         """Return the elements with given indices along an axis; see `numpy.take`."""
-        return self._call(np.take, indices, axis=axis, mode=mode, **_given(out))
+        return self._call(np.take, indices, axis=axis, mode=mode, out=out)
 
     def compress(self, condition: Any, axis: SupportsIndex | None = None, out: Any = None) -> Self:
         """Return the slices along an axis for which a condition holds."""
@@ -254,7 +244,7 @@ class NdarrayMethods(NumpyFunctions):
 
     def choose(self, choices: Any, out: Any = None, mode: Any = "raise") -> Self:
         """Return elements of the arrays whose numbers are in this Blob; see `numpy.choose`."""
-        return self._call(np.choose, choices, mode=mode, **_given(out))
+        return self._call(np.choose, choices, mode=mode, out=out)
 
     # --- written in place ------------------------------------------------------------------------
 
@@ -368,8 +358,12 @@ class NdarrayMethods(NumpyFunctions):
 
     # --- how -------------------------------------------------------------------------------------
 
-    def _call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Self:
+    def _call(
+        self, function: Callable[..., Any], *args: Any, out: Any = None, **kwargs: Any
+    ) -> Self:
         """Call a function of NumPy's, which asks `__array_function__`."""
+        if out is not None:
+            kwargs["out"] = out
         result: Self = function(self, *args, **kwargs)
         return result
 
@@ -384,7 +378,3 @@ def _sort(a: Any, **options: Any) -> None:
 
 def _partition(a: Any, kth: Any, **options: Any) -> None:
     a.partition(kth, **options)
-
-
-def _given(out: Any) -> dict[str, Any]:
-    return {} if out is None else {"out": out}

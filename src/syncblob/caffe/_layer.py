@@ -10,6 +10,7 @@ from syncblob.caffe._definition import Definition
 from syncblob.caffe._fields import LEGACY_AXES, LEGACY_NAMES
 from syncblob.caffe._lazy import independent_copy
 from syncblob.caffe._legacy import is_legacy
+from syncblob.caffe._messages import own_copy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -353,15 +354,10 @@ class LayerBlobs(MutableSequence[Blob]):
 def _without_blobs(proto: LayerParameter) -> LayerParameter:
     from syncblob.caffe._pb.caffe_pb2 import LayerParameter  # protobuf only when needed
 
-    descriptor = getattr(proto, "DESCRIPTOR", None)
-    if descriptor is None or descriptor.name != LayerParameter.DESCRIPTOR.name:
-        kind = type(proto).__name__ if descriptor is None else descriptor.name
-        raise TypeError(
-            f"expected a LayerParameter message, got {kind}; layer.proto is one, and so is each of "
-            f"read_prototxt(path).layer"
-        )
-    settings = LayerParameter()
-    # Through bytes, because it may be of another generated module.
-    settings.ParseFromString(proto.SerializeToString())
+    settings = own_copy(
+        LayerParameter,
+        proto,
+        "layer.proto is one, and so is each of read_prototxt(path).layer",
+    )
     settings.ClearField("blobs")
     return settings

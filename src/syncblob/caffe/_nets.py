@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from syncblob.caffe._layer import Layer
+from syncblob.caffe._messages import own_copy
 from syncblob.caffe._pb.caffe_pb2 import NetParameter, Phase
 from syncblob.caffe._upgrade import upgrade_net
 from syncblob.caffe._write_model import net_settings
@@ -26,16 +27,9 @@ def split_net(
 
     With a phase, only the layers that Caffe would run in that state.
     """
-    descriptor = getattr(net, "DESCRIPTOR", None)
-    if descriptor is None or descriptor.name != NetParameter.DESCRIPTOR.name:
-        kind = type(net).__name__ if descriptor is None else descriptor.name
-        raise TypeError(
-            f"expected a NetParameter message, got {kind}; read_prototxt(path) reads one from a "
-            f".prototxt"
-        )
-    settings = NetParameter()
-    settings.ParseFromString(net.SerializeToString())
-    settings = upgrade_net(settings)
+    settings = upgrade_net(
+        own_copy(NetParameter, net, "read_prototxt(path) reads one from a .prototxt")
+    )
     layers = list(settings.layer)
     if phase is not None:
         state = _State(_phase(phase), level, frozenset(stages))

@@ -103,7 +103,7 @@ def keep(memory: SyncedMemory, layout: Layout, side: Side, owner: object, reason
 def empty(layout: Layout, device: torch.device) -> torch.Tensor:
     """Return a tensor of the shape, dtype and, unless some are negative, strides of a layout."""
     dtype = getattr(torch, layout.dtype.name)
-    if any(step < 0 for step in layout.strides):
+    if layout.backwards:
         return torch.empty(layout.shape, dtype=dtype, device=device)
     strides = [step // layout.dtype.itemsize for step in layout.strides]
     return torch.empty_strided(layout.shape, strides, dtype=dtype, device=device)

@@ -10,6 +10,7 @@ import numpy as np
 from syncblob._dtypes import is_bfloat16
 from syncblob._shape import Layout
 from syncblob.blob import _sums
+from syncblob.blob._arrays import write_by
 from syncblob.blob._base import BlobBase
 from syncblob.blob._views import Views
 from syncblob.devices import Side
@@ -73,10 +74,8 @@ class Arithmetic(Views):
             contents = self._memory.home(side).compute(contents.copy)
         layout = Layout.c_order(source.shape, self.dtype)
         array = self._resized_array(layout, side, "copy_from", diff=copy_diff)
-        try:
-            self._memory.home(side).compute(operator.setitem, array, ..., contents)
-        finally:
-            self._memory_of(diff=copy_diff).wrote(side, "copy_from")
+        memory = self._memory_of(diff=copy_diff)
+        write_by(memory, side, "copy_from", operator.setitem, array, ..., contents)
 
     def update(self) -> None:
         """Subtract diff from data: one step of gradient descent. In the Blob's dtype.
@@ -97,10 +96,7 @@ class Arithmetic(Views):
         self._meet(diff, side)
         gradient = diff.array(side, Access.CONST, self._layout, "update")
         data = self._memory.array(side, Access.MUTABLE, self._layout, "update")
-        try:
-            self._memory.home(side).compute(_sums.subtract, gradient, data)
-        finally:
-            self._memory.wrote(side, "update")
+        write_by(self._memory, side, "update", _sums.subtract, gradient, data)
 
     def asum_data(self) -> float | int:
         """Return the sum of the absolute values of data; ``|re| + |im|`` of complex ones, as BLAS.
@@ -167,10 +163,7 @@ class Arithmetic(Views):
             return
         side = self._head_side(memory)
         array = memory.array(side, Access.MUTABLE, self._layout, reason)
-        try:
-            memory.home(side).compute(_sums.scal, factor, array)
-        finally:
-            memory.wrote(side, reason)
+        write_by(memory, side, reason, _sums.scal, factor, array)
 
 
 def _require_conversion(source: np.dtype[np.generic], target: np.dtype[np.generic]) -> None:

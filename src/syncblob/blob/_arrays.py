@@ -12,12 +12,14 @@ from syncblob.memory import Access, SyncedMemory
 from syncblob.transfers import recording
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from syncblob.blob._state import Kept
     from syncblob.devices.base import Home
 
-__all__ = ["GPU_DATA", "GPU_DIFF", "HOST_DATA", "HOST_DIFF", "Arrays"]
+__all__ = ["GPU_DATA", "GPU_DIFF", "HOST_DATA", "HOST_DIFF", "Arrays", "write_by"]
 
 # Where arrays are kept: the side, and 2 for diff.
 HOST_DATA, GPU_DATA, HOST_DIFF, GPU_DIFF = range(4)
@@ -168,3 +170,27 @@ class Arrays(BlobState):
         # A resize on another thread forgets these, before or now.
         if self._placed is not layout:
             self._kept = NOTHING_KEPT
+
+
+def write_by(
+    memory: SyncedMemory,
+    side: Side,
+    reason: str,
+    function: Callable[..., Any],
+    *arguments: Any,
+) -> None:
+    """Call a function that writes into an array of one side, on its home, and say when it is over.
+
+    Parameters
+    ----------
+    memory, side
+        What the array is over.
+    reason
+        The operation, for the history.
+    function, arguments
+        What is called. An array that may be written is among the arguments.
+    """
+    try:
+        memory.home(side).compute(function, *arguments)
+    finally:
+        memory.wrote(side, reason)

@@ -10,6 +10,7 @@ import numpy as np
 from syncblob._dtypes import as_dtype
 from syncblob._shape import Layout, as_shape, is_basic_index, is_integer
 from syncblob.blob._accessors import Accessors
+from syncblob.blob._arrays import write_by
 from syncblob.blob._base import BlobBase
 from syncblob.blob._indices import completed, full_index, require_broadcast, selected_shape
 from syncblob.blob._shape_methods import shape_from
@@ -243,18 +244,12 @@ class Views(Accessors):
                 # Before anything is overwritten: a conversion may raise, where a user wants it.
                 prepared = self._memory.home(side).compute(prepared.astype, self.dtype)
             array = self._memory.array(side, Access.OVERWRITE, target, "__setitem__")
-            try:
-                self._memory.home(side).compute(operator.setitem, array, ..., prepared)
-            finally:
-                self._memory.wrote(side, "__setitem__")
+            write_by(self._memory, side, "__setitem__", operator.setitem, array, ..., prepared)
             return
         key = self._keys_on(key, side)
         prepared = self._prepared(value, selected_shape(self.shape, key), side)
         array = self._array_on(side, Access.MUTABLE, "__setitem__")
-        try:
-            self._memory.home(side).compute(operator.setitem, array, key, prepared)
-        finally:
-            self._memory.wrote(side, "__setitem__")
+        write_by(self._memory, side, "__setitem__", operator.setitem, array, key, prepared)
 
     def __iter__(self) -> Iterator[Self]:
         """Iterate over the first axis; the items are views.

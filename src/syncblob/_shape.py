@@ -197,6 +197,25 @@ class Layout:
         """Whether any axis has a negative stride, which PyTorch does not have."""
         return any(step < 0 for step in self.strides)
 
+    def forwards(self) -> Layout:
+        """Return the layout of the same elements with each axis of negative stride reversed."""
+        if not self.backwards:
+            return self
+        if not self.size:
+            return Layout.c_order(self.shape, self.dtype, self.offset)
+        offset = self.offset
+        for dim, step in zip(self.shape, self.strides, strict=True):
+            offset += min(0, (dim - 1) * step)
+        return Layout(self.shape, self.dtype, tuple(map(abs, self.strides)), offset)
+
+    @property
+    def reversed_axes(self) -> tuple[int, ...]:
+        """The axes along which `forwards` has the elements in the opposite order."""
+        if not self.size:
+            return ()
+        axes = enumerate(zip(self.shape, self.strides, strict=True))
+        return tuple(axis for axis, (dim, step) in axes if step < 0 and dim > 1)
+
     @property
     def nbytes(self) -> int:
         """Bytes of all elements, without any gaps between them."""

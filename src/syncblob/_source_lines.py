@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Place",
     "SourceLine",
-    "asking_library",
     "user_frame",
     "user_line",
     "user_place",
@@ -109,14 +108,6 @@ def user_frame(depth: int = 1) -> tuple[FrameType, str | None]:
         if library != "syncblob":
             between = library
         frame = outer
-
-
-def asking_library() -> str | None:
-    """Return the library whose Python code called ours, None where the user's did."""
-    frame: FrameType | None = _getframe(1)
-    while frame is not None and (library := _library(frame)) == "syncblob":
-        frame = frame.f_back
-    return None if frame is None else library
 
 
 def user_place() -> Place:

@@ -37,17 +37,6 @@ def made(count: int = 3) -> Blob:
     return blob
 
 
-@pytest.mark.skipif(sys.version_info < (3, 12), reason="Python classes export buffers since 3.12")
-def test_numpy_frombuffer_is_tracked_and_keeps_its_bytes() -> None:
-    blob = made()
-    array = np.frombuffer(blob, "int32")
-    assert len(blob.memory.handed_out(Side.HOST).leases) == int(array.flags.writeable)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", StaleAliasWarning)
-        blob.resize(1000)
-    assert array.tolist() == [1, 2, 3]
-
-
 def test_a_push_while_an_alias_was_left_behind_loses_nothing(simulated: SimulatedBackend) -> None:
     blob = made()
     alias = np.from_dlpack(blob.gpu)

@@ -36,15 +36,6 @@ def noticed(tour_json, run):
     return noticed
 
 
-@pytest.fixture
-def array_protocol_only(monkeypatch):
-    """Keep NumPy from the buffer protocol, which it asks first from Python 3.12 on."""
-    for owner in Blob.__mro__:
-        if "__buffer__" in vars(owner):
-            monkeypatch.delattr(owner, "__buffer__")
-
-
-@pytest.mark.usefixtures("array_protocol_only")
 def test_it_notices_a_copy(noticed, monkeypatch):
     real = Blob.__array__
     monkeypatch.setattr(Blob, "__array__", lambda blob, *_, **__: real(blob).copy())
@@ -67,7 +58,6 @@ def test_it_notices_sharing_where_a_copy_was_asked_for(noticed, monkeypatch):
     assert noticed(step="NumPy copies") == ["expected own copy, got private: host"]
 
 
-@pytest.mark.usefixtures("array_protocol_only")
 def test_it_notices_an_array_of_a_part(noticed, monkeypatch):
     real = Blob.__array__
     monkeypatch.setattr(Blob, "__array__", lambda blob, *_, **__: real(blob)[1:])

@@ -258,13 +258,12 @@ def test_a_consumers_stream_waits_for_the_current_one(cupy):
 
 
 @pytest.mark.gpu
-def test_dl_device_brings_it_to_the_host():
+def test_a_request_for_the_host_gives_a_private_copy():
     blob = blob_in(GPU)
     array = np.from_dlpack(blob, device="cpu")
-    assert array.__array_interface__["data"][0] == blob.cpu_data().__array_interface__["data"][0]
-    assert (array.tolist(), blob.head) == (values().tolist(), CPU)
-    del array
-    blob.mutable_gpu_data()
+    assert (array.tolist(), blob.head, blob.device) == (values().tolist(), SYNCED, "cuda:0")
+    array[...] = 9
+    assert blob.tolist() == values().tolist()
     with pytest.raises(BufferError, match="copy=False"):
         np.from_dlpack(blob, device="cpu", copy=False)
 

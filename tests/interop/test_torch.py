@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import warnings
 
 import numpy as np
 import pytest
@@ -238,4 +239,49 @@ def test_negative_strides_are_refused_before_torch_ends_the_process(take, backwa
     expected = backwards(values("float32")).tolist()
     assert take(backwards(blob).copy()).tolist() == expected
     assert torch.from_dlpack(backwards(blob), copy=True).tolist() == expected
-    assert np.from_dlpack(backwards(blob)).tolist() == expected
+    for export in (np.from_dlpack, lambda blob: torch.from_dlpack(blob.__dlpack__())):
+        with pytest.raises(BufferError, match=r"negative strides.*np.asarray"):
+            export(backwards(blob))
+
+
+def test_the_kept_arrays_do_not_go_round_the_refusal_of_negative_strides():
+    blob = Blob(3)[::-1]
+    blob.cpu_data()
+    blob.mutable_cpu_data()[...] = [1, 2, 3]
+    with pytest.raises(BufferError, match="negative strides"):
+        torch.from_dlpack(blob)
+    assert blob.tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("shape", [(1,), (0,), (0, 3), (1, 3)])
+def test_a_negative_stride_of_no_step_is_none(shape):
+    blob = Blob(shape)
+    blob[...] = 7
+    for take in (torch.from_dlpack, np.from_dlpack, Blob.to_torch):
+        taken = take(blob[::-1])
+        assert tuple(taken.shape) == shape
+        taken[...] = 8
+    assert set(np.asarray(blob).ravel().tolist()) <= {8}
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (5,), (2, 3)])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_torch_asarray_has_the_values_the_shape_and_the_dtype(shape, dtype):
+    blob = Blob(shape, dtype, device="simulated")
+    blob[...] = 1
+    blob[...] = np.arange(blob.size).reshape(shape).astype(blob.dtype)
+    tensor = torch.asarray(blob)
+    assert (tuple(tensor.shape), tensor.dtype) == (shape, getattr(torch, dtype))
+    assert tensor.tolist() == blob.tolist()
+
+
+def test_a_tensor_of_torch_asarray_outlives_a_resize():
+    """It once kept an address that a resize had given back."""
+    blob = Blob(4)
+    tensor = torch.asarray(blob)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", StaleAliasWarning)
+        blob.resize(5000)
+    tensor[:] = 7
+    assert tensor.tolist() == [7] * 4
+    assert set(blob.tolist()) == {0}

@@ -160,12 +160,14 @@ class Arrays(BlobState):
             return
         layout = self._layout
         const = home.view(buffer, layout, writable=False)
-        writable = None
-        # NumPy exports no bfloat16.
-        if not self._readonly and not is_bfloat16(layout.dtype):
+        writable = exported = None
+        if not self._readonly:
             writable = home.view(buffer, layout, writable=True)
+            # NumPy exports no bfloat16, and `dlpack.export` no negative strides.
+            if not is_bfloat16(layout.dtype) and not layout.backwards:
+                exported = writable
         arrays: list[Kept | None] = list(self._kept)
-        arrays[place] = buffer, const, writable
+        arrays[place] = buffer, const, writable, exported
         self._kept = tuple(arrays)
         # A resize on another thread forgets these, before or now.
         if self._placed is not layout:

@@ -1,4 +1,4 @@
-"""What other libraries and Python itself call: array protocols, buffers, conversions, copies."""
+"""What other libraries and Python itself call: array protocols, conversions, copies."""
 
 from __future__ import annotations
 
@@ -69,8 +69,7 @@ class Protocols(Pickles):
         dtype
             Convert to another dtype; that is a private, writable copy.
         copy
-            True makes a private, writable copy; False refuses conversions and downloads. From
-            Python 3.12 on, NumPy takes the buffer protocol first, which cannot refuse a download.
+            True makes a private, writable copy; False refuses conversions and downloads.
 
         Raises
         ------
@@ -99,24 +98,26 @@ class Protocols(Pickles):
         max_version
             The newest version the consumer knows. A const Blob needs (1, 0).
         dl_device
-            The side to lend, ``(1, 0)`` for the host; None for that of `device`.
+            The device wanted, ``(1, 0)`` for the host; None for `device`. On the other side of
+            this Blob it gets a private copy; `cpu` and `gpu` lend the side that they name.
         copy
-            True lends a private copy, False refuses to transfer.
+            True lends a private copy; False refuses to copy.
 
         Returns
         -------
         PyCapsule
-            Over the Blob's own memory, unless `copy` is True. Transfers if it must.
+            Over the Blob's own memory, unless it is a copy. Transfers if it must.
 
         Raises
         ------
         BufferError
-            If the request cannot be met.
+            If the request cannot be met, or a stride is negative, which not every consumer takes:
+            ``.copy()`` has none.
         """
         kept = self._kept[HOST_DATA]
         if kept is not None and stream is None and dl_device is None and copy is None:
             held: Any = self._held
-            array = held.export_again(kept[0], kept[2], "DLPack")
+            array = held.export_again(kept[0], kept[3], "DLPack")
             if array is not None:
                 return array.__dlpack__(max_version=max_version)
         capsule = dlpack.export(
@@ -191,27 +192,6 @@ class Protocols(Pickles):
         import pyarrow as pa  # it asks, so it is there
 
         return pa.array(self.__array__(), type=type)
-
-    if sys.version_info >= (3, 12):
-
-        def __buffer__(self, flags: int, /) -> memoryview:
-            """Give a memoryview of data on the host: const to read, mutable to write.
-
-            Raises
-            ------
-            BufferError
-                If a const Blob is to be written, or the dtype has no buffer format (bfloat16).
-            """
-            return numpy_protocol.to_buffer(
-                self._memory, self._layout, flags, readonly=self._readonly
-            )
-
-        def __release_buffer__(self, view: memoryview, /) -> None:
-            """Do nothing, but be there.
-
-            A consumer keeps the memoryview, which ends with the last use, only where a type wants
-            to know of releases; of others NumPy keeps the object and an address.
-            """
 
     # --- what is going on ------------------------------------------------------------------------
 

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from syncblob.devices.base import Home
 
-    # A buffer, and arrays over it to make views of: one to read, and one to write, where that is
-    # possible.
-    Kept = tuple[Any, NDArray[Any], NDArray[Any] | None]
+    # A buffer, and arrays over it to make views of: one to read, one to write, and one to export
+    # through DLPack; None where that is not possible.
+    Kept = tuple[Any, NDArray[Any], NDArray[Any] | None, NDArray[Any] | None]
 
 __all__ = ["NOTHING_KEPT", "BlobState", "making_lock"]
 

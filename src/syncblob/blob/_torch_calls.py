@@ -96,7 +96,7 @@ def tensor_over(blob: BlobBase, *, copy: bool | None) -> torch.Tensor:
             "a tensor can be written, and this Blob is a const view; leave out copy=False to get "
             "a copy, or use the Blob it was taken from"
         )
-    if layout.backwards:
+    if layout.reversed_axes:
         raise ValueError(
             f"torch has no tensors with negative strides such as {layout.strides}; use copy=True"
         )
@@ -112,7 +112,7 @@ def parameter_over(blob: BlobBase) -> BlobParameter:
             f"torch has gradients of floating-point and complex numbers, got {blob.dtype}; "
             "use .astype()"
         )
-    if blob._layout.backwards:
+    if blob._layout.reversed_axes:
         raise ValueError(
             f"torch has no tensors with negative strides such as {blob.strides}; take the "
             "parameter of a copy"
@@ -159,8 +159,10 @@ class _Call:
         self._read: dict[tuple[int, Layout], _Lent] = {}
         self._direct: list[_Lent] = []
         # Written elsewhere, and delivered when the function has not failed: an overwrite forgets
-        # the newest contents, which are on the other side.
+        # the newest contents, which are on the other side; and torch has no negative strides.
         self._late: list[tuple[BlobBase, torch.Tensor]] = []
+        # Lent to be read, as copies, because torch has no negative strides.
+        self._copied: list[tuple[BlobBase, torch.Tensor]] = []
 
     # --- arguments -------------------------------------------------------------------------------
 
@@ -172,8 +174,12 @@ class _Call:
             return known.tensor
         side = bind(x, self.home)
         overlaps = any(y._memory is memory and y._layout != layout for y in self.written)
-        if overlaps or self.copying or layout.backwards:
+        if overlaps or self.copying:
             return gate.private(memory, layout, side, self.name)
+        if layout.reversed_axes:
+            copied = gate.private(memory, layout, side, self.name)
+            self._copied.append((x, copied))
+            return copied
         lent = _Lent.make(
             x, *gate.tensor_over_memory(memory, layout, side, Access.CONST, self.name)
         )
@@ -194,12 +200,12 @@ class _Call:
         """Return a tensor to read and write."""
         x._require_writable(self.name)
         memory, layout = x._memory, x._layout
-        if layout.backwards:
-            raise ValueError(
-                f"{self.name} writes, and torch has no tensors with negative strides such as "
-                f"{layout.strides}; write into a copy and assign that"
-            )
         side = bind(x, self.home)
+        if layout.reversed_axes:
+            # Torch has no tensors with negative strides.
+            scratch = gate.private(memory, layout, side, self.name)
+            self._late.append((x, scratch))
+            return scratch
         lent = self._read.pop((id(memory), layout), None)
         if lent is None:
             lent = _Lent.make(
@@ -256,11 +262,13 @@ class _Call:
                 )
         delivered = {id(scratch): self._deliver(x, scratch) for x, scratch in self._late}
         for lent in self._read.values():
-            # Torch counts what is written into a tensor, except in inference mode. So a function
-            # that no schema and no parameter describes is seen to write.
-            if not lent.tensor.is_inference() and lent.tensor._version:
+            if _was_written(lent.tensor):
                 lent.blob._require_writable(self.name)
                 self._keep(lent)
+        for x, copied in self._copied:
+            if _was_written(copied):
+                x._require_writable(self.name)
+                self._deliver(x, copied)
         result = _replaced(result, torch.Tensor, lambda x: delivered.get(id(x), x))
         result = _replaced(result, torch.Tensor, self._kept)
         if isinstance(self.home, Accelerator):
@@ -268,9 +276,14 @@ class _Call:
         return result
 
     def _deliver(self, x: BlobBase, scratch: torch.Tensor) -> torch.Tensor:
+        """Copy what was written elsewhere into a Blob; return a tensor with its contents."""
         tensor, _ = gate.tensor_over_memory(
             x._memory, x._layout, bind(x, self.home), Access.OVERWRITE, self.name
         )
+        axes = x._layout.reversed_axes
+        if axes:
+            tensor.copy_(scratch.detach().flip(axes))
+            return scratch
         return tensor.copy_(scratch)
 
     def _kept(self, result: torch.Tensor) -> torch.Tensor:
@@ -285,6 +298,14 @@ class _Call:
     def _keep(self, lent: _Lent) -> None:
         x = lent.blob
         gate.keep(x._memory, x._layout, bind(x, self.home), lent.owner, self.name)
+
+
+def _was_written(tensor: torch.Tensor) -> bool:
+    """Tell whether a function has written a tensor, though no schema and no parameter says so.
+
+    Torch counts what is written, except in inference mode.
+    """
+    return not tensor.is_inference() and tensor._version > 0
 
 
 def _saves_unseen() -> bool:

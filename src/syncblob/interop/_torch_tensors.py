@@ -52,7 +52,7 @@ def tensor_over_memory(
     Parameters
     ----------
     memory, layout
-        What is lent. Its strides are not negative.
+        What is lent. An axis of negative stride is reversed in the tensor.
     side
         Where.
     access
@@ -67,7 +67,7 @@ def tensor_over_memory(
     owner
         What lives exactly as long as the tensor's storage.
     """
-    array = memory.export(side, access, layout, reason, _KIND)
+    array = memory.export(side, access, layout.forwards(), reason, _KIND)
     if access is Access.CONST and isinstance(array, np.ndarray):
         # Torch has no tensors to read only: of an array that cannot be written it takes none, or
         # takes no notice, depending on its version. This array is nobody else's.
@@ -101,11 +101,9 @@ def keep(memory: SyncedMemory, layout: Layout, side: Side, owner: object, reason
 
 
 def empty(layout: Layout, device: torch.device) -> torch.Tensor:
-    """Return a tensor of the shape, dtype and, unless some are negative, strides of a layout."""
+    """Return a tensor of the shape, the dtype and, but for their signs, the strides of a layout."""
     dtype = getattr(torch, layout.dtype.name)
-    if layout.backwards:
-        return torch.empty(layout.shape, dtype=dtype, device=device)
-    strides = [step // layout.dtype.itemsize for step in layout.strides]
+    strides = [step // layout.dtype.itemsize for step in layout.forwards().strides]
     return torch.empty_strided(layout.shape, strides, dtype=dtype, device=device)
 
 

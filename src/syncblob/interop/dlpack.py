@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob._dtypes import as_dtype, is_bfloat16
-from syncblob._source_lines import asking_library
 from syncblob.devices import HOST, Side
 from syncblob.devices.base import DLPACK_CUDA, DLPACK_HOST_TYPES
 from syncblob.devices.host import NumpyHome
@@ -64,7 +63,8 @@ def export(  # noqa: PLR0913  # the keywords of the protocol
 ) -> Any:
     """Answer ``__dlpack__``: a capsule over one side of the memory.
 
-    A const access gives it the read-only flag; a copy is made on the const path.
+    A const access gives it the read-only flag. A copy is made on the const path, and so is what
+    `dl_device` asks of the other side: a private copy.
 
     Parameters
     ----------
@@ -73,45 +73,49 @@ def export(  # noqa: PLR0913  # the keywords of the protocol
     access
         What the consumer is going to do: mutable unless a caller promised otherwise.
     side
-        Where, unless `dl_device` names the other side.
+        Where memory is lent.
     stream, max_version, dl_device, copy
         The keywords of the protocol.
 
     Raises
     ------
     BufferError
-        If the device is none of this memory, if PyTorch asks and a stride is negative, if a const
-        Blob is asked for a capsule that has no flags (`max_version` below 1.0), or if `copy` is
-        False and a transfer to another device than the Blob's own is needed: never for what lies
-        on a simulated device, where the host reaches it, nor for first contents that are still on
-        their way to the Blob's device.
+        If the device is none of this memory; if `copy` is False and `dl_device` names the other
+        side, unless that is the host and memory of a simulated device, which it reaches, can be
+        lent; if a stride is negative; or if a const Blob is asked for a capsule that has no flags
+        (`max_version` below 1.0). For a copy the last two are no obstacle.
     """
     own = side
     side = _named_side(memory, side, dl_device)
+    reported = memory.home(side).dlpack_device
+    if side is not own:
+        # A change of device is a copy: reading on the other side lends nothing of it.
+        if copy is not False:
+            copy = True
+        elif side is Side.HOST and isinstance(memory.home(own), NumpyHome):
+            # The memory of a simulated device is within the host's reach as it is.
+            side = own
+        else:
+            raise BufferError(
+                f"copy=False was asked for, and {memory.home(side).device} is not the device of "
+                f"this Blob, {memory.home(own).device}; .cpu and .gpu lend the side that they name"
+            )
     readonly = access is Access.CONST
     versioned = max_version is not None and max_version[0] >= 1
     home = memory.home(side)
-    reported = home.dlpack_device
-    if copy is False and side is not own and not memory.holds_newest(side):
-        other = memory.home(side.other)
-        if side is not Side.HOST or not isinstance(other, NumpyHome):
-            raise BufferError(
-                "copy=False was asked for, but the newest contents are not on "
-                f"{memory.home(side).device}"
-            )
-        # What lies on a simulated device is within the host's reach, and may be lent as it is.
-        side, home = side.other, other
     if readonly and not copy and not versioned:
         raise BufferError(
             "a const Blob can be exported to consumers of DLPack 1.0 or later only "
             f"(max_version=(1, 0)), got max_version={max_version}; or use copy=True"
         )
-    if not layout.contiguous and layout.backwards and not copy and asking_library() == "torch":
-        # It would end the process.
-        raise BufferError(
-            f"torch has no tensors with negative strides such as {layout.strides}; give it a copy: "
-            "blob.copy()"
-        )
+    if layout.backwards and not copy:
+        if layout.reversed_axes:
+            # Some versions of PyTorch end the process when they are given one.
+            raise BufferError(
+                f"DLPack consumers such as torch take no negative strides, got {layout.strides}; "
+                "use .copy(), or np.asarray() to read"
+            )
+        layout = layout.forwards()
     if stream is not None and isinstance(home, NumpyHome):
         raise BufferError(f"{home.device} has no streams: expected stream=None, got {stream!r}")
     array = memory.export(side, Access.CONST if copy else access, layout, "__dlpack__", "DLPack")
@@ -168,10 +172,10 @@ def _import_host(x: Any, copy: bool | None) -> NDArray[Any]:
     holder = _Holder(capsule)
     try:
         array = np.from_dlpack(holder)
-    except RuntimeError:
+    except (RuntimeError, BufferError):  # BufferError since NumPy 2.5
         if _capsule.type_code(capsule) != _capsule.BFLOAT:
             raise
-        # NumPy takes none, and has left the capsule as it was.
+        # NumPy takes no bfloat16, and has left the capsule as it was.
         _capsule.edit(capsule, code=_capsule.UINT)
         array = np.from_dlpack(holder).view(as_dtype("bfloat16"))
     if not (array.flags.writeable or _capsule.is_versioned(capsule)):

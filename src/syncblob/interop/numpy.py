@@ -1,4 +1,4 @@
-"""NumPy: ``__array__`` and the buffer protocol."""
+"""NumPy: ``__array__``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob._dtypes import is_bfloat16
 from syncblob.aliases import NUMPY
 from syncblob.devices import Side
 from syncblob.memory import Access
@@ -17,10 +16,7 @@ if TYPE_CHECKING:
     from syncblob._shape import Layout
     from syncblob.memory import SyncedMemory
 
-__all__ = ["to_buffer", "to_ndarray"]
-
-# PyBUF_WRITABLE of CPython's object.h.
-_WRITABLE = 1
+__all__ = ["to_ndarray"]
 
 
 def to_ndarray(  # noqa: PLR0913  # what is lent, how, and the keywords of the protocol
@@ -76,20 +72,3 @@ def _refuse_copy(memory: SyncedMemory, layout: Layout, side: Side, dtype: DTypeL
     else:
         return
     raise ValueError(f"copy=False was asked for, but {needed} is needed; leave out copy=False")
-
-
-def to_buffer(memory: SyncedMemory, layout: Layout, flags: int, *, readonly: bool) -> memoryview:
-    """Answer ``__buffer__``: const on the host, mutable if the consumer wants to write.
-
-    Raises
-    ------
-    BufferError
-        If the consumer wants to write into a const Blob, or the dtype has no buffer format.
-    """
-    writable = bool(flags & _WRITABLE)
-    if writable and readonly:
-        raise BufferError("a writable buffer was asked for, and this Blob is a const view")
-    if is_bfloat16(layout.dtype):
-        raise BufferError(f"{layout.dtype} has no format in the buffer protocol")
-    access = Access.MUTABLE if writable else Access.CONST
-    return memoryview(memory.export(Side.HOST, access, layout, "__buffer__", "buffer"))

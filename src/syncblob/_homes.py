@@ -99,7 +99,12 @@ class TwoHomes:
     def _initialised_buffer(self, side: Side, accelerator: Accelerator | None, reason: str) -> Any:
         """Return a new buffer with the first contents: from the source, else zeros."""
         if self._source is None:
-            return self._buffer(side, accelerator, zeroed=True)
+            buffer = self._buffer(side, accelerator, zeroed=True)
+            if self._buffers[side] is not None:
+                # Left by an access that was interrupted.
+                home = HOST if side is Side.HOST or accelerator is None else accelerator
+                home.zero(buffer)
+            return buffer
         read_into = getattr(self._source, "read_into", None)
         if side is Side.HOST and read_into is not None:
             buffer = self._buffer(side, accelerator)

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from types import CodeType
     from typing import ClassVar
 
-    import numpy as np
+    from numpy.typing import NDArray
 
     from syncblob.devices.base import Side
 
-__all__ = ["NUMPY", "Borrows", "HandedOut", "Lease", "warn_of_stale_aliases"]
+__all__ = ["NUMPY", "Borrows", "HandedOut", "Lease", "restore", "warn_of_stale_aliases"]
 
 # The kind of the aliases that NumPy gets as arrays of our own making. They lose their write
 # permission when they are left behind, besides the warning: it also speaks for slices and for
@@ -60,40 +60,38 @@ class Borrows:
         self._live: set[_Reference] = set()
         self._discard: Callable[[_Reference], None] = self._live.discard
 
-    def add(self, array: np.ndarray[Any, Any]) -> None:
+    def add(self, array: NDArray[Any]) -> None:
         """Remember a writable array."""
         self._live.add(_Reference(array, self._discard))
 
-    def suspend(self) -> list[np.ndarray[Any, Any]]:
-        """Take the write permission of all borrows and return those that had it."""
-        suspended = []
+    def revoke(self, revoked: list[NDArray[Any]]) -> None:
+        """Take the write permission of all borrows; those that had it are added to a list."""
         for borrow in list(self._live):
-            array = borrow()
-            if array is not None and array.flags.writeable:
-                array.flags.writeable = False
-                suspended.append(array)
-        return suspended
-
-    def restore(self, suspended: list[np.ndarray[Any, Any]]) -> None:
-        """Undo `suspend`."""
-        for array in suspended:
-            array.flags.writeable = True
+            _revoke(borrow(), revoked)
 
     def forget(self) -> None:
-        """Forget the borrows that were suspended for good; others may have come since."""
+        """Forget the borrows whose permission was revoked; others may have come since."""
         for borrow in list(self._live):
             array = borrow()
             if array is None or not array.flags.writeable:
                 self._live.discard(borrow)
 
-    def end(self) -> None:
-        """Take the write permission of all borrows for good."""
-        self.suspend()
-        self.forget()
-
     def __len__(self) -> int:
         """Count the borrows that are alive."""
         return len(self._live)
+
+
+def _revoke(array: NDArray[Any] | None, revoked: list[NDArray[Any]]) -> None:
+    if array is not None and array.flags.writeable:
+        # Into the list first: an interrupt may come at any time, and what is in it is restored.
+        revoked.append(array)
+        array.flags.writeable = False
+
+
+def restore(revoked: list[NDArray[Any]]) -> None:
+    """Give arrays their write permission back, where the access that took it was not made."""
+    for array in revoked:
+        array.flags.writeable = True
 
 
 class Lease(_Reference):
@@ -146,7 +144,8 @@ class HandedOut:
         Where the memory was given to others who may write at any time, such as other processes;
         None where it was not. Nothing but a promise ends it.
     exporter
-        What the aliases of this side are laid over; see `Home.exporter`. None before the first.
+        A buffer and what its aliases are laid over; see `Home.exporter`. The buffer is another one
+        than the side's, or None, if there was no alias yet.
     """
 
     __slots__ = ("borrows", "exporter", "exposed", "leases", "shared")
@@ -156,7 +155,7 @@ class HandedOut:
         self.leases: set[Lease] = set()
         self.exposed: Place | None = None
         self.shared: Place | None = None
-        self.exporter: Any = None
+        self.exporter: tuple[Any, Any] = (None, None)
 
     @property
     def may_be_written(self) -> bool:
@@ -179,19 +178,25 @@ class HandedOut:
         lease.noted = (kind, frame.f_code, frame.f_lasti, library)
         leases.add(lease)
 
-    def leave_behind(self) -> None:
-        """Take the write permission of the NumPy arrays among the aliases."""
+    def revoke(self, revoked: list[NDArray[Any]]) -> None:
+        """Take the write permission of the borrows and of the NumPy arrays among the aliases.
+
+        Parameters
+        ----------
+        revoked
+            Gets the arrays that had it; see `restore`.
+        """
+        self.borrows.revoke(revoked)
         for lease in list(self.leases):
-            array = lease() if lease.kind == NUMPY else None
-            if array is not None:
-                array.flags.writeable = False
+            if lease.kind == NUMPY:
+                _revoke(lease(), revoked)
 
     def detach(self) -> None:
         """Forget all aliases: the buffer is another one from now on."""
         self.leases = set()
         self.exposed = None
         self.shared = None
-        self.exporter = None
+        self.exporter = (None, None)
 
 
 def warn_of_stale_aliases(action: str, stale: list[tuple[Side, Lease]]) -> None:

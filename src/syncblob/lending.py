@@ -17,6 +17,8 @@ from syncblob.transfers import avoided, recording
 from syncblob.verification import Watch, verifying
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from syncblob._shape import Layout
@@ -105,25 +107,53 @@ class Lending(StateMachine):
             if recording() and self.on_both_sides:
                 avoided(self._used)
             return self.home(side).view(self._buffers[side], layout, writable=False)
-        if access is not Access.CONST and self._handed_out[side.other].leases:
-            self._warn_if_aliased(reason, side.other)
         with self._lock:
-            buffer = self._acquire(side, self._narrowed(access, layout), reason)
-            return self.home(side).view(buffer, layout, writable=access is not Access.CONST)
+            if access is Access.CONST or not self._handed_out[side.other].leases:
+                return self._array(side, access, layout, reason)
+        return self._after_warning(
+            reason, (side.other,), self._array, side, access, layout, reason
+        )
+
+    def write(  # noqa: PLR0913, PLR0917  # an access, and what is done in it
+        self,
+        side: Side,
+        access: Access,
+        layout: Layout,
+        reason: str,
+        function: Callable[..., Any],
+        *args: Any,
+    ) -> None:
+        """Make one side fit for an access, and write into an array over it, as one step.
+
+        What an overwrite forgets, newer contents on the other side, is kept until the function has
+        returned. So the contents are the old ones or the new ones, also where it is interrupted.
+
+        Parameters
+        ----------
+        side, access, layout, reason
+            As for `array`.
+        function, args
+            What is called, under the lock: with a writable array over `side`, then `args`.
+
+        Warns
+        -----
+        StaleAliasWarning
+            As for `array`.
+        """
+        self._after_warning(
+            reason, (side.other,), self._write, side, access, layout, reason, function, args
+        )
 
     def lend(self, side: Side, access: Access, layout: Layout, reason: str) -> Any:
         """Return an array as `array` does, as a borrow: it can lose its write permission."""
         if access is Access.CONST:
             return self.array(side, access, layout, reason)
-        if self._handed_out[side.other].leases:
-            self._warn_if_aliased(reason, side.other)
         with self._lock:
-            buffer = self._acquire(side, self._narrowed(access, layout), reason)
-            array = self.home(side).view(buffer, layout, writable=True)
-            # Others have no write permission that could be taken.
-            if isinstance(array, np.ndarray):
-                self._handed_out[side].borrows.add(array)
-            return array
+            if not self._handed_out[side.other].leases:
+                return self._borrow(side, access, layout, reason)
+        return self._after_warning(
+            reason, (side.other,), self._borrow, side, access, layout, reason
+        )
 
     def lend_again(
         self, side: int, buffer: Any, template: NDArray[Any] | None
@@ -204,13 +234,12 @@ class Lending(StateMachine):
             if verifying():
                 return self._export_watched(side, layout, reason, kind, target)
             return self.array(side, access, layout, reason)
-        if self._handed_out[side.other].leases:
-            self._warn_if_aliased(reason, side.other)
         with self._lock:
-            buffer = self._acquire(side, self._narrowed(access, layout), reason)
-            array, owner = self._alias(side, buffer, layout)
-            self._handed_out[side].lease(owner if target is None else target, kind)
-            return array
+            if not self._handed_out[side.other].leases:
+                return self._leased(side, access, layout, reason, kind, target)
+        return self._after_warning(
+            reason, (side.other,), self._leased, side, access, layout, reason, kind, target
+        )
 
     def expose(self, side: Side, place: Place | None = None, *, shared: bool = False) -> None:
         """Note that somebody of unknown lifetime can write into one side's buffer.
@@ -227,12 +256,12 @@ class Lending(StateMachine):
         place = user_place() if place is None else place
         with self._lock:
             self._disturb()
+            if self._head == Head.SYNCED:
+                self._head = 1 << side
             if shared:
                 self._handed_out[side].shared = place
             else:
                 self._handed_out[side].exposed = place
-            if self._head == Head.SYNCED:
-                self._head = 1 << side
 
     def assume_unaliased(self) -> None:
         """End the exposure of both sides: the caller promises that nobody writes into them."""
@@ -255,7 +284,54 @@ class Lending(StateMachine):
         """Return what one side has handed out, to look at."""
         return self._handed_out[side]
 
-    # --- how -------------------------------------------------------------------------------------
+    # --- how, under the lock ---------------------------------------------------------------------
+
+    def _array(self, side: Side, access: Access, layout: Layout, reason: str) -> Any:
+        buffer = self._acquire(side, self._narrowed(access, layout), reason)
+        return self.home(side).view(buffer, layout, writable=access is not Access.CONST)
+
+    def _borrow(self, side: Side, access: Access, layout: Layout, reason: str) -> Any:
+        while True:
+            array = self._array(side, access, layout, reason)
+            # Others have no write permission that could be taken.
+            if isinstance(array, np.ndarray):
+                self._handed_out[side].borrows.add(array)
+            # A signal handler or a finaliser may have used the other side before that.
+            if self._head == 1 << side:
+                return array
+
+    def _leased(  # noqa: PLR0913, PLR0917  # an access, and whom it is for
+        self,
+        side: Side,
+        access: Access,
+        layout: Layout,
+        reason: str,
+        kind: str,
+        target: object | None,
+    ) -> Any:
+        while True:
+            buffer = self._acquire(side, self._narrowed(access, layout), reason)
+            array, owner = self._alias(side, buffer, layout)
+            self._handed_out[side].lease(owner if target is None else target, kind)
+            # A signal handler or a finaliser may have used the other side before that.
+            if self._head == 1 << side:
+                return array
+
+    def _write(  # noqa: PLR0913, PLR0917  # an access, and what is done in it
+        self,
+        side: Side,
+        access: Access,
+        layout: Layout,
+        reason: str,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+    ) -> None:
+        def fill(buffer: Any) -> None:
+            home = self.home(side)
+            home.compute(function, home.view(buffer, layout, writable=True), *args)
+
+        self._acquire(side, self._narrowed(access, layout), reason, fill)
+        self.wrote(side, reason)
 
     def _narrowed(self, access: Access, layout: Layout) -> Access:
         """Treat an overwrite that does not cover the memory as a mutable access."""
@@ -267,9 +343,11 @@ class Lending(StateMachine):
         """Lay an array over one side's buffer, whose lifetime can be seen."""
         handed_out = self._handed_out[side]
         home = self.home(side)
-        if handed_out.exporter is None:
-            handed_out.exporter = home.exporter(buffer)
-        return home.alias(handed_out.exporter, layout)
+        over, exporter = handed_out.exporter
+        if over is not buffer:
+            exporter = home.exporter(buffer)
+            handed_out.exporter = (buffer, exporter)
+        return home.alias(exporter, layout)
 
     def _export_watched(
         self, side: Side, layout: Layout, reason: str, kind: str, target: object | None

@@ -6,6 +6,7 @@ What each access does is written in `state_machine`, what kinds of arrays it giv
 from __future__ import annotations
 
 import operator
+import threading
 from typing import TYPE_CHECKING, Any, Never
 
 import numpy as np
@@ -17,6 +18,8 @@ from syncblob.lending import Lending
 from syncblob.state_machine import Access, Head
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from syncblob._homes import Source
@@ -62,6 +65,8 @@ class SyncedMemory(Lending):
         device: Device | str | None = None,
         source: Source | None = None,
     ) -> None:
+        if hasattr(self, "_head"):
+            raise TypeError("expected a new SyncedMemory; this one is made already, and in use")
         nbytes = operator.index(nbytes)
         if nbytes < 0:
             raise ValueError(f"expected a non-negative number of bytes, got {nbytes}")
@@ -191,11 +196,7 @@ class SyncedMemory(Lending):
                 f"expected {self._used} bytes, the bytes in use of this memory (shared with every "
                 f"Blob and view over it), got {buffer.nbytes}"
             )
-        self.warn_if_aliased("adoption")
-        with self._lock:
-            if accelerator is not None:
-                self.bind(accelerator)
-            self._replace(side, buffer)
+        self._after_warning("adoption", Side, self._adopt, side, buffer, accelerator)
 
     def async_gpu_push(self, stream: object = None) -> None:
         """Start an upload and return while it runs; the head becomes SYNCED.
@@ -221,6 +222,11 @@ class SyncedMemory(Lending):
             self._push(stream)
 
     # --- what Blobs and protocols use ------------------------------------------------------------
+
+    @property
+    def lock(self) -> threading.RLock:
+        """What is held while the state changes."""
+        return self._lock
 
     def bind(self, accelerator: Accelerator) -> None:
         """Bind this memory to an accelerator that it is going to be used on.
@@ -251,8 +257,17 @@ class SyncedMemory(Lending):
                 for side in (Side.ACCELERATOR, Side.HOST):
                     if self._head & (1 << side):
                         self.home(side).zero(self._buffers[side][self._used : nbytes])
+            known = min(self._source_nbytes, nbytes)
             self._used = nbytes
-            self._source_nbytes = min(self._source_nbytes, nbytes)
+            self._source_nbytes = known
+
+    def fitted(self) -> tuple[int, int]:
+        """Return what `fit` changes, for `refit`."""
+        return self._used, self._source_nbytes
+
+    def refit(self, fitted: tuple[int, int]) -> None:
+        """Undo `fit`."""
+        self._used, self._source_nbytes = fitted
 
     def successor(self, nbytes: int) -> SyncedMemory:
         """Return an UNINITIALIZED memory of another capacity, for the same device."""
@@ -271,7 +286,7 @@ class SyncedMemory(Lending):
             access has been, or where not all that the source gives has been in use ever since.
         """
         source = self._source
-        if source is None or self._source_nbytes != self._nbytes:
+        if source is None or self._head or self._source_nbytes != self._nbytes:
             return None
         if hasattr(source, "read_into"):
             contents = np.empty(self._nbytes, np.uint8)
@@ -279,17 +294,35 @@ class SyncedMemory(Lending):
             return contents
         return self._contents_of(source)
 
-    def warn_if_aliased(self, action: str) -> None:
-        """Warn that an action takes this memory away from under its writable aliases."""
-        self._warn_if_aliased(action, *Side)
+    def leave(self, action: str, give_up: Callable[[], Any]) -> None:
+        """Give this memory up, as far as one Blob is concerned, after a warning of all its aliases.
 
-    def abandon(self) -> None:
-        """Take the write permission of all that was handed out: no Blob sees it any more."""
+        Parameters
+        ----------
+        action
+            What the warning calls it.
+        give_up
+            Is called under the lock, when there is nothing to warn of any more.
+
+        Warns
+        -----
+        StaleAliasWarning
+            If a writable alias is alive.
+        """
+        self._after_warning(action, Side, give_up)
+
+    def revoke(self, revoked: list[NDArray[Any]]) -> None:
+        """Take the write permission of all that was handed out: no Blob will see it any more.
+
+        Parameters
+        ----------
+        revoked
+            Gets the arrays that had it. `aliases.restore` undoes it.
+        """
         with self._lock:
             self._disturb()
             for handed_out in self._handed_out:
-                handed_out.borrows.end()
-                handed_out.leave_behind()
+                handed_out.revoke(revoked)
 
     def __reduce__(self) -> Never:
         """Refuse copies and pickles: two memories over the same buffers would not be in step.
@@ -306,6 +339,11 @@ class SyncedMemory(Lending):
         return f"<SyncedMemory: {self._used} bytes, {self.head.name}, device={self.device}>"
 
     # --- how -------------------------------------------------------------------------------------
+
+    def _adopt(self, side: Side, buffer: Any, accelerator: Accelerator | None) -> None:
+        if accelerator is not None:
+            self.bind(accelerator)
+        self._replace(side, buffer)
 
     def _lend_host(self, access: Access, reason: str) -> NDArray[np.uint8]:
         array: NDArray[np.uint8] = self.lend(Side.HOST, access, Layout.raw(self._used), reason)

@@ -35,18 +35,26 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from syncblob._homes import TwoHomes
 from syncblob._source_lines import Place, user_place
-from syncblob.aliases import HandedOut, warn_of_stale_aliases
+from syncblob.aliases import HandedOut, restore, warn_of_stale_aliases
 from syncblob.devices import Side, current_accelerator
 from syncblob.transfers import avoided, recording
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from numpy.typing import NDArray
+
     from syncblob._homes import Source
+    from syncblob.aliases import Lease
     from syncblob.devices.base import Accelerator, Push
     from syncblob.verification import Watch
 
 __all__ = ["Access", "Head", "StateMachine", "Transition"]
 
 _REMEMBERED = 8
+
+# How often an access looks for aliases that have come since it warned of others.
+_MOST_WARNINGS = 100
 
 
 class Head(enum.IntEnum):
@@ -183,15 +191,41 @@ class StateMachine(TwoHomes):
         with self._lock:
             if self._head == Head.SYNCED:
                 self._written = side
-                self._move_head(1 << side, reason)
+                self._head = 1 << side
+                self._note(reason, Head.SYNCED)
 
     def _disturb(self) -> None:
         """Take back that accesses have nothing to do. Before anything changes."""
         self._sole = None
         self._steady = None
 
-    def _acquire(self, side: Side, access: Access, reason: str) -> Any:
-        """Bring one side up to date for an access and return its buffer."""
+    # How a change of state is made, so that it is made wholly or not at all, whatever raises and
+    # wherever a signal handler does (CPython runs those after calls, at the start of functions and
+    # at jumps backwards, and nowhere else):
+    #
+    # 1. Prepare. What is done can be undone, or makes no difference: buffers are made and filled,
+    #    and write permissions are taken, which an exception gives back.
+    # 2. Commit. Plain assignments without a call among them, each of which leaves a true state,
+    #    and last of all the head: readers without the lock look at it first.
+    # 3. Clean up: what may be left undone.
+
+    def _acquire(
+        self,
+        side: Side,
+        access: Access,
+        reason: str,
+        fill: Callable[[Any], None] | None = None,
+    ) -> Any:
+        """Bring one side up to date for an access and return its buffer.
+
+        Parameters
+        ----------
+        side, access, reason
+            As for `Lending.array`.
+        fill
+            Is called with the buffer, to write what the access is for. What an overwrite forgets is
+            kept until that has been done.
+        """
         if (
             self._head == 1 << side
             and self._pending is None
@@ -203,6 +237,8 @@ class StateMachine(TwoHomes):
             if access is not Access.CONST:
                 self._handed_out[side.other].exposed = None
                 self._written = side
+            if fill is not None:
+                fill(self._buffers[side])
             return self._buffers[side]
         if self._moving and access is Access.CONST and self._head & (1 << side):
             return self._buffers[side]
@@ -213,51 +249,64 @@ class StateMachine(TwoHomes):
                 self._watch.drop(side)
             if self._watch.idle:
                 self._watch = None
-        if self._head & (1 << side):
-            return self._stay(side, access, reason)
-        return self._cross(side, access, reason)
+        if not self._head & (1 << side):
+            return self._cross(side, access, reason, fill)
+        self._stay(side, access, reason)
+        if fill is not None:
+            fill(self._buffers[side])
+        return self._buffers[side]
 
-    def _stay(self, side: Side, access: Access, reason: str) -> Any:
+    def _stay(self, side: Side, access: Access, reason: str) -> None:
         """Use a side that holds the newest contents. Nothing is copied, nothing can fail."""
         here = 1 << side
         if recording() and self.on_both_sides:
             avoided(self._used)
         if access is not Access.CONST:
+            before = self._head
             self._handed_out[side.other].exposed = None
             self._written = side
             # Nobody can write on the other side: what brought the two in step ended that.
-            if self._head != here:
-                self._move_head(here, reason)
-        return self._buffers[side]
+            self._head = here
+            if before != here:
+                self._note(reason, before)
 
-    def _cross(self, side: Side, access: Access, reason: str) -> Any:
+    def _cross(
+        self, side: Side, access: Access, reason: str, fill: Callable[[Any], None] | None = None
+    ) -> Any:
         """Bring the newest contents to a side that does not hold them."""
         accelerator = self._accelerator
         if accelerator is None and side is Side.ACCELERATOR:
             accelerator = current_accelerator()
         others = self._handed_out[side.other]
-        self._moving = True
+        before = self._head
+        revoked: list[NDArray[Any]] = []
         try:
+            self._moving = True
             self._disturb()
             # Decided before the copy: what an alias writes during the copy must be copied again.
             head = self._head_after_crossing(side, access)
-            suspended = others.borrows.suspend()
-            try:
-                buffer, copied = self._filled_buffer(side, access, accelerator, reason)
-            except BaseException:
-                others.borrows.restore(suspended)
-                raise
-            others.borrows.forget()
+            if access is Access.CONST:
+                others.borrows.revoke(revoked)
+            else:
+                others.revoke(revoked)
+            buffer, copied = self._filled_buffer(side, access, accelerator, reason)
+            if fill is not None:
+                fill(buffer)
             if side is Side.ACCELERATOR:
                 self._accelerator = accelerator
             self._buffers[side] = buffer
+            if access is not Access.CONST:
+                self._written = side
+            self._head = head
             self._source = None
             if access is not Access.CONST:
                 others.exposed = None
-                others.leave_behind()
-                self._written = side
-            # Last of all: readers without the lock look at the head first.
-            self._move_head(head, reason, copied)
+            others.borrows.forget()
+            self._note(reason, before, copied)
+        except BaseException:
+            if self._head == before:
+                restore(revoked)
+            raise
         finally:
             self._moving = False
         if self._watch is not None:
@@ -301,19 +350,30 @@ class StateMachine(TwoHomes):
         if self._watch is not None:
             self._watch.compare()
             self._watch.drop(side)
-        self._moving = True
+        before, here = self._head, 1 << side
+        revoked: list[NDArray[Any]] = []
         try:
+            self._moving = True
             self._disturb()
             for handed_out in self._handed_out:
-                handed_out.borrows.end()
-                handed_out.exposed = None
-                handed_out.leave_behind()
-            self._handed_out[side].detach()
-            self._buffers[side] = buffer
+                handed_out.revoke(revoked)
+            # The other buffer may be larger than the new one; what is in use fits in both.
             self._nbytes = self._used
-            self._source = None
+            if before == Head.SYNCED:
+                self._head = before & ~here
+            self._buffers[side] = buffer
             self._written = side
-            self._move_head(1 << side, "adoption")
+            self._head = here
+            self._handed_out[side].detach()
+            self._source = None
+            for handed_out in self._handed_out:
+                handed_out.exposed = None
+                handed_out.borrows.forget()
+            self._note("adoption", before)
+        except BaseException:
+            if self._buffers[side] is not buffer:
+                restore(revoked)
+            raise
         finally:
             self._moving = False
 
@@ -322,24 +382,30 @@ class StateMachine(TwoHomes):
         self._settle(Side.HOST, Access.MUTABLE)
         accelerator = self._accelerator or current_accelerator()
         borrows = self._handed_out[Side.HOST].borrows
-        self._moving = True
+        revoked: list[NDArray[Any]] = []
+        pending = None
         try:
+            self._moving = True
             self._disturb()
             # An alias of either side may write before the upload has arrived: nothing is trusted.
             aliased = any(handed_out.may_be_written for handed_out in self._handed_out)
             buffer = self._buffer(Side.ACCELERATOR, accelerator)
-            suspended = borrows.suspend()
-            try:
-                pending = self._start_upload(buffer, accelerator, stream)
-            except BaseException:
-                borrows.restore(suspended)
-                raise
-            borrows.forget()
+            borrows.revoke(revoked)
+            pending = self._start_upload(buffer, accelerator, stream)
             self._accelerator = accelerator
             self._buffers[Side.ACCELERATOR] = buffer
             self._pending = pending
-            head = Head.HEAD_AT_CPU if aliased else Head.SYNCED
-            self._move_head(head, "async_gpu_push", "upload")
+            if not aliased:
+                self._head = Head.SYNCED
+            borrows.forget()
+            self._note("async_gpu_push", Head.HEAD_AT_CPU, "upload")
+        except BaseException:
+            if pending is None or self._pending is not pending:
+                # An interrupt may have come when the upload was under way already, and nothing
+                # would wait for it: it must not arrive when the buffer holds something newer.
+                accelerator.synchronize()
+                restore(revoked)
+            raise
         finally:
             self._moving = False
         if self._watch is not None:
@@ -380,18 +446,54 @@ class StateMachine(TwoHomes):
             raise
         self._pending = None
 
-    def _move_head(self, head: int, reason: str, copied: str = "") -> None:
-        before, self._head = self._head, head
+    def _note(self, reason: str, before: int, copied: str = "") -> None:
+        """Write a transition into the history."""
         if self._history is None:
             self._history = deque(maxlen=_REMEMBERED)
-        self._history.append(Transition(reason, Head(before), Head(head), copied, user_place()))
+        after = Head(self._head)
+        self._history.append(Transition(reason, Head(before), after, copied, user_place()))
 
-    def _warn_if_aliased(self, action: str, *sides: Side) -> None:
-        """Warn that an action leaves the writable aliases of some sides behind.
+    def _after_warning(
+        self, action: str, sides: Iterable[Side], function: Callable[..., Any], *args: Any
+    ) -> Any:
+        """Call a function under the lock, which leaves the writable aliases of some sides behind.
 
-        Called without the lock: the user's filters and hooks may do anything.
+        Each of them is warned of before. The user's filters and hooks may do anything, and so the
+        warning is emitted without the lock: what aliases have come by then is looked for again.
+
+        Parameters
+        ----------
+        action
+            What the warning calls it.
+        sides
+            Whose aliases are left behind.
+        function, args
+            What is called when there is nothing to warn of any more. Returns its result.
+
+        Raises
+        ------
+        StaleAliasWarning
+            Where the user's filters turn it into an error. Nothing has changed then.
+        RuntimeError
+            If new aliases come as fast as they are warned of.
         """
-        warn_of_stale_aliases(
-            action,
-            [(side, lease) for side in sides for lease in list(self._handed_out[side].leases)],
+        warned: list[Lease] = []
+        for _ in range(_MOST_WARNINGS):
+            with self._lock:
+                if any(self._handed_out[side].leases for side in sides):
+                    # From here on no alias is made without the lock.
+                    self._disturb()
+                stale = [
+                    (side, lease)
+                    for side in sides
+                    for lease in list(self._handed_out[side].leases)
+                    if lease not in warned
+                ]
+                if not stale:
+                    return function(*args)
+            warn_of_stale_aliases(action, stale)
+            warned += [lease for _, lease in stale]
+        raise RuntimeError(
+            f"{action} was given up: each time that it warned of the aliases which it leaves behind, "
+            "there were new ones; stop the thread or the warning hook that makes them first"
         )

@@ -146,7 +146,7 @@ def test_aliases_are_seen_and_named(both_sides: bool) -> None:
         lambda blob: blob.memory.set_cpu_data(np.ones(COUNT, np.uint8)),
         lambda blob: blob.memory.set_gpu_data(np.ones(COUNT, np.uint8)),
         lambda blob: blob.share_data(used(BORROWS[0])),
-        lambda blob: blob.memory.abandon(),
+        lambda blob: blob.memory.revoke([]),
         lambda blob: (blob.mutable_cpu_data(), blob.async_gpu_push()),
     ],
 )
@@ -312,7 +312,7 @@ def test_an_alias_belongs_on_the_device_whichever_side_was_read_first() -> None:
 # --- in the middle of a change ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("owner", "name"), [(Borrows, "suspend"), (Borrows, "forget")])
+@pytest.mark.parametrize(("owner", "name"), [(Borrows, "revoke"), (Borrows, "forget")])
 @pytest.mark.parametrize("change", ["gpu_data", "mutable_gpu_data", "async_gpu_push", "set"])
 @WAY
 def test_what_a_finaliser_asks_in_the_middle_of_a_change_is_refused(
@@ -383,7 +383,7 @@ def test_borrows_that_came_in_the_middle_are_not_forgotten() -> None:
     borrows = Borrows()
     before, since = np.zeros(COUNT), np.zeros(COUNT)
     borrows.add(before)
-    borrows.suspend()
+    borrows.revoke([])
     borrows.add(since)
     borrows.forget()
     assert len(borrows) == 1

@@ -206,18 +206,16 @@ class Accessors(ShapeMethods):
         self._require_sharable(other, "share_data")
         if other._memory is self._memory:
             return
-        self._memory.warn_if_aliased("share_data")
-        if self._owns_data_alone():
-            self._memory.abandon()
-        self._use(other._memory)
+        self._let_go_of_data(
+            "share_data", other._memory, self._layout, alone=self._owns_data_alone()
+        )
 
     def share_diff(self, other: BlobBase) -> None:
         """Use the memory of another Blob's diff from now on; see `share_data`."""
         self._require_sharable(other, "share_diff")
         diff = other._diff_memory()
         if diff is not self._diff:
-            self._give_up_diff("share_diff")
-            self._diff = diff
+            self._let_go_of_diff("share_diff", diff, alone=self._owns_diff_alone())
 
     def _require_sharable(self, other: BlobBase, action: str) -> None:
         self._require_own(action)

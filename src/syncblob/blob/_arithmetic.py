@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import numpy as np
@@ -73,9 +72,7 @@ class Arithmetic(Views):
         elif origin is self._memory_of(diff=copy_diff):
             contents = self._memory.home(side).compute(contents.copy)
         layout = Layout.c_order(source.shape, self.dtype)
-        array = self._resized_array(layout, side, "copy_from", diff=copy_diff)
-        memory = self._memory_of(diff=copy_diff)
-        write_by(memory, side, "copy_from", operator.setitem, array, ..., contents)
+        self._assign(contents, layout, side, "copy_from", diff=copy_diff)
 
     def update(self) -> None:
         """Subtract diff from data: one step of gradient descent. In the Blob's dtype.

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from syncblob._dtypes import is_bfloat16
-from syncblob.blob._state import NOTHING_KEPT, BlobState, making_lock
+from syncblob.blob._state import NOTHING_KEPT, BlobState, making
 from syncblob.devices import HOST, Side
 from syncblob.memory import Access, SyncedMemory
 from syncblob.transfers import recording
@@ -64,7 +64,9 @@ class Arrays(BlobState):
             diff = base._existing_diff()
             if diff is None or diff.nbytes >= self._layout.end:
                 return diff
-        return self._diff
+        diff = self._diff
+        # A resize may have been interrupted before it let go of one that is too small now.
+        return None if diff is None or diff.nbytes < self._layout.end else diff
 
     def _diff_memory(self) -> SyncedMemory:
         """Return the memory of diff; created here, with the capacity of data."""
@@ -74,13 +76,15 @@ class Arrays(BlobState):
             # A smaller one may have been shared into the base since.
             if diff.nbytes >= self._layout.end:
                 return diff
-        if self._diff is None:
-            diff = self._memory.successor(self._memory.nbytes)
-            diff.fit(self._memory.used_nbytes)
-            with making_lock:
-                if self._diff is None:
-                    self._diff = diff
-        return self._diff
+        existing = self._diff
+        if existing is not None and existing.nbytes >= self._layout.end:
+            return existing
+        diff = self._memory.successor(self._memory.nbytes)
+        diff.fit(self._memory.used_nbytes)
+        with making():
+            if self._diff is existing:
+                self._diff = diff
+            return self._diff  # type: ignore[return-value]  # another thread may have been quicker
 
     def _owns_data_alone(self) -> bool:
         """Tell whether no other Blob or view can see the memory of data.

@@ -37,6 +37,11 @@ class BlobBase(Arrays):
         *,
         device: Device | str | None = None,
     ) -> None:
+        if hasattr(self, "_held"):
+            raise TypeError(
+                f"expected a new Blob; this one, of shape {self.shape}, is made already: resize() "
+                "changes its shape, share_data() its memory"
+            )
         resolved = as_dtype(dtype)
         layout = Layout.c_order(as_shape(shape, resolved.itemsize), resolved)
         self._fill(SyncedMemory(layout.nbytes, device=device), layout)

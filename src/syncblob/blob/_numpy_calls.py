@@ -288,8 +288,15 @@ class _Call:
         """Copy what was written elsewhere to where it belongs."""
         for target, scratch in self._late:
             if isinstance(target, BlobBase):
-                array = target._array_on(bind(target, self.home), Access.OVERWRITE, self.name)
-                self.home.compute(setitem, array, ..., scratch)
+                target._memory.write(
+                    bind(target, self.home),
+                    Access.OVERWRITE,
+                    target._layout,
+                    self.name,
+                    setitem,
+                    ...,
+                    scratch,
+                )
             else:
                 target[...] = self.like._fresh(scratch, self.home)._read_host(self.name)
 

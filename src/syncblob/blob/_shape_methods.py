@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from syncblob import _shape
 from syncblob._shape import Layout, as_shape
+from syncblob.aliases import restore
 from syncblob.blob._base import BlobBase
 from syncblob.blob._state import NOTHING_KEPT
 from syncblob.memory import Access
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from syncblob.caffe._pb.caffe_pb2 import BlobProto
     from syncblob.devices import Side
@@ -197,71 +198,180 @@ class ShapeMethods(BlobBase):
     def _resize_to(self, layout: Layout) -> None:
         """Change the layout, and the memories as far as they must."""
         if layout.nbytes > self._memory.nbytes:
-            self._replace_memories(self._memory.successor(layout.nbytes), None, "a growing resize")
-        else:
-            self._refit(layout.nbytes)
-        self._set_layout(layout)
-
-    def _resized_array(self, layout: Layout, side: Side, reason: str, *, diff: bool = False) -> Any:
-        """Resize, and return an array of the new shape to be overwritten.
-
-        Whatever can fail or warn does so before anything has changed.
-        """
-        if layout.shape == self.shape:
-            return self._memory_of(diff=diff).array(side, Access.OVERWRITE, self._layout, reason)
-        self._require_own("resize")
-        if layout.nbytes > self._memory.nbytes:
             data = self._memory.successor(layout.nbytes)
-            gradient = data.successor(layout.nbytes) if diff else None
-            array = (gradient or data).array(side, Access.OVERWRITE, layout, reason)
-            self._replace_memories(data, gradient, reason)
-            self._set_layout(layout)
-            return array
-        if diff and self._diff is not None and layout.nbytes > self._diff.nbytes:
-            self._give_up_diff(reason)
-        self._memory_of(diff=diff).array(side, Access.OVERWRITE, self._layout, reason)
-        self._refit(layout.nbytes)
-        self._set_layout(layout)
-        return self._memory_of(diff=diff).array(side, Access.OVERWRITE, layout, reason)
+            self._replace_memories(data, None, layout, "a growing resize")
+        else:
+            self._refit(layout, lambda: self._use(self._memory, layout))
 
-    def _set_layout(self, layout: Layout) -> None:
-        if layout.shape != self.shape:
-            self._shape_blob = None
-        self._use(self._memory, layout)
+    def _assign(  # noqa: PLR0913  # what is written, where, and for what
+        self,
+        contents: Any,
+        layout: Layout,
+        side: Side,
+        reason: str,
+        *,
+        diff: bool = False,
+        gradient: Any = None,
+    ) -> None:
+        """Take a shape and contents of that shape, which are written on one side.
 
-    def _refit(self, nbytes: int) -> None:
-        """Fit both memories to new bytes in use, as far as nobody else looks at them."""
-        if self._diff is not None and nbytes > self._diff.nbytes:
-            # Another Blob's, shared, and too small: its own from now on.
-            self._give_up_diff("a growing resize")
+        Whatever fails or interrupts it, all of that has been done or nothing.
+
+        Parameters
+        ----------
+        contents
+            An array on that side, of this Blob's dtype.
+        layout, side, reason
+            The shape, the side, and the operation for the journal.
+        diff
+            Whether the contents are for diff and not for data. The shape is that of both.
+        gradient
+            Contents for diff besides; None leaves it as it is.
+        """
+        written = False
+
+        def write(array: Any) -> None:
+            nonlocal written
+            # No interrupt comes between the two: neither is a call.
+            array[...] = contents
+            written = True
+
+        def finish() -> None:
+            try:
+                memory = self._memory_of(diff=diff)
+                memory.write(side, Access.OVERWRITE, layout, reason, write)
+            finally:
+                if written:
+                    self._use(self._memory, layout)
+
+        try:
+            if layout.shape == self.shape:
+                memory = self._memory_of(diff=diff)
+                memory.write(side, Access.OVERWRITE, self._layout, reason, write)
+                return
+            self._require_own("resize")
+            if layout.nbytes <= self._memory.nbytes:
+                if diff:
+                    self._diff_memory()
+                self._refit(layout, finish)
+                return
+            data = self._memory.successor(layout.nbytes)
+            successor = data.successor(layout.nbytes) if diff else None
+            (successor or data).write(side, Access.OVERWRITE, layout, reason, write)
+            self._replace_memories(data, successor, layout, reason)
+        finally:
+            if written and gradient is not None and layout.shape == self.shape:
+                self._assign(gradient, layout, side, reason, diff=True)
+
+    def _refit(self, layout: Layout, finish: Callable[[], None]) -> None:
+        """Take a layout within the capacity; fit both memories to it, unless others look at them.
+
+        Parameters
+        ----------
+        layout
+            The new layout.
+        finish
+            What puts it in the place of the old one. If it fails to, nothing has changed.
+        """
+        nbytes = layout.nbytes
         # A view of data can reach diff too. No local names for memories: they would be counted.
-        alone = self._owns_data_alone()
+        alone, diff_alone = self._owns_data_alone(), self._owns_diff_alone()
+        # Another Blob's, shared, and too small: from now on this one has its own.
+        outgrown = self._diff is not None and nbytes > self._diff.nbytes
+        fitting: list[SyncedMemory] = []
         if nbytes > self._memory.used_nbytes or (alone and not self._memory.aliased):
-            self._memory.fit(nbytes)
-        if self._diff is not None and (
-            nbytes > self._diff.used_nbytes
-            or (alone and self._owns_diff_alone() and not self._diff.aliased)
+            fitting.append(self._memory)
+        if (
+            self._diff is not None
+            and not outgrown
+            and (
+                nbytes > self._diff.used_nbytes
+                or (alone and diff_alone and not self._diff.aliased)
+            )
         ):
-            self._diff.fit(nbytes)
+            fitting.append(self._diff)
 
-    def _replace_memories(self, data: SyncedMemory, diff: SyncedMemory | None, action: str) -> None:
-        """Let go of both memories for others. Warns of both before anything changes."""
-        self._memory.warn_if_aliased(action)
-        if self._diff is not None:
-            self._diff.warn_if_aliased(action)
-            if self._owns_diff_alone():
-                self._diff.abandon()
-        if self._owns_data_alone():
-            self._memory.abandon()
-        self._use(data)
-        self._diff = diff
+        def refit() -> None:
+            before = [memory.fitted() for memory in fitting]
+            try:
+                for memory in fitting:
+                    memory.fit(nbytes)
+                finish()
+            except BaseException:
+                if self._placed is not layout:
+                    for memory, fitted in zip(fitting, before, strict=True):
+                        memory.refit(fitted)
+                raise
 
-    def _give_up_diff(self, action: str) -> None:
-        """Let go of the memory of diff, if there is one."""
+        # Under the lock, so that a fork finds that this thread is in the middle of it.
+        with self._memory.lock:
+            if outgrown:
+                self._let_go_of_diff("a growing resize", None, refit, alone=diff_alone)
+            else:
+                refit()
+
+    def _replace_memories(
+        self, data: SyncedMemory, diff: SyncedMemory | None, layout: Layout, action: str
+    ) -> None:
+        """Put other memories, and a layout, in the place of both. Warns before anything changes."""
+        alone, diff_alone = self._owns_data_alone(), self._owns_diff_alone()
+
+        def replace() -> None:
+            try:
+                self._let_go_of_data(action, data, layout, alone=alone)
+            finally:
+                if self._held is data:
+                    self._diff = diff
+
         if self._diff is None:
+            replace()
+        else:
+            self._let_go_of_diff(action, diff, replace, alone=diff_alone)
+
+    def _let_go_of_data(
+        self, action: str, successor: SyncedMemory, layout: Layout, *, alone: bool
+    ) -> None:
+        """Put another memory, and a layout, in the place of that of data."""
+
+        def let_go() -> None:
+            revoked: list[Any] = []
+            try:
+                if alone:
+                    self._memory.revoke(revoked)
+                self._use(successor, layout)
+            except BaseException:
+                if self._held is not successor:
+                    restore(revoked)
+                raise
+
+        self._memory.leave(action, let_go)
+
+    def _let_go_of_diff(
+        self,
+        action: str,
+        successor: SyncedMemory | None,
+        before: Callable[[], None] = lambda: None,
+        *,
+        alone: bool,
+    ) -> None:
+        """Put another memory, or none, in the place of that of diff, after something else."""
+        diff = self._diff
+        if diff is None:
+            before()
+            self._diff = successor
             return
-        self._diff.warn_if_aliased(action)
-        if self._owns_diff_alone():
-            self._diff.abandon()
-        self._kept = NOTHING_KEPT
-        self._diff = None
+
+        def let_go() -> None:
+            revoked: list[Any] = []
+            try:
+                if alone:
+                    diff.revoke(revoked)
+                before()
+                self._kept = NOTHING_KEPT
+                self._diff = successor
+            except BaseException:
+                if self._diff is diff:
+                    restore(revoked)
+                raise
+
+        diff.leave(action, let_go)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -23,10 +24,27 @@ if TYPE_CHECKING:
     # through DLPack; None where that is not possible.
     Kept = tuple[Any, NDArray[Any], NDArray[Any] | None, NDArray[Any] | None]
 
-__all__ = ["NOTHING_KEPT", "BlobState", "making_lock"]
+__all__ = ["NOTHING_KEPT", "BlobState", "making"]
 
-# Taken for the moment in which a Blob's memories come to be.
-making_lock = threading.RLock()
+_making_lock = threading.RLock()
+
+
+def making() -> threading.RLock:
+    """Return the lock that is held for the moment in which a memory of a Blob comes to be."""
+    return _making_lock
+
+
+def _renew_lock() -> None:
+    """Make a lock that nobody holds: when a process forks, other threads stay with the parent.
+
+    The memory that one of them was making is made anew: it was not the Blob's yet.
+    """
+    global _making_lock  # noqa: PLW0603  # there is one for the process
+    _making_lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
 
 _new = object.__new__
 
@@ -197,7 +215,7 @@ class BlobState:
 
     def _settle(self) -> SyncedMemory:
         """Make the memory of a fresh Blob, without a copy."""
-        with making_lock:
+        with making():
             if self._held is None:
                 home = self._home
                 array = self._array
@@ -212,7 +230,7 @@ class BlobState:
                     layout = Layout.dense(array)
                     if isinstance(self._buffer, Place):
                         memory.expose(Side.HOST, self._buffer)
-                    self._buffer = memory.sole_buffer()
+                    buffer = memory.sole_buffer()
                 else:
                     memory, layout = adopt(
                         array,
@@ -222,10 +240,14 @@ class BlobState:
                         backend=accelerator,
                         owned=True,
                     )
-                    self._keep_array(memory, layout, home)
+                    buffer = memory.sole_buffer()
+                    array = home.view(buffer, layout, writable=not self._readonly)
+                # An interrupt or a fork before this changes nothing: as long as there is no memory,
+                # the array is the Blob. Readers without the lock look at the memory first.
                 self._placed = layout
-                # Last of all: readers without the lock look at this first.
                 self._held = memory
+                self._array = array
+                self._buffer = buffer
             return self._held
 
     def _keep_array(self, memory: SyncedMemory, layout: Layout, home: Home) -> None:
@@ -247,7 +269,12 @@ class BlobState:
 
     def _use(self, memory: SyncedMemory, layout: Layout | None = None) -> None:
         """Put another memory in the place of data's, or keep it with another layout."""
-        self._placed = self._layout if layout is None else layout
+        if layout is None:
+            layout = self._layout
+        # Plain assignments, of which no interrupt finds only a part done.
+        if self._placed is None or layout.shape != self._placed.shape:
+            self._shape_blob = None
+        self._placed = layout
         self._array = None
         self._buffer = _NONE
         self._kept = NOTHING_KEPT

@@ -277,14 +277,13 @@ class _Call:
 
     def _deliver(self, x: BlobBase, scratch: torch.Tensor) -> torch.Tensor:
         """Copy what was written elsewhere into a Blob; return a tensor with its contents."""
-        tensor, _ = gate.tensor_over_memory(
-            x._memory, x._layout, bind(x, self.home), Access.OVERWRITE, self.name
-        )
-        axes = x._layout.reversed_axes
+        memory, layout, side = x._memory, x._layout, bind(x, self.home)
+        axes = layout.reversed_axes
+        contents = scratch.detach().flip(axes) if axes else scratch.detach()
+        gate.overwrite(memory, layout, side, self.name, contents)
         if axes:
-            tensor.copy_(scratch.detach().flip(axes))
             return scratch
-        return tensor.copy_(scratch)
+        return gate.tensor_over_memory(memory, layout, side, Access.MUTABLE, self.name)[0]
 
     def _kept(self, result: torch.Tensor) -> torch.Tensor:
         """Make an alias of a tensor that is over a Blob's memory; of a const Blob's, a copy."""

@@ -243,8 +243,9 @@ class Views(Accessors):
             if getattr(prepared, "dtype", self.dtype) != self.dtype:
                 # Before anything is overwritten: a conversion may raise, where a user wants it.
                 prepared = self._memory.home(side).compute(prepared.astype, self.dtype)
-            array = self._memory.array(side, Access.OVERWRITE, target, "__setitem__")
-            write_by(self._memory, side, "__setitem__", operator.setitem, array, ..., prepared)
+            self._memory.write(
+                side, Access.OVERWRITE, target, "__setitem__", operator.setitem, ..., prepared
+            )
             return
         key = self._keys_on(key, side)
         prepared = self._prepared(value, selected_shape(self.shape, key), side)

@@ -101,10 +101,9 @@ def load_proto(
         )
     data, diff = _read(index, buffer, blob.dtype)
     layout = Layout.c_order(index.shape if resize else blob.shape, blob.dtype)
-    array = blob._resized_array(layout, Side.HOST, "load_proto")
-    array[...] = data.reshape(blob.shape)
-    if diff is not None:
-        blob.overwrite_cpu_diff()[...] = diff.reshape(blob.shape)
+    contents = data.reshape(layout.shape)
+    gradient = None if diff is None else diff.reshape(layout.shape)
+    blob._assign(contents, layout, Side.HOST, "load_proto", gradient=gradient)
 
 
 def shape_equals(shape: tuple[int, ...], proto: BlobProto) -> bool:

@@ -8,11 +8,13 @@ was forgotten shows as poison too. NumPy computes on it.
 
 from __future__ import annotations
 
+import _thread
 import os
 import threading
 import time
 import weakref
 from contextlib import contextmanager
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from syncblob.devices.base import DLPACK_CPU, Accelerator, Device, Push
@@ -20,7 +22,6 @@ from syncblob.devices.host import NumpyHome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from concurrent.futures import Future
 
     import numpy as np
     from numpy.typing import NDArray
@@ -193,12 +194,17 @@ class SimulatedStream:
         self._start()
 
     def _start(self) -> None:
-        from concurrent.futures import ThreadPoolExecutor  # rarely needed
-
         self._process = os.getpid()
-        self._worker = ThreadPoolExecutor(1, thread_name_prefix=str(self.backend.device))
+        self._queue: SimpleQueue[_Work | None] = SimpleQueue()
+        # Not by `threading`, which waits in Python for the start: an interrupt can break that.
+        _thread.start_new_thread(_run_all, (self._queue,))
 
-    def submit(self, upload: Callable[[], None]) -> Future[None]:
+    def __del__(self) -> None:
+        """End the thread when it has run what is queued."""
+        if self._process == os.getpid():
+            self._queue.put(None)
+
+    def submit(self, upload: Callable[[], None]) -> _Work:
         """Queue an upload."""
         delay = self.backend.delay if self.delay is None else self.delay
 
@@ -206,47 +212,92 @@ class SimulatedStream:
             time.sleep(delay)
             upload()
 
-        return self._queue(run)
+        return self._queued(run)
 
     def synchronize(self) -> None:
         """Block until everything queued so far has run."""
-        self._queue(lambda: None).result()
+        self._queued(lambda: None).wait()
 
-    def _queue(self, work: Callable[[], None]) -> Future[None]:
+    def _queued(self, function: Callable[[], None]) -> _Work:
         if self._process != os.getpid():
             # A fork: the thread stayed with the parent.
             self._start()
-        return self._worker.submit(work)
+        work = _Work(function)
+        self._queue.put(work)
+        return work
+
+
+class _Work:
+    """Something that a stream's thread does, to be waited for.
+
+    The waits are those of one lock, which an interrupt leaves as it was: those of `concurrent` and
+    `threading` are made of several steps in Python.
+    """
+
+    def __init__(self, function: Callable[[], None]) -> None:
+        self._function: Callable[[], None] | None = function
+        self._error: BaseException | None = None
+        self._running = _thread.allocate_lock()
+        self._running.acquire()
+
+    def run(self) -> None:
+        """Do it, and let those who wait go on."""
+        try:
+            if self._function is not None:
+                self._function()
+        except BaseException as error:  # noqa: BLE001  # for those who wait
+            self._error = error
+        finally:
+            self._function = None
+            self._running.release()
+
+    def wait(self) -> None:
+        """Block until it is done. Raises what it raised."""
+        with self._running:
+            pass
+        if self._error is not None:
+            raise self._error
+
+    @property
+    def done(self) -> bool:
+        """Whether it is done."""
+        return self._function is None
+
+
+def _run_all(queue: SimpleQueue[_Work | None]) -> None:
+    while (work := queue.get()) is not None:
+        work.run()
+        del work
 
 
 class _SimulatedPush(Push):
     def __init__(self, stream: SimulatedStream, upload: Callable[[], None]) -> None:
         self._process = os.getpid()
         self._upload = upload
-        self._future: Future[None] | None = stream.submit(upload)
+        self._work: _Work | None = stream.submit(upload)
 
     def order(self) -> bool:
         self.wait()
         return True
 
     def wait(self) -> None:
-        future = self._future
-        if future is None:
+        work = self._work
+        if work is None:
             return
         if self._process != os.getpid():
             # A fork: the parent's thread copies in the parent's memory only.
             self._upload()
-            self._future = None
+            self._work = None
             return
         try:
-            future.result()
+            work.wait()
         finally:
             # A signal handler that raises ends the wait, and not the upload. When that is over, let
             # go of it: an exception that it keeps would keep, by its traceback, all callers.
-            if future.done():
-                self._future = None
-            del future
+            if work.done:
+                self._work = None
+            del work
 
     @property
     def over(self) -> bool:
-        return self._future is None
+        return self._work is None

@@ -30,6 +30,7 @@ __all__ = [
     "keep",
     "lies_in",
     "meet",
+    "overwrite",
     "place_of",
     "private",
     "tensor_over_memory",
@@ -98,6 +99,21 @@ def keep(memory: SyncedMemory, layout: Layout, side: Side, owner: object, reason
         What `tensor_over_memory` returned with the tensor.
     """
     memory.export(side, Access.MUTABLE, layout, reason, _KIND, owner)
+
+
+def overwrite(
+    memory: SyncedMemory, layout: Layout, side: Side, reason: str, contents: torch.Tensor
+) -> None:
+    """Copy a tensor into one side; an axis of negative stride is reversed in the tensor.
+
+    Parameters are those of `tensor_over_memory`.
+    """
+    home = memory.home(side)
+
+    def copy(array: Any) -> None:
+        _tensor(home, array)[0].copy_(contents)
+
+    memory.write(side, Access.OVERWRITE, layout.forwards(), reason, copy)
 
 
 def empty(layout: Layout, device: torch.device) -> torch.Tensor:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
+from syncblob._forks import Lock
 from syncblob._source_lines import user_line
 from syncblob._wording import counted
 from syncblob.errors import TransferGuardError
@@ -30,7 +30,7 @@ class TransferGuard:
     def __init__(self, max_count: int | None, max_bytes: int | None) -> None:
         self.count: int = 0
         self.nbytes: int = 0
-        self._lock = threading.RLock()
+        self._lock = Lock()
         self._max_count = max_count
         self._max_bytes = max_bytes
 
@@ -50,7 +50,7 @@ class TransferGuard:
 
     def book(self, nbytes: int) -> None:
         """Count a transfer that was made."""
-        with self._lock:
+        with self._lock.held:
             self.count += 1
             self.nbytes += nbytes
 

@@ -31,13 +31,15 @@ from __future__ import annotations
 import enum
 import threading
 from collections import deque
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Never, NamedTuple
 
+from syncblob._forks import is_lost, notify
 from syncblob._homes import TwoHomes
 from syncblob._source_lines import Place, user_place
 from syncblob.aliases import HandedOut, restore, warn_of_stale_aliases
 from syncblob.devices import Side, current_accelerator
 from syncblob.transfers import avoided, recording
+from syncblob.verification import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -47,7 +49,6 @@ if TYPE_CHECKING:
     from syncblob._homes import Source
     from syncblob.aliases import Lease
     from syncblob.devices.base import Accelerator, Push
-    from syncblob.verification import Watch
 
 __all__ = ["Access", "Head", "StateMachine", "Transition"]
 
@@ -107,6 +108,30 @@ class Access(enum.Enum):
     OVERWRITE = "write everything and read nothing"
 
 
+class _LostLock:
+    """The lock of a memory that another thread was inside of when the process forked."""
+
+    def acquire(self, *, blocking: bool = True) -> Never:
+        """Refuse.
+
+        Raises
+        ------
+        RuntimeError
+            Always.
+        """
+        del blocking
+        raise RuntimeError(
+            "another thread was using this memory when the process forked, and may have left it "
+            "half-changed: it cannot be used in this child. Make the Blob anew here, or fork while "
+            "no other thread uses it"
+        )
+
+    __enter__ = acquire
+
+    def __exit__(self, *_exception: object) -> None:
+        """Do nothing: it is never entered."""
+
+
 class StateMachine(TwoHomes):
     """The head, and every transition of it.
 
@@ -129,7 +154,8 @@ class StateMachine(TwoHomes):
 
     def __init__(self, nbytes: int, accelerator: Accelerator | None, source: Source | None) -> None:
         super().__init__(nbytes, accelerator, source)
-        self._lock = threading.RLock()
+        self._lock: threading.RLock | _LostLock = threading.RLock()
+        notify(self)
         self._head = 0
         # The side last written to; before that, the one asked for.
         self._written = Side.HOST if accelerator is None else Side.ACCELERATOR
@@ -445,6 +471,18 @@ class StateMachine(TwoHomes):
             self._pending = None
             raise
         self._pending = None
+
+    def after_fork(self) -> None:
+        """Look, in the child of a fork, whether another thread was inside of this memory."""
+        if is_lost(self._lock):
+            self.lose()
+
+    def lose(self) -> None:
+        """Refuse all accesses from now on: another thread was inside when the process forked."""
+        self._disturb()
+        # While there is a watch, every access takes the lock.
+        self._watch = Watch(self._lock, self._buffers)
+        self._lock = _LostLock()
 
     def _note(self, reason: str, before: int, copied: str = "") -> None:
         """Write a transition into the history."""

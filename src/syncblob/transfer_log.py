@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from syncblob._forks import Lock
 from syncblob._optional import import_optional
 from syncblob._wording import counted
 from syncblob.transfers import Transfer, close_log, open_log
@@ -64,7 +64,7 @@ class TransferLog:
         self.avoided: int = 0
         self.avoided_bytes: int = 0
         self._open = False
-        self._lock = threading.RLock()
+        self._lock = Lock()
 
     def __enter__(self) -> Self:
         """Begin to record."""
@@ -85,7 +85,7 @@ class TransferLog:
 
     def add_avoided(self, nbytes: int) -> None:
         """Take an access that found the newest contents already there."""
-        with self._lock:
+        with self._lock.held:
             self.avoided += 1
             self.avoided_bytes += nbytes
 

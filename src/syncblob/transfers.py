@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from syncblob._forks import Lock
 from syncblob._source_lines import SourceLine, user_line
 from syncblob.guards import permitted
 
@@ -93,20 +93,20 @@ class Transfer(NamedTuple):
 
 # Replaced as a whole, so that readers need no lock.
 _open_logs: tuple[Recorder, ...] = ()
-_open_logs_lock = threading.RLock()
+_open_logs_lock = Lock()
 
 
 def open_log(log: Recorder) -> None:
     """Begin to write transfers into a log."""
     global _open_logs  # noqa: PLW0603  # see above
-    with _open_logs_lock:
+    with _open_logs_lock.held:
         _open_logs = (*_open_logs, log)
 
 
 def close_log(log: Recorder) -> None:
     """Stop writing transfers into a log."""
     global _open_logs  # noqa: PLW0603  # see above
-    with _open_logs_lock:
+    with _open_logs_lock.held:
         _open_logs = tuple(other for other in _open_logs if other is not log)
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from syncblob._forks import Lock
 from syncblob._source_lines import user_place
 from syncblob.errors import ConstWriteWarning
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["Watch", "verified_const", "verifying"]
 
 _depth = 0
-_depth_lock = threading.Lock()
+_depth_lock = Lock()
 
 
 @contextmanager
@@ -54,12 +55,12 @@ def verified_const() -> Iterator[None]:
     'ConstWriteWarning'
     """
     global _depth  # noqa: PLW0603  # a switch for the process is what this is
-    with _depth_lock:
+    with _depth_lock.held:
         _depth += 1
     try:
         yield
     finally:
-        with _depth_lock:
+        with _depth_lock.held:
             _depth -= 1
 
 

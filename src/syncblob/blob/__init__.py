@@ -11,6 +11,7 @@ other dtypes and devices too).
 
 from __future__ import annotations
 
+from syncblob.blob import _forks  # noqa: F401  # registers what is to be done at a fork
 from syncblob.blob._blob import Blob
 
 __all__ = ["Blob"]

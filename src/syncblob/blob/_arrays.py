@@ -81,7 +81,7 @@ class Arrays(BlobState):
             return existing
         diff = self._memory.successor(self._memory.nbytes)
         diff.fit(self._memory.used_nbytes)
-        with making():
+        with making.held:
             if self._diff is existing:
                 self._diff = diff
             return self._diff  # type: ignore[return-value]  # another thread may have been quicker

@@ -176,7 +176,7 @@ class _Call:
         Where everything is brought to.
     """
 
-    __slots__ = ("_blobs", "_foreign", "_given", "_late", "_written", "home", "like", "name")
+    __slots__ = ("_blobs", "_foreign", "_given", "_late", "home", "like", "name", "written")
 
     def __init__(self, name: str, like: BlobBase, home: Home) -> None:
         self.name = name
@@ -190,7 +190,7 @@ class _Call:
         # Arrays to be copied, when all has gone well, to where they belong.
         self._late: list[tuple[Any, Any]] = []
         # The Blobs that are written.
-        self._written: list[BlobBase] = []
+        self.written: list[BlobBase] = []
 
     # --- before ----------------------------------------------------------------------------------
 
@@ -256,7 +256,7 @@ class _Call:
         """Return an array for a Blob's data on the home, to be written."""
         x._require_writable(self.name)
         self._blobs.append(x)
-        self._written.append(x)
+        self.written.append(x)
         held = x._held
         if (held is None or held._sole is x._buffer) and x._home is self.home:
             return x._array
@@ -302,7 +302,7 @@ class _Call:
 
     def wrote(self) -> None:
         """Say of all that was written that this is over."""
-        for x in self._written:
+        for x in self.written:
             x._wrote(self.home, self.name)
 
     def give(self, result: Any, *, const: bool) -> Any:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import threading
 from typing import TYPE_CHECKING, Any
 
+from syncblob._forks import Lock
 from syncblob._shape import Layout
 from syncblob._source_lines import Place, user_place
 from syncblob.devices import HOST, Side
@@ -26,25 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["NOTHING_KEPT", "BlobState", "making"]
 
-_making_lock = threading.RLock()
-
-
-def making() -> threading.RLock:
-    """Return the lock that is held for the moment in which a memory of a Blob comes to be."""
-    return _making_lock
-
-
-def _renew_lock() -> None:
-    """Make a lock that nobody holds: when a process forks, other threads stay with the parent.
-
-    The memory that one of them was making is made anew: it was not the Blob's yet.
-    """
-    global _making_lock  # noqa: PLW0603  # there is one for the process
-    _making_lock = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_lock)
+# Held for the moment in which a memory of a Blob comes to be.
+making = Lock()
 
 _new = object.__new__
 
@@ -215,7 +197,7 @@ class BlobState:
 
     def _settle(self) -> SyncedMemory:
         """Make the memory of a fresh Blob, without a copy."""
-        with making():
+        with making.held:
             if self._held is None:
                 home = self._home
                 array = self._array

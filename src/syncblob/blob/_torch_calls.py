@@ -10,6 +10,7 @@ import torch
 from syncblob._dtypes import is_bfloat16
 from syncblob.blob._base import BlobBase
 from syncblob.blob._compute import bind, forgets_newest
+from syncblob.blob._forks import note_torch_calls
 from syncblob.devices.base import Accelerator
 from syncblob.interop import _torch_tensors as gate
 from syncblob.interop._torch_devices import device_of_tensors, order_after, tensors_in
@@ -83,6 +84,9 @@ def call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str,
             **{keyword: places[keyword] for keyword in kwargs},
         )
     return running.settle(result)
+
+
+note_torch_calls(call.__wrapped__.__code__)  # type: ignore[attr-defined]  # as functools.wraps does
 
 
 @untraced

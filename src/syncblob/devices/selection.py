@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
+from syncblob._forks import Lock
 from syncblob.devices import cuda
 from syncblob.devices.base import CPU, Accelerator, Device, Home, kinds
 from syncblob.devices.host import HOST
@@ -36,7 +36,7 @@ _makers: dict[str, Callable[[int], Accelerator]] = {
 }
 _registered: set[str] = set()
 _backends: dict[Device, Accelerator] = {}
-_backends_lock = threading.RLock()
+_backends_lock = Lock()
 _process_default = CPU
 _context_default: ContextVar[Device | None] = ContextVar("syncblob_device", default=None)
 
@@ -56,7 +56,7 @@ def accelerator(device: Device | str) -> Accelerator:
     device = Device(device)
     if device == CPU:
         raise ValueError('expected an accelerator, as "cuda:N" or "simulated:N", got "cpu"')
-    with _backends_lock:
+    with _backends_lock.held:
         if device not in _backends:
             if device.type not in _makers:
                 raise NoDeviceError(f"{device}: its kind is not registered any more")
@@ -92,7 +92,7 @@ def register(kind: str, make: Callable[[int], Accelerator]) -> None:
         raise TypeError(
             f"expected a function that returns the backend of a device number, got {make!r}"
         )
-    with _backends_lock:
+    with _backends_lock.held:
         if not kind.isidentifier() or kind in kinds:
             raise ValueError(
                 f"expected the name of a new kind of device, got {kind!r}; there are "
@@ -114,7 +114,7 @@ def unregister(kind: str) -> None:
     ValueError
         If it is none.
     """
-    with _backends_lock:
+    with _backends_lock.held:
         if kind not in _registered:
             raise ValueError(
                 f"expected a registered kind, got {kind!r}; there are {sorted(_registered)}"
@@ -235,7 +235,7 @@ def devices() -> tuple[Device, ...]:
     used. Imports CuPy where there is an NVIDIA driver.
     """
     used = {Device("simulated:0")}
-    with _backends_lock:
+    with _backends_lock.held:
         used.update(
             device for device in _backends if device.type in kinds and device.type != "cuda"
         )

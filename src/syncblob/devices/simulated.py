@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import _thread
 import os
-import threading
 import time
 import weakref
 from contextlib import contextmanager
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
+from syncblob._forks import Lock
 from syncblob.devices.base import DLPACK_CPU, Accelerator, Device, Push
 from syncblob.devices.host import NumpyHome
 
@@ -66,18 +66,12 @@ class SimulatedBackend(NumpyHome, Accelerator):
     def __init__(self, index: int) -> None:
         self.device: Device = Device(f"simulated:{index}")
         self.delay = 0.0
-        self._renew_lock()
+        # A signal handler may come in the middle, on the thread that holds it.
+        self._lock = Lock()
         self._countdowns: dict[str, int] = {}
         self._default_stream: SimulatedStream | None = None
         self._streams: weakref.WeakSet[SimulatedStream] = weakref.WeakSet()
         self.reset_counts()
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._renew_lock)
-
-    def _renew_lock(self) -> None:
-        """Make a lock that nobody holds: after a fork, a thread of the parent may have held it."""
-        # A signal handler may come in the middle, on the thread that holds it.
-        self._lock = threading.RLock()
 
     def reset_counts(self) -> None:
         """Set all counters to zero."""
@@ -97,12 +91,12 @@ class SimulatedBackend(NumpyHome, Accelerator):
         unknown = set(kth) - set(_FAILING)
         if unknown or any(k < 1 for k in kth.values()):
             raise ValueError(f"expected {', '.join(_FAILING)} with k >= 1, got {kth}")
-        with self._lock:
+        with self._lock.held:
             self._countdowns = dict(kth)
         try:
             yield
         finally:
-            with self._lock:
+            with self._lock.held:
                 self._countdowns = {}
 
     def stream(self, *, delay: float | None = None) -> SimulatedStream:
@@ -141,7 +135,7 @@ class SimulatedBackend(NumpyHome, Accelerator):
     ) -> _SimulatedPush:
         """Start an upload on the thread of `stream`."""
         if stream is None:
-            with self._lock:
+            with self._lock.held:
                 self._default_stream = self._default_stream or self.stream()
             stream = self._default_stream
         if not isinstance(stream, SimulatedStream) or stream.backend is not self:
@@ -159,7 +153,7 @@ class SimulatedBackend(NumpyHome, Accelerator):
         return (DLPACK_CPU, self.device.index + 1)
 
     def _count(self, kind: str, **counters: int) -> None:
-        with self._lock:
+        with self._lock.held:
             countdown = self._countdowns.pop(kind, 0)
             if countdown > 1:
                 self._countdowns[kind] = countdown - 1

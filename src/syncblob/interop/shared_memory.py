@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 import weakref
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from syncblob._forks import Lock
 from syncblob.devices import Side
 from syncblob.memory import SyncedMemory
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["attach", "create", "name_of"]
 
-_patching = threading.Lock()
+_patching = Lock()
 
 
 class _Block:
@@ -156,7 +156,7 @@ def _untracked() -> Iterator[None]:
     """
     from multiprocessing import resource_tracker
 
-    with _patching:
+    with _patching.held:
         thread = threading.get_ident()
         register = resource_tracker.register
 

@@ -1,0 +1,300 @@
+"""Forks while other threads compute: a child hangs on nothing, and takes nothing half-done."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import syncblob
+from syncblob import Blob, no_transfers, record_transfers, transfers, verification
+from syncblob.blob import _state
+from syncblob.devices import selection
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from syncblob.devices import SimulatedBackend
+
+pytestmark = [
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here"),
+    pytest.mark.filterwarnings("ignore:This process:DeprecationWarning"),
+]
+
+WRITING = ("inplace", "call", "__setitem__")
+INSIDE = "another thread was using this memory when the process forked"
+
+
+def made(count: int = 3) -> Blob:
+    blob = Blob(count, "int32", device="simulated")
+    blob.mutable_cpu_data()[...] = range(1, count + 1)
+    return blob
+
+
+def in_child(check: Callable[[], Any]) -> None:
+    """Fork, and let the child check something; a child that hangs is ended after 20 seconds."""
+    child = os.fork()
+    if child == 0:  # pragma: no cover  # in the child
+        status = 1
+        try:
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            faulthandler.dump_traceback_later(15, exit=True)
+            signal.alarm(20)
+            check()
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@contextmanager
+def inside(work: Callable[[threading.Event], Any]) -> Iterator[None]:
+    """Let another thread be in the middle of some work, until the block ends.
+
+    Parameters
+    ----------
+    work
+        Is given what it calls from the middle: that returns when the block ends.
+    """
+    arrived, go_on = threading.Event(), threading.Event()
+
+    def wait(*_: object) -> None:
+        arrived.set()
+        go_on.wait(20)
+
+    thread = threading.Thread(target=work, args=(wait,))
+    thread.start()
+    assert arrived.wait(20)
+    try:
+        yield
+    finally:
+        go_on.set()
+        thread.join()
+
+
+def refuses(blob: Blob) -> None:
+    """Check that a Blob says why it cannot be used, whatever is asked of it, and can be shown."""
+    uses = (
+        blob.tolist,
+        blob.cpu_data,
+        blob.mutable_cpu_data,
+        blob.gpu_data,
+        blob.copy,
+        lambda: np.asarray(blob),
+        lambda: np.from_dlpack(blob),
+        lambda: blob + 1,
+        lambda: blob[1:].tolist(),
+        lambda: blob.__iadd__(1),
+        lambda: blob.__setitem__(..., 0),
+        lambda: blob.resize(2),
+        blob.async_gpu_push,
+    )
+    for use in uses:
+        with pytest.raises(RuntimeError, match=INSIDE):
+            use()
+    assert "int32" in repr(blob)
+
+
+def test_a_memory_that_a_thread_was_inside_of_says_so_and_others_work(
+    simulated: SimulatedBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blob, other = made(), made()
+    upload = simulated.upload
+
+    def use(wait: Any) -> None:
+        def slow(*args: Any) -> None:
+            wait()
+            upload(*args)
+
+        monkeypatch.setattr(simulated, "upload", slow)
+        blob.gpu_data()
+
+    def check() -> None:
+        monkeypatch.undo()
+        refuses(blob)
+        assert other.gpu_data().tolist() == other.tolist() == [1, 2, 3]
+        assert (other + 1).tolist() == [2, 3, 4]
+        assert made().resize(5) is None
+
+    with inside(use):
+        in_child(check)
+    monkeypatch.undo()
+    assert blob.gpu_data().tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda blob, values: blob.__iadd__(values),
+        lambda blob, values: np.add(blob, values, out=blob),
+        lambda blob, values: blob.__setitem__(..., values),
+        lambda blob, values: blob.__setitem__(slice(1, None), values[1:]),
+    ],
+)
+def test_what_another_thread_was_writing_is_half_written(write: Any, fresh: bool) -> None:
+    """NumPy lets other threads run, and fork, while it computes."""
+    blob = syncblob.asarray(np.arange(3, dtype="int32"), copy=True) if fresh else made()
+    if fresh:
+        blob = blob + 0
+    frames: list[Any] = []
+
+    def work(wait: Any) -> None:
+        # Stop in the function that writes, as if NumPy had let go of the interpreter there.
+        def trace(frame: Any, event: str, _: Any) -> Any:
+            if frame.f_code.co_name in WRITING and event == "call":
+                frames.append(frame.f_code.co_name)
+                return step
+            return None
+
+        def step(frame: Any, event: str, _: Any) -> Any:
+            running = frame.f_locals.get("running")
+            if event == "line" and (running is None or running.written) and not stopped:
+                if frame.f_code.co_name == "call" and running is None:
+                    return step
+                stopped.append(True)
+                wait()
+            return step
+
+        stopped: list[bool] = []
+        sys.settrace(trace)
+        try:
+            write(blob, Blob.asarray(np.full(3, 7, "int32")))
+        finally:
+            sys.settrace(None)
+
+    def check() -> None:
+        with pytest.raises(RuntimeError, match=INSIDE):
+            blob.tolist()
+
+    with inside(work):
+        in_child(check)
+    assert frames
+
+
+def test_a_blob_whose_memory_is_being_made_is_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    array = np.arange(3, dtype="int32")
+    fresh, lent = Blob.asarray([1, 2, 3]) + 0, Blob.asarray(array)
+    adopting = syncblob.SyncedMemory.adopting
+
+    for blob, expected in ((fresh, [1, 2, 3]), (lent, [0, 1, 2])):
+
+        def use(wait: Any, blob: Blob = blob) -> None:
+            def slow(*args: Any, **keywords: Any) -> Any:
+                memory = adopting(*args, **keywords)
+                wait()
+                return memory
+
+            monkeypatch.setattr(syncblob.SyncedMemory, "adopting", slow)
+            blob.cpu_data()
+
+        def check(blob: Blob = blob, expected: list[int] = expected) -> None:
+            monkeypatch.undo()
+            assert blob.tolist() == expected
+            assert (Blob.asarray([1]) + 1).cpu_data().tolist() == [2]
+
+        with inside(use):
+            in_child(check)
+        monkeypatch.undo()
+
+    def look() -> None:
+        # The user's array is still believed to change at any time.
+        lent.memory.bind(syncblob.simulated(0))
+        lent.gpu_data()
+        array[0] = 9
+        assert lent.gpu_data().tolist() == [9, 1, 2]
+
+    in_child(look)
+
+
+def test_locks_of_the_process_are_free_in_a_child(simulated: SimulatedBackend) -> None:
+    guard = no_transfers()
+    log = record_transfers()
+    locks = [
+        transfers._open_logs_lock,
+        verification._depth_lock,
+        selection._backends_lock,
+        _state.making,
+        simulated._lock,
+        guard._lock,
+        log._lock,
+    ]
+
+    def use(wait: Any) -> None:
+        with ExitStack() as stack:
+            for lock in locks:
+                stack.enter_context(lock.held)
+            wait()
+
+    def check() -> None:
+        for lock in locks:
+            assert lock.held.acquire(timeout=5)
+            lock.held.release()
+        with log:
+            assert made().gpu_data().tolist() == [1, 2, 3]
+        assert len(log) == 1
+
+    with inside(use):
+        in_child(check)
+
+
+def test_the_thread_that_forks_may_be_inside_itself() -> None:
+    def contents() -> Any:
+        in_child(lambda: None)
+        return np.ones(3, "uint8")
+
+    blob = Blob.from_source(3, "uint8", contents)
+    assert blob.tolist() == [1, 1, 1]
+    assert blob.mutable_cpu_data().tolist() == [1, 1, 1]
+
+
+@pytest.mark.timeout(120)
+def test_children_of_a_process_with_busy_threads_do_not_hang(simulated: SimulatedBackend) -> None:
+    shared = [made(1000) for _ in range(4)]
+    stop = threading.Event()
+
+    def compute(number: int) -> None:
+        own = shared[number]
+        while not stop.is_set():
+            own.gpu_data()
+            own += 1
+            own[...] = own - 1
+            (own[2:] + 1).cpu_data()
+            own.mutable_cpu_data()
+
+    threads = [threading.Thread(target=compute, args=(n,)) for n in range(3)]
+    for thread in threads:
+        thread.start()
+
+    def check() -> None:
+        for blob in shared:
+            try:
+                values = blob.tolist()
+            except RuntimeError as error:
+                assert INSIDE in str(error)  # noqa: PT017  # it need not be raised
+                assert blob is not shared[3]
+            else:
+                first = values[0]
+                assert first in (1, 2)
+                assert values == list(range(first, first + 1000))
+        assert (made() + made()).cpu_data().tolist() == [2, 4, 6]
+
+    try:
+        for _ in range(25):
+            in_child(check)
+            time.sleep(0.002)
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()

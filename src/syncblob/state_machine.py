@@ -305,27 +305,26 @@ class StateMachine(TwoHomes):
             accelerator = current_accelerator()
         others = self._handed_out[side.other]
         before = self._head
+        writes = access is not Access.CONST
         revoked: list[NDArray[Any]] = []
         try:
             self._moving = True
             self._disturb()
             # Decided before the copy: what an alias writes during the copy must be copied again.
             head = self._head_after_crossing(side, access)
-            if access is Access.CONST:
-                others.borrows.revoke(revoked)
-            else:
-                others.revoke(revoked)
+            (others if writes else others.borrows).revoke(revoked)
             buffer, copied = self._filled_buffer(side, access, accelerator, reason)
-            if fill is not None:
-                fill(buffer)
             if side is Side.ACCELERATOR:
                 self._accelerator = accelerator
+            # As long as the head does not count it, a buffer may hold anything.
             self._buffers[side] = buffer
-            if access is not Access.CONST:
+            if fill is not None:
+                fill(buffer)
+            if writes:
                 self._written = side
             self._head = head
             self._source = None
-            if access is not Access.CONST:
+            if writes:
                 others.exposed = None
             others.borrows.forget()
             self._note(reason, before, copied)

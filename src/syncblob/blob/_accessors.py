@@ -175,12 +175,13 @@ class Accessors(ShapeMethods):
     def gpu_shape(self) -> Any:
         """Return the dimensions as an int32 array on the accelerator. Uploaded once a shape."""
         accelerator = self._memory.accelerator
-        known = self._shape_blob
-        if known is None or known._memory.accelerator not in {None, accelerator}:
-            dims = np.array(self.shape, dtype=np.int32)
+        shape, known = self._shape_blob or (None, None)
+        if shape != self.shape or known._memory.accelerator not in {None, accelerator}:
+            shape = self.shape
+            dims = np.array(shape, dtype=np.int32)
             memory = SyncedMemory.adopting(Side.HOST, dims.view(np.uint8), device="cpu")
-            known = self._of(memory, Layout.c_order((self.ndim,), dims.dtype))
-            self._shape_blob = known
+            known = self._of(memory, Layout.c_order((len(shape),), dims.dtype))
+            self._shape_blob = (shape, known)
         if accelerator is not None:
             known._memory.bind(accelerator)
         return known._read(GPU_DATA, "gpu_shape")

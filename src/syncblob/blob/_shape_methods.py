@@ -9,7 +9,7 @@ from syncblob import _shape
 from syncblob._shape import Layout, as_shape
 from syncblob.aliases import restore
 from syncblob.blob._base import BlobBase
-from syncblob.blob._state import NOTHING_KEPT
+from syncblob.blob._state import NO_BUFFER, NOTHING_KEPT
 from syncblob.memory import Access
 
 if TYPE_CHECKING:
@@ -228,40 +228,52 @@ class ShapeMethods(BlobBase):
         gradient
             Contents for diff besides; None leaves it as it is.
         """
+        old = self._layout
+        new = old if layout.shape == old.shape else layout
         written = False
 
         def write(array: Any) -> None:
             nonlocal written
-            # No interrupt comes between the two: neither is a call.
+            # Assignments without a call: no interrupt comes between them.
             array[...] = contents
             written = True
-
-        def finish() -> None:
-            try:
-                memory = self._memory_of(diff=diff)
-                memory.write(side, Access.OVERWRITE, layout, reason, write)
-            finally:
-                if written:
-                    self._use(self._memory, layout)
+            if new is not old:
+                self._placed = new
+                self._array = None
+                self._buffer = NO_BUFFER
+                self._kept = NOTHING_KEPT
 
         try:
-            if layout.shape == self.shape:
+            if new is old:
                 memory = self._memory_of(diff=diff)
-                memory.write(side, Access.OVERWRITE, self._layout, reason, write)
+                memory.write(side, Access.OVERWRITE, old, reason, write)
                 return
             self._require_own("resize")
-            if layout.nbytes <= self._memory.nbytes:
+            if new.nbytes <= self._memory.nbytes:
                 if diff:
                     self._diff_memory()
-                self._refit(layout, finish)
+                self._refit(
+                    new,
+                    lambda: self._memory_of(diff=diff).write(
+                        side, Access.OVERWRITE, new, reason, write
+                    ),
+                )
                 return
-            data = self._memory.successor(layout.nbytes)
-            successor = data.successor(layout.nbytes) if diff else None
-            (successor or data).write(side, Access.OVERWRITE, layout, reason, write)
-            self._replace_memories(data, successor, layout, reason)
+            data = self._memory.successor(new.nbytes)
+            successor = data.successor(new.nbytes) if diff else None
+            (successor or data).write(side, Access.OVERWRITE, new, reason, _fill, contents)
+            try:
+                self._replace_memories(data, successor, new, reason)
+            finally:
+                written = self._held is data
         finally:
-            if written and gradient is not None and layout.shape == self.shape:
-                self._assign(gradient, layout, side, reason, diff=True)
+            if written and gradient is not None:
+                try:
+                    self._assign(gradient, new, side, reason, diff=True)
+                except BaseException:
+                    # Half of it is done: an interrupt must not keep the other half from it.
+                    self._assign(gradient, new, side, reason, diff=True)
+                    raise
 
     def _refit(self, layout: Layout, finish: Callable[[], None]) -> None:
         """Take a layout within the capacity; fit both memories to it, unless others look at them.
@@ -375,3 +387,7 @@ class ShapeMethods(BlobBase):
                 raise
 
         diff.leave(action, let_go)
+
+
+def _fill(array: Any, contents: Any) -> None:
+    array[...] = contents

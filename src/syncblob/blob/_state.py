@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     # through DLPack; None where that is not possible.
     Kept = tuple[Any, NDArray[Any], NDArray[Any] | None, NDArray[Any] | None]
 
-__all__ = ["NOTHING_KEPT", "BlobState", "making"]
+__all__ = ["NOTHING_KEPT", "NO_BUFFER", "BlobState", "making"]
 
 # Held for the moment in which a memory of a Blob comes to be.
 making = Lock()
@@ -31,7 +31,7 @@ making = Lock()
 _new = object.__new__
 
 # In the place of a buffer: unlike None, it is never the sole buffer of a memory.
-_NONE = object()
+NO_BUFFER = object()
 
 # For `BlobState._kept`; also where a buffer is given up, so that it is not held for longer.
 NOTHING_KEPT = (None,) * 4
@@ -62,7 +62,7 @@ class BlobState:
 
     # An array of data, of this shape, dtype and strides; None where none was made yet.
     _array: Any
-    # The home of that array, and the buffer under it. For a fresh Blob `_NONE`, or the place where
+    # The home of that array, and the buffer under it. For a fresh Blob `NO_BUFFER`, or the place where
     # the array was taken from somebody who still has it.
     _home: Home
     _buffer: Any
@@ -77,7 +77,8 @@ class BlobState:
     _readonly: bool
     # Buffers whose address went out through __cuda_array_interface__: the consumer keeps the Blob.
     _exposed: tuple[Any, ...]
-    _shape_blob: Any
+    # The shape, and a Blob of it; None until somebody asks for it on the accelerator.
+    _shape_blob: tuple[tuple[int, ...], Any] | None
     # For data on the host and on the accelerator and for diff on the two, once they were asked for.
     _kept: tuple[Kept | None, ...]
 
@@ -92,7 +93,7 @@ class BlobState:
     ) -> None:
         self._array = None
         self._home = HOST
-        self._buffer = _NONE
+        self._buffer = NO_BUFFER
         self._held = memory
         self._placed = layout
         self._diff = diff
@@ -127,7 +128,7 @@ class BlobState:
         blob = _new(cls)
         blob._array = array
         blob._home = home
-        blob._buffer = _NONE
+        blob._buffer = NO_BUFFER
         blob._held = None
         blob._placed = None
         blob._diff = None
@@ -254,11 +255,9 @@ class BlobState:
         if layout is None:
             layout = self._layout
         # Plain assignments, of which no interrupt finds only a part done.
-        if self._placed is None or layout.shape != self._placed.shape:
-            self._shape_blob = None
         self._placed = layout
         self._array = None
-        self._buffer = _NONE
+        self._buffer = NO_BUFFER
         self._kept = NOTHING_KEPT
         self._held = memory
 

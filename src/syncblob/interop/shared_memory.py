@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import weakref
 from contextlib import contextmanager, suppress
 from functools import cache

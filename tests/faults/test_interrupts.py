@@ -1,0 +1,132 @@
+"""Interrupts: an operation that one ends has been made wholly or not at all, and holds no lock.
+
+Each scenario of the fault campaign runs once to find the places where CPython could deliver an
+interrupt. Then it runs again for each of them, or for some where time is short, and is interrupted
+there. Afterwards
+
+- everything holds what it held before or what it holds at the end, and two sides that count as equal
+  are;
+- an array that can still be written is believed: what is written into it is seen on both sides;
+- another thread can use the Blobs;
+- doing it again gives what it gives without an interrupt.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import tempfile
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fault_points import BACKEND
+from fault_scenarios import ONE_ACCESS, SEVERAL, made
+from fault_states import Scenario, contents, plain
+from interrupt_points import Interrupt, interrupted_at, points_of
+
+from syncblob import Blob
+
+try:
+    from fault_scenarios_torch import OF_TORCH_AND_DASK
+except ImportError:
+    OF_TORCH_AND_DASK = {}
+
+# How many places of a scenario are tried; 0 for all of them.
+MOST = int(os.environ.get("SYNCBLOB_INTERRUPTS", "12"))
+SCENARIOS = {**ONE_ACCESS, **SEVERAL, **OF_TORCH_AND_DASK}
+
+
+def campaign(name, scenario, most=MOST):
+    """Interrupt a scenario at its places; return at how many."""
+    with tempfile.TemporaryDirectory() as folder:
+        # What is made once in a process.
+        plain(scenario.act(scenario.make(Path(folder))))
+    with tempfile.TemporaryDirectory() as folder:
+        state = scenario.make(Path(folder))
+        with points_of() as points:
+            result = scenario.act(state)
+        BACKEND.synchronize()
+        good = plain(result), [contents(state)]
+        del state, result
+    if name.partition("_")[0] == "mutable":
+        # The scenario writes into what the accessor has returned.
+        with tempfile.TemporaryDirectory() as folder:
+            state = scenario.make(Path(folder))
+            getattr(state["a"], name.partition(",")[0].partition(" ")[0])()
+            good[1].append(contents(state))
+    arbitrary = name.startswith("overwrite_")
+    if most and len(points) > most:
+        points = random.Random(name).sample(points, most)
+    for point in points:
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                interrupt_once(scenario, Path(folder), point, good, arbitrary=arbitrary)
+            except BaseException as error:
+                error.add_note(f"interrupted at {point}")
+                raise
+    return len(points)
+
+
+def interrupt_once(scenario, folder, point, good, *, arbitrary):
+    expected, ends = good
+    state = scenario.make(folder)
+    before = contents(state)
+    raised = None
+    try:
+        with interrupted_at(point):
+            scenario.act(state)
+    except BaseException as error:  # noqa: BLE001  # looked at below
+        raised = error
+    assert raised is None or isinstance(raised, Interrupt), f"got {raised!r}"
+    # Its traceback keeps what was in use.
+    raised = None
+    BACKEND.synchronize()
+    after = contents(state)
+    # An overwrite promises to write all of it, and the write is the caller's.
+    assert arbitrary or after == before or after in ends
+    blobs = [value for value in state.values() if isinstance(value, Blob)]
+    for blob in blobs:
+        is_free(blob)
+    if after == before:
+        assert plain(scenario.act(state)) == expected
+        assert contents(state) == ends[0]
+    for array in state.values():
+        if isinstance(array, np.ndarray) and array.flags.writeable and blobs:
+            array[...] = 77
+            assert set(np.ravel(blobs[0].cpu_data()).tolist()) == {77}
+            assert set(np.ravel(blobs[0].gpu_data()).tolist()) == {77}
+
+
+def is_free(blob):
+    """Check that another thread can use a Blob."""
+
+    def use():
+        with blob.memory.lock:
+            used.append(True)
+
+    used = []
+    thread = threading.Thread(target=use, daemon=True)
+    thread.start()
+    thread.join(10)
+    assert used, "a lock is held"
+
+
+# One that comes in a finaliser is said to be ignored, as Python's are.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_an_interrupt_leaves_everything_before_or_after(name):
+    campaign(name, SCENARIOS[name])
+
+
+def test_the_campaign_finds_what_is_half_done():
+    """It would notice: an operation in two steps."""
+
+    def act(state):
+        state["a"][0] = 9
+        state["a"][1] = 9
+
+    with pytest.raises(AssertionError) as caught:
+        campaign("", Scenario(lambda _: {"a": made("host")}, act), most=0)
+    assert caught.value.__notes__

@@ -1,0 +1,146 @@
+"""Interrupts at each place where CPython can deliver one.
+
+CPython runs signal handlers when a function begins, after each call, and at jumps backwards. A trace
+function sees each instruction before it is executed, and so raises in more places than that: also
+where an operator or an attribute might run Python code. It leaves out the instructions that do
+nothing but move values and those that leave a ``with`` or ``finally`` block, where no handler can
+run. A profile function raises when a function in C returns, with what it did already done.
+"""
+
+from __future__ import annotations
+
+import dis
+import sys
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import syncblob
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import CodeType, FrameType
+
+__all__ = ["Interrupt", "Point", "interrupted_at", "points_of"]
+
+_PACKAGE = str(Path(syncblob.__file__).parent)
+
+# Instructions that call nothing and that no signal handler can come before.
+_SILENT = frozenset(
+    """
+    CACHE CACHE_RESERVED COPY COPY_FREE_VARS END_FOR END_SEND EXTENDED_ARG IS_OP JUMP_FORWARD
+    KW_NAMES LOAD_ASSERTION_ERROR LOAD_CLOSURE LOAD_CONST LOAD_DEREF LOAD_FAST LOAD_FAST_AND_CLEAR
+    LOAD_FAST_CHECK LOAD_FAST_LOAD_FAST LOAD_GLOBAL LOAD_SPECIAL MAKE_CELL NOP NOT_TAKEN POP_EXCEPT
+    POP_ITER POP_JUMP_BACKWARD_IF_FALSE POP_JUMP_FORWARD_IF_FALSE POP_JUMP_FORWARD_IF_NONE
+    POP_JUMP_FORWARD_IF_NOT_NONE POP_JUMP_FORWARD_IF_TRUE POP_JUMP_IF_FALSE POP_JUMP_IF_NONE
+    POP_JUMP_IF_NOT_NONE POP_JUMP_IF_TRUE POP_TOP PRECALL PUSH_EXC_INFO PUSH_NULL RERAISE
+    RETURN_CONST RETURN_GENERATOR RETURN_VALUE STORE_ATTR STORE_DEREF STORE_FAST
+    STORE_FAST_LOAD_FAST STORE_FAST_STORE_FAST SWAP WITH_EXCEPT_START
+    """.split()
+)
+
+
+class Interrupt(KeyboardInterrupt):
+    """What is raised."""
+
+
+class Point(NamedTuple):
+    """A place that a run of an operation comes past, and the number of the time."""
+
+    kind: str
+    code: CodeType
+    offset: int
+    time: int
+
+    def __str__(self) -> str:
+        """Name the line."""
+        lines = [line for start, end, line in self.code.co_lines() if start <= self.offset < end]
+        return f"{self.kind} of {self.code.co_qualname}, {self.code.co_filename}:{lines}"
+
+
+@cache
+def _leaving(code: CodeType) -> frozenset[int]:
+    """Return the offsets of the calls that leave ``with`` blocks."""
+    instructions = [i for i in dis.get_instructions(code) if i.opname not in ("CACHE", "PRECALL")]
+    found = set()
+    for place, instruction in enumerate(instructions[3:], 3):
+        before = instructions[place - 3 : place]
+        if instruction.opname == "CALL" and all(
+            i.opname == "LOAD_CONST" and i.argval is None for i in before
+        ):
+            found.add(instruction.offset)
+    return frozenset(found)
+
+
+@cache
+def _opcodes(code: CodeType) -> dict[int, str]:
+    return {i.offset: i.opname for i in dis.get_instructions(code)}
+
+
+class _Tracer:
+    """Counts the places that are passed, and raises at one of them."""
+
+    def __init__(self, target: Point | None) -> None:
+        self.target = target
+        self.times: dict[tuple[str, CodeType, int], int] = {}
+        self.raised = False
+
+    def trace(self, frame: FrameType, _event: str, _arg: Any) -> Any:
+        if not frame.f_code.co_filename.startswith(_PACKAGE):
+            return None
+        frame.f_trace_lines = False
+        frame.f_trace_opcodes = True
+        return self._step
+
+    def _step(self, frame: FrameType, event: str, _arg: Any) -> Any:
+        if event == "opcode":
+            code, offset = frame.f_code, frame.f_lasti
+            if _opcodes(code).get(offset) not in _SILENT and offset not in _leaving(code):
+                self._pass("instruction", code, offset)
+        return self._step
+
+    def profile(self, frame: FrameType, event: str, _arg: Any) -> None:
+        code = frame.f_code
+        if event == "c_return" and code.co_filename.startswith(_PACKAGE):
+            self._pass("return", code, frame.f_lasti)
+
+    def _pass(self, kind: str, code: CodeType, offset: int) -> None:
+        if self.raised:
+            return
+        place = (kind, code, offset)
+        time = self.times[place] = self.times.get(place, 0) + 1
+        if self.target == (*place, time):
+            self.raised = True
+            raise Interrupt
+
+
+@contextmanager
+def _running(tracer: _Tracer) -> Iterator[None]:
+    outside = sys.gettrace(), sys.getprofile()
+    sys.setprofile(tracer.profile)
+    sys.settrace(tracer.trace)
+    try:
+        yield
+    finally:
+        sys.settrace(outside[0])
+        sys.setprofile(outside[1])
+
+
+@contextmanager
+def points_of() -> Iterator[list[Point]]:
+    """Collect the places that are passed inside a ``with`` block. Complete after the block."""
+    tracer = _Tracer(None)
+    found: list[Point] = []
+    with _running(tracer):
+        yield found
+    # The first time and the last: what comes between repeats them.
+    for place, times in tracer.times.items():
+        found += [Point(*place, time) for time in sorted({1, times})]
+
+
+@contextmanager
+def interrupted_at(point: Point) -> Iterator[None]:
+    """Raise an Interrupt at a place, once, inside a ``with`` block."""
+    with _running(_Tracer(point)):
+        yield

@@ -17,13 +17,13 @@ from syncblob.transfers import avoided, recording
 from syncblob.verification import Watch, verifying
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
     from syncblob._shape import Layout
     from syncblob._source_lines import Place
-    from syncblob.aliases import HandedOut
+    from syncblob.aliases import HandedOut, Lease
     from syncblob.devices import Device
 
 __all__ = ["Lending"]
@@ -107,12 +107,7 @@ class Lending(StateMachine):
             if recording() and self.on_both_sides:
                 avoided(self._used)
             return self.home(side).view(self._buffers[side], layout, writable=False)
-        with self._lock:
-            if access is Access.CONST or not self._handed_out[side.other].leases:
-                return self._array(side, access, layout, reason)
-        return self._after_warning(
-            reason, (side.other,), self._array, side, access, layout, reason
-        )
+        return self._announcing(reason, self._array, side, access, layout, reason)
 
     def write(  # noqa: PLR0913, PLR0917  # an access, and what is done in it
         self,
@@ -140,20 +135,13 @@ class Lending(StateMachine):
         StaleAliasWarning
             As for `array`.
         """
-        self._after_warning(
-            reason, (side.other,), self._write, side, access, layout, reason, function, args
-        )
+        self._announcing(reason, self._write, side, access, layout, reason, function, args)
 
     def lend(self, side: Side, access: Access, layout: Layout, reason: str) -> Any:
         """Return an array as `array` does, as a borrow: it can lose its write permission."""
         if access is Access.CONST:
             return self.array(side, access, layout, reason)
-        with self._lock:
-            if not self._handed_out[side.other].leases:
-                return self._borrow(side, access, layout, reason)
-        return self._after_warning(
-            reason, (side.other,), self._borrow, side, access, layout, reason
-        )
+        return self._announcing(reason, self._borrow, side, access, layout, reason)
 
     def lend_again(
         self, side: int, buffer: Any, template: NDArray[Any] | None
@@ -234,12 +222,7 @@ class Lending(StateMachine):
             if verifying():
                 return self._export_watched(side, layout, reason, kind, target)
             return self.array(side, access, layout, reason)
-        with self._lock:
-            if not self._handed_out[side.other].leases:
-                return self._leased(side, access, layout, reason, kind, target)
-        return self._after_warning(
-            reason, (side.other,), self._leased, side, access, layout, reason, kind, target
-        )
+        return self._announcing(reason, self._leased, side, access, layout, reason, kind, target)
 
     def expose(self, side: Side, place: Place | None = None, *, shared: bool = False) -> None:
         """Note that somebody of unknown lifetime can write into one side's buffer.
@@ -286,13 +269,17 @@ class Lending(StateMachine):
 
     # --- how, under the lock ---------------------------------------------------------------------
 
-    def _array(self, side: Side, access: Access, layout: Layout, reason: str) -> Any:
-        buffer = self._acquire(side, self._narrowed(access, layout), reason)
+    def _array(
+        self, side: Side, access: Access, layout: Layout, reason: str, announced: Sequence[Lease]
+    ) -> Any:
+        buffer = self._acquire(side, self._narrowed(access, layout), reason, announced)
         return self.home(side).view(buffer, layout, writable=access is not Access.CONST)
 
-    def _borrow(self, side: Side, access: Access, layout: Layout, reason: str) -> Any:
+    def _borrow(
+        self, side: Side, access: Access, layout: Layout, reason: str, announced: Sequence[Lease]
+    ) -> Any:
         while True:
-            array = self._array(side, access, layout, reason)
+            array = self._array(side, access, layout, reason, announced)
             # Others have no write permission that could be taken.
             if isinstance(array, np.ndarray):
                 self._handed_out[side].borrows.add(array)
@@ -308,9 +295,10 @@ class Lending(StateMachine):
         reason: str,
         kind: str,
         target: object | None,
+        announced: Sequence[Lease],
     ) -> Any:
         while True:
-            buffer = self._acquire(side, self._narrowed(access, layout), reason)
+            buffer = self._acquire(side, self._narrowed(access, layout), reason, announced)
             array, owner = self._alias(side, buffer, layout)
             self._handed_out[side].lease(owner if target is None else target, kind)
             # A signal handler or a finaliser may have used the other side before that.
@@ -325,12 +313,13 @@ class Lending(StateMachine):
         reason: str,
         function: Callable[..., Any],
         args: tuple[Any, ...],
+        announced: Sequence[Lease],
     ) -> None:
         def fill(buffer: Any) -> None:
             home = self.home(side)
             home.compute(function, home.view(buffer, layout, writable=True), *args)
 
-        self._acquire(side, self._narrowed(access, layout), reason, fill)
+        self._acquire(side, self._narrowed(access, layout), reason, announced, fill)
         self.wrote(side, reason)
 
     def _narrowed(self, access: Access, layout: Layout) -> Access:

@@ -18,11 +18,12 @@ from syncblob.lending import Lending
 from syncblob.state_machine import Access, Head
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
     from syncblob._homes import Source
+    from syncblob.aliases import Lease
     from syncblob.devices.base import Accelerator
 
 __all__ = ["Access", "Head", "SyncedMemory"]
@@ -196,7 +197,7 @@ class SyncedMemory(Lending):
                 f"expected {self._used} bytes, the bytes in use of this memory (shared with every "
                 f"Blob and view over it), got {buffer.nbytes}"
             )
-        self._after_warning("adoption", Side, self._adopt, side, buffer, accelerator)
+        self._announcing("adoption", self._adopt, side, buffer, accelerator)
 
     def async_gpu_push(self, stream: object = None) -> None:
         """Start an upload and return while it runs; the head becomes SYNCED.
@@ -309,7 +310,7 @@ class SyncedMemory(Lending):
         StaleAliasWarning
             If a writable alias is alive.
         """
-        self._after_warning(action, Side, give_up)
+        self._announcing(action, self._leave, give_up)
 
     def revoke(self, revoked: list[NDArray[Any]]) -> None:
         """Take the write permission of all that was handed out: no Blob will see it any more.
@@ -340,10 +341,25 @@ class SyncedMemory(Lending):
 
     # --- how -------------------------------------------------------------------------------------
 
-    def _adopt(self, side: Side, buffer: Any, accelerator: Accelerator | None) -> None:
+    def _adopt(
+        self,
+        side: Side,
+        buffer: Any,
+        accelerator: Accelerator | None,
+        announced: Sequence[Lease],
+    ) -> None:
         if accelerator is not None:
             self.bind(accelerator)
-        self._replace(side, buffer)
+        self._replace(side, buffer, announced)
+
+    def _leave(self, give_up: Callable[[], Any], announced: Sequence[Lease]) -> None:
+        try:
+            self._moving = True
+            self._disturb()
+            self._require_announced(announced, *Side)
+            give_up()
+        finally:
+            self._moving = False
 
     def _lend_host(self, access: Access, reason: str) -> NDArray[np.uint8]:
         array: NDArray[np.uint8] = self.lend(Side.HOST, access, Layout.raw(self._used), reason)

@@ -42,7 +42,7 @@ from syncblob.transfers import avoided, recording
 from syncblob.verification import Watch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from syncblob.aliases import Lease
     from syncblob.devices.base import Accelerator, Push
 
-__all__ = ["Access", "Head", "StateMachine", "Transition"]
+__all__ = ["Access", "Head", "StateMachine", "Transition", "Unannounced"]
 
 _REMEMBERED = 8
 
@@ -240,6 +240,7 @@ class StateMachine(TwoHomes):
         side: Side,
         access: Access,
         reason: str,
+        announced: Sequence[Lease] = (),
         fill: Callable[[Any], None] | None = None,
     ) -> Any:
         """Bring one side up to date for an access and return its buffer.
@@ -248,10 +249,19 @@ class StateMachine(TwoHomes):
         ----------
         side, access, reason
             As for `Lending.array`.
+        announced
+            The aliases of the other side that were warned of.
         fill
             Is called with the buffer, to write what the access is for. What an overwrite forgets is
             kept until that has been done.
+
+        Raises
+        ------
+        Unannounced
+            If the access may write, and other aliases of the other side are alive.
         """
+        if access is not Access.CONST and self._handed_out[side.other].leases:
+            self._require_announced(announced, side.other)
         if (
             self._head == 1 << side
             and self._pending is None
@@ -276,7 +286,7 @@ class StateMachine(TwoHomes):
             if self._watch.idle:
                 self._watch = None
         if not self._head & (1 << side):
-            return self._cross(side, access, reason, fill)
+            return self._cross(side, access, reason, announced, fill)
         self._stay(side, access, reason)
         if fill is not None:
             fill(self._buffers[side])
@@ -297,7 +307,12 @@ class StateMachine(TwoHomes):
                 self._note(reason, before)
 
     def _cross(
-        self, side: Side, access: Access, reason: str, fill: Callable[[Any], None] | None = None
+        self,
+        side: Side,
+        access: Access,
+        reason: str,
+        announced: Sequence[Lease],
+        fill: Callable[[Any], None] | None,
     ) -> Any:
         """Bring the newest contents to a side that does not hold them."""
         accelerator = self._accelerator
@@ -310,6 +325,9 @@ class StateMachine(TwoHomes):
         try:
             self._moving = True
             self._disturb()
+            if writes:
+                # Again: from here on no alias is made, also not by a finaliser.
+                self._require_announced(announced, side.other)
             # Decided before the copy: what an alias writes during the copy must be copied again.
             head = self._head_after_crossing(side, access)
             (others if writes else others.borrows).revoke(revoked)
@@ -369,7 +387,7 @@ class StateMachine(TwoHomes):
             return ""
         return f"the {side.name.lower()} side, exposed at {place.line.described()}"
 
-    def _replace(self, side: Side, buffer: Any) -> None:
+    def _replace(self, side: Side, buffer: Any, announced: Sequence[Lease]) -> None:
         """Put another buffer, with newer contents, in the place of one side's."""
         self._settle(side, Access.OVERWRITE)
         if self._watch is not None:
@@ -380,6 +398,7 @@ class StateMachine(TwoHomes):
         try:
             self._moving = True
             self._disturb()
+            self._require_announced(announced, *Side)
             for handed_out in self._handed_out:
                 handed_out.revoke(revoked)
             # The other buffer may be larger than the new one; what is in use fits in both.
@@ -490,22 +509,20 @@ class StateMachine(TwoHomes):
         after = Head(self._head)
         self._history.append(Transition(reason, Head(before), after, copied, user_place()))
 
-    def _after_warning(
-        self, action: str, sides: Iterable[Side], function: Callable[..., Any], *args: Any
-    ) -> Any:
-        """Call a function under the lock, which leaves the writable aliases of some sides behind.
+    def _announcing(self, action: str, function: Callable[..., Any], *args: Any) -> Any:
+        """Call a function under the lock, and warn of the aliases that it leaves behind before.
 
-        Each of them is warned of before. The user's filters and hooks may do anything, and so the
-        warning is emitted without the lock: what aliases have come by then is looked for again.
+        The user's filters and hooks may do anything, and so the warning is emitted without the
+        lock. What aliases have come by then is looked for again: by the function, when nothing can
+        come in between any more.
 
         Parameters
         ----------
         action
             What the warning calls it.
-        sides
-            Whose aliases are left behind.
         function, args
-            What is called when there is nothing to warn of any more. Returns its result.
+            What is called, with a list of the aliases that were warned of as its last argument. It
+            changes nothing if it raises `Unannounced`. Returns its result.
 
         Raises
         ------
@@ -514,23 +531,35 @@ class StateMachine(TwoHomes):
         RuntimeError
             If new aliases come as fast as they are warned of.
         """
-        warned: list[Lease] = []
+        announced: list[Lease] = []
         for _ in range(_MOST_WARNINGS):
-            with self._lock:
-                if any(self._handed_out[side].leases for side in sides):
-                    # From here on no alias is made without the lock.
-                    self._disturb()
-                stale = [
-                    (side, lease)
-                    for side in sides
-                    for lease in list(self._handed_out[side].leases)
-                    if lease not in warned
-                ]
-                if not stale:
-                    return function(*args)
+            try:
+                with self._lock:
+                    return function(*args, announced)
+            except Unannounced as found:
+                stale = found.stale
             warn_of_stale_aliases(action, stale)
-            warned += [lease for _, lease in stale]
+            announced += [lease for _, lease in stale]
         raise RuntimeError(
             f"{action} was given up: each time that it warned of the aliases which it leaves behind, "
             "there were new ones; stop the thread or the warning hook that makes them first"
         )
+
+    def _require_announced(self, announced: Sequence[Lease], *sides: Side) -> None:
+        """Raise `Unannounced` if there are other writable aliases of some sides."""
+        stale = [
+            (side, lease)
+            for side in sides
+            for lease in list(self._handed_out[side].leases)
+            if lease not in announced
+        ]
+        if stale:
+            raise Unannounced(stale)
+
+
+class Unannounced(Exception):  # noqa: N818  # it is caught, and turned into a warning
+    """There are writable aliases that would be left behind, and were not warned of yet."""
+
+    def __init__(self, stale: list[tuple[Side, Lease]]) -> None:
+        super().__init__(stale)
+        self.stale = stale

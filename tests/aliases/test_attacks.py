@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import copy
 import os
+import signal
 import sys
 import threading
 import warnings
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -189,6 +191,136 @@ def test_a_view_has_a_gradient_of_its_own_where_the_shared_one_is_too_small() ->
     blob.resize(3)
     blob.share_diff(Blob(3, "int32"))
     assert tail.cpu_diff().tolist() == [0, 0]
+
+
+# --- what comes between a look for aliases and the write ---------------------------------------
+
+
+def test_an_alias_that_the_warning_hook_makes_is_warned_of_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    blob = made()
+    kept = [np.from_dlpack(blob.gpu)]
+    shown: list[str] = []
+
+    def show(message: Any, *_: Any, **__: Any) -> None:
+        shown.append(str(message))
+        if len(kept) < 3:
+            kept.append(np.from_dlpack(blob.gpu))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        monkeypatch.setattr(warnings, "showwarning", show)
+        blob.mutable_cpu_data()[...] = 7
+    assert len(shown) == len(kept) == 3
+    assert blob.tolist() == [7, 7, 7]
+
+
+def test_a_hook_that_makes_an_alias_each_time_stops_the_write_and_not_the_program(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    blob = made()
+    kept = [np.from_dlpack(blob.gpu)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        monkeypatch.setattr(
+            warnings, "showwarning", lambda *_, **__: kept.append(np.from_dlpack(blob.gpu))
+        )
+        with pytest.raises(RuntimeError, match="there were new ones"):
+            blob.mutable_cpu_data()
+    assert blob.head is Head.HEAD_AT_GPU
+    kept[0][0] = 9
+    assert blob.tolist() == [9, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda blob: blob.mutable_cpu_data().fill(9),
+        lambda blob: blob.overwrite_cpu_data().fill(9),
+        lambda blob: np.asarray(blob.cpu).fill(9),
+        lambda blob: np.from_dlpack(blob.cpu).fill(9),
+        lambda blob: blob.set_cpu_data(np.full(3, 9, np.int32)),
+    ],
+)
+def test_no_alias_slips_in_before_a_write_unannounced(write: Any) -> None:
+    """An alias is made at each line in turn, as another thread or a finaliser could do."""
+    line = 0
+    while True:
+        line += 1
+        blob = made()
+        blob.mutable_gpu_data()
+        aliases: list[Any] = []
+        passed = [0]
+
+        def trace(frame: FrameType, event: str, _: Any) -> Any:
+            if "syncblob" not in frame.f_code.co_filename:
+                return None
+            if event == "line":
+                passed[0] += 1
+                if passed[0] == line:  # noqa: B023  # called before it changes
+                    sys.settrace(None)
+                    with suppress(RuntimeError):
+                        # Refused in the middle of a change.
+                        aliases.append(np.from_dlpack(blob.gpu))  # noqa: B023  # likewise
+            return trace
+
+        outside = sys.gettrace()
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            sys.settrace(trace)
+            try:
+                write(blob)
+                late = False
+            except ValueError:
+                # The borrow was revoked: the write says that it comes too late.
+                late = True
+            finally:
+                sys.settrace(outside)
+        if passed[0] < line:
+            return
+        if aliases and not caught and not late:
+            assert aliases[0].tolist() == blob.gpu_data().tolist() == [9, 9, 9]
+        assert blob.cpu_data().tolist() == blob.gpu_data().tolist()
+
+
+# --- interrupts ---------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no timers here")
+@pytest.mark.parametrize("error", [KeyboardInterrupt, TimeoutError])
+@pytest.mark.parametrize("wait", [Blob.gpu_data, Blob.mutable_cpu_data])
+def test_an_interrupt_ends_the_wait_for_a_push_and_nothing_else(
+    simulated: SimulatedBackend, wait: Any, error: type[BaseException]
+) -> None:
+    def interrupt(*_: Any) -> None:
+        raise error
+
+    simulated.delay = 0.02
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        for step in range(30):
+            blob = made()
+            blob.async_gpu_push()
+            signal.setitimer(signal.ITIMER_REAL, 0.0002 + step * 0.0006)
+            with suppress(error):
+                wait(blob)
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            assert blob.gpu_data().tolist() == blob.cpu_data().tolist() == [1, 2, 3]
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_a_living_blob_is_not_made_again() -> None:
+    blob = made()
+    alias = np.from_dlpack(blob)
+    with pytest.raises(TypeError, match="resize"):
+        blob.__init__(4)  # type: ignore[misc]  # that is the point
+    with pytest.raises(TypeError, match="in use"):
+        blob.memory.__init__(4)  # type: ignore[misc]  # that is the point
+    alias[0] = 9
+    assert blob.tolist() == [9, 2, 3]
 
 
 # --- nothing has changed -------------------------------------------------------------------------

@@ -387,7 +387,8 @@ def test_borrows_that_came_in_the_middle_are_not_forgotten() -> None:
     borrows.add(since)
     borrows.forget()
     assert len(borrows) == 1
-    borrows.end()
+    borrows.revoke([])
+    borrows.forget()
     assert not since.flags.writeable
     assert len(borrows) == 0
 

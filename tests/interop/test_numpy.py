@@ -5,8 +5,10 @@ from __future__ import annotations
 import gc
 import hashlib
 import io
+import struct
 import sys
 import weakref
+import zlib
 
 import numpy as np
 import pytest
@@ -227,6 +229,22 @@ def test_accessors_are_the_ways_to_a_buffer(dtype, view):
     assert buffer.tobytes() == expected.tobytes()
     assert not memoryview(blob.mutable_cpu_data()).readonly
     assert blob.head is CPU
+
+
+@pytest.mark.parametrize("head", [CPU, GPU])
+def test_every_consumer_of_buffers_has_a_spelling(head):
+    """Those of the table in docs/protocols.md."""
+    expected = values().tobytes()
+    blob = blob_in(head)
+    file = io.BytesIO()
+    file.write(blob.cpu_data())
+    assert file.getvalue() == blob.tobytes() == expected
+    assert hashlib.sha256(blob.cpu_data()).digest() == hashlib.sha256(expected).digest()
+    assert zlib.crc32(blob.cpu_data()) == zlib.crc32(expected)
+    assert struct.unpack_from("6f", blob.cpu_data()) == tuple(range(6))
+    assert np.asarray(blob).reshape(-1).view("u1").tobytes() == expected
+    assert io.BytesIO(bytes(24)).readinto(blob.overwrite_cpu_data()) == 24
+    assert set(blob.gpu_data().ravel().tolist()) == {0}
 
 
 # --- np.from_dlpack ----------------------------------------------------------------------------

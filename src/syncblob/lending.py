@@ -109,7 +109,7 @@ class Lending(StateMachine):
             return self.home(side).view(self._buffers[side], layout, writable=False)
         return self._announcing(reason, self._array, side, access, layout, reason)
 
-    def write(  # noqa: PLR0913, PLR0917  # an access, and what is done in it
+    def write(  # an access, and what is done in it
         self,
         side: Side,
         access: Access,

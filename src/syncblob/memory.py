@@ -6,7 +6,6 @@ What each access does is written in `state_machine`, what kinds of arrays it giv
 from __future__ import annotations
 
 import operator
-import threading
 from typing import TYPE_CHECKING, Any, Never
 
 import numpy as np
@@ -18,6 +17,7 @@ from syncblob.lending import Lending
 from syncblob.state_machine import Access, Head
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray

@@ -31,7 +31,7 @@ from __future__ import annotations
 import enum
 import threading
 from collections import deque
-from typing import TYPE_CHECKING, Any, Never, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Never
 
 from syncblob._forks import is_lost, notify
 from syncblob._homes import TwoHomes
@@ -154,7 +154,7 @@ class StateMachine(TwoHomes):
 
     def __init__(self, nbytes: int, accelerator: Accelerator | None, source: Source | None) -> None:
         super().__init__(nbytes, accelerator, source)
-        self._lock: threading.RLock | _LostLock = threading.RLock()
+        self._lock = threading.RLock()
         notify(self)
         self._head = 0
         # The side last written to; before that, the one asked for.
@@ -279,18 +279,23 @@ class StateMachine(TwoHomes):
         if self._moving and access is Access.CONST and self._head & (1 << side):
             return self._buffers[side]
         self._settle(side, access)
-        if self._watch is not None:
-            self._watch.compare()
-            if access is not Access.CONST:
-                self._watch.drop(side)
-            if self._watch.idle:
-                self._watch = None
+        self._look_at_watch(side, access)
         if not self._head & (1 << side):
             return self._cross(side, access, reason, announced, fill)
         self._stay(side, access, reason)
         if fill is not None:
             fill(self._buffers[side])
         return self._buffers[side]
+
+    def _look_at_watch(self, side: Side, access: Access) -> None:
+        """Compare the const exports that are checked."""
+        if self._watch is None:
+            return
+        self._watch.compare()
+        if access is not Access.CONST:
+            self._watch.drop(side)
+        if self._watch.idle:
+            self._watch = None
 
     def _stay(self, side: Side, access: Access, reason: str) -> None:
         """Use a side that holds the newest contents. Nothing is copied, nothing can fail."""
@@ -500,7 +505,7 @@ class StateMachine(TwoHomes):
         self._disturb()
         # While there is a watch, every access takes the lock.
         self._watch = Watch(self._lock, self._buffers)
-        self._lock = _LostLock()
+        self._lock = _LostLock()  # type: ignore[assignment]  # refuses what a lock does
 
     def _note(self, reason: str, before: int, copied: str = "") -> None:
         """Write a transition into the history."""
@@ -541,8 +546,8 @@ class StateMachine(TwoHomes):
             warn_of_stale_aliases(action, stale)
             announced += [lease for _, lease in stale]
         raise RuntimeError(
-            f"{action} was given up: each time that it warned of the aliases which it leaves behind, "
-            "there were new ones; stop the thread or the warning hook that makes them first"
+            f"{action} was given up: each time that it warned of the aliases which it leaves "
+            "behind, there were new ones; stop the thread or the warning hook that makes them first"
         )
 
     def _require_announced(self, announced: Sequence[Lease], *sides: Side) -> None:

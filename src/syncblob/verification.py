@@ -7,7 +7,6 @@ is next used.
 
 from __future__ import annotations
 
-import threading
 import warnings
 import weakref
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from syncblob._source_lines import user_place
 from syncblob.errors import ConstWriteWarning
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Iterator
 
     from syncblob._source_lines import Place

@@ -51,7 +51,7 @@ def in_child(check: Callable[[], Any]) -> None:
             signal.alarm(20)
             check()
             status = 0
-        except BaseException:
+        except BaseException:  # noqa: BLE001  # for whoever reads the output
             traceback.print_exc()
         finally:
             os._exit(status)
@@ -94,7 +94,7 @@ def refuses(blob: Blob) -> None:
         lambda: np.asarray(blob),
         lambda: np.from_dlpack(blob),
         lambda: blob + 1,
-        lambda: blob[1:].tolist(),
+        blob[1:].tolist,
         lambda: blob.__iadd__(1),
         lambda: blob.__setitem__(..., 0),
         lambda: blob.resize(2),
@@ -260,7 +260,8 @@ def test_the_thread_that_forks_may_be_inside_itself() -> None:
 
 
 @pytest.mark.timeout(120)
-def test_children_of_a_process_with_busy_threads_do_not_hang(simulated: SimulatedBackend) -> None:
+@pytest.mark.usefixtures("simulated")
+def test_children_of_a_process_with_busy_threads_do_not_hang() -> None:
     shared = [made(1000) for _ in range(4)]
     stop = threading.Event()
 

@@ -4,8 +4,8 @@ Each scenario of the fault campaign runs once to find the places where CPython c
 interrupt. Then it runs again for each of them, or for some where time is short, and is interrupted
 there. Afterwards
 
-- everything holds what it held before or what it holds at the end, and two sides that count as equal
-  are;
+- everything holds what it held before or what it holds at the end, and two sides that count as
+  equal are;
 - an array that can still be written is believed: what is written into it is seen on both sides;
 - another thread can use the Blobs;
 - doing it again gives what it gives without an interrupt.
@@ -58,7 +58,7 @@ def campaign(name, scenario, most=MOST):
             good[1].append(contents(state))
     arbitrary = name.startswith("overwrite_")
     if most and len(points) > most:
-        points = random.Random(name).sample(points, most)
+        points = random.Random(name).sample(points, most)  # noqa: S311  # the same in each run
     for point in points:
         with tempfile.TemporaryDirectory() as folder:
             try:

@@ -304,7 +304,7 @@ def test_the_sole_buffer_is_given_as_long_as_it_is_alone() -> None:
         (lambda memory: memory.async_gpu_push(), False),
         (lambda memory: memory.set_gpu_data(counting()), False),
         (lambda memory: memory.set_cpu_data(counting()), True),
-        (lambda memory: memory.abandon(), True),
+        (lambda memory: memory.revoke([]), True),
     ):
         memory = SyncedMemory(NBYTES, device="simulated")
         memory.mutable_cpu_data()
@@ -325,7 +325,7 @@ def test_an_abandoned_memory_takes_back_the_right_to_write(side: Side) -> None:
     memory = SyncedMemory(NBYTES, device="simulated")
     borrow = getattr(memory, f"mutable_{READS[side]}")()
     alias = memory.export(side, Access.MUTABLE, Layout.raw(NBYTES), "test", "NumPy")
-    memory.abandon()
+    memory.revoke([])
     assert not borrow.flags.writeable
     assert not alias.flags.writeable
 

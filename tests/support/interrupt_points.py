@@ -1,10 +1,10 @@
 """Interrupts at each place where CPython can deliver one.
 
-CPython runs signal handlers when a function begins, after each call, and at jumps backwards. A trace
-function sees each instruction before it is executed, and so raises in more places than that: also
-where an operator or an attribute might run Python code. It leaves out the instructions that do
-nothing but move values and those that leave a ``with`` or ``finally`` block, where no handler can
-run. A profile function raises when a function in C returns, with what it did already done.
+CPython runs signal handlers when a function begins, after each call, and at jumps backwards. A
+trace function sees each instruction before it is executed, and raises in more places than that:
+also where an operator or an attribute might run Python code. It leaves out the instructions that
+only move values and the call that leaves a ``with`` block, where no handler can run before. A
+profile function raises when a function in C returns, with what it did already done.
 """
 
 from __future__ import annotations

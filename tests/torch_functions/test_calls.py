@@ -108,7 +108,13 @@ def test_a_view_is_written_and_the_rest_of_the_memory_is_not():
 @pytest.mark.parametrize("head", [NONE, CPU, GPU, SYNCED])
 @pytest.mark.parametrize(
     "backwards",
-    [lambda a: a[::-1], lambda a: a[:, ::-1], lambda a: a[::-1, 1:], np.rot90, lambda a: a[:1][::-1]],
+    [
+        lambda a: a[::-1],
+        lambda a: a[:, ::-1],
+        lambda a: a[::-1, 1:],
+        np.rot90,
+        lambda a: a[:1][::-1],
+    ],
 )
 def test_negative_strides_are_written_through_copies(dtype, head, backwards):
     blob = blob_in(head, dtype)

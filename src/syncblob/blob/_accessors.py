@@ -175,9 +175,9 @@ class Accessors(ShapeMethods):
     def gpu_shape(self) -> Any:
         """Return the dimensions as an int32 array on the accelerator. Uploaded once a shape."""
         accelerator = self._memory.accelerator
-        shape, known = self._shape_blob or (None, None)
-        if shape != self.shape or known._memory.accelerator not in {None, accelerator}:
-            shape = self.shape
+        shape = self.shape
+        of, known = self._shape_blob
+        if of != shape or known._memory.accelerator not in {None, accelerator}:
             dims = np.array(shape, dtype=np.int32)
             memory = SyncedMemory.adopting(Side.HOST, dims.view(np.uint8), device="cpu")
             known = self._of(memory, Layout.c_order((len(shape),), dims.dtype))

@@ -297,8 +297,7 @@ class ShapeMethods(BlobBase):
             self._diff is not None
             and not outgrown
             and (
-                nbytes > self._diff.used_nbytes
-                or (alone and diff_alone and not self._diff.aliased)
+                nbytes > self._diff.used_nbytes or (alone and diff_alone and not self._diff.aliased)
             )
         ):
             fitting.append(self._diff)

@@ -33,6 +33,8 @@ _new = object.__new__
 # In the place of a buffer: unlike None, it is never the sole buffer of a memory.
 NO_BUFFER = object()
 
+NO_SHAPE: tuple[None, None] = (None, None)
+
 # For `BlobState._kept`; also where a buffer is given up, so that it is not held for longer.
 NOTHING_KEPT = (None,) * 4
 
@@ -62,8 +64,8 @@ class BlobState:
 
     # An array of data, of this shape, dtype and strides; None where none was made yet.
     _array: Any
-    # The home of that array, and the buffer under it. For a fresh Blob `NO_BUFFER`, or the place where
-    # the array was taken from somebody who still has it.
+    # The home of that array, and the buffer under it. For a fresh Blob `NO_BUFFER`, or the place
+    # where the array was taken from somebody who still has it.
     _home: Home
     _buffer: Any
     # The memory of data, and how data lies in it. None where they are not made yet: see `_memory`
@@ -77,8 +79,8 @@ class BlobState:
     _readonly: bool
     # Buffers whose address went out through __cuda_array_interface__: the consumer keeps the Blob.
     _exposed: tuple[Any, ...]
-    # The shape, and a Blob of it; None until somebody asks for it on the accelerator.
-    _shape_blob: tuple[tuple[int, ...], Any] | None
+    # A shape, and a Blob of it, once somebody asked for it on the accelerator.
+    _shape_blob: tuple[tuple[int, ...] | None, Any]
     # For data on the host and on the accelerator and for diff on the two, once they were asked for.
     _kept: tuple[Kept | None, ...]
 
@@ -101,7 +103,7 @@ class BlobState:
         self._readonly = readonly
         self._exposed = ()
         self._kept = NOTHING_KEPT
-        self._shape_blob = None
+        self._shape_blob = NO_SHAPE
 
     @classmethod
     def _of(
@@ -136,7 +138,7 @@ class BlobState:
         blob._readonly = False
         blob._exposed = ()
         blob._kept = NOTHING_KEPT
-        blob._shape_blob = None
+        blob._shape_blob = NO_SHAPE
         return blob
 
     @classmethod
@@ -169,7 +171,7 @@ class BlobState:
         blob._readonly = self._readonly
         blob._exposed = ()
         blob._kept = NOTHING_KEPT
-        blob._shape_blob = None
+        blob._shape_blob = NO_SHAPE
         return blob
 
     def _root(self) -> Any:

@@ -50,6 +50,17 @@ def _named_side(memory: SyncedMemory, side: Side, dl_device: tuple[int, int] | N
     raise BufferError(f"expected dl_device to be one of {homes}, got {dl_device}")
 
 
+def _within_reach(memory: SyncedMemory, side: Side, own: Side) -> Side:
+    """Return the Blob's own side for a request for the other, if that reaches it without a copy."""
+    # The memory of a simulated device is the host's.
+    if side is Side.HOST and isinstance(memory.home(own), NumpyHome):
+        return own
+    raise BufferError(
+        f"copy=False was asked for, and {memory.home(side).device} is not the device of this Blob, "
+        f"{memory.home(own).device}; .cpu and .gpu lend the side that they name"
+    )
+
+
 def export(  # noqa: PLR0913  # the keywords of the protocol
     memory: SyncedMemory,
     layout: Layout,
@@ -85,21 +96,13 @@ def export(  # noqa: PLR0913  # the keywords of the protocol
         lent; if a stride is negative; or if a const Blob is asked for a capsule that has no flags
         (`max_version` below 1.0). For a copy the last two are no obstacle.
     """
-    own = side
-    side = _named_side(memory, side, dl_device)
+    own, side = side, _named_side(memory, side, dl_device)
     reported = memory.home(side).dlpack_device
-    if side is not own:
+    if side is not own and copy is False:
+        side = _within_reach(memory, side, own)
+    elif side is not own:
         # A change of device is a copy: reading on the other side lends nothing of it.
-        if copy is not False:
-            copy = True
-        elif side is Side.HOST and isinstance(memory.home(own), NumpyHome):
-            # The memory of a simulated device is within the host's reach as it is.
-            side = own
-        else:
-            raise BufferError(
-                f"copy=False was asked for, and {memory.home(side).device} is not the device of "
-                f"this Blob, {memory.home(own).device}; .cpu and .gpu lend the side that they name"
-            )
+        copy = True
     readonly = access is Access.CONST
     versioned = max_version is not None and max_version[0] >= 1
     home = memory.home(side)

@@ -12,7 +12,7 @@ import numpy as np
 
 from syncblob._source_lines import user_place
 from syncblob.devices import CPU, Side
-from syncblob.state_machine import Access, Head, StateMachine
+from syncblob.state_machine import Access, Head, StateMachine, Unannounced
 from syncblob.transfers import avoided, recording
 from syncblob.verification import Watch, verifying
 
@@ -107,7 +107,11 @@ class Lending(StateMachine):
             if recording() and self.on_both_sides:
                 avoided(self._used)
             return self.home(side).view(self._buffers[side], layout, writable=False)
-        return self._announcing(reason, self._array, side, access, layout, reason)
+        try:
+            with self._lock:
+                return self._array(side, access, layout, reason, ())
+        except Unannounced as found:
+            return self._announcing(found, reason, self._array, side, access, layout, reason)
 
     def write(  # an access, and what is done in it
         self,
@@ -135,13 +139,23 @@ class Lending(StateMachine):
         StaleAliasWarning
             As for `array`.
         """
-        self._announcing(reason, self._write, side, access, layout, reason, function, args)
+        try:
+            with self._lock:
+                self._write(side, access, layout, reason, function, args, ())
+        except Unannounced as found:
+            self._announcing(
+                found, reason, self._write, side, access, layout, reason, function, args
+            )
 
     def lend(self, side: Side, access: Access, layout: Layout, reason: str) -> Any:
         """Return an array as `array` does, as a borrow: it can lose its write permission."""
         if access is Access.CONST:
             return self.array(side, access, layout, reason)
-        return self._announcing(reason, self._borrow, side, access, layout, reason)
+        try:
+            with self._lock:
+                return self._borrow(side, access, layout, reason, ())
+        except Unannounced as found:
+            return self._announcing(found, reason, self._borrow, side, access, layout, reason)
 
     def lend_again(
         self, side: int, buffer: Any, template: NDArray[Any] | None
@@ -222,7 +236,13 @@ class Lending(StateMachine):
             if verifying():
                 return self._export_watched(side, layout, reason, kind, target)
             return self.array(side, access, layout, reason)
-        return self._announcing(reason, self._leased, side, access, layout, reason, kind, target)
+        try:
+            with self._lock:
+                return self._leased(side, access, layout, reason, kind, target, ())
+        except Unannounced as found:
+            return self._announcing(
+                found, reason, self._leased, side, access, layout, reason, kind, target
+            )
 
     def expose(self, side: Side, place: Place | None = None, *, shared: bool = False) -> None:
         """Note that somebody of unknown lifetime can write into one side's buffer.
@@ -279,7 +299,8 @@ class Lending(StateMachine):
         self, side: Side, access: Access, layout: Layout, reason: str, announced: Sequence[Lease]
     ) -> Any:
         while True:
-            array = self._array(side, access, layout, reason, announced)
+            buffer = self._acquire(side, self._narrowed(access, layout), reason, announced)
+            array = self.home(side).view(buffer, layout, writable=True)
             # Others have no write permission that could be taken.
             if isinstance(array, np.ndarray):
                 self._handed_out[side].borrows.add(array)

@@ -66,8 +66,6 @@ class SyncedMemory(Lending):
         device: Device | str | None = None,
         source: Source | None = None,
     ) -> None:
-        if hasattr(self, "_head"):
-            raise TypeError("expected a new SyncedMemory; this one is made already, and in use")
         nbytes = operator.index(nbytes)
         if nbytes < 0:
             raise ValueError(f"expected a non-negative number of bytes, got {nbytes}")
@@ -197,7 +195,7 @@ class SyncedMemory(Lending):
                 f"expected {self._used} bytes, the bytes in use of this memory (shared with every "
                 f"Blob and view over it), got {buffer.nbytes}"
             )
-        self._announcing("adoption", self._adopt, side, buffer, accelerator)
+        self._announcing(None, "adoption", self._adopt, side, buffer, accelerator)
 
     def async_gpu_push(self, stream: object = None) -> None:
         """Start an upload and return while it runs; the head becomes SYNCED.
@@ -310,7 +308,7 @@ class SyncedMemory(Lending):
         StaleAliasWarning
             If a writable alias is alive.
         """
-        self._announcing(action, self._leave, give_up)
+        self._announcing(None, action, self._leave, give_up)
 
     def revoke(self, revoked: list[NDArray[Any]]) -> None:
         """Take the write permission of all that was handed out: no Blob will see it any more.

@@ -29,11 +29,13 @@ hold the newest contents, which is how the code below reads them.
 from __future__ import annotations
 
 import enum
+import os
 import threading
+import weakref
 from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple, Never
 
-from syncblob._forks import is_lost, notify
+from syncblob._forks import is_lost
 from syncblob._homes import TwoHomes
 from syncblob._source_lines import Place, user_place
 from syncblob.aliases import HandedOut, restore, warn_of_stale_aliases
@@ -56,6 +58,11 @@ _REMEMBERED = 8
 
 # How often an access looks for aliases that have come since it warned of others.
 _MOST_WARNINGS = 100
+
+
+# All memories, for the child of a fork. Entries vanish at any time, on any thread.
+_memories: set[weakref.ref[StateMachine]] = set()
+_forget = _memories.discard
 
 
 class Head(enum.IntEnum):
@@ -155,7 +162,7 @@ class StateMachine(TwoHomes):
     def __init__(self, nbytes: int, accelerator: Accelerator | None, source: Source | None) -> None:
         super().__init__(nbytes, accelerator, source)
         self._lock = threading.RLock()
-        notify(self)
+        _memories.add(weakref.ref(self, _forget))
         self._head = 0
         # The side last written to; before that, the one asked for.
         self._written = Side.HOST if accelerator is None else Side.ACCELERATOR
@@ -260,7 +267,7 @@ class StateMachine(TwoHomes):
         Unannounced
             If the access may write, and other aliases of the other side are alive.
         """
-        if access is not Access.CONST and self._handed_out[side.other].leases:
+        if access is not Access.CONST and self._handed_out[1 - side].leases:
             self._require_announced(announced, side.other)
         if (
             self._head == 1 << side
@@ -271,7 +278,7 @@ class StateMachine(TwoHomes):
         ):
             # Nothing to wait for, to copy or to write down.
             if access is not Access.CONST:
-                self._handed_out[side.other].exposed = None
+                self._handed_out[1 - side].exposed = None
                 self._written = side
             if fill is not None:
                 fill(self._buffers[side])
@@ -514,7 +521,9 @@ class StateMachine(TwoHomes):
         after = Head(self._head)
         self._history.append(Transition(reason, Head(before), after, copied, user_place()))
 
-    def _announcing(self, action: str, function: Callable[..., Any], *args: Any) -> Any:
+    def _announcing(
+        self, found: Unannounced | None, action: str, function: Callable[..., Any], *args: Any
+    ) -> Any:
         """Call a function under the lock, and warn of the aliases that it leaves behind before.
 
         The user's filters and hooks may do anything, and so the warning is emitted without the
@@ -523,6 +532,8 @@ class StateMachine(TwoHomes):
 
         Parameters
         ----------
+        found
+            What the function has raised, if it was called already.
         action
             What the warning calls it.
         function, args
@@ -538,13 +549,14 @@ class StateMachine(TwoHomes):
         """
         announced: list[Lease] = []
         for _ in range(_MOST_WARNINGS):
+            if found is not None:
+                warn_of_stale_aliases(action, found.stale)
+                announced += [lease for _, lease in found.stale]
             try:
                 with self._lock:
                     return function(*args, announced)
-            except Unannounced as found:
-                stale = found.stale
-            warn_of_stale_aliases(action, stale)
-            announced += [lease for _, lease in stale]
+            except Unannounced as more:
+                found = more
         raise RuntimeError(
             f"{action} was given up: each time that it warned of the aliases which it leaves "
             "behind, there were new ones; stop the thread or the warning hook that makes them first"
@@ -568,3 +580,14 @@ class Unannounced(Exception):  # noqa: N818  # it is caught, and turned into a w
     def __init__(self, stale: list[tuple[Side, Lease]]) -> None:
         super().__init__(stale)
         self.stale = stale
+
+
+def _after_fork_in_child() -> None:
+    for reference in list(_memories):
+        memory = reference()
+        if memory is not None:
+            memory.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)

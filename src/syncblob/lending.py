@@ -111,7 +111,7 @@ class Lending(StateMachine):
             with self._lock:
                 return self._array(side, access, layout, reason, ())
         except Unannounced as found:
-            return self._announcing(found, reason, self._array, side, access, layout, reason)
+            return self._announcing(found.stale, reason, self._array, side, access, layout, reason)
 
     def write(  # an access, and what is done in it
         self,
@@ -144,7 +144,7 @@ class Lending(StateMachine):
                 self._write(side, access, layout, reason, function, args, ())
         except Unannounced as found:
             self._announcing(
-                found, reason, self._write, side, access, layout, reason, function, args
+                found.stale, reason, self._write, side, access, layout, reason, function, args
             )
 
     def lend(self, side: Side, access: Access, layout: Layout, reason: str) -> Any:
@@ -155,7 +155,7 @@ class Lending(StateMachine):
             with self._lock:
                 return self._borrow(side, access, layout, reason, ())
         except Unannounced as found:
-            return self._announcing(found, reason, self._borrow, side, access, layout, reason)
+            return self._announcing(found.stale, reason, self._borrow, side, access, layout, reason)
 
     def lend_again(
         self, side: int, buffer: Any, template: NDArray[Any] | None
@@ -241,7 +241,7 @@ class Lending(StateMachine):
                 return self._leased(side, access, layout, reason, kind, target, ())
         except Unannounced as found:
             return self._announcing(
-                found, reason, self._leased, side, access, layout, reason, kind, target
+                found.stale, reason, self._leased, side, access, layout, reason, kind, target
             )
 
     def expose(self, side: Side, place: Place | None = None, *, shared: bool = False) -> None:

@@ -195,7 +195,7 @@ class SyncedMemory(Lending):
                 f"expected {self._used} bytes, the bytes in use of this memory (shared with every "
                 f"Blob and view over it), got {buffer.nbytes}"
             )
-        self._announcing(None, "adoption", self._adopt, side, buffer, accelerator)
+        self._announcing([], "adoption", self._adopt, side, buffer, accelerator)
 
     def async_gpu_push(self, stream: object = None) -> None:
         """Start an upload and return while it runs; the head becomes SYNCED.
@@ -308,7 +308,7 @@ class SyncedMemory(Lending):
         StaleAliasWarning
             If a writable alias is alive.
         """
-        self._announcing(None, action, self._leave, give_up)
+        self._announcing([], action, self._leave, give_up)
 
     def revoke(self, revoked: list[NDArray[Any]]) -> None:
         """Take the write permission of all that was handed out: no Blob will see it any more.

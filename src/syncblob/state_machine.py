@@ -522,7 +522,11 @@ class StateMachine(TwoHomes):
         self._history.append(Transition(reason, Head(before), after, copied, user_place()))
 
     def _announcing(
-        self, found: Unannounced | None, action: str, function: Callable[..., Any], *args: Any
+        self,
+        stale: list[tuple[Side, Lease]],
+        action: str,
+        function: Callable[..., Any],
+        *args: Any,
     ) -> Any:
         """Call a function under the lock, and warn of the aliases that it leaves behind before.
 
@@ -532,8 +536,8 @@ class StateMachine(TwoHomes):
 
         Parameters
         ----------
-        found
-            What the function has raised, if it was called already.
+        stale
+            What the function has found, if it was called already.
         action
             What the warning calls it.
         function, args
@@ -549,14 +553,13 @@ class StateMachine(TwoHomes):
         """
         announced: list[Lease] = []
         for _ in range(_MOST_WARNINGS):
-            if found is not None:
-                warn_of_stale_aliases(action, found.stale)
-                announced += [lease for _, lease in found.stale]
+            warn_of_stale_aliases(action, stale)
+            announced += [lease for _, lease in stale]
             try:
                 with self._lock:
                     return function(*args, announced)
-            except Unannounced as more:
-                found = more
+            except Unannounced as found:
+                stale = found.stale
         raise RuntimeError(
             f"{action} was given up: each time that it warned of the aliases which it leaves "
             "behind, there were new ones; stop the thread or the warning hook that makes them first"

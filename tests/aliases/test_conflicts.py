@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import warnings
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -166,3 +167,19 @@ def test_the_usual_filter_says_it_once_for_each_line() -> None:
             blob.mutable_gpu_data()
     assert len(caught) == 1
     assert tensor is not None
+
+
+@pytest.mark.filterwarnings("ignore::syncblob.StaleAliasWarning")
+@pytest.mark.parametrize("name", CONFLICTS)
+def test_what_was_warned_of_keeps_nothing_alive(name: str) -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        blob = made()
+        gone = weakref.ref(blob.memory)
+        alias = np.from_dlpack(blob.gpu if "gpu" not in name and "__" not in name else blob.cpu)
+        CONFLICTS[name](blob)
+        del alias, blob
+        assert gone() is None
+    finally:
+        gc.enable()

@@ -94,7 +94,7 @@ def refuses(blob: Blob) -> None:
         lambda: np.asarray(blob),
         lambda: np.from_dlpack(blob),
         lambda: blob + 1,
-        blob[1:].tolist,
+        lambda: blob[1:] + 1,
         lambda: blob.__iadd__(1),
         lambda: blob.__setitem__(..., 0),
         lambda: blob.resize(2),

@@ -293,22 +293,24 @@ class SyncedMemory(Lending):
             return contents
         return self._contents_of(source)
 
-    def leave(self, action: str, give_up: Callable[[], Any]) -> None:
-        """Give this memory up, as far as one Blob is concerned, after a warning of all its aliases.
+    def leave(self, action: str, give_up: Callable[[], Any], *others: SyncedMemory) -> None:
+        """Give memories up, as far as one Blob is concerned, after a warning of all their aliases.
 
         Parameters
         ----------
         action
             What the warning calls it.
         give_up
-            Is called under the lock, when there is nothing to warn of any more.
+            Is called under the locks, when there is nothing to warn of any more.
+        *others
+            More memories.
 
         Warns
         -----
         StaleAliasWarning
             If a writable alias is alive.
         """
-        self._announcing([], action, self._leave, give_up)
+        self._announcing([], action, self._leave, give_up, others)
 
     def revoke(self, revoked: list[NDArray[Any]]) -> None:
         """Take the write permission of all that was handed out: no Blob will see it any more.
@@ -350,12 +352,21 @@ class SyncedMemory(Lending):
             self.bind(accelerator)
         self._replace(side, buffer, announced)
 
-    def _leave(self, give_up: Callable[[], Any], announced: Sequence[Lease]) -> None:
+    def _leave(
+        self,
+        give_up: Callable[[], Any],
+        others: tuple[SyncedMemory, ...],
+        announced: Sequence[Lease],
+    ) -> None:
         try:
             self._moving = True
             self._disturb()
             self._require_announced(announced, *Side)
-            give_up()
+            if others:
+                with others[0].lock:
+                    others[0]._leave(give_up, others[1:], announced)  # noqa: SLF001  # of this class
+            else:
+                give_up()
         finally:
             self._moving = False
 

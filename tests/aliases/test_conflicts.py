@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 import warnings
 import weakref
 from typing import TYPE_CHECKING, Any
@@ -183,3 +184,26 @@ def test_what_was_warned_of_keeps_nothing_alive(name: str) -> None:
         assert gone() is None
     finally:
         gc.enable()
+
+
+def test_a_growing_resize_warns_of_both_memories_without_holding_a_lock(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    blob = made()
+    blob.diff[...] = 1
+    aliases = [np.from_dlpack(blob), np.from_dlpack(blob.diff)]
+    used: list[Any] = []
+
+    def show(*_: Any, **__: Any) -> None:
+        thread = threading.Thread(
+            target=lambda: used.append((blob.mutable_cpu_data()[0], blob.mutable_cpu_diff()[0]))
+        )
+        thread.start()
+        thread.join(10)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        monkeypatch.setattr(warnings, "showwarning", show)
+        blob.resize(100)
+    assert used == [(1, 1), (1, 1)]
+    assert len(aliases) == 2

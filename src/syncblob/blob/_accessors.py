@@ -207,16 +207,25 @@ class Accessors(ShapeMethods):
         self._require_sharable(other, "share_data")
         if other._memory is self._memory:
             return
-        self._let_go_of_data(
-            "share_data", other._memory, self._layout, alone=self._owns_data_alone()
-        )
+        alone = self._owns_data_alone()
+        self._let_go("share_data", [(self._memory, alone)], lambda: self._use(other._memory))
 
     def share_diff(self, other: BlobBase) -> None:
         """Use the memory of another Blob's diff from now on; see `share_data`."""
         self._require_sharable(other, "share_diff")
         diff = other._diff_memory()
-        if diff is not self._diff:
-            self._let_go_of_diff("share_diff", diff, alone=self._owns_diff_alone())
+        if diff is self._diff:
+            return
+
+        def replace() -> None:
+            self._kept = NOTHING_KEPT
+            self._diff = diff
+
+        alone = self._owns_diff_alone()
+        if self._diff is None:
+            replace()
+        else:
+            self._let_go("share_diff", [(self._diff, alone)], replace)
 
     def _require_sharable(self, other: BlobBase, action: str) -> None:
         self._require_own(action)

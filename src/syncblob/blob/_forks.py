@@ -30,7 +30,7 @@ _WRITERS: dict[CodeType, str] = {
     _numpy_calls.call.__code__: "running",
     ShapeMethods.resize.__code__: "self",
     ShapeMethods._assign.__code__: "self",
-    ShapeMethods._let_go_of_data.__code__: "self",
+    ShapeMethods._let_go.__code__: "self",
     Views.__setitem__.__code__: "self",
 }
 

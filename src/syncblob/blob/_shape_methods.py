@@ -305,87 +305,72 @@ class ShapeMethods(BlobBase):
         def refit() -> None:
             before = [memory.fitted() for memory in fitting]
             try:
-                for memory in fitting:
-                    memory.fit(nbytes)
-                finish()
+                # Under the lock, so that a fork finds that this thread is in the middle of it.
+                with self._memory.lock:
+                    for memory in fitting:
+                        memory.fit(nbytes)
+                    finish()
             except BaseException:
                 if self._placed is not layout:
                     for memory, fitted in zip(fitting, before, strict=True):
                         memory.refit(fitted)
                 raise
-
-        # Under the lock, so that a fork finds that this thread is in the middle of it.
-        with self._memory.lock:
             if outgrown:
-                self._let_go_of_diff("a growing resize", None, refit, alone=diff_alone)
-            else:
-                refit()
+                self._diff = None
+
+        if self._diff is not None and outgrown:
+            self._let_go("a growing resize", [(self._diff, diff_alone)], refit)
+        else:
+            refit()
 
     def _replace_memories(
         self, data: SyncedMemory, diff: SyncedMemory | None, layout: Layout, action: str
     ) -> None:
-        """Put other memories, and a layout, in the place of both. Warns before anything changes."""
+        """Put other memories, and a layout, in the place of both."""
+        # First of all: local names are counted.
         alone, diff_alone = self._owns_data_alone(), self._owns_diff_alone()
+        given_up = [(self._memory, alone)]
+        if self._diff is not None:
+            given_up.append((self._diff, diff_alone))
 
         def replace() -> None:
-            try:
-                self._let_go_of_data(action, data, layout, alone=alone)
-            finally:
-                if self._held is data:
-                    self._diff = diff
+            self._use(data, layout)
+            self._diff = diff
 
-        if self._diff is None:
-            replace()
-        else:
-            self._let_go_of_diff(action, diff, replace, alone=diff_alone)
+        self._let_go(action, given_up, replace)
 
-    def _let_go_of_data(
-        self, action: str, successor: SyncedMemory, layout: Layout, *, alone: bool
-    ) -> None:
-        """Put another memory, and a layout, in the place of that of data."""
-
-        def let_go() -> None:
-            revoked: list[Any] = []
-            try:
-                if alone:
-                    self._memory.revoke(revoked)
-                self._use(successor, layout)
-            except BaseException:
-                if self._held is not successor:
-                    restore(revoked)
-                raise
-
-        self._memory.leave(action, let_go)
-
-    def _let_go_of_diff(
+    def _let_go(
         self,
         action: str,
-        successor: SyncedMemory | None,
-        before: Callable[[], None] = lambda: None,
-        *,
-        alone: bool,
+        given_up: list[tuple[SyncedMemory, bool]],
+        replace: Callable[[], None],
     ) -> None:
-        """Put another memory, or none, in the place of that of diff, after something else."""
-        diff = self._diff
-        if diff is None:
-            before()
-            self._diff = successor
-            return
+        """Give memories up for others, after a warning of all their aliases.
+
+        Parameters
+        ----------
+        action
+            What the warning calls it.
+        given_up
+            The memories, and of each whether this Blob has it alone: then nobody will see what is
+            written into it, and the arrays that it has handed out lose their write permission.
+        replace
+            What puts others in their place. If it fails to, nothing has changed.
+        """
 
         def let_go() -> None:
             revoked: list[Any] = []
             try:
-                if alone:
-                    diff.revoke(revoked)
-                before()
-                self._kept = NOTHING_KEPT
-                self._diff = successor
+                for memory, alone in given_up:
+                    if alone:
+                        memory.revoke(revoked)
+                replace()
             except BaseException:
-                if self._diff is diff:
-                    restore(revoked)
+                restore(revoked)
                 raise
 
-        diff.leave(action, let_go)
+        (first, _), *others = given_up
+        first.leave(action, let_go, *(memory for memory, _ in others))
 
 
 def _fill(array: Any, contents: Any) -> None:

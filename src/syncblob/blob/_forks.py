@@ -34,6 +34,8 @@ _WRITERS: dict[CodeType, str] = {
     Views.__setitem__.__code__: "self",
 }
 
+_PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep  # noqa: PTH120  # a prefix of names
+
 # What was found before the last fork.
 _half_done: list[BlobBase | SyncedMemory] = []
 
@@ -45,10 +47,13 @@ def note_torch_calls(call: CodeType) -> None:
 
 def _before_fork() -> None:
     _half_done.clear()
-    here = threading.get_ident()
-    for thread, innermost in sys._current_frames().items():
-        frame: FrameType | None = None if thread == here else innermost
-        while frame is not None:
+    innermost = sys._current_frames()
+    innermost.pop(threading.get_ident(), None)
+    while innermost:
+        frame: FrameType | None = innermost.popitem()[1]
+        # A frame that is looked at keeps what its function has, so no frame of the user's is, but
+        # for the moment that this takes.
+        while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
             if frame.f_code in _WRITERS:
                 _half_done.extend(_blobs_of(frame.f_locals.get(_WRITERS[frame.f_code])))
             frame = frame.f_back

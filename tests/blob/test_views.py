@@ -362,6 +362,18 @@ def test_reshape_is_numpys_and_a_view_whenever_numpy_makes_one(data, shape):
     assert blob.reshape(*dims, copy=True).memory is not blob.memory
 
 
+@pytest.mark.parametrize("device", ["cpu", "simulated"])
+def test_a_reshaped_copy_is_a_blob_of_its_own(device):
+    blob = Blob((2, 3), device=device)
+    blob[...] = np.arange(6).reshape(2, 3)
+    copies = [blob.reshape(6, copy=True), blob.flatten(), blob.T.ravel(), blob.T.reshape(6)]
+    for copied in copies:
+        copied[0] = 9
+        copied.resize(1)
+        assert (copied.tolist(), copied.device) == ([9], device)
+    assert blob.tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
 def test_reshape_with_copy_false_never_copies():
     blob = Blob((2, 3))
     assert blob.reshape(6, copy=False).memory is blob.memory

@@ -55,7 +55,7 @@ class Accessors(ShapeMethods):
         """Adopt an array as the host side of data, without a copy; its contents are the newest.
 
         Newer contents of the accelerator are abandoned. Later downloads write into the array.
-        Diff, and Blobs that share data, keep what they have.
+        Views and Blobs that share data see the array too; diff stays as it is.
 
         Parameters
         ----------

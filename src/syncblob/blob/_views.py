@@ -154,7 +154,7 @@ class Views(Accessors):
                 pass  # said below, in our words
         wanted = self._complete(shape_from(shape))
         if copy:
-            return self._compact().reshape(wanted)
+            return self._compact(wanted)
         layout = self._layout
         if layout.contiguous:
             return self._view(Layout.c_order(wanted, layout.dtype, layout.offset))
@@ -166,7 +166,7 @@ class Views(Accessors):
                     f"copy=False was asked for, but strides {self.strides} allow no view of shape "
                     f"{wanted}"
                 ) from None
-        return self._compact().reshape(wanted)
+        return self._compact(wanted)
 
     def transpose(self, *axes: SupportsIndex | Iterable[SupportsIndex]) -> Self:
         """Return a view with the axes in another order, reversed if none is given."""
@@ -292,10 +292,13 @@ class Views(Accessors):
         home = self._memory.home(side)
         return self._result(home.compute(operator.getitem, array, self._keys_on(key, side)), side)
 
-    def _compact(self) -> Self:
-        """Copy to a new C-contiguous Blob, on this Blob's device."""
+    def _compact(self, shape: tuple[int, ...]) -> Self:
+        """Copy to a new C-contiguous Blob of another shape, on this Blob's device."""
         side = self._memory.side
-        return self._result(self._array_on(side, Access.CONST, "reshape"), side, copy=True)
+        blob = self._result(self._array_on(side, Access.CONST, "reshape"), side, copy=True)
+        # A fresh Blob is its array. A reshaped Blob would be a view.
+        blob._array = blob._array.reshape(shape)
+        return blob
 
     def _result(
         self,

@@ -370,7 +370,7 @@ def test_a_reshaped_copy_is_a_blob_of_its_own(device):
     for copied in copies:
         copied[0] = 9
         copied.resize(1)
-        assert (copied.tolist(), copied.device) == ([9], device)
+        assert (copied.tolist(), copied.device) == ([9], blob.device)
     assert blob.tolist() == [[0, 1, 2], [3, 4, 5]]
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import threading
-from contextlib import contextmanager
+import weakref
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -260,3 +262,20 @@ def test_waiting_for_a_stream_that_has_nothing_to_do_takes_no_delay(
     stream = simulated.stream(delay=1000)
     stream.synchronize()
     simulated.synchronize()
+
+
+def test_a_push_that_failed_keeps_nothing_alive(simulated: SimulatedBackend) -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        blob = Blob(3, "int32", device="simulated")
+        blob.mutable_cpu_data()[...] = 1
+        with simulated.failing(transfer=1):
+            blob.async_gpu_push()
+            with suppress(RuntimeError):
+                blob.gpu_data()
+        gone = weakref.ref(blob.memory)
+        del blob
+        assert gone() is None
+    finally:
+        gc.enable()

@@ -244,13 +244,20 @@ class _Work:
         finally:
             self._function = None
             self._running.release()
+            # The error's traceback has this frame: a name for what holds the error would make a
+            # cycle, which keeps all that the frames of whoever waits refer to.
+            del self
 
     def wait(self) -> None:
         """Block until it is done. Raises what it raised."""
         with self._running:
             pass
-        if self._error is not None:
+        if self._error is None:
+            return
+        try:
             raise self._error
+        finally:
+            del self  # as in `run`
 
     @property
     def done(self) -> bool:

@@ -285,7 +285,7 @@ def test_a_file_that_asks_for_too_much(write, content):
     start = time.thread_time()
     with pytest.raises(ModelFileError, match=r"damaged|got 1"):
         open_model(path)
-    assert time.thread_time() - start < 1
+    assert time.thread_time() - start < 10
 
 
 @pytest.mark.parametrize("content", EXCESSES.values(), ids=EXCESSES)

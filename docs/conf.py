@@ -45,13 +45,16 @@ if not all(map(find_spec, ("dask", "distributed", "torch"))):
 
 _PRIVATE = (
     "BlobBase|BlobProto|Explanation|HandedOut|LayerParameter|Layout|MappedFile|NetParameter|Place|"
-    "Source|Transition|_SimulatedPush"
+    "Source|Transition|_SimulatedPush|_Work"
 )
 nitpick_ignore_regex = [
     # Parameters: a plain word in a docstring that is the name of no object.
     ("py:obj", r"[a-z]\w*"),
     # Other libraries and the standard library: links to them would need the network.
-    ("py:class", r"(collections|dask|np|numpy|os|types)\..*|NDArray|DTypeLike|ModuleType|Future"),
+    (
+        "py:class",
+        r"(collections|dask|np|numpy|os|threading|types)\..*|NDArray|DTypeLike|ModuleType",
+    ),
     ("py:class", "PickleBuffer|RemovableHandle"),
     ("py:obj", r"(cupy|numpy|time)\..*"),
     # Aliases of types, and the classes of some results, that signatures name.

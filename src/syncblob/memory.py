@@ -318,7 +318,7 @@ class SyncedMemory(Lending):
         Parameters
         ----------
         revoked
-            Gets the arrays that had it. `aliases.restore` undoes it.
+            Gets the arrays that had it.
         """
         with self._lock:
             self._disturb()

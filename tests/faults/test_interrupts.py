@@ -34,7 +34,7 @@ except ImportError:
     OF_TORCH_AND_DASK = {}
 
 # How many places of a scenario are tried; 0 for all of them.
-MOST = int(os.environ.get("SYNCBLOB_INTERRUPTS", "12"))
+MOST = int(os.environ.get("SYNCBLOB_INTERRUPTS", "8"))
 SCENARIOS = {**ONE_ACCESS, **SEVERAL, **OF_TORCH_AND_DASK}
 
 

@@ -118,7 +118,8 @@ def write_prototxt(
         )
     if not ignore_unknown:
         _require_known(net, "net")
-    text = text_format.MessageToString(net, as_utf8=True)
+    # Older versions of protobuf do not escape it, and a file with it is taken for binary data.
+    text = text_format.MessageToString(net, as_utf8=True).replace("\0", r"\000")
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8", newline="\n")
 

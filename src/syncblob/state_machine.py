@@ -29,13 +29,11 @@ hold the newest contents, which is how the code below reads them.
 from __future__ import annotations
 
 import enum
-import os
 import threading
-import weakref
 from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple, Never
 
-from syncblob._forks import is_lost
+from syncblob._forks import is_lost, notify
 from syncblob._homes import TwoHomes
 from syncblob._source_lines import Place, user_place
 from syncblob.aliases import HandedOut, restore, warn_of_stale_aliases
@@ -58,11 +56,6 @@ _REMEMBERED = 8
 
 # How often an access looks for aliases that have come since it warned of others.
 _MOST_WARNINGS = 100
-
-
-# All memories, for the child of a fork. Entries vanish at any time, on any thread.
-_memories: set[weakref.ref[StateMachine]] = set()
-_forget = _memories.discard
 
 
 class Head(enum.IntEnum):
@@ -162,7 +155,7 @@ class StateMachine(TwoHomes):
     def __init__(self, nbytes: int, accelerator: Accelerator | None, source: Source | None) -> None:
         super().__init__(nbytes, accelerator, source)
         self._lock = threading.RLock()
-        _memories.add(weakref.ref(self, _forget))
+        notify(self)
         self._head = 0
         # The side last written to; before that, the one asked for.
         self._written = Side.HOST if accelerator is None else Side.ACCELERATOR
@@ -583,14 +576,3 @@ class Unannounced(Exception):  # noqa: N818  # it is caught, and turned into a w
     def __init__(self, stale: list[tuple[Side, Lease]]) -> None:
         super().__init__(stale)
         self.stale = stale
-
-
-def _after_fork_in_child() -> None:
-    for reference in list(_memories):
-        memory = reference()
-        if memory is not None:
-            memory.after_fork()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -39,7 +39,7 @@ from syncblob.guards import max_transfers, no_transfers
 from syncblob.memory import Head, SyncedMemory
 from syncblob.transfer_log import PingPong, TransferLog, record_transfers
 from syncblob.transfers import Transfer
-from syncblob.verification import verified_const
+from syncblob.memory.verify import verified_const
 
 if TYPE_CHECKING:
     from syncblob.caffe import (

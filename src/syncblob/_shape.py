@@ -139,7 +139,7 @@ class Layout:
     Immutable. Says nothing about which memory, or on which side.
     """
 
-    __slots__ = ("contiguous", "dtype", "offset", "shape", "size", "strides")
+    __slots__ = ("contiguous", "dtype", "offset", "shape", "size", "start", "stop", "strides")
 
     shape: Shape
     dtype: np.dtype[np.generic]
@@ -147,6 +147,10 @@ class Layout:
     offset: int
     size: int
     contiguous: bool
+    # The range of the elements in the memory: their first byte, and behind their last. Of no
+    # elements, both are 0.
+    start: int
+    stop: int
 
     def __init__(
         self,
@@ -169,6 +173,15 @@ class Layout:
                 for dim, step, c_step in zip(shape, strides, c_order, strict=True)
             )
         )
+        if not self.size:
+            self.start = self.stop = 0
+        elif self.contiguous:
+            self.start = offset
+            self.stop = offset + self.size * dtype.itemsize
+        else:
+            reaches = [(dim - 1) * step for dim, step in zip(shape, self.strides, strict=True)]
+            self.start = offset + sum(reach for reach in reaches if reach < 0)
+            self.stop = offset + sum(reach for reach in reaches if reach > 0) + dtype.itemsize
 
     @classmethod
     def c_order(cls, shape: Shape, dtype: np.dtype[np.generic], offset: int = 0) -> Layout:
@@ -185,6 +198,8 @@ class Layout:
         layout.offset = 0
         layout.size = array.size
         layout.contiguous = True
+        layout.start = 0
+        layout.stop = array.nbytes
         return layout
 
     @classmethod
@@ -222,24 +237,12 @@ class Layout:
         return self.size * self.dtype.itemsize
 
     @property
-    def end(self) -> int:
-        """Bytes from the start of the memory to behind the last element."""
-        if not self.size:
-            return 0
-        reach = sum(
-            max(0, (dim - 1) * step) for dim, step in zip(self.shape, self.strides, strict=True)
-        )
-        return self.offset + reach + self.dtype.itemsize
-
-    def covers(self, nbytes: int) -> bool:
-        """Tell whether writing every element writes every one of the first `nbytes` bytes."""
-        if self.nbytes != nbytes:
-            return False
-        if not nbytes:
-            return True
+    def gapless(self) -> bool:
+        """Whether writing every element writes every byte of the range."""
         if self.contiguous:
-            return not self.offset
-        first = self.offset
+            return True
+        if self.nbytes != self.stop - self.start:
+            return False
         step = self.dtype.itemsize
         axes = zip(self.shape, self.strides, strict=True)
         for dim, stride in sorted(axes, key=lambda axis: abs(axis[1])):
@@ -247,9 +250,12 @@ class Layout:
                 continue
             if abs(stride) != step:
                 return False
-            first += min(0, (dim - 1) * stride)
             step *= dim
-        return first == 0
+        return True
+
+    def covers(self, nbytes: int) -> bool:
+        """Tell whether writing every element writes every one of the first `nbytes` bytes."""
+        return self.nbytes == nbytes and not self.start and self.gapless
 
     def derive(
         self, view: Callable[[np.ndarray[Any, np.dtype[np.void]]], np.ndarray[Any, Any]]

@@ -11,6 +11,7 @@ from syncblob._wording import counted
 from syncblob.errors import TransferGuardError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Self
 
 __all__ = ["TransferGuard", "max_transfers", "no_transfers", "permitted"]
@@ -117,7 +118,7 @@ def max_transfers(count: int | None = None, bytes: int | None = None) -> Transfe
     return TransferGuard(count, bytes)
 
 
-def permitted(direction: str, nbytes: int, reason: str) -> set[TransferGuard]:
+def permitted(direction: str, nbytes: int, reason: str) -> Iterable[TransferGuard]:
     """Return the guards of this context, which a transfer that was made is booked with.
 
     Raises
@@ -125,7 +126,10 @@ def permitted(direction: str, nbytes: int, reason: str) -> set[TransferGuard]:
     TransferGuardError
         If one of them forbids it.
     """
-    guards = set(_guards.get())
+    guards = _guards.get()
+    if not guards:
+        return guards
+    guards = tuple(set(guards))
     for guard in guards:
         guard.require_room(direction, nbytes, reason)
     return guards

@@ -55,8 +55,9 @@ class TransferLog:
     Attributes
     ----------
     avoided, avoided_bytes
-        Accesses that found the newest contents already there, in a memory that lives on both
-        sides: what code that copies at every hand-over would have moved.
+        What code that copies at each border between host and accelerator would have moved besides:
+        accesses on one side of contents that the other side used last, and that were there all the
+        same.
     """
 
     def __init__(self) -> None:
@@ -84,7 +85,7 @@ class TransferLog:
         self._transfers.append(transfer)
 
     def add_avoided(self, nbytes: int) -> None:
-        """Take an access that found the newest contents already there."""
+        """Take an access that found what the other side used last already there."""
         with self._lock.held:
             self.avoided += 1
             self.avoided_bytes += nbytes
@@ -200,6 +201,8 @@ class TransferLog:
                     "text": transfer.line.text,
                     "asynchronous": transfer.asynchronous,
                     "because": transfer.because,
+                    "offset": transfer.offset,
+                    "name": transfer.name,
                 }
                 for transfer in self
             ],
@@ -242,7 +245,9 @@ class TransferLog:
                 color=colour,
                 label=f"{direction}s",
             )
-        axes.set_yticks(range(len(memories)), [f"memory {memory}" for memory in memories])
+        names = {transfer.memory: transfer.name for transfer in self}
+        labels = [names[memory] or f"memory {memory}" for memory in memories]
+        axes.set_yticks(range(len(memories)), labels)
         axes.set_xlabel("time (ms)")
         axes.legend()
         return axes
@@ -270,7 +275,7 @@ def record_transfers() -> TransferLog:
     >>> blob.mutable_cpu_data()[...] = 1
     >>> with syncblob.record_transfers() as log:
     ...     _ = blob.gpu_data()
-    ...     _ = blob.gpu_data()
+    ...     _ = blob.cpu_data()
     >>> log
     <TransferLog: 1 upload of 24 bytes, 0 downloads of 0 bytes>
     >>> log[0].reason

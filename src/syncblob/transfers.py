@@ -10,6 +10,7 @@ from syncblob._source_lines import SourceLine, user_line
 from syncblob.guards import permitted
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Protocol
 
     import numpy as np
@@ -34,6 +35,7 @@ __all__ = [
     "avoided",
     "close_log",
     "download",
+    "log_generation",
     "open_log",
     "push",
     "recording",
@@ -67,6 +69,10 @@ class Transfer(NamedTuple):
     because
         Who may write on the side that was copied from, so that the next access copies again: a
         writable alias, or where the side was exposed. Empty where nobody may.
+    offset
+        The first byte that was moved, counted from the start of the memory.
+    name
+        The name of the memory; empty without one.
     """
 
     direction: str
@@ -79,12 +85,16 @@ class Transfer(NamedTuple):
     start: float = 0.0
     asynchronous: bool = False
     because: str = ""
+    offset: int = 0
+    name: str = ""
 
     def __str__(self) -> str:
         """Describe the transfer in one line."""
         again = f"; again at each access, because of {self.because}" if self.because else ""
+        named = f" of {self.name}" if self.name else ""
+        at = f" from byte {self.offset}" if self.offset else ""
         return (
-            f"{self.direction} of {self.nbytes} bytes for {self.reason} at "
+            f"{self.direction} of {self.nbytes} bytes{named}{at} for {self.reason} at "
             f"{self.line.described()}{again}"
         )
 
@@ -94,12 +104,15 @@ class Transfer(NamedTuple):
 # Replaced as a whole, so that readers need no lock.
 _open_logs: tuple[Recorder, ...] = ()
 _open_logs_lock = Lock()
+_generation = 0
 
 
 def open_log(log: Recorder) -> None:
     """Begin to write transfers into a log."""
-    global _open_logs  # noqa: PLW0603  # see above
+    global _open_logs, _generation  # noqa: PLW0603  # see above
     with _open_logs_lock.held:
+        if not _open_logs:
+            _generation += 1
         _open_logs = (*_open_logs, log)
 
 
@@ -115,6 +128,11 @@ def recording() -> bool:
     return bool(_open_logs)
 
 
+def log_generation() -> int:
+    """Return a number that is another one once no log has been open in between."""
+    return _generation
+
+
 def avoided(nbytes: int) -> None:
     """Write into the open logs that an access found the newest contents already there."""
     for log in _open_logs:
@@ -125,45 +143,62 @@ def avoided(nbytes: int) -> None:
 
 
 class Copying(NamedTuple):
-    """What a copy is for: what the logs and the guards say about it."""
+    """What copies are for: what the logs and the guards say about them."""
 
     accelerator: Accelerator
     reason: str
     memory: int
+    name: str = ""
     because: str = ""
 
 
-def upload(copying: Copying, host: NDArray[np.uint8], buffer: Any) -> None:
-    """Copy host to accelerator, if the guards permit, and write it into the open logs."""
+def upload(copying: Copying, host: NDArray[np.uint8], buffer: Any, offset: int = 0) -> None:
+    """Copy host to accelerator, if the guards permit, and write it into the open logs.
+
+    Parameters
+    ----------
+    copying
+        What the copy is for.
+    host, buffer
+        As many bytes of the two sides.
+    offset
+        Where they begin in the memory.
+    """
     guards = permitted("upload", host.nbytes, copying.reason)
     start = time.perf_counter()
     copying.accelerator.upload(host, buffer)
-    _book(guards, "upload", host.nbytes, copying, start)
+    if guards or _open_logs:
+        _book(guards, "upload", host.nbytes, copying, start, offset)
 
 
-def download(copying: Copying, buffer: Any, host: NDArray[np.uint8]) -> None:
-    """Copy accelerator to host, if the guards permit, and write it into the open logs."""
+def download(copying: Copying, buffer: Any, host: NDArray[np.uint8], offset: int = 0) -> None:
+    """Copy accelerator to host, if the guards permit; otherwise as `upload`."""
     guards = permitted("download", host.nbytes, copying.reason)
     start = time.perf_counter()
     copying.accelerator.download(buffer, host)
-    _book(guards, "download", host.nbytes, copying, start)
+    if guards or _open_logs:
+        _book(guards, "download", host.nbytes, copying, start, offset)
 
 
-def push(copying: Copying, host: NDArray[np.uint8], buffer: Any, stream: Any) -> Push:
-    """Start a copy host to accelerator, if the guards permit, and write it into the open logs."""
+def push(
+    copying: Copying, host: NDArray[np.uint8], buffer: Any, stream: Any, offset: int = 0
+) -> Push:
+    """Start a copy host to accelerator on a stream, if the guards permit; otherwise as `upload`."""
     guards = permitted("upload", host.nbytes, copying.reason)
     start = time.perf_counter()
     started = copying.accelerator.push(host, buffer, stream)
-    _book(guards, "upload", host.nbytes, copying, start, asynchronous=True)
+    if guards or _open_logs:
+        _book(guards, "upload", host.nbytes, copying, start, offset, asynchronous=True)
     return started
 
 
-def _book(  # noqa: PLR0913  # the fields of a Transfer
-    guards: set[TransferGuard],
+def _book(  # noqa: PLR0913, PLR0917  # the fields of a Transfer
+    guards: Iterable[TransferGuard],
     direction: str,
     nbytes: int,
     copying: Copying,
     start: float,
+    offset: int,
     *,
     asynchronous: bool = False,
 ) -> None:
@@ -173,18 +208,19 @@ def _book(  # noqa: PLR0913  # the fields of a Transfer
         guard.book(nbytes)
     if not _open_logs:
         return
-    accelerator, reason, memory, because = copying
     transfer = Transfer(
         direction,
         nbytes,
         seconds,
-        reason,
-        accelerator.device,
+        copying.reason,
+        copying.accelerator.device,
         user_line(),
-        memory,
+        copying.memory,
         start,
         asynchronous,
-        because,
+        copying.because,
+        offset,
+        copying.name,
     )
     for log in _open_logs:
         log.add(transfer)

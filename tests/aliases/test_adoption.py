@@ -57,7 +57,7 @@ def test_borrows_of_a_buffer_that_was_replaced_are_not_counted(side: Side) -> No
     borrow = getattr(memory, f"mutable_{READS[side]}")()
     adopt(memory, side, 5)
     assert not borrow.flags.writeable
-    assert len(memory.handed_out(side).borrows) == 0
+    assert len(memory.loans(side).borrows) == 0
 
 
 @pytest.mark.parametrize("side", Side)

@@ -50,7 +50,7 @@ def test_what_has_no_permission_to_lose_is_left_behind_all_the_same() -> None:
 def test_the_place_of_an_alias_is_where_it_was_asked_for() -> None:
     memory = at_cpu()
     alias = memory.export(Side.HOST, Access.MUTABLE, WHOLE, "test", "DLPack")
-    (lease,) = memory.handed_out(Side.HOST).leases
+    (lease,) = memory.loans(Side.HOST).leases
     assert lease.place.line.text.startswith("alias = memory.export(")
     assert alias is not None
 
@@ -75,7 +75,7 @@ def test_the_warning_in_full() -> None:
     with pytest.warns(StaleAliasWarning) as caught:
         blob.mutable_gpu_data()
     made = f"a DLPack alias of the host side, made at {__file__}:"
-    line = next(iter(blob.memory.handed_out(Side.HOST).leases)).place.line
+    line = next(iter(blob.memory.loans(Side.HOST).leases)).place.line
     one = f"{made}{line.lineno}: {line.text}"
     assert str(caught[0].message) == (
         f"mutable_gpu_data leaves behind {one}; {one}; {one}. What is written through it from now "

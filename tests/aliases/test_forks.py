@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 import syncblob
-from syncblob import Blob, no_transfers, record_transfers, transfers, verification
+from syncblob import Blob, no_transfers, record_transfers, transfers
+from syncblob.memory import verify
 from syncblob.blob import _state
 from syncblob.devices import selection
 
@@ -215,7 +216,7 @@ def test_locks_of_the_process_are_free_in_a_child(simulated: SimulatedBackend) -
     log = record_transfers()
     locks = [
         transfers._open_logs_lock,
-        verification._depth_lock,
+        verify._depth_lock,
         selection._backends_lock,
         _state.making,
         simulated._lock,

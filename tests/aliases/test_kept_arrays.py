@@ -21,7 +21,7 @@ from syncblob import (
     use_device,
 )
 from syncblob._source_lines import user_place
-from syncblob.aliases import Borrows, HandedOut
+from syncblob.memory.leases import Borrows, Loans
 from syncblob.devices import Side
 from syncblob.devices.host import NumpyHome
 
@@ -75,14 +75,14 @@ def used(way: Way, *, both_sides: bool = False) -> Blob:
     for _ in range(3):
         way(blob)
         way.read(blob)
-    assert (blob.head, handed_out(blob)) == (HEADS[way.side], NOTHING)
+    assert (blob.head, loans(blob)) == (HEADS[way.side], NOTHING)
     assert (blob.memory.buffer(way.side.other) is not None) == both_sides
     return blob
 
 
-def handed_out(blob: Blob) -> list[tuple[int, int]]:
+def loans(blob: Blob) -> list[tuple[int, int]]:
     """Count the borrows and the aliases of both sides."""
-    sides = [blob.memory.handed_out(side) for side in Side]
+    sides = [blob.memory.loans(side) for side in Side]
     return [(len(side.borrows), len(side.leases)) for side in sides]
 
 
@@ -93,13 +93,13 @@ def test_each_array_is_one_of_its_own_and_is_noted(way: Way, both_sides: bool) -
     first, second = way(blob), way(blob)
     assert first is not second
     assert np.shares_memory(first, second)
-    noted = handed_out(blob)
+    noted = loans(blob)
     assert noted.pop(way.side) == ((0, 2) if way.alias else (2, 0))
     assert noted == [(0, 0)]
     second[0] = 5
     assert way.read_other_side(blob)[0] == first[0] == 5
     del first, second
-    assert handed_out(blob) == NOTHING
+    assert loans(blob) == NOTHING
 
 
 @BORROW
@@ -109,7 +109,7 @@ def test_borrows_end(way: Way, both_sides: bool) -> None:
     borrows = [way(blob) for _ in range(3)]
     way.read_other_side(blob)
     assert not any(borrow.flags.writeable for borrow in borrows)
-    assert handed_out(blob) == NOTHING
+    assert loans(blob) == NOTHING
     fresh = way(blob)
     fresh[0] = 8
     assert way.read_other_side(blob)[0] == 8
@@ -260,7 +260,7 @@ def test_what_another_thread_does_meanwhile_leaves_no_alias_behind_that_is_still
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     blob = used(ALIAS)
-    lease = HandedOut.lease
+    lease = Loans.lease
     meddled = []
 
     def meddle(*args: Any, **kwargs: Any) -> None:
@@ -271,7 +271,7 @@ def test_what_another_thread_does_meanwhile_leaves_no_alias_behind_that_is_still
                 warnings.simplefilter("ignore", StaleAliasWarning)
                 blob.mutable_gpu_data()
 
-    monkeypatch.setattr(HandedOut, "lease", meddle)
+    monkeypatch.setattr(Loans, "lease", meddle)
     alias = np.from_dlpack(blob)
     alias[0] = 9
     assert blob.cpu_data()[0] == blob.gpu_data()[0] == 9
@@ -295,7 +295,7 @@ def test_a_write_ends_the_exposure_of_the_other_side(way: Way) -> None:
     blob = used(way, both_sides=True)
     blob.memory.expose(way.side.other)
     array = way(blob)
-    assert blob.memory.handed_out(way.side.other).exposed is None
+    assert blob.memory.loans(way.side.other).exposed is None
     assert array is not None
 
 
@@ -412,7 +412,7 @@ def test_aliases_of_the_host_need_no_accelerator() -> None:
     blob = Blob(COUNT, "uint8", device="cpu")
     for take in (np.from_dlpack, lambda blob: np.asarray(blob.cpu)):
         alias = take(blob)
-        assert len(blob.memory.handed_out(Side.HOST).leases) == 1
+        assert len(blob.memory.loans(Side.HOST).leases) == 1
         alias[0] = 3
         assert blob.cpu_data()[0] == 3
         del alias
@@ -422,8 +422,8 @@ def test_the_place_of_an_exposure_can_be_given() -> None:
     memory = Blob(COUNT).memory
     place = user_place()
     memory.expose(Side.HOST, place)
-    assert memory.handed_out(Side.HOST).exposed is place
+    assert memory.loans(Side.HOST).exposed is place
     memory.expose(Side.HOST)
-    exposed = memory.handed_out(Side.HOST).exposed
+    exposed = memory.loans(Side.HOST).exposed
     assert exposed is not None
     assert exposed.line.text == "memory.expose(Side.HOST)"

@@ -28,7 +28,7 @@ def made(head: str = "cpu") -> Blob:
 
 
 def leases(blob: Blob) -> int:
-    return sum(len(blob.memory.handed_out(side).leases) for side in Side)
+    return sum(len(blob.memory.loans(side).leases) for side in Side)
 
 
 def capsule(blob: Blob) -> object:
@@ -202,7 +202,7 @@ def test_nothing_is_left_behind_by_many_aliases() -> None:
         torch.from_dlpack(blob)
         np.asarray(blob.cpu)[1:]
     assert leases(blob) == 0
-    assert len(blob.memory.handed_out(Side.HOST).borrows._live) < 50
+    assert len(blob.memory.loans(Side.HOST).borrows._live) < 50
 
 
 # --- a side to be overwritten --------------------------------------------------------------------

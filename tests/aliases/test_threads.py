@@ -60,7 +60,7 @@ def test_threads_without_any_order_do_no_harm() -> None:
     assert not any(thread.is_alive() for thread in threads)
     assert problems == []
     gc.collect()
-    assert not any(blob.memory.handed_out(side).leases for side in Side)
+    assert not any(blob.memory.loans(side).leases for side in Side)
     blob[...] = 7
     assert blob.cpu_data().tolist() == blob.gpu_data().tolist() == [7] * 64
 
@@ -123,7 +123,7 @@ def test_aliases_come_and_go_while_others_read_and_write() -> None:  # noqa: C90
     del threads
     gc.collect()
     for side in Side:
-        assert not blob.memory.handed_out(side).leases
+        assert not blob.memory.loans(side).leases
     # What is left is the test's own; a leak would be one for each of thousands of aliases.
     assert written > 100
     assert len(gc.get_objects()) - objects < 200

@@ -128,12 +128,12 @@ def test_a_memory_that_keeps_its_size_keeps_watching() -> None:
             memory.cpu_data()
 
 
-def test_under_watch_there_is_no_sole_buffer() -> None:
+def test_under_watch_there_is_no_exclusive_buffer() -> None:
     memory = at(Side.HOST)
-    assert memory.sole_buffer() is not None
+    assert memory.exclusive_buffer() is not None
     with verified_const():
         export = under_watch(memory, Side.HOST)
-        assert memory.sole_buffer() is None
+        assert memory.exclusive_buffer() is None
         del export
 
 

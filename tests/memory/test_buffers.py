@@ -290,13 +290,13 @@ def test_a_side_says_whether_it_needs_a_transfer(side: Side) -> None:
 @pytest.mark.parametrize("side", Side)
 def test_one_buffer_and_nothing_to_keep_in_step_with_it_is_the_sole_one(side: Side) -> None:
     memory = SyncedMemory(NBYTES, device="simulated")
-    assert memory.sole_buffer() is None
+    assert memory.exclusive_buffer() is None
     getattr(memory, f"mutable_{READS[side]}")()
-    assert memory.sole_buffer() is memory.buffer(side)
+    assert memory.exclusive_buffer() is memory.buffer(side)
     getattr(memory, READS[side.other])()
-    assert memory.sole_buffer() is None
+    assert memory.exclusive_buffer() is None
     getattr(memory, f"mutable_{READS[side]}")()
-    assert memory.sole_buffer() is None
+    assert memory.exclusive_buffer() is None
 
 
 def test_the_sole_buffer_is_given_as_long_as_it_is_alone() -> None:
@@ -308,16 +308,16 @@ def test_the_sole_buffer_is_given_as_long_as_it_is_alone() -> None:
     ):
         memory = SyncedMemory(NBYTES, device="simulated")
         memory.mutable_cpu_data()
-        assert memory.sole_buffer() is memory.buffer(Side.HOST)
+        assert memory.exclusive_buffer() is memory.buffer(Side.HOST)
         happens(memory)
-        assert memory.sole_buffer() is (memory.buffer(Side.HOST) if alone else None)
+        assert memory.exclusive_buffer() is (memory.buffer(Side.HOST) if alone else None)
 
 
-def test_while_the_other_side_may_be_written_there_is_no_sole_buffer() -> None:
+def test_while_the_other_side_may_be_written_there_is_no_exclusive_buffer() -> None:
     memory = SyncedMemory(NBYTES, device="simulated")
     memory.mutable_cpu_data()
     memory.expose(Side.ACCELERATOR)
-    assert memory.sole_buffer() is None
+    assert memory.exclusive_buffer() is None
 
 
 @pytest.mark.parametrize("side", Side)

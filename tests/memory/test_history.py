@@ -157,11 +157,11 @@ def test_a_write_that_is_over_changes_nothing_else(side: Side) -> None:
     assert memory.head is Head(1 << side.other)
     getattr(memory, f"{here}_data")()
     getattr(memory, f"mutable_{here}_data")()
-    assert memory.sole_buffer() is None
-    steady = memory._steady
+    assert memory.exclusive_buffer() is None
+    steady = memory._fast_buffer
     assert steady is not None
     memory.wrote(side, "a write")
-    assert memory._steady is steady
+    assert memory._fast_buffer is steady
     getattr(memory, f"{there}_data")()
     memory.wrote(side, "a write")
-    assert memory._steady is None
+    assert memory._fast_buffer is None

@@ -53,7 +53,7 @@ def test_a_failure_leaves_everything_as_it_was_and_the_next_call_succeeds(
 ) -> None:
     memory = make()  # type: ignore[operator]  # parametrised functions
     head, device = memory.head, memory.device
-    buffers = list(memory._buffers)
+    buffers = list(memory._buffers.sides)
     side = Side.HOST if head is Head.HEAD_AT_CPU else Side.ACCELERATOR
     borrow = memory.mutable_cpu_data() if side is Side.HOST else memory.mutable_gpu_data()
     fails = side is not (Side.HOST if "cpu" in access else Side.ACCELERATOR) and kind in {
@@ -68,7 +68,7 @@ def test_a_failure_leaves_everything_as_it_was_and_the_next_call_succeeds(
         getattr(memory, access)()
 
     assert (memory.head, memory.device) == (head, device)
-    assert all(now is before for now, before in zip(memory._buffers, buffers, strict=True))
+    assert all(now is before for now, before in zip(memory._buffers.sides, buffers, strict=True))
     assert borrow.flags.writeable
     assert borrow.tolist() == [7] * NBYTES
 
@@ -235,7 +235,7 @@ def test_many_borrows_are_all_ended_and_dead_ones_forgotten() -> None:
     memory = at_cpu()
     for _ in range(1000):
         memory.mutable_cpu_data()
-    assert len(memory.handed_out(Side.HOST).borrows._live) < 50
+    assert len(memory.loans(Side.HOST).borrows._live) < 50
     kept = [memory.mutable_cpu_data() for _ in range(100)]
     memory.gpu_data()
     assert not any(borrow.flags.writeable for borrow in kept)
@@ -342,7 +342,7 @@ def test_the_upload_really_runs_later_and_every_access_waits(simulated: Simulate
     simulated.delay = 0.5
     memory = at_cpu()
     memory.async_gpu_push()
-    raw = memory._buffers[Side.ACCELERATOR]
+    raw = memory._buffers.sides[Side.ACCELERATOR]
     assert raw.tolist() == [POISON] * NBYTES
     assert memory.cpu_data().tolist() == [7] * NBYTES
     assert raw[0] == POISON
@@ -358,7 +358,7 @@ def test_a_later_write_on_the_host_does_not_reach_the_upload(
     memory = at_cpu()
     memory.async_gpu_push()
     getattr(memory, access)()[:] = 9
-    assert memory._buffers[Side.ACCELERATOR].tolist() == [7] * NBYTES
+    assert memory._buffers.sides[Side.ACCELERATOR].tolist() == [7] * NBYTES
     assert memory.gpu_data().tolist() == [9] * NBYTES
 
 
@@ -381,8 +381,8 @@ def test_streams_run_side_by_side_and_keep_their_order(simulated: SimulatedBacke
     first.async_gpu_push(slow)
     second.async_gpu_push(fast)
     fast.synchronize()
-    assert second._buffers[Side.ACCELERATOR][0] == 2
-    assert first._buffers[Side.ACCELERATOR][0] == POISON
+    assert second._buffers.sides[Side.ACCELERATOR][0] == 2
+    assert first._buffers.sides[Side.ACCELERATOR][0] == POISON
     assert first.gpu_data()[0] == 1
 
 

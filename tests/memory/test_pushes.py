@@ -61,7 +61,7 @@ def test_a_failed_push_gives_borrows_back_their_right_to_write() -> None:
 def test_borrows_that_ended_are_not_counted(ends: str) -> None:
     memory = at_cpu()
     borrow = memory.mutable_cpu_data()
-    borrows = memory.handed_out(Side.HOST).borrows
+    borrows = memory.loans(Side.HOST).borrows
     assert len(borrows) == 1
     getattr(memory, ends)()
     assert len(borrows) == 0
@@ -159,7 +159,7 @@ def test_nothing_comes_between_a_push_and_its_start(simulated: SimulatedBackend)
             )
         with pytest.raises(RuntimeError, match="in the middle of a transfer"):
             memory.async_gpu_push()
-        assert memory.sole_buffer() is None
+        assert memory.exclusive_buffer() is None
 
     with during(simulated, "push", use) as done:
         memory.async_gpu_push()

@@ -11,7 +11,7 @@ from syncblob.blob._arrays import GPU_DATA, GPU_DIFF, HOST_DATA, HOST_DIFF
 from syncblob.blob._base import BlobBase
 from syncblob.blob._shape_methods import ShapeMethods
 from syncblob.blob._state import NOTHING_KEPT
-from syncblob.devices import Side
+from syncblob.devices import Accelerator, Side
 from syncblob.interop.adopt import set_side
 from syncblob.memory import Access, SyncedMemory
 
@@ -102,8 +102,8 @@ class Accessors(ShapeMethods):
     def async_gpu_push(self, stream: Any = None) -> None:
         """Start to upload data and return while the upload runs.
 
-        Every later access on the accelerator waits for it, and every later access that may write
-        on the host.
+        Later accesses on the accelerator that overlap it wait for it, and so do those that may
+        write on the host. Of a view, its part of the memory moves.
 
         Parameters
         ----------
@@ -115,7 +115,18 @@ class Accessors(ShapeMethods):
         RuntimeError
             Unless the head is HEAD_AT_CPU.
         """
-        self._memory.async_gpu_push(stream)
+        layout = self._layout
+        self._memory.async_gpu_push(stream, layout.start, layout.stop)
+
+    def prefetch(self) -> None:
+        """Start to bring to `device` what is missing of data there; nothing is done if it is there.
+
+        Of a view, its part of the memory moves. An upload runs while the call returns, as that of
+        `async_gpu_push` does. What a source or the accelerator has to give to the host is there
+        when the call returns.
+        """
+        layout = self._layout
+        self._memory.prefetch(self._side, layout.start, layout.stop)
 
     # --- diff ------------------------------------------------------------------------------------
 
@@ -157,20 +168,18 @@ class Accessors(ShapeMethods):
     # --- single elements, and the shape on the accelerator ---------------------------------------
 
     def data_at(self, *indices: Any) -> Any:
-        """Return one element of data as a Python scalar. Reads on the host, as `cpu_data` does.
+        """Return one element of data as a Python scalar. Moves that element alone.
 
         Parameters
         ----------
         *indices
             As for `offset`: missing ones are 0.
         """
-        place = self._place(indices)
-        return self.cpu_data()[place].item()
+        return self._at(self._memory, self._place(indices), "data_at")
 
     def diff_at(self, *indices: Any) -> Any:
         """Return one element of diff as a Python scalar; see `data_at`."""
-        place = self._place(indices)
-        return self.cpu_diff()[place].item()
+        return self._at(self._diff_memory(), self._place(indices), "diff_at")
 
     def gpu_shape(self) -> Any:
         """Return the dimensions as an int32 array on the accelerator. Uploaded once a shape."""
@@ -207,6 +216,8 @@ class Accessors(ShapeMethods):
         self._require_sharable(other, "share_data")
         if other._memory is self._memory:
             return
+        if isinstance(self._home, Accelerator):
+            other._memory.bind(self._home)
         alone = self._owns_data_alone()
         self._let_go("share_data", [(self._memory, alone)], lambda: self._use(other._memory))
 
@@ -216,6 +227,8 @@ class Accessors(ShapeMethods):
         diff = other._diff_memory()
         if diff is self._diff:
             return
+        if isinstance(self._home, Accelerator):
+            diff.bind(self._home)
 
         def replace() -> None:
             self._kept = NOTHING_KEPT
@@ -256,6 +269,10 @@ class Accessors(ShapeMethods):
             self._kept = NOTHING_KEPT
         else:
             self._use(self._memory)
+
+    def _at(self, memory: SyncedMemory, place: tuple[int, ...], reason: str) -> Any:
+        layout = self._layout.derive(lambda a: a[(*place, ...)])
+        return memory.gather(Side.HOST, layout, reason).item()
 
     def _place(self, indices: tuple[Any, ...]) -> tuple[int, ...]:
         """Turn the arguments of `offset` into a full, checked index."""

@@ -60,7 +60,7 @@ class Arithmetic(Views):
                 f"copy_from expects shape {self.shape}, got {source.shape}; resize=True takes over "
                 "the shape of the source"
             )
-        side = self._memory.side
+        side = self._side
         origin = source._memory_of(diff=copy_diff)
         self._meet(origin, side)
         contents = origin.array(side, Access.CONST, source._layout, "copy_from")
@@ -93,7 +93,7 @@ class Arithmetic(Views):
         self._meet(diff, side)
         gradient = diff.array(side, Access.CONST, self._layout, "update")
         data = self._memory.array(side, Access.MUTABLE, self._layout, "update")
-        write_by(self._memory, side, "update", _sums.subtract, gradient, data)
+        write_by(self._memory, self._layout, side, "update", _sums.subtract, gradient, data)
 
     def asum_data(self) -> float | int:
         """Return the sum of the absolute values of data; ``|re| + |im|`` of complex ones, as BLAS.
@@ -137,12 +137,15 @@ class Arithmetic(Views):
 
     # --- how -------------------------------------------------------------------------------------
 
-    @staticmethod
-    def _head_side(memory: SyncedMemory) -> Side:
-        """Choose the side Caffe computes on: the head's, the accelerator for SYNCED."""
-        if memory.head is Head.UNINITIALIZED:
-            return memory.side
-        return Side.HOST if memory.head is Head.HEAD_AT_CPU else Side.ACCELERATOR
+    def _head_side(self, memory: SyncedMemory) -> Side:
+        """Choose the side Caffe computes on: the head's, the accelerator for SYNCED.
+
+        Where the head is neither, it is the side of the device.
+        """
+        head = memory.head_over(self._layout.start, self._layout.stop)
+        if head in {Head.UNINITIALIZED, Head.SPLIT}:
+            return self._side
+        return Side.HOST if head is Head.HEAD_AT_CPU else Side.ACCELERATOR
 
     def _reduce(self, memory: SyncedMemory | None, function: Any, reason: str) -> float | int:
         if memory is None or memory.blank:
@@ -160,7 +163,7 @@ class Arithmetic(Views):
             return
         side = self._head_side(memory)
         array = memory.array(side, Access.MUTABLE, self._layout, reason)
-        write_by(memory, side, reason, _sums.scal, factor, array)
+        write_by(memory, self._layout, side, reason, _sums.scal, factor, array)
 
 
 def _require_conversion(source: np.dtype[np.generic], target: np.dtype[np.generic]) -> None:

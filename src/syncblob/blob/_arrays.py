@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from syncblob._shape import Layout
     from syncblob.blob._state import Kept
     from syncblob.devices.base import Home
 
@@ -62,11 +63,11 @@ class Arrays(BlobState):
         base: Arrays | None = self._base
         if base is not None and base._memory is self._memory:
             diff = base._existing_diff()
-            if diff is None or diff.nbytes >= self._layout.end:
+            if diff is None or diff.nbytes >= self._layout.stop:
                 return diff
         diff = self._diff
         # A resize may have been interrupted before it let go of one that is too small now.
-        return None if diff is None or diff.nbytes < self._layout.end else diff
+        return None if diff is None or diff.nbytes < self._layout.stop else diff
 
     def _diff_memory(self) -> SyncedMemory:
         """Return the memory of diff; created here, with the capacity of data."""
@@ -74,10 +75,10 @@ class Arrays(BlobState):
         if base is not None and base._memory is self._memory:
             diff = base._diff_memory()
             # A smaller one may have been shared into the base since.
-            if diff.nbytes >= self._layout.end:
+            if diff.nbytes >= self._layout.stop:
                 return diff
         existing = self._diff
-        if existing is not None and existing.nbytes >= self._layout.end:
+        if existing is not None and existing.nbytes >= self._layout.stop:
             return existing
         diff = self._memory.successor(self._memory.nbytes)
         diff.fit(self._memory.used_nbytes)
@@ -100,6 +101,22 @@ class Arrays(BlobState):
 
     # --- arrays ----------------------------------------------------------------------------------
 
+    def _values(self, layout: Layout, reason: str) -> NDArray[Any]:
+        """Return a private copy of elements on the host. Moves no others, and changes no state."""
+        array: NDArray[Any] = self._memory.gather(Side.HOST, layout, reason)
+        return array
+
+    def _elements(self, side: Side, reason: str) -> Any:
+        """Return data on a side, to be copied.
+
+        A view with gaps whose elements are elsewhere is gathered there, so that what lies in the
+        gaps does not move.
+        """
+        memory, layout = self._memory, self._layout
+        if layout.gapless or memory.spans.common(layout.start, layout.stop) & (1 << side):
+            return memory.array(side, Access.CONST, layout, reason)
+        return memory.gather(side, layout, reason)
+
     def _array_on(self, side: Side, access: Access, reason: str) -> Any:
         """Return an array over data for work that is over soon; see `SyncedMemory.array`."""
         if access is not Access.CONST:
@@ -109,8 +126,10 @@ class Arrays(BlobState):
     def _wrote(self, home: Home, reason: str) -> None:
         """Say that work on an array of data on a home, which may write, is over."""
         held = self._held
-        if held is not None and held._steady is None:
-            held.wrote(Side.HOST if home is HOST else Side.ACCELERATOR, reason)
+        if held is not None and held._fast_buffer is None:
+            layout = self._layout
+            side = Side.HOST if home is HOST else Side.ACCELERATOR
+            held.finish_write(side, layout.start, layout.stop, reason)
 
     # --- in a hurry ------------------------------------------------------------------------------
 
@@ -119,7 +138,10 @@ class Arrays(BlobState):
         kept = self._kept[HOST_DATA]
         if kept is not None:
             held: Any = self._held
-            if held._sole is kept[0] or (held.newest(0) is kept[0] and not recording()):
+            if held._exclusive_buffer is kept[0]:
+                return kept[1].view()
+            layout = self._layout
+            if held.newest(0, layout.start, layout.stop) is kept[0] and not recording():
                 return kept[1].view()
         array: NDArray[Any] = self._memory.array(Side.HOST, Access.CONST, self._layout, reason)
         self._keep(HOST_DATA, self._memory)
@@ -130,9 +152,14 @@ class Arrays(BlobState):
         memory = self._diff_memory() if place > GPU_DATA else self._memory
         side = place & 1
         kept = self._kept[place]
-        if kept is not None and memory.newest(side) is kept[0] and not recording():
+        layout = self._layout
+        if (
+            kept is not None
+            and memory.newest(side, layout.start, layout.stop) is kept[0]
+            and not recording()
+        ):
             return kept[1].view()
-        array = memory.array(Side(side), Access.CONST, self._layout, reason)
+        array = memory.array(Side(side), Access.CONST, layout, reason)
         self._keep(place, memory)
         return array
 
@@ -157,12 +184,15 @@ class Arrays(BlobState):
         if not home.native:
             return
         # So that one comparison will tell that nothing has changed.
-        memory.sole_buffer()
-        buffer = memory.newest(side)
+        memory.exclusive_buffer()
+        layout = self._layout
+        buffer = memory.newest(side, layout.start, layout.stop)
         kept = self._kept[place]
         if buffer is None or (kept is not None and kept[0] is buffer):
             return
-        layout = self._layout
+        if layout.stop > memory.used_nbytes:
+            # A resize on another thread has come in between.
+            return
         const = home.view(buffer, layout, writable=False)
         writable = exported = None
         if not self._readonly:
@@ -180,6 +210,7 @@ class Arrays(BlobState):
 
 def write_by(
     memory: SyncedMemory,
+    layout: Layout,
     side: Side,
     reason: str,
     function: Callable[..., Any],
@@ -189,7 +220,7 @@ def write_by(
 
     Parameters
     ----------
-    memory, side
+    memory, layout, side
         What the array is over.
     reason
         The operation, for the history.
@@ -199,4 +230,4 @@ def write_by(
     try:
         memory.home(side).compute(function, *arguments)
     finally:
-        memory.wrote(side, reason)
+        memory.finish_write(side, layout.start, layout.stop, reason)

@@ -36,6 +36,7 @@ class BlobBase(Arrays):
         dtype: DTypeLike = "float32",
         *,
         device: Device | str | None = None,
+        name: str = "",
     ) -> None:
         if hasattr(self, "_held"):
             raise TypeError(
@@ -44,7 +45,7 @@ class BlobBase(Arrays):
             )
         resolved = as_dtype(dtype)
         layout = Layout.c_order(as_shape(shape, resolved.itemsize), resolved)
-        self._fill(SyncedMemory(layout.nbytes, device=device), layout)
+        self._fill(SyncedMemory(layout.nbytes, device=device, name=name), layout)
 
     # --- attributes ------------------------------------------------------------------------------
 
@@ -94,23 +95,37 @@ class BlobBase(Arrays):
 
     @property
     def device(self) -> Device:
-        """Where data was last written, and so where it is computed on. Reading never changes it.
+        """Where operations run. It never changes; `on` gives a view with another device.
 
-        Before the first write it is the device asked for.
+        `head` says where the newest contents are.
         """
-        held = self._held
-        return self._home.device if held is None else held.device
+        return self._home.device
+
+    @property
+    def name(self) -> str:
+        """What the journal and `explain` call this Blob's memory; empty without a name.
+
+        Views, and Blobs that share data, have it in common.
+        """
+        return self._memory.name
+
+    @name.setter
+    def name(self, name: str) -> None:
+        self._memory.name = name
 
     @property
     def head(self) -> Head:
-        """Where the newest contents of data are."""
-        return self._memory.head
+        """Where the newest contents of data are: of a view, those of its part of the memory."""
+        layout = self._layout
+        return self._memory.head_over(layout.start, layout.stop)
 
     @property
     def diff_head(self) -> Head:
         """Where the newest contents of diff are. Does not create diff."""
         diff = self._existing_diff()
-        return Head.UNINITIALIZED if diff is None else diff.head
+        if diff is None:
+            return Head.UNINITIALIZED
+        return diff.head_over(self._layout.start, self._layout.stop)
 
     @property
     def memory(self) -> SyncedMemory:

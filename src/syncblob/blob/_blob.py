@@ -10,7 +10,7 @@ from syncblob._dtypes import as_dtype, is_supported
 from syncblob._shape import Layout, as_shape
 from syncblob.blob._base import BlobBase
 from syncblob.blob._messages import Messages
-from syncblob.devices import CPU, Device, Side, accelerator, default_device
+from syncblob.devices import CPU, HOST, Device, Side, default_device, home_of
 from syncblob.interop import shared_memory
 from syncblob.interop.adopt import adopt, native_array
 from syncblob.interop.cuda import backend_of
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike
 
-    from syncblob._homes import Source
+    from syncblob.memory.sources import Function
 
 __all__ = ["Blob"]
 
@@ -128,7 +128,9 @@ class Blob(Messages):
         if copy is False:
             change = "dtype" if not same_dtype else "device"
             raise ValueError(f"copy=False was asked for, but the {change} differs")
-        blob = cls._of(x._memory, x._layout, base=x._root(), readonly=x._readonly)
+        blob = cls._of(
+            x._memory, x._layout, home=x._home, base=x._root(), readonly=x._readonly
+        )
         if not same_dtype or (copy and same_device):
             blob = blob.astype(x.dtype if wanted is None else wanted)
         return blob if device is None else blob.to_device(device)
@@ -202,9 +204,9 @@ class Blob(Messages):
         cls,
         shape: SupportsIndex | Iterable[SupportsIndex],
         dtype: DTypeLike,
-        source: Source,
+        source: Function,
         *,
-        diff_source: Source | None = None,
+        diff_source: Function | None = None,
         device: Device | str | None = None,
     ) -> Self:
         """Make a Blob that is filled on first access instead of being zeroed.
@@ -294,9 +296,8 @@ class Blob(Messages):
         wanted = as_dtype(dtype)
         if wanted == self.dtype and not copy:
             return self
-        side = self._memory.side
-        array = self._array_on(side, Access.CONST, "astype")
-        return self._result(array, side, dtype=wanted, copy=True)
+        side = self._side
+        return self._result(self._elements(side, "astype"), side, dtype=wanted, copy=True)
 
     def to_device(self, device: Device | str, /, *, stream: Any = None) -> Self:
         """Return this Blob if `device` is its device, else a copy of data that lives there.
@@ -320,13 +321,14 @@ class Blob(Messages):
         device = Device(device)
         if device == self.device:
             return self
-        if device != CPU:
-            accelerator(device)
-        contents = np.array(self._array_on(Side.HOST, Access.CONST, "to_device"), order="C")
+        home = home_of(device)
+        if home is HOST or home is self._memory.accelerator:
+            side = Side.HOST if home is HOST else Side.ACCELERATOR
+            array = self._elements(side, "to_device")
+            return self._fresh(home.compute(array.copy, order="C"), home)
+        contents = np.array(self._elements(Side.HOST, "to_device"), order="C")
         flat = contents.reshape(-1).view(np.uint8)
         layout = Layout.c_order(self.shape, self.dtype)
-        if device == CPU:
-            return self._of(SyncedMemory.adopting(Side.HOST, flat, device=CPU), layout)
         memory = SyncedMemory(layout.nbytes, device=device, source=lambda: flat)
         memory.array(Side.ACCELERATOR, Access.MUTABLE, layout, "to_device")
         return self._of(memory, layout)

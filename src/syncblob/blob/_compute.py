@@ -188,9 +188,9 @@ def forgets_newest(x: BlobBase, side: Side) -> bool:
     What overwrites a Blob then is to be computed apart and put there when nothing can fail any
     more.
     """
-    memory = x._memory
-    newest_here = memory.holds_newest(side) if memory.head else memory.blank
-    return not newest_here and x._layout.covers(memory.used_nbytes)
+    memory, layout = x._memory, x._layout
+    newest_here = memory.spans.common(layout.start, layout.stop) & (1 << side)
+    return not newest_here and not memory.blank and layout.gapless
 
 
 def wrap(array: Any, home: Home, *operands: BlobBase) -> Any:

@@ -43,7 +43,7 @@ def unary(kernel: Callable[..., Any], x: Any) -> Any:
         held = x._held
     except AttributeError:
         raise refusal(kernel.__name__, x) from None
-    if held is None or held._sole is x._buffer:
+    if held is None or held._exclusive_buffer is x._buffer:
         array = x._array
         home = x._home
     else:
@@ -87,8 +87,8 @@ def binary(  # a keyword would take time with each operation
             raise refusal(kernel.__name__, x1) from None
         home = x1._home
         if (
-            (held1 is None or held1._sole is x1._buffer)
-            and (held2 is None or held2._sole is x2._buffer)
+            (held1 is None or held1._exclusive_buffer is x1._buffer)
+            and (held2 is None or held2._exclusive_buffer is x2._buffer)
             and home is x2._home
             and home.native
         ):
@@ -103,7 +103,7 @@ def binary(  # a keyword would take time with each operation
         except AttributeError:
             raise refusal(kernel.__name__, x1) from None
         home = x1._home
-        if (held1 is None or held1._sole is x1._buffer) and home.native:
+        if (held1 is None or held1._exclusive_buffer is x1._buffer) and home.native:
             result = kernel(x1._array, x2)
             if type(result) is not np.ndarray:
                 result = home.as_array(result)
@@ -154,10 +154,10 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:  # noqa: C901,
         x1._require_writable(f"in-place {kernel.__name__}")
     held1 = x1._held
     home = x1._home
-    if held1 is None or held1._sole is x1._buffer:
+    if held1 is None or held1._exclusive_buffer is x1._buffer:
         if type(x2) is type(x1):
             held2 = x2._held
-            if (held2 is None or held2._sole is x2._buffer) and home is x2._home:
+            if (held2 is None or held2._exclusive_buffer is x2._buffer) and home is x2._home:
                 array1 = x1._array
                 array2 = x2._array
                 if home.native and array1.dtype is array2.dtype:
@@ -202,7 +202,7 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:  # noqa: C901,
 def _over(kernel: Callable[..., Any], x1: Any, home: Home) -> None:
     """Say that a write is over, where the other side was looked at meanwhile."""
     held = x1._held
-    if held is not None and held._steady is None:
+    if held is not None and held._fast_buffer is None:
         x1._wrote(home, kernel.__name__)
 
 

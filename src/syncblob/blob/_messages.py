@@ -52,7 +52,9 @@ class Messages(TorchFunctions):
         from syncblob.caffe import blobproto  # file formats are built on Blobs
 
         blob = blobproto.from_proto(proto, dtype=dtype, device=device)
-        return blob if type(blob) is cls else cls._of(blob._memory, blob._layout, diff=blob._diff)
+        if type(blob) is cls:
+            return blob
+        return cls._of(blob._memory, blob._layout, home=blob._home, diff=blob._diff)
 
     def load_proto(self, proto: BlobProto | bytes, *, resize: bool = True) -> None:
         """Take the contents of a BlobProto: Caffe's ``FromProto``. Writes on the host.

@@ -148,7 +148,7 @@ def _at_hand(args: Sequence[Any]) -> tuple[list[Any], Home] | None:
             arrays.append(x)
             continue
         held = x._held
-        if held is not None and held._sole is not x._buffer:
+        if held is not None and held._exclusive_buffer is not x._buffer:
             return None
         if home is None:
             home = x._home
@@ -258,7 +258,7 @@ class _Call:
         self._blobs.append(x)
         self.written.append(x)
         held = x._held
-        if (held is None or held._sole is x._buffer) and x._home is self.home:
+        if (held is None or held._exclusive_buffer is x._buffer) and x._home is self.home:
             return x._array
         side = bind(x, self.home)
         if whole and forgets_newest(x, side):
@@ -336,8 +336,7 @@ class _Call:
 
 def blob_home(x: BlobBase) -> Home:
     """Return the home of a Blob's device. Nothing moves."""
-    held = x._held
-    return x._home if held is None else held.home(held.side)
+    return x._home
 
 
 def phantom(x: Any) -> Any:

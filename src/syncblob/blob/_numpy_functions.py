@@ -129,7 +129,7 @@ class NumpyFunctions(Operators):
     def _at_hand(self, other: Any) -> bool:
         """Tell whether NumPy can compute with this Blob's array and an operand as they are."""
         held = self._held
-        if held is not None and held._sole is not self._buffer:
+        if held is not None and held._exclusive_buffer is not self._buffer:
             return False
         if isinstance(other, np.generic):
             return self._home.native and is_supported(other.dtype)

@@ -62,7 +62,8 @@ class Pickles(Arithmetic):
         access = Access.CONST if self._readonly else Access.MUTABLE
         memory.array(Side.HOST, access, self._layout, "pickle")
         if access is Access.MUTABLE:
-            memory.expose(Side.HOST, shared=True)
+            layout = self._layout
+            memory.expose(Side.HOST, start=layout.start, stop=layout.stop, shared=True)
         existing = self._existing_diff()
         diff = None
         if existing is not None and not existing.blank:
@@ -89,7 +90,11 @@ class Pickles(Arithmetic):
     def _pickled(self, memory: SyncedMemory | None, *, out_of_band: bool) -> Any:
         if memory is None or memory.blank:
             return None
-        array = memory.array(Side.HOST, Access.CONST, self._layout, "pickle")
+        layout = self._layout
+        if layout.gapless:
+            array = memory.array(Side.HOST, Access.CONST, layout, "pickle")
+        else:
+            array = memory.gather(Side.HOST, layout, "pickle")
         flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         # Whoever loads it takes over what can be written, and a pickle may be loaded twice.
         flat.flags.writeable = False

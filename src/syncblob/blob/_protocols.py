@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from syncblob._shape import Layout
 from syncblob.blob._arrays import HOST_DATA
 from syncblob.blob._explain import Explanation
@@ -13,7 +15,7 @@ from syncblob.devices import HOST, Side
 from syncblob.interop import cuda, dlpack
 from syncblob.interop import numpy as numpy_protocol
 from syncblob.memory import Access, SyncedMemory
-from syncblob.verification import verifying
+from syncblob.memory.verify import verifying
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -115,16 +117,23 @@ class Protocols(Pickles):
             ``.copy()`` has none.
         """
         kept = self._kept[HOST_DATA]
-        if kept is not None and stream is None and dl_device is None and copy is None:
+        if (
+            kept is not None
+            and self._home is HOST
+            and stream is None
+            and dl_device is None
+            and copy is None
+        ):
             held: Any = self._held
-            array = held.export_again(kept[0], kept[3], "DLPack")
+            layout = self._layout
+            array = held.export_again(kept[0], kept[3], "DLPack", layout.start, layout.stop)
             if array is not None:
                 return array.__dlpack__(max_version=max_version)
         capsule = dlpack.export(
             self._memory,
             self._layout,
             Access.CONST if self._readonly else Access.MUTABLE,
-            side=self._memory.side,
+            side=self._side,
             stream=stream,
             max_version=max_version,
             dl_device=dl_device,
@@ -135,11 +144,7 @@ class Protocols(Pickles):
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return the DLPack device type and id of `device`; (1, N + 1) for simulated:N."""
-        memory: Any = self._memory
-        kept = self._kept[HOST_DATA]
-        if kept is not None and memory._sole is kept[0]:
-            return dlpack.HOST_DEVICE
-        return dlpack.device_of(memory, memory.side)
+        return self._home.dlpack_device
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -156,7 +161,8 @@ class Protocols(Pickles):
         access = Access.CONST if self._readonly else Access.MUTABLE
         array = cuda.array_over_memory(self._memory, self._layout, access)
         if not self._readonly:
-            self._memory.expose(Side.ACCELERATOR)
+            layout = self._layout
+            self._memory.expose(Side.ACCELERATOR, start=layout.start, stop=layout.stop)
         if not any(array.data.mem is kept.data.mem for kept in self._exposed):
             self._exposed = (*self._exposed, array)
         return cuda.describe(self._memory, array, readonly=self._readonly)
@@ -214,41 +220,55 @@ class Protocols(Pickles):
     # --- Python scalars, lists and bytes ---------------------------------------------------------
 
     def item(self, *indices: Any) -> Any:
-        """Return one element as a Python scalar. Reads on the host, as `cpu_data` does.
+        """Return one element as a Python scalar. Moves that element alone, and changes no state.
 
         Parameters
         ----------
         *indices
             As for ``numpy.ndarray.item``; none for a Blob of one element.
         """
-        return self._read_host("item").item(*indices)
+        if self._is_on_host():
+            return self._read_host("item").item(*indices)
+        shape = self.shape
+        # NumPy raises what there is to raise.
+        np.broadcast_to(np.uint8(0), shape).item(*indices)
+        if len(indices) == 1 and isinstance(indices[0], tuple):
+            (indices,) = indices
+        if len(indices) == 1 and len(shape) != 1:
+            indices = np.unravel_index(int(indices[0]) % self.size, shape)
+        place = tuple(map(int, indices)) or (0,) * len(shape)
+        return self._values(self._layout.derive(lambda a: a[(*place, ...)]), "item").item()
 
     def tolist(self) -> Any:
-        """Return the elements as nested lists of Python scalars. Reads on the host."""
-        return self._read_host("tolist").tolist()
+        """Return the elements as nested lists of Python scalars. Reads on the host.
+
+        Of a view with gaps, only its elements move.
+        """
+        return self._elements(Side.HOST, "tolist").tolist()
 
     def tobytes(self) -> bytes:
-        """Return a copy of the elements' bytes in C order. Reads on the host."""
-        return self._read_host("tobytes").tobytes()
+        """Return a copy of the elements' bytes in C order. Reads on the host, as `tolist`."""
+        contents: bytes = self._elements(Side.HOST, "tobytes").tobytes()
+        return contents
 
     def __bool__(self) -> bool:
-        """Convert a Blob without axes. Reads on the host."""
+        """Convert a Blob without axes. Moves its element alone, and changes no state."""
         return bool(self._scalar("bool"))
 
     def __int__(self) -> int:
-        """Convert a Blob without axes. Reads on the host."""
+        """Convert a Blob without axes. Moves its element alone, and changes no state."""
         return int(self._scalar("int"))
 
     def __float__(self) -> float:
-        """Convert a Blob without axes. Reads on the host."""
+        """Convert a Blob without axes. Moves its element alone, and changes no state."""
         return float(self._scalar("float"))
 
     def __complex__(self) -> complex:
-        """Convert a Blob without axes. Reads on the host."""
+        """Convert a Blob without axes. Moves its element alone, and changes no state."""
         return complex(self._scalar("complex"))
 
     def __index__(self) -> int:
-        """Convert an integer Blob without axes. Reads on the host."""
+        """Convert an integer Blob without axes. Moves its element alone."""
         if self.dtype.kind not in "iu":
             raise TypeError(f"only an integer Blob can be an index, this one has {self.dtype}")
         return int(self._scalar("int"))
@@ -274,13 +294,14 @@ class Protocols(Pickles):
     def copy(self) -> Self:
         """Return an independent, C-contiguous copy of data, and of diff if there is one.
 
-        Each is copied on a side that holds its newest contents; nothing is transferred but what
-        a source still has to bring. The copy of a const view can be written.
+        Each is copied on a side that holds all of its newest contents, and nothing is transferred
+        then. The copy of a const view can be written.
         """
         memory = self._duplicate(self._memory)
         existing = self._existing_diff()
         diff = None if existing is None else self._duplicate(existing)
-        return self._of(memory, Layout.c_order(self.shape, self.dtype), diff=diff)
+        layout = Layout.c_order(self.shape, self.dtype)
+        return self._of(memory, layout, home=self._home, diff=diff)
 
     def __copy__(self) -> Self:
         """Copy, as NumPy does; see `copy`."""
@@ -302,19 +323,28 @@ class Protocols(Pickles):
             )
         if self._array_in_use() and self._home is HOST:
             return self._array.item()
-        return self._read_host(reason or f"__{kind}__").item()
+        return self._values(self._layout, reason or f"__{kind}__").item()
+
+    def _is_on_host(self) -> bool:
+        """Tell whether a const access on the host would change nothing."""
+        layout = self._layout
+        return self._memory.newest(Side.HOST, layout.start, layout.stop) is not None
 
     def _duplicate(self, memory: SyncedMemory) -> SyncedMemory:
-        """Copy this Blob's elements out of a memory into a new one, on the head's side."""
+        """Copy this Blob's elements out of a memory into a new one, on a side that holds them."""
+        layout = self._layout
         if memory.blank:
             return memory.successor(self.nbytes)
-        side = memory.side if memory.holds_newest(memory.side) else memory.side.other
-        backend = None if side is Side.HOST else memory.accelerator
-        array = memory.array(side, Access.CONST, self._layout, "copy")
-        contents = memory.home(side).compute(array.copy)
+        side = self._side
+        held = memory.spans.common(layout.start, layout.stop)
+        if held and not held & (1 << side):
+            side = side.other
+        home = memory.home(side)
+        if held or layout.gapless:
+            array = memory.array(side, Access.CONST, layout, "copy")
+            contents = home.compute(array.copy, order="C")
+        else:
+            contents = memory.gather(side, layout, "copy")
         return SyncedMemory.adopting(
-            side,
-            (backend or HOST).wrap(contents),
-            accelerator=memory.accelerator,
-            device=memory.device,
+            side, home.wrap(contents), accelerator=memory.accelerator, device=memory.device
         )

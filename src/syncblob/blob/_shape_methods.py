@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from syncblob import _shape
 from syncblob._shape import Layout, as_shape
-from syncblob.aliases import restore
+from syncblob.memory.leases import restore
 from syncblob.blob._base import BlobBase
 from syncblob.blob._state import NO_BUFFER, NOTHING_KEPT
 from syncblob.memory import Access

@@ -64,9 +64,10 @@ class BlobState:
 
     # An array of data, of this shape, dtype and strides; None where none was made yet.
     _array: Any
-    # The home of that array, and the buffer under it. For a fresh Blob `NO_BUFFER`, or the place
-    # where the array was taken from somebody who still has it.
+    # The home of the Blob's device, where operations run and that array lies.
     _home: Home
+    # The buffer under the array. For a fresh Blob `NO_BUFFER`, or the place where the array was
+    # taken from somebody who still has it.
     _buffer: Any
     # The memory of data, and how data lies in it. None where they are not made yet: see `_memory`
     # and `_layout`.
@@ -89,12 +90,13 @@ class BlobState:
         memory: SyncedMemory,
         layout: Layout,
         *,
+        home: Home | None = None,
         diff: SyncedMemory | None = None,
         base: Any = None,
         readonly: bool = False,
     ) -> None:
         self._array = None
-        self._home = HOST
+        self._home = memory.home(memory.side) if home is None else home
         self._buffer = NO_BUFFER
         self._held = memory
         self._placed = layout
@@ -111,13 +113,17 @@ class BlobState:
         memory: SyncedMemory,
         layout: Layout,
         *,
+        home: Home | None = None,
         diff: SyncedMemory | None = None,
         base: Any = None,
         readonly: bool = False,
     ) -> Self:
-        """Make a Blob over an existing memory."""
+        """Make a Blob over an existing memory; its home is that of the memory's device, or another.
+
+        A memory has to be bound to the accelerator that the home is.
+        """
         blob = cls.__new__(cls)
-        blob._fill(memory, layout, diff=diff, base=base, readonly=readonly)
+        blob._fill(memory, layout, home=home, diff=diff, base=base, readonly=readonly)
         return blob
 
     @classmethod
@@ -153,7 +159,9 @@ class BlobState:
 
     def _view(self, layout: Layout) -> Self:
         """Make a view of this Blob."""
-        return self._of(self._memory, layout, base=self._root(), readonly=self._readonly)
+        return self._of(
+            self._memory, layout, home=self._home, base=self._root(), readonly=self._readonly
+        )
 
     def _view_of_array(self, array: Any) -> Self:
         """Make a view of this Blob from a view of its array, which must be in use."""
@@ -215,7 +223,7 @@ class BlobState:
                     layout = Layout.dense(array)
                     if isinstance(self._buffer, Place):
                         memory.expose(Side.HOST, self._buffer)
-                    buffer = memory.sole_buffer()
+                    buffer = memory.exclusive_buffer()
                 else:
                     memory, layout = adopt(
                         array,
@@ -225,7 +233,7 @@ class BlobState:
                         backend=accelerator,
                         owned=True,
                     )
-                    buffer = memory.sole_buffer()
+                    buffer = memory.exclusive_buffer()
                     array = home.view(buffer, layout, writable=not self._readonly)
                 # An interrupt or a fork before this changes nothing: as long as there is no memory,
                 # the array is the Blob. Readers without the lock look at the memory first.
@@ -235,12 +243,16 @@ class BlobState:
                 self._buffer = buffer
             return self._held
 
-    def _keep_array(self, memory: SyncedMemory, layout: Layout, home: Home) -> None:
-        """Make the array that computations use, if the memory has but one buffer."""
-        buffer = memory.sole_buffer()
-        if buffer is not None:
-            self._array = home.view(buffer, layout, writable=not self._readonly)
-            self._home = home
+    @property
+    def _side(self) -> Side:
+        """The side of this Blob's device."""
+        return Side.HOST if self._home is HOST else Side.ACCELERATOR
+
+    def _keep_array(self, memory: SyncedMemory, layout: Layout) -> None:
+        """Make the array that computations use, if the memory's one buffer is on the device."""
+        buffer = memory.exclusive_buffer()
+        if buffer is not None and buffer is memory.buffer(self._side):
+            self._array = self._home.view(buffer, layout, writable=not self._readonly)
             self._buffer = buffer
 
     def _array_in_use(self) -> bool:
@@ -248,9 +260,9 @@ class BlobState:
         held = self._held
         if held is None:
             held = self._settle()
-        if held._sole is not self._buffer and held.head:
-            self._keep_array(held, self._layout, held.home(held.side))
-        return held._sole is self._buffer
+        if held._exclusive_buffer is not self._buffer and held.head:
+            self._keep_array(held, self._layout)
+        return held._exclusive_buffer is self._buffer
 
     def _use(self, memory: SyncedMemory, layout: Layout | None = None) -> None:
         """Put another memory in the place of data's, or keep it with another layout."""
@@ -266,11 +278,9 @@ class BlobState:
     def _on_device(self, reason: str) -> tuple[Any, Home]:
         """Return data as an array on this Blob's device, to read, and the home it lies in."""
         held = self._held
-        if held is None or held._sole is self._buffer:
+        if held is None or held._exclusive_buffer is self._buffer:
             return self._array, self._home
-        side = held.side
         layout = self._layout
-        array = held.array(side, Access.CONST, layout, reason)
-        home = held.home(side)
-        self._keep_array(held, layout, home)
-        return array, home
+        array = held.array(self._side, Access.CONST, layout, reason)
+        self._keep_array(held, layout)
+        return array, self._home

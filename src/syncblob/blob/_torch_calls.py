@@ -94,7 +94,7 @@ def tensor_over(blob: BlobBase, *, copy: bool | None) -> torch.Tensor:
     """Return a tensor over a Blob's data; see `Blob.to_torch`."""
     memory, layout = blob._memory, blob._layout
     if copy or (copy is None and blob._readonly):
-        return gate.private(memory, layout, memory.side, "to_torch")
+        return gate.private(memory, layout, blob._side, "to_torch")
     if blob._readonly:
         raise ValueError(
             "a tensor can be written, and this Blob is a const view; leave out copy=False to get "
@@ -104,7 +104,7 @@ def tensor_over(blob: BlobBase, *, copy: bool | None) -> torch.Tensor:
         raise ValueError(
             f"torch has no tensors with negative strides such as {layout.strides}; use copy=True"
         )
-    return gate.tensor_over_memory(memory, layout, memory.side, Access.MUTABLE, "to_torch")[0]
+    return gate.tensor_over_memory(memory, layout, blob._side, Access.MUTABLE, "to_torch")[0]
 
 
 @untraced
@@ -122,7 +122,7 @@ def parameter_over(blob: BlobBase) -> BlobParameter:
             "parameter of a copy"
         )
     memory, layout = blob._memory, blob._layout
-    side, diff = memory.side, blob._diff_memory()
+    side, diff = blob._side, blob._diff_memory()
     blob._meet(diff, side)
     gradient, _ = gate.tensor_over_memory(diff, layout, side, Access.MUTABLE, "as_parameter")
     data, _ = gate.tensor_over_memory(memory, layout, side, Access.MUTABLE, "as_parameter")

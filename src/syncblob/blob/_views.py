@@ -14,7 +14,7 @@ from syncblob.blob._arrays import write_by
 from syncblob.blob._base import BlobBase
 from syncblob.blob._indices import completed, full_index, require_broadcast, selected_shape
 from syncblob.blob._shape_methods import shape_from
-from syncblob.devices import Side
+from syncblob.devices import Accelerator, Side, home_of
 from syncblob.interop.adopt import adopt, can_adopt, native_array
 from syncblob.interop.side_view import SideView
 from syncblob.memory import Access
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import Self
 
+    from syncblob.devices import Device
     from syncblob.memory import SyncedMemory
 
 __all__ = ["Views"]
@@ -58,7 +59,11 @@ class Views(Accessors):
         As for `data`, ``blob.diff[...] = x`` and ``blob.diff += x`` write it.
         """
         return self._of(
-            self._diff_memory(), self._layout, base=self._root(), readonly=self._readonly
+            self._diff_memory(),
+            self._layout,
+            home=self._home,
+            base=self._root(),
+            readonly=self._readonly,
         )
 
     @diff.setter
@@ -68,7 +73,37 @@ class Views(Accessors):
     @property
     def const(self) -> Self:
         """A read-only view: whatever takes it gets the const path, and it refuses writes."""
-        return self._of(self._memory, self._layout, base=self._root(), readonly=True)
+        return self._of(
+            self._memory, self._layout, home=self._home, base=self._root(), readonly=True
+        )
+
+    def on(self, device: Device | str) -> Self:
+        """Return a view of the same memory whose operations run on another device.
+
+        Copies nothing: the contents move when an operation needs them there. `to_device` makes a
+        copy.
+
+        Parameters
+        ----------
+        device
+            ``"cpu"``, ``"cuda:N"`` or ``"simulated:N"``.
+
+        Raises
+        ------
+        NoDeviceError
+            If the device cannot be used here.
+        DeviceMismatchError
+            If the memory is on another accelerator.
+        """
+        home = home_of(device)
+        if isinstance(home, Accelerator):
+            self._memory.bind(home)
+            diff = self._existing_diff()
+            if diff is not None:
+                diff.bind(home)
+        view = self._view(self._layout)
+        view._home = home
+        return view
 
     @property
     def cpu(self) -> SideView:
@@ -100,22 +135,23 @@ class Views(Accessors):
         ValueError
             If this is a const view.
         """
-        return self._side_view(self._memory.side).overwrite
+        return self._side_view(self._side).overwrite
 
     def _side_view(self, side: Side) -> SideView:
         access = Access.CONST if self._readonly else Access.MUTABLE
         return SideView(lambda: (self._memory, self._layout), side, access)
 
     def assume_unaliased(self) -> None:
-        """Promise that nobody outside writes into this Blob's memories any more.
+        """Promise that nobody outside writes into this Blob's part of its memories any more.
 
         Ends the exposure that ``__cuda_array_interface__`` and adopted arrays cause: later reads
         may trust an older copy again. Tracked aliases need no promise.
         """
-        self._memory.assume_unaliased()
+        layout = self._layout
+        self._memory.assume_unaliased(layout.start, layout.stop)
         diff = self._existing_diff()
         if diff is not None:
-            diff.assume_unaliased()
+            diff.assume_unaliased(layout.start, layout.stop)
 
     # --- other shapes of the same elements -------------------------------------------------------
 
@@ -145,7 +181,7 @@ class Views(Accessors):
         held = self._held
         if (
             not copy
-            and ((held is not None and held._sole is self._buffer) or self._array_in_use())
+            and ((held is not None and held._exclusive_buffer is self._buffer) or self._array_in_use())
             and self._array.flags.c_contiguous
         ):
             try:
@@ -213,7 +249,7 @@ class Views(Accessors):
                 return self._selected(key)
             full = completed(key)
         held = self._held
-        if (held is not None and held._sole is self._buffer) or self._array_in_use():
+        if (held is not None and held._exclusive_buffer is self._buffer) or self._array_in_use():
             return self._view_of_array(self._array[full])
         return self._view(self._layout.derive(lambda a: a[full]))
 
@@ -234,7 +270,7 @@ class Views(Accessors):
                 home.compute(operator.setitem, self._array, full, value)
             self._wrote(home, "__setitem__")
             return
-        side = self._memory.side
+        side = self._side
         key = _plain(key)
         if is_basic_index(key):
             full = completed(key)
@@ -250,7 +286,9 @@ class Views(Accessors):
         key = self._keys_on(key, side)
         prepared = self._prepared(value, selected_shape(self.shape, key), side)
         array = self._array_on(side, Access.MUTABLE, "__setitem__")
-        write_by(self._memory, side, "__setitem__", operator.setitem, array, key, prepared)
+        write_by(
+            self._memory, self._layout, side, "__setitem__", operator.setitem, array, key, prepared
+        )
 
     def __iter__(self) -> Iterator[Self]:
         """Iterate over the first axis; the items are views.
@@ -287,15 +325,15 @@ class Views(Accessors):
 
     def _selected(self, key: Any) -> Self:
         """Copy the elements that arrays of integers or booleans select."""
-        side = self._memory.side
+        side = self._side
         array = self._array_on(side, Access.CONST, "__getitem__")
         home = self._memory.home(side)
         return self._result(home.compute(operator.getitem, array, self._keys_on(key, side)), side)
 
     def _compact(self, shape: tuple[int, ...]) -> Self:
         """Copy to a new C-contiguous Blob of another shape, on this Blob's device."""
-        side = self._memory.side
-        blob = self._result(self._array_on(side, Access.CONST, "reshape"), side, copy=True)
+        side = self._side
+        blob = self._result(self._elements(side, "reshape"), side, copy=True)
         # A fresh Blob is its array. A reshaped Blob would be a view.
         blob._array = blob._array.reshape(shape)
         return blob

@@ -115,25 +115,34 @@ class Values:
         """
         return static_cast(self._joined(buffer), dtype)
 
-    def read_into(self, file: MappedFile, target: NDArray[np.generic]) -> None:
-        """Read the first values of a file into an array, converting them to its dtype.
+    def read_into(
+        self, file: MappedFile, target: NDArray[np.generic], *, first: int = 0
+    ) -> None:
+        """Read values of a file into an array, converting them to its dtype.
 
         Parameters
         ----------
         file
             The file that was indexed.
         target
-            One-dimensional and contiguous, with room for at most `count` values. Values that lie
-            in the file packed and in this dtype are read straight into it.
+            One-dimensional and contiguous, with room for at most the values from `first` on.
+            Values that lie in the file packed and in this dtype are read straight into it.
+        first
+            The first value to be read.
         """
         filled = 0
         for run in self.runs:
-            wanted = min(run.count, len(target) - filled)
+            skipped = min(run.count, first)
+            first -= skipped
+            wanted = min(run.count - skipped, len(target) - filled)
+            if not wanted:
+                continue
             part = target[filled : filled + wanted]
+            rest = Run(run.start + skipped * run.stride, wanted, run.stride)
             if run.stride == self.dtype.itemsize and target.dtype == self.dtype:
-                file.read_into(part.view(np.uint8), run.start)
+                file.read_into(part.view(np.uint8), rest.start)
             else:
-                self._convert_into(file, run, part)
+                self._convert_into(file, rest, part)
             filled += wanted
 
     def _convert_into(self, file: MappedFile, run: Run, target: NDArray[np.generic]) -> None:

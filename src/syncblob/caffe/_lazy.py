@@ -97,10 +97,16 @@ class ValuesInFile:
         """Return the bytes of the values: a view of the file where they lie there as needed."""
         return self.values.read(self.file.array(), self.dtype).view(np.uint8)
 
-    def read_into(self, buffer: NDArray[np.uint8]) -> None:
-        """Read the bytes of the first values, without the mapping."""
-        size = len(buffer) // self.dtype.itemsize * self.dtype.itemsize
-        self.values.read_into(self.file, buffer[:size].view(self.dtype))
+    def read_into(self, buffer: NDArray[np.uint8], offset: int) -> None:
+        """Read the bytes of the values from an offset on, without the mapping."""
+        itemsize = self.dtype.itemsize
+        if offset % itemsize:
+            # Only accesses of plain bytes begin within a value.
+            buffer[:] = self()[offset : offset + len(buffer)]
+            return
+        size = len(buffer) // itemsize * itemsize
+        target = buffer[:size].view(self.dtype)
+        self.values.read_into(self.file, target, first=offset // itemsize)
         # A memory of which less is in use than the file has may end within a value.
         if size < len(buffer):
-            buffer[size:] = self()[size : len(buffer)]
+            buffer[size:] = self()[offset + size : offset + len(buffer)]

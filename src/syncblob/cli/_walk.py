@@ -170,7 +170,7 @@ class _Walker:
 
     def _state(self) -> State:
         handed_out = self._blob.memory.handed_out
-        aliased = (place for side, place in _SIDES.items() if handed_out(side).may_be_written)
+        aliased = (place for side, place in _SIDES.items() if loans(side).may_be_written)
         return State(self._blob.head, self._blob.diff_head, tuple(aliased))
 
     def _check(self, outcome: Outcome, moves: tuple[str, ...], place: str) -> None:

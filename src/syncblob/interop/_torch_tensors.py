@@ -77,13 +77,16 @@ def tensor_over_memory(
 
 
 def private(memory: SyncedMemory, layout: Layout, side: Side, reason: str) -> torch.Tensor:
-    """Return a tensor over a C-contiguous copy of one side.
+    """Return a tensor over a C-contiguous copy of elements on one side.
 
     Parameters are those of `tensor_over_memory`.
     """
-    array = memory.array(side, Access.CONST, layout, reason)
     home = memory.home(side)
-    return _tensor(home, home.compute(array.copy))[0]
+    if layout.gapless:
+        array = home.compute(memory.array(side, Access.CONST, layout, reason).copy)
+    else:
+        array = memory.gather(side, layout, reason)
+    return _tensor(home, array)[0]
 
 
 def keep(memory: SyncedMemory, layout: Layout, side: Side, owner: object, reason: str) -> None:

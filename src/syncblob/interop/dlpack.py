@@ -121,9 +121,14 @@ def export(  # noqa: PLR0913  # the keywords of the protocol
         layout = layout.forwards()
     if stream is not None and isinstance(home, NumpyHome):
         raise BufferError(f"{home.device} has no streams: expected stream=None, got {stream!r}")
-    array = memory.export(side, Access.CONST if copy else access, layout, "__dlpack__", "DLPack")
     flags = 0
-    if copy:
+    if copy and not layout.gapless:
+        array = memory.gather(side, layout, "__dlpack__")
+        flags = _capsule.IS_COPIED
+    else:
+        access = Access.CONST if copy else access
+        array = memory.export(side, access, layout, "__dlpack__", "DLPack")
+    if copy and not flags:
         array = home.compute(array.copy)
         flags = _capsule.IS_COPIED
     elif readonly and not isinstance(home, NumpyHome):

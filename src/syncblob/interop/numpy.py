@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob.aliases import NUMPY
+from syncblob.memory.leases import NUMPY
 from syncblob.devices import Side
 from syncblob.memory import Access
 
@@ -56,18 +56,21 @@ def to_ndarray(  # noqa: PLR0913  # what is lent, how, and the keywords of the p
     if copy is False:
         _refuse_copy(memory, layout, side, dtype if convert else None)
     if convert or copy:
-        access = Access.CONST
-    array: NDArray[Any] = memory.export(side, access, layout, "__array__", NUMPY)
-    if convert:
-        return array.astype(dtype)
-    return array.copy() if copy else array
+        if layout.gapless:
+            array = memory.export(side, Access.CONST, layout, "__array__", NUMPY)
+        else:
+            array = memory.gather(side, layout, "__array__")
+        private: NDArray[Any] = array.astype(dtype) if convert else array.copy()
+        return private
+    lent: NDArray[Any] = memory.export(side, access, layout, "__array__", NUMPY)
+    return lent
 
 
 def _refuse_copy(memory: SyncedMemory, layout: Layout, side: Side, dtype: DTypeLike | None) -> None:
     """Raise ValueError if a transfer, or a conversion to `dtype`, is needed."""
     if dtype is not None:
         needed = f"a conversion from {layout.dtype} to {np.dtype(dtype)}"
-    elif not memory.holds_newest(side):
+    elif not memory.holds_newest(side, layout.start, layout.stop):
         needed = "a download" if side is Side.HOST else "an upload"
     else:
         return

@@ -36,8 +36,8 @@ def verified_const() -> Iterator[None]:
     """Check const exports made inside a ``with`` block, in the whole process. For debugging.
 
     A consumer that writes through one is reported by a `ConstWriteWarning` at the line of the
-    export, when the consumer lets go of it or the side is next used. Each check reads all bytes in
-    use, on an accelerator by way of the host.
+    export, when the consumer lets go of it or the side is next used. Each check reads all bytes of
+    the export, on an accelerator by way of the host.
 
     Examples
     --------
@@ -101,14 +101,15 @@ class Watch:
         """Whether nothing is watched any more."""
         return not self._checks
 
-    def add(self, side: Side, target: object, kind: str, nbytes: int) -> None:
-        """Watch an export of the first `nbytes` bytes of a side that lives as long as `target`."""
+    def add(self, side: Side, target: object, kind: str, start: int, stop: int) -> None:
+        """Watch an export of a range of a side that lives as long as `target`."""
         check = _Check(target, self._ended)
         check.side = side
-        check.nbytes = nbytes
+        check.start = start
+        check.stop = stop
         check.kind = kind
         check.place = user_place()
-        check.checksum = _checksum(self._buffers[side][:nbytes])
+        check.checksum = _checksum(self._buffers[side][start:stop])
         self._checks.append(check)
 
     def compare(self) -> None:
@@ -117,19 +118,21 @@ class Watch:
         self._checks = [check for check in checks if check() is not None]
         for check in checks:
             before = check.checksum
-            check.checksum = _checksum(self._buffers[check.side][: check.nbytes])
+            check.checksum = _checksum(self._buffers[check.side][check.start : check.stop])
             if check.checksum != before:
                 check.report()
 
-    def renew(self, side: Side) -> None:
-        """Take what one side holds now for right: it was copied over."""
+    def renew(self, side: Side, start: int, stop: int) -> None:
+        """Take what one side holds in a range now for right: it was copied over."""
         for check in self._checks:
-            if check.side is side:
-                check.checksum = _checksum(self._buffers[side][: check.nbytes])
+            if check.concerns(side, start, stop):
+                check.checksum = _checksum(self._buffers[side][check.start : check.stop])
 
-    def drop(self, side: Side) -> None:
-        """Stop watching one side: its bytes may change by right from now on."""
-        self._checks = [check for check in self._checks if check.side is not side]
+    def drop(self, side: Side, start: int, stop: int) -> None:
+        """Stop watching a range of one side: its bytes may change by right from now on."""
+        self._checks = [
+            check for check in self._checks if not check.concerns(side, start, stop)
+        ]
 
     def _ended(self, _: object) -> None:
         # If the memory is in use right now, its next access compares.
@@ -143,13 +146,18 @@ class Watch:
 class _Check(weakref.ref[Any]):
     """A const export under watch: a weak reference to what dies with its last use."""
 
-    __slots__ = ("checksum", "kind", "nbytes", "place", "side")
+    __slots__ = ("checksum", "kind", "place", "side", "start", "stop")
 
     checksum: int
     kind: str
-    nbytes: int
     place: Place
     side: Side
+    start: int
+    stop: int
+
+    def concerns(self, side: Side, start: int, stop: int) -> bool:
+        """Tell whether it is an export of a side that overlaps a range."""
+        return self.side is side and self.start < stop and start < self.stop
 
     def report(self) -> None:
         """Emit the warning, at the line of the export."""

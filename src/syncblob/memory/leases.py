@@ -8,13 +8,18 @@ not tell us of slices.
 An *alias* comes from a protocol, and its consumer may keep it for as long as it likes. A writable
 one is a *lease*: the memory sees when the last array, slice, tensor or capsule of it is gone, and
 until then it copies again rather than trust an older copy. Where the lifetime cannot be seen, the
-side is *exposed*.
+bytes are *exposed*.
+
+All of them have a range: from the first byte of their elements in the memory to behind the last.
+Accesses that do not overlap it do not concern them.
 """
 
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from syncblob._source_lines import Place, user_frame, warn_user
 from syncblob.errors import StaleAliasWarning
@@ -28,7 +33,7 @@ if TYPE_CHECKING:
 
     from syncblob.devices.base import Side
 
-__all__ = ["NUMPY", "Borrows", "HandedOut", "Lease", "restore", "warn_of_stale_aliases"]
+__all__ = ["NUMPY", "Borrows", "Exposure", "Lease", "Loans", "restore", "warn_of_stale_aliases"]
 
 # The kind of the aliases that NumPy gets as arrays of our own making. They lose their write
 # permission when they are left behind, besides the warning: it also speaks for slices and for
@@ -64,10 +69,37 @@ class Borrows:
         """Remember a writable array."""
         self._live.add(_Reference(array, self._discard))
 
-    def revoke(self, revoked: list[NDArray[Any]]) -> None:
-        """Take the write permission of all borrows; those that had it are added to a list."""
+    def revoke(
+        self,
+        revoked: list[NDArray[Any]],
+        buffer: NDArray[np.uint8] | None = None,
+        start: int = 0,
+        stop: int = 0,
+    ) -> None:
+        """Take the write permission of borrows.
+
+        Parameters
+        ----------
+        revoked
+            Gets the arrays that had it; see `restore`.
+        buffer
+            What the borrows are over, where only those are meant that overlap a range; None for
+            all of them. Their ranges are not noted when they are made, which happens more often.
+        start, stop
+            The range.
+        """
+        origin = 0 if buffer is None else buffer.__array_interface__["data"][0]
         for borrow in list(self._live):
-            _revoke(borrow(), revoked)
+            array = borrow()
+            if array is None:
+                continue
+            if buffer is not None:
+                if not array.size:
+                    continue
+                low, high = np.lib.array_utils.byte_bounds(array)
+                if high - origin <= start or low - origin >= stop:
+                    continue
+            _revoke(array, revoked)
 
     def forget(self) -> None:
         """Forget the borrows whose permission was revoked; others may have come since."""
@@ -100,12 +132,12 @@ class Lease(_Reference):
     Attributes
     ----------
     noted
-        What `kind` and `place` are made of.
+        What the properties are made of: kind, code, instruction, library, start, stop.
     """
 
     __slots__ = ("noted",)
 
-    noted: tuple[str, CodeType, int, str | None]
+    noted: tuple[str, CodeType, int, str | None, int, int]
 
     @property
     def kind(self) -> str:
@@ -115,7 +147,17 @@ class Lease(_Reference):
     @property
     def place(self) -> Place:
         """Where the user made it."""
-        return Place(*self.noted[1:])
+        return Place(*self.noted[1:4])
+
+    @property
+    def start(self) -> int:
+        """Its first byte."""
+        return self.noted[4]
+
+    @property
+    def stop(self) -> int:
+        """Behind its last byte."""
+        return self.noted[5]
 
     def described(self, side: Side) -> str:
         """Say what this alias is, of which side, and where it was made."""
@@ -126,7 +168,33 @@ class Lease(_Reference):
         )
 
 
-class HandedOut:
+class Exposure(NamedTuple):
+    """A range that somebody of unknown lifetime may write into.
+
+    Attributes
+    ----------
+    start, stop
+        The range.
+    place
+        Where the user let that happen.
+    shared
+        Whether they may for ever, as other processes in shared memory. Nothing but a promise ends
+        that; other exposures end where the other side is written.
+    """
+
+    start: int
+    stop: int
+    place: Place
+    shared: bool = False
+
+    def without(self, start: int, stop: int) -> list[Exposure]:
+        """Return what is left of it outside of a range."""
+        left = self._replace(stop=min(self.stop, start))
+        right = self._replace(start=max(self.start, stop))
+        return [part for part in (left, right) if part.start < part.stop]
+
+
+class Loans:
     """What one side of a memory has handed out.
 
     Borrows and leases may be added without the memory's lock; all else is done under it.
@@ -137,65 +205,92 @@ class HandedOut:
         The borrows.
     leases
         The writable aliases that are alive. Entries vanish at any time.
-    exposed
-        Where an alias of unknown lifetime was made; None where there is none. A mutable access of
-        the other side ends it.
-    shared
-        Where the memory was given to others who may write at any time, such as other processes;
-        None where it was not. Nothing but a promise ends it.
+    exposures
+        Where somebody whose writes nothing can tell of was let in.
     exporter
         A buffer and what its aliases are laid over; see `Home.exporter`. The buffer is another one
         than the side's, or None, if there was no alias yet.
     """
 
-    __slots__ = ("borrows", "exporter", "exposed", "leases", "shared")
+    __slots__ = ("borrows", "exporter", "exposures", "leases")
 
     def __init__(self) -> None:
         self.borrows: Borrows = Borrows()
         self.leases: set[Lease] = set()
-        self.exposed: Place | None = None
-        self.shared: Place | None = None
+        self.exposures: tuple[Exposure, ...] = ()
         self.exporter: tuple[Any, Any] = (None, None)
 
     @property
     def may_be_written(self) -> bool:
-        """Whether somebody outside may write through an alias at any moment."""
-        return bool(self.leases) or self.unwatched is not None
+        """Whether somebody outside may write anywhere through an alias at any moment."""
+        return bool(self.leases) or bool(self.exposures)
 
-    @property
-    def unwatched(self) -> Place | None:
-        """Where somebody whose writes nothing can tell of was let in; None where nobody was."""
-        return self.exposed or self.shared
+    def may_write_in(self, start: int, stop: int) -> bool:
+        """Tell whether somebody outside may write into a range at any moment."""
+        return self.may_be_written and bool(self.writers(start, stop))
 
-    def lease(self, target: object, kind: str) -> None:
-        """Note a writable alias that lives as long as `target`."""
+    def writers(self, start: int, stop: int) -> list[Lease | Exposure]:
+        """Return the leases and the exposures that overlap a range."""
+        return [*self.leases_in(start, stop), *self.exposures_in(start, stop)]
+
+    def leases_in(self, start: int, stop: int) -> list[Lease]:
+        """Return the leases that overlap a range."""
+        return [
+            lease for lease in list(self.leases) if lease.start < stop and start < lease.stop
+        ]
+
+    def exposures_in(self, start: int, stop: int) -> list[Exposure]:
+        """Return the exposures that overlap a range."""
+        return [part for part in self.exposures if part.start < stop and start < part.stop]
+
+    def lease(self, target: object, kind: str, start: int, stop: int) -> None:
+        """Note a writable alias of a range that lives as long as `target`."""
         leases = self.leases
         # The callback runs on any thread, at any moment, also inside this package: it may only
         # note the fact, and no function of Python's own is called for that.
         lease = Lease(target, leases.discard)
         # Three frames out is whoever asked the memory for an export.
         frame, library = user_frame(3)
-        lease.noted = (kind, frame.f_code, frame.f_lasti, library)
+        lease.noted = (kind, frame.f_code, frame.f_lasti, library, start, stop)
         leases.add(lease)
 
-    def revoke(self, revoked: list[NDArray[Any]]) -> None:
-        """Take the write permission of the borrows and of the NumPy arrays among the aliases.
+    def without_exposures(
+        self, start: int, stop: int, *, shared: bool = False
+    ) -> tuple[Exposure, ...]:
+        """Return the exposures outside of a range; those of shared memory everywhere, if not told.
 
         Parameters
         ----------
-        revoked
-            Gets the arrays that had it; see `restore`.
+        start, stop
+            The range.
+        shared
+            Whether shared memory counts as exposed in the range no longer, too.
         """
-        self.borrows.revoke(revoked)
-        for lease in list(self.leases):
+        parts: list[Exposure] = []
+        for exposure in self.exposures:
+            parts += [exposure] if exposure.shared and not shared else exposure.without(start, stop)
+        return tuple(parts)
+
+    def revoke(
+        self,
+        revoked: list[NDArray[Any]],
+        buffer: NDArray[np.uint8] | None = None,
+        start: int = 0,
+        stop: int = 0,
+    ) -> None:
+        """Take the write permission of the borrows and of the NumPy arrays among the aliases.
+
+        Parameters are those of `Borrows.revoke`.
+        """
+        self.borrows.revoke(revoked, buffer, start, stop)
+        for lease in list(self.leases) if buffer is None else self.leases_in(start, stop):
             if lease.kind == NUMPY:
                 _revoke(lease(), revoked)
 
     def detach(self) -> None:
         """Forget all aliases: the buffer is another one from now on."""
         self.leases = set()
-        self.exposed = None
-        self.shared = None
+        self.exposures = ()
         self.exporter = (None, None)
 
 

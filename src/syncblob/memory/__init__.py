@@ -1,0 +1,8 @@
+"""Who holds the newest bytes: memories with a buffer on each side, coherent by region."""
+
+from __future__ import annotations
+
+from syncblob.memory.state import Access, Head, Transition
+from syncblob.memory.synced_memory import SyncedMemory
+
+__all__ = ["Access", "Head", "SyncedMemory", "Transition"]

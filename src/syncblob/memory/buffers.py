@@ -1,0 +1,164 @@
+"""The two buffers of a memory, and copies between ranges of them. Knows no head."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+from syncblob.devices import HOST, Side, current_accelerator, default_device, home_accelerator
+from syncblob.transfers import Copying, download, push, upload
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from syncblob.devices.base import Accelerator, Home, Push
+    from syncblob.memory.sources import Source
+
+__all__ = ["Buffers"]
+
+_serials = itertools.count(1)
+
+
+class Buffers:
+    """At most one buffer on each side.
+
+    Parameters
+    ----------
+    nbytes
+        The capacity of each buffer.
+    accelerator
+        The backend of the accelerator's side; None where it is chosen on first use.
+
+    Attributes
+    ----------
+    sides
+        The buffers, by side; None where there is none yet.
+    accelerator, nbytes
+        As above.
+    name
+        What the journal calls this memory; empty if it has no name.
+    """
+
+    __slots__ = ("_serial", "accelerator", "name", "nbytes", "sides")
+
+    def __init__(self, nbytes: int, accelerator: Accelerator | None) -> None:
+        self.sides: list[Any] = [None, None]
+        self.accelerator: Accelerator | None = accelerator
+        self.nbytes: int = nbytes
+        self.name: str = ""
+        # Tells memories apart in the journal; given when it is first needed.
+        self._serial = 0
+
+    @property
+    def on_both_sides(self) -> bool:
+        """Whether there are buffers on both sides."""
+        host, accelerator = self.sides
+        return host is not None and accelerator is not None
+
+    def home(self, side: Side) -> Home:
+        """Return the home of one side. Nothing is bound, allocated or moved.
+
+        Raises
+        ------
+        NoDeviceError
+            If it is the accelerator's side, this memory has no accelerator yet, and there is none.
+        """
+        if side is Side.HOST:
+            return HOST
+        return self.accelerator or current_accelerator()
+
+    def get(self, side: Side, accelerator: Accelerator | None, *, zeroed: bool = False) -> Any:
+        """Return one side's buffer, a new one where there is none. Changes no state.
+
+        Parameters
+        ----------
+        side
+            Which.
+        accelerator
+            The backend that the memory has or is going to have.
+        zeroed
+            Fill the buffer with zeros.
+        """
+        buffer = self.sides[side]
+        if buffer is not None:
+            if zeroed:
+                # Left by an access that was interrupted.
+                home = HOST if side is Side.HOST or accelerator is None else accelerator
+                home.zero(buffer)
+            return buffer
+        if side is Side.ACCELERATOR and accelerator is not None:
+            return accelerator.allocate(self.nbytes, zeroed=zeroed)
+        partner = accelerator or home_accelerator(default_device())
+        if partner is not None:
+            return partner.allocate_host(self.nbytes, zeroed=zeroed)
+        return HOST.allocate(self.nbytes, zeroed=zeroed)
+
+    def copying(self, accelerator: Accelerator, reason: str, because: str = "") -> Copying:
+        """Return what the journal and the guards are told of copies of this memory."""
+        if not self._serial:
+            self._serial = next(_serials)
+        return Copying(accelerator, reason, self._serial, self.name, because)
+
+    @staticmethod
+    def move(copying: Copying, side: Side, contents: Any, target: Any, offset: int) -> None:
+        """Copy bytes of the other side into as many bytes of one side.
+
+        Parameters
+        ----------
+        copying
+            For the journal.
+        side
+            Where `target` is.
+        contents, target
+            The bytes.
+        offset
+            Where they begin in the memory, for the journal.
+        """
+        if side is Side.HOST:
+            download(copying, contents, target, offset)
+        else:
+            upload(copying, contents, target, offset)
+
+    def bring(self, copying: Copying, side: Side, buffer: Any, start: int, stop: int) -> None:
+        """Copy a range from the other side into a buffer of one side."""
+        self.move(copying, side, self.sides[1 - side][start:stop], buffer[start:stop], start)
+
+    def start_upload(
+        self, copying: Copying, buffer: Any, start: int, stop: int, stream: Any
+    ) -> Push:
+        """Start to copy a range of the host's buffer into one of the accelerator."""
+        host = self.sides[Side.HOST][start:stop]
+        return push(copying, host, buffer[start:stop], stream, start)
+
+    @staticmethod
+    def fill(
+        source: Source,
+        side: Side,
+        buffer: Any,
+        start: int,
+        stop: int,
+        copying: Copying | None,
+    ) -> None:
+        """Fill a range of a buffer from a source; the accelerator's by an upload.
+
+        Parameters
+        ----------
+        source
+            What fills it.
+        side, buffer
+            The buffer, and its side.
+        start, stop
+            The range.
+        copying
+            For the journal; None on the host, where nothing is transferred.
+        """
+        if side is Side.HOST or copying is None:
+            source.fill(buffer[start:stop], start)
+            return
+        known = max(start, min(source.limit, stop))
+        if known > start:
+            contents: NDArray[np.uint8] = source.contents()[start:known]
+            upload(copying, contents, buffer[start:known], start)
+        if known < stop:
+            copying.accelerator.zero(buffer[known:stop])

@@ -1,0 +1,88 @@
+"""Sources: what fills a memory when its bytes are first needed, in place of zeros."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    Function = Callable[[], NDArray[np.uint8]]
+
+__all__ = ["Source"]
+
+
+class Source:
+    """The initial contents of a memory, read part by part.
+
+    Parameters
+    ----------
+    function
+        Returns all bytes as a one-dimensional uint8 array. Called at most once, unless it fails,
+        and its result is kept until every byte has been taken. If it has a method
+        ``read_into(buffer, offset)``, bytes for the host are read with that instead: it fills
+        `buffer` with the bytes that begin at `offset`.
+    nbytes
+        The number of bytes that the function returns.
+    """
+
+    __slots__ = ("_contents", "_function", "_nbytes", "_read_into", "limit")
+
+    limit: int
+    """Bytes from here on read as zeros: they went out of use before they were taken."""
+
+    def __init__(self, function: Function, nbytes: int) -> None:
+        self._function = function
+        self._read_into = getattr(function, "read_into", None)
+        self._nbytes = nbytes
+        self._contents: NDArray[np.uint8] | None = None
+        self.limit = nbytes
+
+    @property
+    def complete(self) -> bool:
+        """Whether every byte that the function returns is still wanted."""
+        return self.limit == self._nbytes
+
+    def contents(self) -> NDArray[np.uint8]:
+        """Return all bytes, to be read.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the function returns something else.
+        """
+        contents = self._contents
+        if contents is None:
+            contents = self._function()
+            expected = f"expected a source of {self._nbytes} bytes in a one-dimensional uint8 array"
+            if not isinstance(contents, np.ndarray):
+                raise TypeError(f"{expected}, got {type(contents).__name__}")
+            if contents.shape != (self._nbytes,) or contents.dtype != np.uint8:
+                raise ValueError(f"{expected}, got {contents.dtype} of shape {contents.shape}")
+            self._contents = contents
+        return contents
+
+    def fill(self, buffer: NDArray[np.uint8], start: int) -> None:
+        """Fill a host buffer with the bytes that begin at `start`; zeros beyond the limit."""
+        known = max(0, min(self.limit - start, len(buffer)))
+        if known:
+            if self._read_into is not None:
+                self._read_into(buffer[:known], start)
+            else:
+                buffer[:known] = self.contents()[start : start + known]
+        buffer[known:] = 0
+
+    def peek(self) -> NDArray[np.uint8]:
+        """Return all bytes for reading once: nothing is kept."""
+        if self._read_into is not None:
+            contents = np.empty(self._nbytes, np.uint8)
+            self._read_into(contents, 0)
+            return contents
+        kept = self._contents
+        contents = self.contents()
+        self._contents = kept
+        return contents

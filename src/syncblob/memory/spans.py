@@ -1,0 +1,170 @@
+"""The map of a memory: which sides hold the newest contents of each byte. Pure arithmetic."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+__all__ = ["Run", "Spans"]
+
+
+class Run(NamedTuple):
+    """Bytes that the same sides hold.
+
+    Attributes
+    ----------
+    start, stop
+        From the first byte to behind the last.
+    holders
+        A bit mask of sides. 0 where no side holds anything.
+    """
+
+    start: int
+    stop: int
+    holders: int
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes."""
+        return self.stop - self.start
+
+
+class Spans:
+    """A map of bytes to holders: sorted spans, of which neighbours have different holders.
+
+    Immutable: a change of state replaces the map as a whole, so a reader without a lock always sees
+    a consistent one. A map of no bytes has one span, because an empty memory has a head too.
+
+    Parameters
+    ----------
+    ends
+        Behind the last byte of each span, in ascending order.
+    holders
+        The holders of each span.
+    """
+
+    __slots__ = ("ends", "holders")
+
+    ends: tuple[int, ...]
+    holders: tuple[int, ...]
+
+    def __init__(self, ends: tuple[int, ...], holders: tuple[int, ...]) -> None:
+        self.ends = ends
+        self.holders = holders
+
+    @classmethod
+    def whole(cls, nbytes: int, holders: int) -> Spans:
+        """Make a map of one span."""
+        return cls((nbytes,), (holders,))
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes."""
+        return self.ends[-1]
+
+    @property
+    def uniform(self) -> int | None:
+        """The holders of every byte; None where they differ."""
+        return self.holders[0] if len(self.holders) == 1 else None
+
+    def common(self, start: int, stop: int) -> int:
+        """Return the sides that hold every byte of a range.
+
+        Of an empty range these are the holders of the byte at `start`, or of the last byte.
+        """
+        if len(self.holders) == 1:
+            return self.holders[0]
+        first, last = self._indices(start, stop)
+        common = self.holders[first]
+        for index in range(first + 1, last + 1):
+            common &= self.holders[index]
+        return common
+
+    def any(self, start: int, stop: int) -> int:
+        """Return the sides that hold some byte of a range; of an empty range, as `common`."""
+        if len(self.holders) == 1:
+            return self.holders[0]
+        first, last = self._indices(start, stop)
+        found = self.holders[first]
+        for index in range(first + 1, last + 1):
+            found |= self.holders[index]
+        return found
+
+    def runs(self, start: int, stop: int) -> Iterator[Run]:
+        """Yield the spans of a range, cut off at its ends. An empty range has none."""
+        if start >= stop:
+            return
+        first, last = self._indices(start, stop)
+        for index in range(first, last + 1):
+            end = min(self.ends[index], stop)
+            yield Run(start, end, self.holders[index])
+            start = end
+
+    def lacking(self, start: int, stop: int, holder: int) -> list[Run]:
+        """Return the runs of a range that a side does not hold.
+
+        Parameters
+        ----------
+        start, stop
+            The range.
+        holder
+            The side, as a bit mask.
+        """
+        return [run for run in self.runs(start, stop) if not run.holders & holder]
+
+    def replaced(self, runs: Iterable[Run]) -> Spans:
+        """Return a map with other holders in a range.
+
+        Parameters
+        ----------
+        runs
+            The runs of that range: in order, without gaps. Nothing changes without any.
+        """
+        runs = list(runs)
+        if not runs:
+            return self
+        start, stop = runs[0].start, runs[-1].stop
+        if start == 0 and stop == self.ends[-1] and len(runs) == 1:
+            return Spans((stop,), (runs[0].holders,))
+        ends: list[int] = []
+        holders: list[int] = []
+        for run in (*self.runs(0, start), *runs, *self.runs(stop, self.ends[-1])):
+            if run.start == run.stop:
+                continue
+            if holders and holders[-1] == run.holders:
+                ends[-1] = run.stop
+            else:
+                ends.append(run.stop)
+                holders.append(run.holders)
+        return Spans(tuple(ends), tuple(holders)) if ends else self
+
+    def resized(self, nbytes: int) -> Spans:
+        """Return a map of another number of bytes; new ones have the holders of the last."""
+        if nbytes > self.ends[-1]:
+            return Spans((*self.ends[:-1], nbytes), self.holders)
+        kept = bisect_left(self.ends, nbytes)
+        return Spans((*self.ends[:kept], nbytes), self.holders[: kept + 1])
+
+    def _indices(self, start: int, stop: int) -> tuple[int, int]:
+        """Return the first and the last span of a range."""
+        top = len(self.ends) - 1
+        first = min(bisect_right(self.ends, start), top)
+        return first, max(first, min(bisect_left(self.ends, stop), top))
+
+    def __eq__(self, other: object) -> bool:
+        """Compare span by span."""
+        if not isinstance(other, Spans):
+            return NotImplemented
+        return self.ends == other.ends and self.holders == other.holders
+
+    def __hash__(self) -> int:
+        """Hash all spans."""
+        return hash((self.ends, self.holders))
+
+    def __repr__(self) -> str:
+        """Show the spans."""
+        spans = ", ".join(f"{run.start}:{run.stop}={run.holders}" for run in self.runs(0, self.nbytes))
+        return f"Spans({spans or f'0:0={self.holders[0]}'})"

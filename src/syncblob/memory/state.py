@@ -1,0 +1,284 @@
+"""The state machine: what an access moves, and who holds the contents afterwards.
+
+Every byte has Caffe's head, a bit mask of the sides that hold the newest contents. An access names
+a side, an intent and a range, and the table is applied to each run of bytes with equal holders in
+the range. A = allocate a buffer if that side has none, Z = fill with zeros (or from the memory's
+source):
+
+============= ========== =========== ========= ======= ========== =========== ========= =======
+head before   cpu_data   mutable_cpu overwrite set_cpu gpu_data   mutable_gpu overwrite set_gpu
+                         _data       _cpu_data _data              _data       _gpu_data _data
+============= ========== =========== ========= ======= ========== =========== ========= =======
+UNINITIALIZED CPU, A Z   CPU, A Z    CPU, A    CPU     GPU, A Z   GPU, A Z    GPU, A    GPU
+HEAD_AT_CPU   same       same        same      CPU     SYNCED, A, GPU, A,     GPU, A    GPU
+                                                       upload     upload
+HEAD_AT_GPU   SYNCED, A, CPU, A,     CPU, A    CPU     same       same        same      GPU
+              download   download
+SYNCED        same       CPU         CPU       CPU     same       GPU         GPU       GPU
+============= ========== =========== ========= ======= ========== =========== ========= =======
+
+``async_gpu_push`` starts an upload from HEAD_AT_CPU, leaves SYNCED, and is an error elsewhere.
+
+While somebody outside may write into a range of one side, a const access of the other side copies
+the overlap every time and leaves its holders as they are, so that later writes are seen.
+
+All but the overwrite columns are Caffe's (``src/caffe/syncedmem.cpp``). A memory that is only ever
+used as a whole is Caffe's machine, transition for transition and copy for copy.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING, NamedTuple
+
+from syncblob.devices import Side
+from syncblob.memory.spans import Run, Spans
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from syncblob._source_lines import Place
+    from syncblob.memory.leases import Exposure, Lease
+
+__all__ = [
+    "MAX_SPANS",
+    "Access",
+    "Head",
+    "Plan",
+    "Transition",
+    "head_over",
+    "joined",
+    "plan_access",
+    "widened",
+]
+
+MAX_SPANS = 1024
+"""An access that would leave more spans than this brings neighbours too, which joins them."""
+
+_MAX_PIECES = 64
+"""Up to so many pieces, an access moves exactly the bytes that its side lacks."""
+
+_JOINED_GAP = 1 << 15
+"""With more pieces, gaps of at most so many bytes are copied too, where both sides hold them: that
+many bytes are copied in about the time that one more copy takes to start."""
+
+
+class Head(enum.IntEnum):
+    """Where the newest contents are. The numbers are Caffe's, but for SPLIT, which it lacks.
+
+    They are bit masks of the sides that hold all of the contents. SPLIT means that no side does:
+    some parts are newer on the host, some on the accelerator, or some were never read.
+    """
+
+    UNINITIALIZED = 0
+    HEAD_AT_CPU = 1 << Side.HOST
+    HEAD_AT_GPU = 1 << Side.ACCELERATOR
+    SYNCED = HEAD_AT_CPU | HEAD_AT_GPU
+    SPLIT = 4
+
+    def __str__(self) -> str:
+        """Return the name."""
+        return self.name
+
+
+_BOTH = int(Head.SYNCED)
+
+
+class Access(enum.Enum):
+    """What a caller is going to do with the bytes it is lent."""
+
+    CONST = "read"
+    MUTABLE = "read and write"
+    OVERWRITE = "write everything and read nothing"
+
+
+class Transition(NamedTuple):
+    """A change of the head of a memory, or a copy that left it where it was.
+
+    Attributes
+    ----------
+    reason
+        The access.
+    before, after
+        The head of the whole memory.
+    copied
+        ``"upload"``, ``"download"`` or ``""``.
+    place
+        Where the user's code made the access.
+    start, stop
+        The bytes that the access was for.
+    """
+
+    reason: str
+    before: Head
+    after: Head
+    copied: str
+    place: Place
+    start: int = 0
+    stop: int = 0
+
+    def __str__(self) -> str:
+        """Describe it in one line."""
+        copied = f", {self.copied}" if self.copied else ""
+        head = self.after.name
+        change = head if self.before is self.after else f"{self.before.name} -> {head}"
+        return f"{self.reason}: {change}{copied}, at {self.place.line.described()}"
+
+
+class Plan(NamedTuple):
+    """What an access does.
+
+    Attributes
+    ----------
+    pieces
+        What its side has to be brought, with the sides that hold it: 0 means from the source.
+    runs
+        The holders of its range afterwards.
+    """
+
+    pieces: list[Run]
+    runs: list[Run]
+
+
+def head_over(spans: Spans, start: int, stop: int) -> Head:
+    """Return the head of a range."""
+    common = spans.common(start, stop)
+    if common:
+        return Head(common)
+    return Head.SPLIT if spans.any(start, stop) else Head.UNINITIALIZED
+
+
+def plan_access(  # noqa: PLR0913  # an access, and who else may write
+    spans: Spans,
+    side: Side,
+    access: Access,
+    start: int,
+    stop: int,
+    *,
+    here: Sequence[Lease | Exposure] = (),
+    there: Sequence[Lease | Exposure] = (),
+) -> Plan:
+    """Apply the table to every run of a range.
+
+    Parameters
+    ----------
+    spans
+        The holders before.
+    side, access, start, stop
+        The access.
+    here, there
+        Who may write on this side, and on the other one, at any moment.
+    """
+    holder = 1 << side
+    if access is Access.OVERWRITE:
+        return Plan([], [Run(start, stop, holder)])
+    pieces = spans.lacking(start, stop, holder)
+    if access is Access.MUTABLE:
+        return Plan(pieces, [Run(start, stop, holder)])
+    runs: list[Run] = []
+    for run in spans.runs(start, stop):
+        if run.holders & holder:
+            runs.append(run)
+        elif not run.holders:
+            runs.append(run._replace(holders=holder))
+        else:
+            runs += _after_copy(run, holder, here, there)
+    return Plan(pieces, runs)
+
+
+def _after_copy(
+    run: Run,
+    holder: int,
+    here: Sequence[Lease | Exposure],
+    there: Sequence[Lease | Exposure],
+) -> Iterable[Run]:
+    """Return the holders of a run that a const access has copied from the other side."""
+    if not here and not there:
+        return [run._replace(holders=_BOTH)]
+    cuts = {run.start, run.stop}
+    for writer in (*here, *there):
+        cuts.update(place for place in (writer.start, writer.stop) if run.start < place < run.stop)
+    edges = sorted(cuts)
+    return [
+        Run(start, stop, _holders_after_copy(start, stop, run.holders, holder, here, there))
+        for start, stop in zip(edges, edges[1:], strict=False)
+    ]
+
+
+def _holders_after_copy(  # noqa: PLR0913, PLR0917  # a part, and who else may write
+    start: int,
+    stop: int,
+    holders: int,
+    holder: int,
+    here: Sequence[Lease | Exposure],
+    there: Sequence[Lease | Exposure],
+) -> int:
+    if any(writer.start < stop and start < writer.stop for writer in there):
+        # What it writes from now on must be copied again.
+        return holders
+    if any(writer.start < stop and start < writer.stop for writer in here):
+        # What it writes on this side makes the other copy an old one.
+        return holder
+    return _BOTH
+
+
+def joined(pieces: list[Run], spans: Spans) -> list[Run]:
+    """Join pieces of a long list across small gaps that both sides hold.
+
+    Parameters
+    ----------
+    pieces
+        What is to be copied.
+    spans
+        The holders before.
+    """
+    if len(pieces) <= _MAX_PIECES:
+        return pieces
+    result = pieces[:1]
+    for piece in pieces[1:]:
+        last = result[-1]
+        gap = piece.start - last.stop
+        if (
+            0 < gap <= _JOINED_GAP
+            and piece.holders == last.holders != 0
+            and spans.common(last.stop, piece.start) == _BOTH
+        ):
+            result[-1] = last._replace(stop=piece.stop)
+        else:
+            result.append(piece)
+    return result
+
+
+def widened(
+    spans: Spans,
+    start: int,
+    stop: int,
+    side: Side,
+    writers: Sequence[Lease | Exposure],
+) -> tuple[int, int] | None:
+    """Return a larger range for an access: with the smaller of the spans beside it.
+
+    Parameters
+    ----------
+    spans
+        The holders that the access would leave.
+    start, stop
+        Its range.
+    side
+        Its side.
+    writers
+        Whoever may write on either side at any moment. Spans that they reach stay as they are.
+
+    Returns
+    -------
+    tuple of int or None
+        None where neither neighbour can be brought to the side.
+    """
+    found: list[tuple[int, int, int]] = []
+    before = list(spans.runs(0, start))[-1:]
+    after = list(spans.runs(stop, spans.nbytes))[:1]
+    for run in (*before, *after):
+        free = not any(writer.start < run.stop and run.start < writer.stop for writer in writers)
+        if free and run.holders not in {0, 1 << side}:
+            found.append((run.nbytes, min(start, run.start), max(stop, run.stop)))
+    return min(found)[1:] if found else None

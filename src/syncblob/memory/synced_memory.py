@@ -1,0 +1,1613 @@
+"""SyncedMemory: bytes with a buffer on each side. Caffe's class, with Caffe's accessors.
+
+What each access moves is written in `state`. `array` is for work that is over when the caller
+returns, `lend` makes borrows, and `export` makes aliases.
+"""
+
+from __future__ import annotations
+
+import operator
+import threading
+from collections import deque
+from typing import TYPE_CHECKING, Any, NamedTuple, Never
+
+import numpy as np
+
+from syncblob._dtypes import UINT8
+from syncblob._forks import is_lost, notify
+from syncblob._shape import Layout
+from syncblob._source_lines import user_place
+from syncblob.devices import CPU, Device, Side, current_accelerator, default_device, home_accelerator
+from syncblob.errors import DeviceMismatchError
+from syncblob.memory.buffers import Buffers
+from syncblob.memory.leases import Exposure, Loans, restore, warn_of_stale_aliases
+from syncblob.memory.sources import Source
+from syncblob.memory.spans import Run, Spans
+from syncblob.memory.state import (
+    MAX_SPANS,
+    Access,
+    Head,
+    Plan,
+    Transition,
+    head_over,
+    joined,
+    plan_access,
+    widened,
+)
+from syncblob.memory.verify import Watch, verifying
+from syncblob.transfers import avoided, log_generation, recording
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from syncblob._source_lines import Place
+    from syncblob.devices.base import Accelerator, Home, Push
+    from syncblob.memory.leases import Lease
+    from syncblob.memory.sources import Function
+    from syncblob.transfers import Copying
+
+__all__ = ["SyncedMemory"]
+
+_REMEMBERED = 8
+
+# How often an access looks for aliases that have come since it warned of others.
+_MOST_WARNINGS = 100
+
+
+class SyncedMemory:
+    """A number of bytes with at most one buffer on the host and one on an accelerator.
+
+    Each byte is newest on the host, on the accelerator, or on both. Knows nothing of shapes and
+    dtypes. Safe to use from several threads: two that read at once cause one transfer. If an
+    allocation or a transfer fails, head, buffers and bytes are as they were.
+
+    Parameters
+    ----------
+    nbytes
+        The capacity. Nothing is allocated before the first access.
+    device
+        The device of Blobs over this memory; it decides the accelerator, which is otherwise chosen
+        on first use. None means the default device.
+    source
+        A function that returns the initial contents, a one-dimensional uint8 array of `nbytes`
+        bytes. It is called by the first access that needs one of them, in place of zero-filling,
+        and by `peek_at_source`, which may be before. Only the bytes that an access needs are taken
+        from it; accesses on the accelerator upload them straight from it. If it has a method
+        ``read_into(buffer, offset)``, bytes for the host are read with that in its place: it fills
+        `buffer` with the bytes that begin at `offset`.
+    name
+        What the journal and `Blob.explain` call this memory.
+
+    Raises
+    ------
+    NoDeviceError
+        If the device asked for cannot be used.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_buffers",
+        "_exclusive_buffer",
+        "_fast_buffer",
+        "_history",
+        "_last_used",
+        "_loans",
+        "_lock",
+        "_moving",
+        "_side",
+        "_source",
+        "_spans",
+        "_uploads",
+        "_watch",
+    )
+
+    # The lock-free paths. An access may go without the lock where it finds that it has nothing to
+    # do but to return an array, that is where its side holds all of its range, no upload is under
+    # way and nothing is watched. What makes this safe:
+    #
+    # - `_spans` is immutable and replaced as a whole. It is assigned last, when the buffers hold
+    #   what it says, and where a side loses bytes, it is assigned before they change.
+    # - `_uploads` and `_watch` are set before `_spans` counts what they stand for.
+    # - `_exclusive_buffer` and `_fast_buffer` are the buffer of one side while no access of that
+    #   side has anything to do: it alone holds everything, no upload is under way, nothing is
+    #   watched, and nobody may write on the other side. `_exclusive_buffer` is None if there is
+    #   another buffer, because open logs are told of accesses then. Blobs compare the buffer under
+    #   an array that they keep with these: one comparison tells that the array is good.
+    # - Whatever changes anything calls `_invalidate_fast_path` first. A borrow or an alias that was
+    #   made without the lock is noted before `_fast_buffer` is compared once more. So either the
+    #   change finds the note, or whoever made it finds that `_fast_buffer` has gone, and asks again.
+
+    def __init__(
+        self,
+        nbytes: int,
+        *,
+        device: Device | str | None = None,
+        source: Function | None = None,
+        name: str = "",
+    ) -> None:
+        nbytes = operator.index(nbytes)
+        if nbytes < 0:
+            raise ValueError(f"expected a non-negative number of bytes, got {nbytes}")
+        if device is None:
+            device = default_device()
+        elif not isinstance(device, Device):
+            device = Device(device)
+        accelerator = home_accelerator(device)
+        self._buffers = Buffers(nbytes, accelerator)
+        self._buffers.name = name
+        # The side of Blobs over this memory.
+        self._side = Side.HOST if accelerator is None else Side.ACCELERATOR
+        self._source = None if source is None else Source(source, nbytes)
+        # A map of the bytes in use, and so their number.
+        self._spans = Spans.whole(nbytes, 0)
+        self._loans = (Loans(), Loans())
+        # Uploads that somebody may have to wait for.
+        self._uploads: tuple[_Upload, ...] = ()
+        # Whether bytes are on their way, or the state is about to change: what comes in between, on
+        # the same thread, is refused.
+        self._moving = False
+        self._exclusive_buffer: Any = None
+        self._fast_buffer: Any = None
+        # Const exports that are checked; see `verify`.
+        self._watch: Watch | None = None
+        self._history: deque[Transition] | None = None
+        # While a log is open: the log, and the side that used each byte last.
+        self._last_used: tuple[int, Spans] | None = None
+        self._lock = threading.RLock()
+        notify(self)
+
+    @classmethod
+    def adopting(
+        cls,
+        side: Side,
+        buffer: Any,
+        *,
+        accelerator: Accelerator | None = None,
+        device: Device | str | None = None,
+    ) -> SyncedMemory:
+        """Make a memory over an existing writable buffer on one side, without a copy.
+
+        Parameters
+        ----------
+        side
+            Where the buffer is. Its contents are the newest.
+        buffer
+            One-dimensional, uint8, C-contiguous.
+        accelerator
+            The backend of an accelerator buffer.
+        device
+            As for the constructor. The default is the accelerator for a buffer on it, else the
+            default device.
+
+        Raises
+        ------
+        DeviceMismatchError
+            If `device` names another accelerator than the one that holds the buffer.
+        """
+        if device is None and accelerator is not None:
+            device = accelerator.device
+        memory = cls(buffer.nbytes, device=device)
+        if accelerator is not None:
+            memory.bind(accelerator)
+        memory._buffers.sides[side] = buffer
+        memory._spans = Spans.whole(buffer.nbytes, 1 << side)
+        return memory
+
+    # --- Caffe's accessors -----------------------------------------------------------------------
+
+    def cpu_data(self) -> NDArray[np.uint8]:
+        """Return the bytes in use for reading on the host. Downloads what the host lacks."""
+        return self._lend_host(Access.CONST, "cpu_data")
+
+    def mutable_cpu_data(self) -> NDArray[np.uint8]:
+        """Return the bytes in use for reading and writing on the host. Downloads as `cpu_data`."""
+        return self._lend_host(Access.MUTABLE, "mutable_cpu_data")
+
+    def overwrite_cpu_data(self) -> NDArray[np.uint8]:
+        """Return the bytes in use on the host to be written completely. Never transfers."""
+        return self._lend_host(Access.OVERWRITE, "overwrite_cpu_data")
+
+    def gpu_data(self) -> Any:
+        """Return the bytes in use for reading on the accelerator. Uploads what it lacks."""
+        return self._lend_accelerator(Access.CONST, "gpu_data")
+
+    def mutable_gpu_data(self) -> Any:
+        """Return the bytes in use for reading and writing on the accelerator. May upload."""
+        return self._lend_accelerator(Access.MUTABLE, "mutable_gpu_data")
+
+    def overwrite_gpu_data(self) -> Any:
+        """Return the bytes in use on the accelerator to be written completely. No transfer."""
+        return self._lend_accelerator(Access.OVERWRITE, "overwrite_gpu_data")
+
+    def set_cpu_data(self, array: Any) -> None:
+        """Adopt an array as the host side, without a copy; its contents are the newest.
+
+        Newer contents of the accelerator are abandoned, as in Caffe: the caller replaces them.
+        Later downloads write into the array.
+
+        Parameters
+        ----------
+        array
+            C-contiguous, aligned, writable, with as many bytes as are in use, of any dtype:
+            NumPy's, or of any library with DLPack.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If it is not. Nothing has changed then.
+        """
+        self._set(Side.HOST, array)
+
+    def set_gpu_data(self, array: Any) -> None:
+        """Adopt an array as the accelerator side; otherwise as `set_cpu_data`.
+
+        Parameters
+        ----------
+        array
+            On a CUDA device: CuPy's, or any with the CUDA array interface or DLPack. On a
+            simulated device: a NumPy array, or any on the host with DLPack.
+        """
+        self._set(Side.ACCELERATOR, array)
+
+    def _set(self, side: Side, array: Any) -> None:
+        from syncblob.interop.adopt import set_side  # the protocols are above
+
+        set_side(self, None, side, array)
+
+    def replace_side(self, side: Side, buffer: Any, accelerator: Accelerator | None = None) -> None:
+        """Adopt a buffer as one side's, as `set_cpu_data` and `set_gpu_data` do.
+
+        Parameters
+        ----------
+        side
+            Where the buffer is.
+        buffer
+            One-dimensional, uint8, C-contiguous, writable; as many bytes as are in use.
+        accelerator
+            The backend of an accelerator buffer.
+
+        Raises
+        ------
+        ValueError
+            If the buffer has another size.
+        """
+        if buffer.nbytes != self.used_nbytes:
+            raise ValueError(
+                f"expected {self.used_nbytes} bytes, the bytes in use of this memory (shared with "
+                f"every Blob and view over it), got {buffer.nbytes}"
+            )
+        self._announcing([], "adoption", self._adopt, side, buffer, accelerator)
+
+    def async_gpu_push(
+        self, stream: object = None, start: int = 0, stop: int | None = None
+    ) -> None:
+        """Start an upload and return while it runs; the head becomes SYNCED.
+
+        Later accesses of these bytes on the accelerator, and later accesses of them that may write
+        on the host, wait for it.
+
+        Parameters
+        ----------
+        stream
+            A stream of the accelerator, or None for one of its own.
+        start, stop
+            The bytes; all that are in use if left out.
+
+        Raises
+        ------
+        RuntimeError
+            Unless the head of these bytes is HEAD_AT_CPU.
+        """
+        with self._lock:
+            stop = self.used_nbytes if stop is None else stop
+            head = head_over(self._spans, start, stop)
+            if head is not Head.HEAD_AT_CPU:
+                raise RuntimeError(
+                    f"async_gpu_push starts from HEAD_AT_CPU, but the head is {head.name}"
+                )
+            self._push(stream, start, stop, "async_gpu_push")
+
+    def prefetch(self, side: Side, start: int, stop: int) -> None:
+        """Start to bring to a side what it lacks of a range; nothing where it lacks nothing.
+
+        Uploads run while the call returns, as those of `async_gpu_push` do; downloads, and what
+        comes from a source, are there when it returns.
+
+        Parameters
+        ----------
+        side, start, stop
+            Which bytes, and where.
+        """
+        with self._lock:
+            lacking = self._spans.lacking(start, stop, 1 << side)
+            if not lacking:
+                return
+            if side is Side.ACCELERATOR and all(run.holders for run in lacking):
+                self._push(None, start, stop, "prefetch")
+            else:
+                self._acquire(side, Access.CONST, start, stop, "prefetch")
+
+    # --- attributes ------------------------------------------------------------------------------
+
+    @property
+    def nbytes(self) -> int:
+        """The capacity, in bytes."""
+        return self._buffers.nbytes
+
+    @property
+    def used_nbytes(self) -> int:
+        """The bytes in use. At most the capacity."""
+        return self._spans.ends[-1]
+
+    @property
+    def head(self) -> Head:
+        """Where the newest contents are. Never moves anything."""
+        spans = self._spans
+        if len(spans.holders) == 1:
+            return Head(spans.holders[0])
+        return head_over(spans, 0, spans.ends[-1])
+
+    def head_over(self, start: int, stop: int) -> Head:
+        """Return the head of a range. Never moves anything."""
+        return head_over(self._spans, start, stop)
+
+    @property
+    def spans(self) -> Spans:
+        """The map of the bytes in use: which sides hold each of them."""
+        return self._spans
+
+    @property
+    def name(self) -> str:
+        """What the journal and `Blob.explain` call this memory; empty without a name."""
+        return self._buffers.name
+
+    @name.setter
+    def name(self, name: str) -> None:
+        self._buffers.name = name
+
+    @property
+    def accelerator(self) -> Accelerator | None:
+        """The backend this memory is bound to or was asked for; None before either."""
+        return self._buffers.accelerator
+
+    @property
+    def device(self) -> Device:
+        """The device that was asked for. It never changes."""
+        accelerator = self._buffers.accelerator
+        if self._side is Side.HOST or accelerator is None:
+            return CPU
+        return accelerator.device
+
+    @property
+    def side(self) -> Side:
+        """The side of `device`."""
+        return self._side
+
+    @property
+    def on_both_sides(self) -> bool:
+        """Whether there are buffers on both sides."""
+        return self._buffers.on_both_sides
+
+    @property
+    def blank(self) -> bool:
+        """Whether it reads as zeros because nobody has touched it and it has no source."""
+        return self._source is None and self._spans.uniform == 0
+
+    @property
+    def aliased(self) -> bool:
+        """Whether a writable alias of either side may be alive."""
+        return any(loans.may_be_written for loans in self._loans)
+
+    @property
+    def history(self) -> tuple[Transition, ...]:
+        """The last transitions, oldest first."""
+        return tuple(self._history or ())
+
+    @property
+    def lock(self) -> threading.RLock:
+        """What is held while the state changes."""
+        return self._lock
+
+    def home(self, side: Side) -> Home:
+        """Return the home of one side. Nothing is bound, allocated or moved.
+
+        Raises
+        ------
+        NoDeviceError
+            If it is the accelerator's side, this memory has no accelerator yet, and there is none.
+        """
+        return self._buffers.home(side)
+
+    def buffer(self, side: Side) -> Any:
+        """Return the buffer of one side, whatever it holds; None where there is none."""
+        return self._buffers.sides[side]
+
+    def buffer_nbytes(self, side: Side) -> int | None:
+        """Return the bytes allocated on one side, None where there is no buffer."""
+        buffer = self._buffers.sides[side]
+        return None if buffer is None else int(buffer.nbytes)
+
+    def loans(self, side: Side) -> Loans:
+        """Return what one side has handed out, to look at."""
+        return self._loans[side]
+
+    def holds_newest(self, side: Side, start: int, stop: int) -> bool:
+        """Tell whether an access of a range on `side` needs no transfer from the other side."""
+        holder = 1 << side
+        return not any(run.holders for run in self._spans.lacking(start, stop, holder))
+
+    def newest(self, side: int, start: int, stop: int) -> Any:
+        """Return a side's buffer if a const access of a range has only to read it, else None."""
+        spans = self._spans
+        held = spans.holders[0] if len(spans.holders) == 1 else spans.common(start, stop)
+        if not held & (1 << side) or self._watch is not None:
+            return None
+        # Reading on the host does not wait for an upload.
+        return self._buffers.sides[side] if not (side and self._uploads) else None
+
+    def exclusive_buffer(self) -> Any:
+        """Return the only buffer if every access of its side leaves everything as it is, else None.
+
+        The answer stands until ``_exclusive_buffer`` is None again, which Blobs look at to save
+        themselves the way through here. If there is another buffer, ``_fast_buffer`` says the same,
+        but for what open logs are told.
+        """
+        with self._lock:
+            held = self._spans.uniform
+            if (
+                held in {Head.HEAD_AT_CPU, Head.HEAD_AT_GPU}
+                and not self._uploads
+                and self._watch is None
+                and not self._moving
+            ):
+                side = Side.HOST if held == Head.HEAD_AT_CPU else Side.ACCELERATOR
+                if not self._loans[side.other].may_be_written:
+                    buffers = self._buffers.sides
+                    self._fast_buffer = buffers[side]
+                    self._exclusive_buffer = None if buffers[side.other] is not None else buffers[side]
+            return self._exclusive_buffer
+
+    def peek_at_source(self) -> NDArray[np.uint8] | None:
+        """Return what the source gives, for reading once; the memory stays UNINITIALIZED.
+
+        Returns
+        -------
+        ndarray or None
+            One-dimensional, uint8, all `nbytes`. None where there is no source, where the first
+            access has been, or where not all that the source gives has been in use ever since.
+        """
+        source = self._source
+        if source is None or self._spans.uniform != 0 or not source.complete:
+            return None
+        return source.peek()
+
+    # --- arrays ----------------------------------------------------------------------------------
+
+    def array(self, side: Side, access: Access, layout: Layout, reason: str) -> Any:
+        """Make one side fit for an access and return an array over it. Copies as the table says.
+
+        For work that is over when the caller returns; what is kept longer is for `lend` and
+        `export`.
+
+        Parameters
+        ----------
+        side
+            Where the caller wants to work.
+        access
+            What it is going to do. An overwrite of a layout with gaps is treated as mutable.
+        layout
+            The array to return. The access is for the range of its elements.
+        reason
+            The name of the access, for the journal.
+
+        Returns
+        -------
+        array
+            A NumPy array (host, simulated) or a CuPy array. Read-only for a const access, where
+            the library has read-only arrays.
+
+        Warns
+        -----
+        StaleAliasWarning
+            If the access may write, and a writable alias of the other side overlaps its range.
+        """
+        if access is Access.CONST and not recording():
+            # No state can change, so no lock is needed.
+            buffer = self.newest(side, layout.start, layout.stop)
+            if buffer is not None:
+                return self._buffers.home(side).view(buffer, layout, writable=False)
+        try:
+            with self._lock:
+                return self._array(side, access, layout, reason, ())
+        except _Unannounced as found:
+            return self._announcing(found.stale, reason, self._array, side, access, layout, reason)
+
+    def write(
+        self,
+        side: Side,
+        access: Access,
+        layout: Layout,
+        reason: str,
+        function: Callable[..., Any],
+        *args: Any,
+    ) -> None:
+        """Make one side fit for an access, and write into an array over it, as one step.
+
+        What an overwrite forgets, newer contents on the other side, is kept until the function has
+        returned. So the contents are the old ones or the new ones, also where it is interrupted.
+
+        Parameters
+        ----------
+        side, access, layout, reason
+            As for `array`.
+        function, args
+            What is called, under the lock: with a writable array over `side`, then `args`.
+
+        Warns
+        -----
+        StaleAliasWarning
+            As for `array`.
+        """
+        try:
+            with self._lock:
+                self._write(side, access, layout, reason, function, args, ())
+        except _Unannounced as found:
+            self._announcing(
+                found.stale, reason, self._write, side, access, layout, reason, function, args
+            )
+
+    def finish_write(self, side: Side, start: int, stop: int, reason: str) -> None:
+        """Note that work on an array over a range of one side, which may write, is over.
+
+        What a thread, a signal handler or a finaliser has brought to the other side meanwhile may
+        lack some of what was written. So this side alone holds those bytes again.
+        """
+        if self._fast_buffer is not None:
+            return
+        with self._lock:
+            before = self._spans
+            after = before.replaced(
+                run._replace(holders=1 << side) if run.holders == Head.SYNCED else run
+                for run in before.runs(start, stop)
+            )
+            if after != before:
+                self._spans = after
+                self._note(reason, before, start, stop)
+
+    def lend(self, side: Side, access: Access, layout: Layout, reason: str) -> Any:
+        """Return an array as `array` does, as a borrow: it can lose its write permission."""
+        if access is Access.CONST:
+            return self.array(side, access, layout, reason)
+        try:
+            with self._lock:
+                return self._borrow(side, access, layout, reason, ())
+        except _Unannounced as found:
+            return self._announcing(found.stale, reason, self._borrow, side, access, layout, reason)
+
+    def lend_again(
+        self, side: int, buffer: Any, template: NDArray[Any] | None
+    ) -> NDArray[Any] | None:
+        """Return a writable borrow, as `lend` does, if nothing has to be done for it.
+
+        Parameters
+        ----------
+        side
+            Where NumPy can write.
+        buffer
+            The buffer of that side, as it was when `template` was made.
+        template
+            A writable array over it that nobody else has: the borrow is a view of it. None where
+            there is no such array.
+
+        Returns
+        -------
+        ndarray or None
+            None if there is another buffer now, or something to do: then it is left to `lend`.
+        """
+        if template is None or not (
+            self._exclusive_buffer is buffer or (self._fast_buffer is buffer and not recording())
+        ):
+            return None
+        array = template.view()
+        self._loans[side].borrows.add(array)
+        return array if self._fast_buffer is buffer else None
+
+    def export(  # noqa: PLR0913, PLR0917  # an access, and whom it is for
+        self,
+        side: Side,
+        access: Access,
+        layout: Layout,
+        reason: str,
+        kind: str,
+        target: object | None = None,
+    ) -> Any:
+        """Return an array as `array` does, as an alias: its consumer may keep it.
+
+        Parameters
+        ----------
+        side, access, layout, reason
+            As for `array`.
+        kind
+            What the warning calls it.
+        target
+            What dies with the last use of the alias, where that is not the array itself.
+        """
+        if access is Access.CONST:
+            if verifying():
+                return self._export_watched(side, layout, reason, kind, target)
+            return self.array(side, access, layout, reason)
+        try:
+            with self._lock:
+                return self._leased(side, access, layout, reason, kind, target, ())
+        except _Unannounced as found:
+            return self._announcing(
+                found.stale, reason, self._leased, side, access, layout, reason, kind, target
+            )
+
+    def export_again(
+        self, buffer: Any, template: NDArray[Any] | None, kind: str, start: int, stop: int
+    ) -> NDArray[Any] | None:
+        """Return a writable alias on the host, as `export` does, if nothing has to be done for it.
+
+        Parameters
+        ----------
+        buffer, template
+            As for `lend_again`.
+        kind
+            What the warning calls it. Its consumer keeps the array itself, as those of DLPack do,
+            and not what NumPy takes for the base of its views.
+        start, stop
+            The range of the array.
+
+        Returns
+        -------
+        ndarray or None
+            As for `lend_again`.
+        """
+        if template is None or not (
+            self._exclusive_buffer is buffer or (self._fast_buffer is buffer and not recording())
+        ):
+            return None
+        array = template.view()
+        self._loans[0].lease(array, kind, start, stop)
+        return array if self._fast_buffer is buffer else None
+
+    def gather(self, side: Side, layout: Layout, reason: str) -> Any:
+        """Return a private, C-contiguous copy of elements on one side. Changes no holders.
+
+        Moves the elements themselves and not what lies between them: what another side holds is
+        gathered there.
+
+        Parameters
+        ----------
+        side
+            Where the copy is made.
+        layout, reason
+            As for `array`.
+
+        Returns
+        -------
+        array
+            Writable. Nobody else has it.
+        """
+        with self._lock:
+            if self._moving:
+                self._refuse_reentry()
+            self._compare_watch(side, Access.CONST, layout.start, layout.stop)
+            if side is Side.ACCELERATOR and self._buffers.accelerator is None:
+                self._buffers.accelerator = current_accelerator()
+            home = self._buffers.home(side)
+            spans = self._spans
+            if spans.common(layout.start, layout.stop) & (1 << side):
+                self._wait_for_uploads(side, Access.CONST, layout.start, layout.stop)
+                array = home.view(self._buffers.sides[side], layout, writable=False)
+                return home.compute(array.copy, order="C")
+            dense = Layout.c_order(layout.shape, layout.dtype)
+            target = home.allocate(dense.nbytes)
+            for offset, part in _parts(layout, spans, 0):
+                self._gather_part(side, part, target[offset : offset + part.nbytes], reason)
+            return home.view(target, dense, writable=True)
+
+    def expose(
+        self,
+        side: Side,
+        place: Place | None = None,
+        *,
+        start: int = 0,
+        stop: int | None = None,
+        shared: bool = False,
+    ) -> None:
+        """Note that somebody of unknown lifetime can write into a range of one side's buffer.
+
+        Parameters
+        ----------
+        side
+            Which.
+        place
+            Where the user let that happen; None for here and now.
+        start, stop
+            The range; all of the capacity if left out.
+        shared
+            Whether they can for ever: a write on the other side does not end it.
+        """
+        place = user_place() if place is None else place
+        with self._lock:
+            stop = self.nbytes if stop is None else stop
+            self._invalidate_fast_path()
+            self._spans = self._spans.replaced(
+                run._replace(holders=1 << side) if run.holders == Head.SYNCED else run
+                for run in self._spans.runs(start, min(stop, self.used_nbytes))
+            )
+            loans = self._loans[side]
+            loans.exposures = (
+                *(other for other in loans.exposures if other[:2] != (start, stop)),
+                Exposure(start, stop, place, shared),
+            )
+
+    def assume_unaliased(self, start: int = 0, stop: int | None = None) -> None:
+        """End the exposure of a range of both sides: the caller promises that nobody writes."""
+        with self._lock:
+            stop = self.nbytes if stop is None else stop
+            for loans in self._loans:
+                loans.exposures = loans.without_exposures(start, stop, shared=True)
+
+    # --- what Blobs and protocols use ------------------------------------------------------------
+
+    def bind(self, accelerator: Accelerator) -> None:
+        """Bind this memory to an accelerator that it is going to be used on.
+
+        Raises
+        ------
+        DeviceMismatchError
+            If it is bound to another one, or was asked for another one.
+        """
+        with self._lock:
+            bound = self._buffers.accelerator
+            if bound is None:
+                self._buffers.accelerator = accelerator
+            elif bound is not accelerator:
+                raise DeviceMismatchError(
+                    f"expected memory of {accelerator.device}, got memory of {bound.device}; "
+                    "accelerators do not exchange data directly: use .to_device() on one of the "
+                    "two first"
+                )
+
+    def fit(self, nbytes: int) -> None:
+        """Change the bytes in use, within the capacity. Bytes that come into use read as zeros."""
+        with self._lock:
+            used = self.used_nbytes
+            if nbytes > used:
+                self._wait_for_uploads(Side.ACCELERATOR, Access.MUTABLE, 0, nbytes)
+                for side in Side:
+                    if self._watch is not None:
+                        self._watch.drop(side, used, nbytes)
+                    if self._spans.holders[-1] & (1 << side):
+                        self.home(side).zero(self._buffers.sides[side][used:nbytes])
+            if self._source is not None:
+                self._source.limit = min(self._source.limit, nbytes)
+            self._spans = self._spans.resized(nbytes)
+
+    def fitted(self) -> tuple[Spans, int]:
+        """Return what `fit` changes, for `refit`."""
+        return self._spans, 0 if self._source is None else self._source.limit
+
+    def refit(self, fitted: tuple[Spans, int]) -> None:
+        """Undo `fit`."""
+        self._spans = fitted[0]
+        if self._source is not None:
+            self._source.limit = fitted[1]
+
+    def successor(self, nbytes: int) -> SyncedMemory:
+        """Return an UNINITIALIZED memory of another capacity, for the same device."""
+        memory = SyncedMemory(nbytes, device=CPU, name=self.name)
+        memory._buffers.accelerator = self._buffers.accelerator
+        memory._side = self._side
+        return memory
+
+    def leave(self, action: str, give_up: Callable[[], Any], *others: SyncedMemory) -> None:
+        """Give memories up, as far as one Blob is concerned, after a warning of all their aliases.
+
+        Parameters
+        ----------
+        action
+            What the warning calls it.
+        give_up
+            Is called under the locks, when there is nothing to warn of any more.
+        *others
+            More memories.
+
+        Warns
+        -----
+        StaleAliasWarning
+            If a writable alias is alive.
+        """
+        self._announcing([], action, self._leave, give_up, others)
+
+    def revoke(self, revoked: list[NDArray[Any]]) -> None:
+        """Take the write permission of all that was handed out: no Blob will see it any more.
+
+        Parameters
+        ----------
+        revoked
+            Gets the arrays that had it.
+        """
+        with self._lock:
+            self._invalidate_fast_path()
+            for loans in self._loans:
+                loans.revoke(revoked)
+
+    def after_fork(self) -> None:
+        """Look, in the child of a fork, whether another thread was inside of this memory."""
+        if is_lost(self._lock):
+            self.lose()
+
+    def lose(self) -> None:
+        """Refuse all accesses from now on: another thread was inside when the process forked."""
+        self._invalidate_fast_path()
+        # While there is a watch, every access takes the lock.
+        self._watch = Watch(self._lock, self._buffers.sides)
+        self._lock = _LostLock()  # type: ignore[assignment]  # refuses what a lock does
+
+    def __reduce__(self) -> Never:
+        """Refuse copies and pickles: two memories over the same buffers would not be in step.
+
+        Raises
+        ------
+        TypeError
+            Always.
+        """
+        raise TypeError("a SyncedMemory is not copied or pickled; copy or pickle the Blob")
+
+    def __repr__(self) -> str:
+        """Show size, head and device. Never moves anything."""
+        return f"<SyncedMemory: {self.used_nbytes} bytes, {self.head.name}, device={self.device}>"
+
+    # --- arrays, under the lock ------------------------------------------------------------------
+
+    def _lend_host(self, access: Access, reason: str) -> NDArray[np.uint8]:
+        array: NDArray[np.uint8] = self.lend(
+            Side.HOST, access, Layout.raw(self.used_nbytes), reason
+        )
+        return array
+
+    def _lend_accelerator(self, access: Access, reason: str) -> Any:
+        return self.lend(Side.ACCELERATOR, access, Layout.raw(self.used_nbytes), reason)
+
+    def _array(
+        self, side: Side, access: Access, layout: Layout, reason: str, announced: Sequence[Lease]
+    ) -> Any:
+        buffer = self._acquire_layout(side, access, layout, reason, announced)
+        return self._buffers.home(side).view(buffer, layout, writable=access is not Access.CONST)
+
+    def _borrow(
+        self, side: Side, access: Access, layout: Layout, reason: str, announced: Sequence[Lease]
+    ) -> Any:
+        while True:
+            buffer = self._acquire_layout(side, access, layout, reason, announced)
+            array = self._buffers.home(side).view(buffer, layout, writable=True)
+            # Others have no write permission that could be taken.
+            if isinstance(array, np.ndarray):
+                self._loans[side].borrows.add(array)
+            # A signal handler or a finaliser may have used the other side before that.
+            if self._is_alone(side, layout):
+                return array
+
+    def _leased(  # noqa: PLR0913, PLR0917  # an access, and whom it is for
+        self,
+        side: Side,
+        access: Access,
+        layout: Layout,
+        reason: str,
+        kind: str,
+        target: object | None,
+        announced: Sequence[Lease],
+    ) -> Any:
+        while True:
+            buffer = self._acquire_layout(side, access, layout, reason, announced)
+            array, owner = self._alias(side, buffer, layout)
+            owner = owner if target is None else target
+            self._loans[side].lease(owner, kind, layout.start, layout.stop)
+            # A signal handler or a finaliser may have used the other side before that.
+            if self._is_alone(side, layout):
+                return array
+
+    def _is_alone(self, side: Side, layout: Layout) -> bool:
+        """Tell whether one side holds every element, and the other side holds none."""
+        if layout.start == layout.stop and self._spans.nbytes:
+            return True
+        return self._spans.any(layout.start, layout.stop) == 1 << side
+
+    def _write(  # noqa: PLR0913, PLR0917  # an access, and what is done in it
+        self,
+        side: Side,
+        access: Access,
+        layout: Layout,
+        reason: str,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        announced: Sequence[Lease],
+    ) -> None:
+        def fill(buffer: Any) -> None:
+            home = self._buffers.home(side)
+            home.compute(function, home.view(buffer, layout, writable=True), *args)
+
+        self._acquire_layout(side, access, layout, reason, announced, fill)
+        self.finish_write(side, layout.start, layout.stop, reason)
+
+    def _alias(self, side: Side, buffer: Any, layout: Layout) -> tuple[Any, object]:
+        """Lay an array over one side's buffer, whose lifetime can be seen."""
+        loans = self._loans[side]
+        home = self._buffers.home(side)
+        over, exporter = loans.exporter
+        if over is not buffer:
+            exporter = home.exporter(buffer)
+            loans.exporter = (buffer, exporter)
+        return home.alias(exporter, layout)
+
+    def _export_watched(
+        self, side: Side, layout: Layout, reason: str, kind: str, target: object | None
+    ) -> Any:
+        """Make a const export that is checked."""
+        with self._lock:
+            self._invalidate_fast_path()
+            buffer = self._acquire_layout(side, Access.CONST, layout, reason)
+            array, owner = self._alias(side, buffer, layout)
+            if isinstance(array, np.ndarray):
+                array.flags.writeable = False
+            loans = self._loans[side]
+            if loans.may_write_in(layout.start, layout.stop) or len(loans.borrows):
+                # Others may write here by right, so a difference would accuse nobody.
+                return array
+            if self._watch is None:
+                self._watch = Watch(self._lock, self._buffers.sides)
+            owner = owner if target is None else target
+            self._watch.add(side, owner, kind, layout.start, layout.stop)
+            return array
+
+    def _gather_part(self, side: Side, part: Layout, target: Any, reason: str) -> None:
+        """Copy the elements of a part, whose bytes have the same holders, into a dense buffer."""
+        home = self._buffers.home(side)
+        dense = Layout.c_order(part.shape, part.dtype)
+        held = self._spans.common(part.start, part.stop)
+        if held & (1 << side):
+            self._wait_for_uploads(side, Access.CONST, part.start, part.stop)
+            array = home.view(self._buffers.sides[side], part, writable=False)
+            home.compute(operator.setitem, home.view(target, dense, writable=True), ..., array)
+            return
+        if not held:
+            self._gather_initial(side, part, target, reason)
+            return
+        accelerator = self._buffers.accelerator
+        if accelerator is None:  # pragma: no cover  # the other side holds something
+            return
+        self._wait_for_uploads(side.other, Access.CONST, part.start, part.stop)
+        there = self._buffers.home(side.other)
+        array = there.view(self._buffers.sides[side.other], part, writable=False)
+        if not part.contiguous:
+            array = there.compute(array.copy, order="C")
+        flat = there.wrap(array)
+        self._buffers.move(
+            self._buffers.copying(accelerator, reason), side, flat, target, part.start
+        )
+
+    def _gather_initial(self, side: Side, part: Layout, target: Any, reason: str) -> None:
+        """Copy elements that nobody has touched: zeros, or those of the source."""
+        home = self._buffers.home(side)
+        source = self._source
+        if source is None:
+            home.zero(target)
+            return
+        read = np.empty(part.stop - part.start, np.uint8)
+        source.fill(read, part.start)
+        array: NDArray[Any] = np.ndarray(
+            part.shape, part.dtype, read, part.offset - part.start, part.strides
+        )
+        flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        accelerator = self._buffers.accelerator
+        if side is Side.HOST or accelerator is None:
+            target[...] = flat
+        else:
+            self._buffers.move(
+                self._buffers.copying(accelerator, reason), side, flat, target, part.start
+            )
+
+    # --- changes of state, under the lock --------------------------------------------------------
+    #
+    # How a change of state is made, so that it is made wholly or not at all, whatever raises and
+    # wherever a signal handler does (CPython runs those after calls, at the start of functions and
+    # at jumps backwards, and nowhere else):
+    #
+    # 1. Prepare. What is done can be undone, or makes no difference: buffers are made and filled,
+    #    and write permissions are taken, which an exception gives back.
+    # 2. Commit. Plain assignments without a call among them, each of which leaves a true state,
+    #    and last of all the map: readers without the lock look at it first.
+    # 3. Clean up: what may be left undone.
+
+    def _acquire_layout(  # noqa: PLR0913, PLR0917  # an access
+        self,
+        side: Side,
+        access: Access,
+        layout: Layout,
+        reason: str,
+        announced: Sequence[Lease] = (),
+        fill: Callable[[Any], None] | None = None,
+    ) -> Any:
+        """Bring the range of a layout up to date; see `_acquire`."""
+        if access is Access.OVERWRITE and not layout.gapless:
+            access = Access.MUTABLE
+        return self._acquire(side, access, layout.start, layout.stop, reason, announced, fill)
+
+    def _acquire(  # noqa: PLR0913, PLR0917  # an access
+        self,
+        side: Side,
+        access: Access,
+        start: int,
+        stop: int,
+        reason: str,
+        announced: Sequence[Lease] = (),
+        fill: Callable[[Any], None] | None = None,
+    ) -> Any:
+        """Bring a range of one side up to date for an access and return the side's buffer.
+
+        Parameters
+        ----------
+        side, access, start, stop, reason
+            The access.
+        announced
+            The aliases of the other side that were warned of.
+        fill
+            Is called with the buffer, to write what the access is for. What an overwrite forgets is
+            kept until that has been done.
+
+        Raises
+        ------
+        _Unannounced
+            If the access may write, and other aliases of the other side overlap its range.
+        """
+        writes = access is not Access.CONST
+        if writes and self._loans[1 - side].leases:
+            self._require_announced(announced, start, stop, side.other)
+        buffer = self._buffers.sides[side]
+        held = self._spans.common(start, stop) & (1 << side)
+        if self._moving:
+            if held and not writes:
+                return buffer
+            self._refuse_reentry()
+        if self._uploads:
+            self._wait_for_uploads(side, access, start, stop)
+        if self._watch is not None:
+            self._compare_watch(side, access, start, stop)
+        if held and buffer is not None:
+            if recording():
+                self._note_use(side, start, stop)
+            if writes:
+                self._stay(side, start, stop, reason)
+            if fill is not None:
+                fill(buffer)
+            return buffer
+        return self._cross(side, access, start, stop, reason, announced, fill)
+
+    def _stay(self, side: Side, start: int, stop: int, reason: str) -> None:
+        """Write on a side that holds the newest contents. Nothing is copied, nothing can fail."""
+        before = self._spans
+        others = self._loans[1 - side]
+        if others.exposures:
+            others.exposures = others.without_exposures(start, stop)
+        if before.uniform == 1 << side:
+            return
+        # Nobody can write on the other side: what brought the two in step ended that.
+        if start < stop or not before.nbytes:
+            after = before.replaced([Run(start, stop, 1 << side)])
+            if after != before:
+                self._spans = after
+                self._note(reason, before, start, stop)
+
+    def _cross(  # noqa: PLR0913, PLR0917  # an access
+        self,
+        side: Side,
+        access: Access,
+        start: int,
+        stop: int,
+        reason: str,
+        announced: Sequence[Lease],
+        fill: Callable[[Any], None] | None,
+    ) -> Any:
+        """Bring contents that a side lacks."""
+        accelerator = self._buffers.accelerator
+        if accelerator is None and side is Side.ACCELERATOR:
+            accelerator = current_accelerator()
+        before = self._spans
+        writes = access is not Access.CONST
+        others = self._loans[1 - side]
+        sides = self._buffers.sides
+        revoked: list[NDArray[Any]] = []
+        after = None
+        try:
+            self._moving = True
+            self._invalidate_fast_path()
+            if writes:
+                # Again: from here on no alias is made, also not by a finaliser.
+                self._require_announced(announced, start, stop, side.other)
+            # Decided before the copy: what an alias writes during the copy must be copied again.
+            plan, after = self._planned(side, access, start, stop)
+            self._revoke(side.other, plan.runs if writes else plan.pieces, revoked, writes=writes)
+            if recording():
+                self._note_use(side, start, stop)
+            initial = before.uniform == 0 and self._source is None
+            zeroed = initial and (access is not Access.OVERWRITE or stop - start < before.nbytes)
+            buffer = self._buffers.get(side, accelerator, zeroed=zeroed)
+            copied = ""
+            if plan.pieces and not initial:
+                copied = self._bring(side, access, buffer, plan.pieces, accelerator, reason)
+            if side is Side.ACCELERATOR:
+                self._buffers.accelerator = accelerator
+            # What the map does not count may hold anything.
+            sides[side] = buffer
+            if fill is not None:
+                # What the other side holds too is about to be overwritten here in part.
+                held = [run for run in before.runs(start, stop) if run.holders & (1 << side)]
+                for run in held:
+                    self._spans = self._spans.replaced([run._replace(holders=1 << side)])
+                fill(buffer)
+            self._spans = after
+            if self._source is not None and 0 not in after.holders:
+                self._source = None
+            if writes and others.exposures:
+                others.exposures = others.without_exposures(start, stop)
+            others.borrows.forget()
+            if copied or after != before:
+                self._note(reason, before, start, stop, copied)
+        except BaseException:
+            if self._spans is not after:
+                restore(revoked)
+            raise
+        finally:
+            self._moving = False
+        if self._watch is not None:
+            self._watch.renew(side, start, stop)
+        return buffer
+
+    def _planned(self, side: Side, access: Access, start: int, stop: int) -> tuple[Plan, Spans]:
+        """Return what an access does, and the map that it leaves."""
+        before = self._spans
+        if before.uniform == 0 and self._source is None:
+            # The first access zeroes a whole buffer.
+            everything = [Run(0, before.nbytes, 0)]
+            runs = [Run(0, before.nbytes, 1 << side)]
+            return Plan(everything, runs), Spans.whole(before.nbytes, 1 << side)
+        here, there = self._loans[side], self._loans[1 - side]
+        if not before.nbytes:
+            whole = plan_access(before, side, access, 0, 0)
+            held = 1 << side
+            if access is Access.CONST and before.holders[0] and not there.may_be_written:
+                held |= before.holders[0]
+            return whole, Spans.whole(0, held)
+        plan, after = self._plan_over(side, access, start, stop)
+        wide = start, stop
+        while len(after.holders) > MAX_SPANS:
+            writers = [*here.writers(0, before.nbytes), *there.writers(0, before.nbytes)]
+            wider = widened(after, *wide, side, writers)
+            if wider is None:
+                break
+            wide = wider
+            plan, after = self._plan_over(side, access, *wide)
+        if access is Access.OVERWRITE:
+            # Only the range that was asked for is going to be overwritten.
+            holder = 1 << side
+            beside = [
+                *before.lacking(wide[0], start, holder),
+                *before.lacking(stop, wide[1], holder),
+            ]
+            plan = plan._replace(pieces=beside)
+        return plan, after
+
+    def _plan_over(self, side: Side, access: Access, start: int, stop: int) -> tuple[Plan, Spans]:
+        before = self._spans
+        here, there = self._loans[side], self._loans[1 - side]
+        plan = plan_access(
+            before,
+            side,
+            access,
+            start,
+            stop,
+            here=here.writers(start, stop) if here.may_be_written else (),
+            there=there.writers(start, stop) if there.may_be_written else (),
+        )
+        return plan, before.replaced(plan.runs if start < stop else [])
+
+    def _revoke(
+        self, side: Side, runs: list[Run], revoked: list[NDArray[Any]], *, writes: bool
+    ) -> None:
+        """Take the write permission of what overlaps some runs on a side that is left behind."""
+        loans = self._loans[side]
+        revoke = loans.revoke if writes else loans.borrows.revoke
+        if len(runs) == 1 and runs[0].nbytes >= self.used_nbytes:
+            revoke(revoked)
+            return
+        buffer = self._buffers.sides[side]
+        # Arrays that are not NumPy's have no permission, and were not noted.
+        if isinstance(buffer, np.ndarray):
+            for run in runs:
+                revoke(revoked, buffer, run.start, run.stop)
+
+    def _bring(  # noqa: PLR0913, PLR0917  # an access
+        self,
+        side: Side,
+        access: Access,
+        buffer: Any,
+        pieces: list[Run],
+        accelerator: Accelerator | None,
+        reason: str,
+    ) -> str:
+        """Copy or fill pieces; return how the journal calls it."""
+        buffers = self._buffers
+        copying: Copying | None = None
+        copied = ""
+        for piece in joined(pieces, self._spans):
+            if accelerator is not None and copying is None:
+                because = ""
+                if access is Access.CONST and recording():
+                    because = self._writer(side.other, piece.start, piece.stop)
+                copying = buffers.copying(accelerator, reason, because)
+            if piece.holders and copying is not None:
+                if piece.start < piece.stop:
+                    buffers.bring(copying, side, buffer, piece.start, piece.stop)
+                    copied = "download" if side is Side.HOST else "upload"
+            elif self._source is not None:
+                buffers.fill(self._source, side, buffer, piece.start, piece.stop, copying)
+        return copied
+
+    def _writer(self, side: Side, start: int, stop: int) -> str:
+        """Say who may write into a range of a side at any moment; empty where nobody can."""
+        loans = self._loans[side]
+        for lease in loans.leases_in(start, stop):
+            return lease.described(side)
+        for exposure in loans.exposures_in(start, stop):
+            return f"the {side.name.lower()} side, exposed at {exposure.place.line.described()}"
+        return ""
+
+    def _adopt(
+        self,
+        side: Side,
+        buffer: Any,
+        accelerator: Accelerator | None,
+        announced: Sequence[Lease],
+    ) -> None:
+        """Put another buffer, with newer contents, in the place of one side's."""
+        if accelerator is not None:
+            self.bind(accelerator)
+        used = self.used_nbytes
+        if self._moving:
+            self._refuse_reentry()
+        self._wait_for_uploads(side, Access.OVERWRITE, 0, used)
+        if self._watch is not None:
+            self._watch.compare()
+            self._watch.drop(side, 0, used)
+        before, here = self._spans, 1 << side
+        after = Spans.whole(used, here)
+        # As long as the buffer is exchanged, this side counts for nothing.
+        between = before.replaced(
+            run._replace(holders=run.holders & ~here) for run in before.runs(0, used)
+        )
+        sides = self._buffers.sides
+        revoked: list[NDArray[Any]] = []
+        try:
+            self._moving = True
+            self._invalidate_fast_path()
+            self._require_announced(announced, 0, used, *Side)
+            for loans in self._loans:
+                loans.revoke(revoked)
+            # The other buffer may be larger than the new one; what is in use fits in both.
+            self._buffers.nbytes = used
+            if before.any(0, used) == Head.SYNCED:
+                self._spans = between
+            sides[side] = buffer
+            self._spans = after
+            self._loans[side].detach()
+            self._source = None
+            for loans in self._loans:
+                loans.exposures = loans.without_exposures(0, used)
+                loans.borrows.forget()
+            self._note("adoption", before, 0, used)
+        except BaseException:
+            if sides[side] is not buffer:
+                restore(revoked)
+            raise
+        finally:
+            self._moving = False
+
+    def _push(self, stream: object, start: int, stop: int, reason: str) -> None:
+        """Start to upload what the accelerator lacks of a range that the host holds."""
+        if self._moving:
+            self._refuse_reentry()
+        self._wait_for_uploads(Side.HOST, Access.MUTABLE, start, stop)
+        buffers = self._buffers
+        accelerator = buffers.accelerator or current_accelerator()
+        host = self._loans[Side.HOST]
+        before = self._spans
+        revoked: list[NDArray[Any]] = []
+        started: list[_Upload] = []
+        after = None
+        try:
+            self._moving = True
+            self._invalidate_fast_path()
+            # An alias of either side may write before the upload has arrived: nothing is trusted.
+            writers = [
+                writer for loans in self._loans for writer in loans.writers(start, stop)
+            ]
+            plan = plan_access(
+                before, Side.ACCELERATOR, Access.CONST, start, stop, there=writers
+            )
+            after = before.replaced(plan.runs if before.nbytes else [Run(0, 0, Head.SYNCED)])
+            buffer = buffers.get(Side.ACCELERATOR, accelerator)
+            self._revoke(Side.HOST, plan.pieces, revoked, writes=False)
+            copying = buffers.copying(accelerator, reason)
+            for piece in joined(plan.pieces, before):
+                if piece.start < piece.stop:
+                    push = buffers.start_upload(copying, buffer, piece.start, piece.stop, stream)
+                    started.append(_Upload(piece.start, piece.stop, push))
+            uploads = (*self._uploads, *started)
+            buffers.accelerator = accelerator
+            buffers.sides[Side.ACCELERATOR] = buffer
+            self._uploads = uploads
+            self._spans = after
+            host.borrows.forget()
+            self._note(reason, before, start, stop, "upload")
+        except BaseException:
+            if self._spans is not after:
+                # An interrupt may have come when uploads were under way already, and nothing would
+                # wait for them: they must not arrive when the buffer holds something newer.
+                accelerator.synchronize()
+                restore(revoked)
+            raise
+        finally:
+            self._moving = False
+        if self._watch is not None:
+            self._watch.drop(Side.ACCELERATOR, start, stop)
+
+    def _wait_for_uploads(self, side: Side, access: Access, start: int, stop: int) -> None:
+        """Wait for the asynchronous uploads that overlap a range, as far as an access needs them.
+
+        Raises
+        ------
+        RuntimeError
+            In the middle of a transfer, which only the same thread can come to see.
+        """
+        if self._moving:
+            self._refuse_reentry()
+        for upload in self._uploads:
+            if upload.start >= stop or start >= upload.stop:
+                continue
+            try:
+                if side is Side.ACCELERATOR:
+                    if not upload.push.order():
+                        continue
+                elif access is not Access.CONST:
+                    upload.push.wait()
+                else:
+                    continue
+            except Exception:
+                if not upload.push.over:
+                    # A signal handler has ended the wait, and not the upload.
+                    raise
+                # It never arrived. The host still has the newest contents: nothing wrote since. The
+                # map goes first: readers without the lock believe it once no upload is under way.
+                self._spans = self._spans.replaced(
+                    run._replace(holders=run.holders & ~(1 << Side.ACCELERATOR))
+                    if run.holders == Head.SYNCED
+                    else run
+                    for run in self._spans.runs(upload.start, min(upload.stop, self.used_nbytes))
+                )
+                self._forget_upload(upload)
+                raise
+            self._forget_upload(upload)
+
+    def _forget_upload(self, upload: _Upload) -> None:
+        self._uploads = tuple(other for other in self._uploads if other is not upload)
+
+    def _refuse_reentry(self) -> Never:
+        raise RuntimeError(
+            "this memory is in the middle of a transfer, and was used from a finaliser or a "
+            "signal handler meanwhile; use the Blob outside of them"
+        )
+
+    def _compare_watch(self, side: Side, access: Access, start: int, stop: int) -> None:
+        """Compare the const exports that are checked."""
+        if self._watch is None:
+            return
+        self._watch.compare()
+        if access is not Access.CONST:
+            self._watch.drop(side, start, stop)
+        if self._watch.idle:
+            self._watch = None
+
+    def _leave(
+        self,
+        give_up: Callable[[], Any],
+        others: tuple[SyncedMemory, ...],
+        announced: Sequence[Lease],
+    ) -> None:
+        try:
+            self._moving = True
+            self._invalidate_fast_path()
+            self._require_announced(announced, 0, self.nbytes, *Side)
+            if others:
+                with others[0].lock:
+                    others[0]._leave(give_up, others[1:], announced)
+            else:
+                give_up()
+        finally:
+            self._moving = False
+
+    def _invalidate_fast_path(self) -> None:
+        """Invalidate the lock-free path before any change; see the top of this class."""
+        self._exclusive_buffer = None
+        self._fast_buffer = None
+
+    def _note_use(self, side: Side, start: int, stop: int) -> None:
+        """Tell the open logs what a copy at each border between the sides would have moved.
+
+        That is what the other side has used last, and this side holds all the same.
+        """
+        if not self.on_both_sides or start >= stop:
+            return
+        generation = log_generation()
+        spans = self._spans
+        last_used = self._last_used
+        if last_used is None or last_used[0] != generation or last_used[1].nbytes != spans.nbytes:
+            last = Spans.whole(spans.nbytes, 0)
+        else:
+            last = last_used[1]
+        other = 1 << side.other
+        nbytes = sum(
+            held.nbytes
+            for run in last.runs(start, stop)
+            if run.holders == other
+            for held in spans.runs(run.start, run.stop)
+            if held.holders & (1 << side)
+        )
+        if nbytes:
+            avoided(nbytes)
+        self._last_used = generation, last.replaced([Run(start, stop, 1 << side)])
+
+    def _note(
+        self, reason: str, before: Spans, start: int, stop: int, copied: str = ""
+    ) -> None:
+        """Write a transition into the history."""
+        if self._history is None:
+            self._history = deque(maxlen=_REMEMBERED)
+        head = head_over(before, 0, before.nbytes)
+        self._history.append(
+            Transition(reason, head, self.head, copied, user_place(), start, stop)
+        )
+
+    def _announcing(
+        self,
+        stale: list[tuple[Side, Lease]],
+        action: str,
+        function: Callable[..., Any],
+        *args: Any,
+    ) -> Any:
+        """Call a function under the lock, and warn of the aliases that it leaves behind before.
+
+        The user's filters and hooks may do anything, and so the warning is emitted without the
+        lock. What aliases have come by then is looked for again: by the function, when nothing can
+        come in between any more.
+
+        Parameters
+        ----------
+        stale
+            What the function has found, if it was called already.
+        action
+            What the warning calls it.
+        function, args
+            What is called, with a list of the aliases that were warned of as its last argument. It
+            changes nothing if it raises `_Unannounced`. Returns its result.
+
+        Raises
+        ------
+        StaleAliasWarning
+            Where the user's filters turn it into an error. Nothing has changed then.
+        RuntimeError
+            If new aliases come as fast as they are warned of.
+        """
+        announced: list[Lease] = []
+        for _ in range(_MOST_WARNINGS):
+            warn_of_stale_aliases(action, stale)
+            announced += [lease for _, lease in stale]
+            try:
+                with self._lock:
+                    return function(*args, announced)
+            except _Unannounced as found:
+                stale = found.stale
+        raise RuntimeError(
+            f"{action} was given up: each time that it warned of the aliases which it leaves "
+            "behind, there were new ones; stop the thread or the warning hook that makes them first"
+        )
+
+    def _require_announced(
+        self, announced: Sequence[Lease], start: int, stop: int, *sides: Side
+    ) -> None:
+        """Raise `_Unannounced` if other writable aliases of some sides overlap a range."""
+        stale = [
+            (side, lease)
+            for side in sides
+            for lease in self._loans[side].leases_in(start, stop)
+            if lease not in announced
+        ]
+        if stale:
+            raise _Unannounced(stale)
+
+
+class _Upload(NamedTuple):
+    """An asynchronous upload of a range."""
+
+    start: int
+    stop: int
+    push: Push
+
+
+class _Unannounced(Exception):  # noqa: N818  # it is caught, and turned into a warning
+    """There are writable aliases that would be left behind, and were not warned of yet."""
+
+    def __init__(self, stale: list[tuple[Side, Lease]]) -> None:
+        super().__init__(stale)
+        self.stale = stale
+
+
+class _LostLock:
+    """The lock of a memory that another thread was inside of when the process forked."""
+
+    def acquire(self, *, blocking: bool = True) -> Never:
+        """Refuse.
+
+        Raises
+        ------
+        RuntimeError
+            Always.
+        """
+        del blocking
+        raise RuntimeError(
+            "another thread was using this memory when the process forked, and may have left it "
+            "half-changed: it cannot be used in this child. Make the Blob anew here, or fork while "
+            "no other thread uses it"
+        )
+
+    __enter__ = acquire
+
+    def __exit__(self, *_exception: object) -> None:
+        """Do nothing: it is never entered."""
+
+
+def _parts(layout: Layout, spans: Spans, offset: int) -> Iterator[tuple[int, Layout]]:
+    """Divide a layout into parts whose bytes have the same holders.
+
+    The first axis is divided, so that each part is one piece of a C-contiguous copy.
+
+    Yields
+    ------
+    int
+        Where the part begins in that copy, in bytes.
+    Layout
+        The part.
+    """
+    if layout.contiguous:
+        for run in spans.runs(layout.start, layout.stop):
+            part = Layout((run.nbytes,), UINT8, None, run.start)
+            yield offset + run.start - layout.start, part
+        return
+    runs = spans.runs(layout.start, layout.stop)
+    next(runs)
+    if next(runs, None) is None:
+        yield offset, layout
+        return
+    # A layout of one element is contiguous, so there is a longer axis.
+    axis = next(axis for axis, dim in enumerate(layout.shape) if dim > 1)
+    middle = layout.shape[axis] // 2
+    before = (slice(None),) * axis
+    first = layout.derive(lambda a: a[(*before, slice(None, middle))])
+    yield from _parts(first, spans, offset)
+    second = layout.derive(lambda a: a[(*before, slice(middle, None))])
+    yield from _parts(second, spans, offset + first.nbytes)

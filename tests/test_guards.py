@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 
 import numpy as np
@@ -29,6 +30,16 @@ def test_a_forbidden_transfer_is_not_made_and_names_its_line() -> None:
     assert f"{__file__}:" in message
     assert "blob.gpu_data()" in message
     assert blob.gpu_data().tolist() == [1] * 4
+
+
+def test_the_error_says_what_is_allowed_and_survives_a_pickle() -> None:
+    blob = at_cpu()
+    with max_transfers(bytes=8), pytest.raises(TransferGuardError) as caught:
+        blob.gpu_data()
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert caught.value.allowed == again.allowed == "at most 8 bytes allowed here"
+    assert str(again) == str(caught.value)
+    assert str(again).startswith("at most 8 bytes allowed here, and gpu_data needs an upload of 16")
 
 
 def test_what_needs_no_transfer_is_allowed() -> None:

@@ -114,7 +114,8 @@ def test_an_error_of_a_file_survives_a_pickle():
 
 def test_a_number_is_formatted_by_its_value():
     assert f"{syncblob.asarray(2.5):6.2f}" == "  2.50"
-    assert f"{Blob(1)}" == str(Blob(1))
+    assert f"{syncblob.asarray(2.5)}" == "2.5"
+    assert f"{Blob(1)}" == str(Blob(1)) == "[0.]"
 
 
 @pytest.mark.parametrize("device", ["cpu", "simulated"])

@@ -26,7 +26,19 @@ class DeviceMismatchError(SyncblobError, ValueError):
 
 
 class TransferGuardError(SyncblobError, RuntimeError):
-    """A transfer was about to happen where it was forbidden."""
+    """A transfer was about to happen where it was forbidden.
+
+    Parameters
+    ----------
+    message
+        What is allowed, what was asked for, and where.
+    allowed
+        What is allowed, for example ``"no transfers allowed here"``.
+    """
+
+    def __init__(self, message: str, allowed: str = "") -> None:
+        super().__init__(message)
+        self.allowed = allowed
 
 
 class ModelFileError(SyncblobError, ValueError):

@@ -64,11 +64,13 @@ class TransferGuard:
             limit = f"at most {self._max_bytes} bytes"
         else:
             return
+        allowed = f"{limit} allowed here"
         article = "an" if direction == "upload" else "a"
         so_far = f" after {self.count} of {self.nbytes} bytes" if self.count else ""
         raise TransferGuardError(
-            f"{limit} allowed here, and {reason} needs {article} {direction} of {nbytes} bytes"
-            f"{so_far}, at {user_line().described()}"
+            f"{allowed}, and {reason} needs {article} {direction} of {nbytes} bytes{so_far}, "
+            f"at {user_line().described()}",
+            allowed,
         )
 
 

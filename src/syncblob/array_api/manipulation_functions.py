@@ -262,7 +262,7 @@ def roll(
     """
     # NumPy would broadcast the two against each other; the standard allows no more than this.
     if isinstance(shift, tuple) and not (isinstance(axis, tuple) and len(axis) == len(shift)):
-        raise ValueError(f"expected a tuple of {len(shift)} axes, one for each shift, got {axis}")
+        raise ValueError(f"expected a tuple of {len(shift)} axes, one for each shift, got {axis!r}")
     return apply("roll", x, shift=shift, axis=axis)
 
 

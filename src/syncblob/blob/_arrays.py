@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from syncblob._shape import Layout
     from syncblob.blob._state import Kept
-    from syncblob.devices.base import Home
+    from syncblob.devices.base import Accelerator, Home
 
 __all__ = ["GPU_DATA", "GPU_DIFF", "HOST_DATA", "HOST_DIFF", "Arrays", "write_by"]
 
@@ -130,6 +130,16 @@ class Arrays(BlobState):
             layout = self._layout
             side = Side.HOST if home is HOST else Side.ACCELERATOR
             held.finish_write(side, layout.start, layout.stop, reason)
+
+    def _values(self, layout: Layout) -> NDArray[Any]:
+        """Return a private copy of the elements of a layout of data, on the host. May transfer."""
+        array: NDArray[Any] = self._memory.array(Side.HOST, Access.CONST, layout, "str")
+        return array.copy()
+
+    def _downloads_from(self) -> Accelerator | None:
+        """Return the accelerator that `_values` would copy from; None where it need not."""
+        memory = self._memory
+        return None if memory.holds_newest(Side.HOST) else memory.accelerator
 
     # --- in a hurry ------------------------------------------------------------------------------
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from syncblob._dtypes import as_dtype
 from syncblob._shape import Layout, as_shape
 from syncblob.blob._arrays import Arrays
+from syncblob.blob._text import text_of
+from syncblob.errors import TransferGuardError
 from syncblob.memory import Head, SyncedMemory
 
 if TYPE_CHECKING:
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     from typing import ClassVar, SupportsIndex
 
     import numpy as np
-    from numpy.typing import DTypeLike
+    from numpy.typing import DTypeLike, NDArray
 
     from syncblob.devices import Device
 
@@ -147,8 +149,36 @@ class BlobBase(Arrays):
 
     def __repr__(self) -> str:
         """Show shape, dtype, device and head. Never moves anything."""
+        return f"Blob({self._described()})"
+
+    def __str__(self) -> str:
+        """Show the values as NumPy does, or the number of a Blob without axes.
+
+        NumPy's print options apply, and long axes are summarised. Reads at most what is shown, on
+        the host, and may download it. Where a guard forbids the download, or a graph is being
+        captured on the accelerator, it is `repr` and the reason.
+        """
+        layout = self._layout
+
+        def read(key: tuple[slice, ...]) -> NDArray[Any]:
+            # With an ellipsis it is a view even where there is no axis.
+            index: Any = (*key, ...)
+            return self._values(layout.derive(lambda array: array[index]))
+
+        accelerator = self._downloads_from()
+        if accelerator is not None and layout.size and accelerator.capturing:
+            return self._without_values(f"{accelerator.device} is capturing a graph")
+        try:
+            return text_of(layout.shape, layout.dtype, read)
+        except TransferGuardError as error:
+            return self._without_values(error.allowed)
+
+    def _described(self) -> str:
         const = ", const" if self._readonly else ""
         return (
-            f"Blob(shape={self.shape}, dtype={self.dtype.name}, device={self.device}, "
-            f"head={self.head.name}{const})"
+            f"shape={self.shape}, dtype={self.dtype.name}, device={self.device}, "
+            f"head={self.head.name}{const}"
         )
+
+    def _without_values(self, reason: str) -> str:
+        return f"Blob({self._described()}; values not shown: {reason})"

@@ -276,7 +276,7 @@ class Protocols(Pickles):
     def __format__(self, spec: str, /) -> str:
         """Format the element of a Blob without axes; others take no `spec`. Reads on the host.
 
-        Without a `spec` it is `str`, which reads nothing.
+        Without a `spec` it is `str`.
         """
         if not spec:
             return str(self)

@@ -244,3 +244,11 @@ class Accelerator(Home):
     @abstractmethod
     def synchronize(self) -> None:
         """Block until all work given to this device is done."""
+
+    @property
+    def capturing(self) -> bool:
+        """Whether work is being captured into a graph, so that nothing can be downloaded now.
+
+        A backend without graphs can leave this as it is.
+        """
+        return False

@@ -169,6 +169,22 @@ class CudaBackend(Accelerator):
         """Block until all streams of this device are idle."""
         self._context.synchronize()
 
+    @property
+    def capturing(self) -> bool:
+        """Whether a CUDA graph is being captured on CuPy's current stream.
+
+        True as well where a capture on another stream forbids the use of this one.
+        """
+        try:
+            with self._context:
+                return bool(self._cupy.cuda.get_current_stream().is_capturing())
+        except RuntimeError as error:
+            # During a capture CUDA may refuse to answer for the legacy stream; CuPy raises for a
+            # capture that has failed.
+            if "captur" in str(error):
+                return True
+            raise
+
     def view(self, buffer: Any, layout: Layout, *, writable: bool) -> Any:
         """Lay an array over a buffer. CuPy arrays can always be written."""
         del writable

@@ -1,0 +1,386 @@
+"""``str`` of a Blob: NumPy's text, from the elements that it shows, or why there are none."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from made_blobs import blob_in, values
+
+import syncblob
+from syncblob import Blob, Head
+from syncblob.blob._text import text_of
+
+NONE, CPU, GPU, SYNCED = Head
+DTYPES = [
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "float32", "float64", "complex64", "complex128", "bfloat16"),
+]
+SPECIAL = [0.0, -0.0, np.nan, np.inf, -np.inf, 1.0, -1.0, 1e-7, 123456789.0, 1e30, -0.1, 1e3]
+
+
+class Reader:
+    """An array that is read in blocks, and what was read of it."""
+
+    def __init__(self, array):
+        self.array = array
+        self.seen = np.zeros(array.shape, int)
+
+    def __call__(self, key):
+        assert len(key) == self.array.ndim
+        self.seen[key] += 1
+        return self.array[(*key, ...)].copy()
+
+    def texts(self):
+        """Return our text and NumPy's; options that contradict each other are an error in both."""
+        for text in (
+            lambda: text_of(self.array.shape, self.array.dtype, self),
+            lambda: str(self.array),
+        ):
+            try:
+                yield text()
+            except (TypeError, ValueError) as error:
+                yield repr(error)
+
+
+def shown(shape, edge):
+    """Mark the elements that NumPy shows of an array that it summarises."""
+    mask = np.ones(shape, int)
+    for axis, dim in enumerate(shape):
+        if dim > 2 * edge:
+            mask[(*[slice(None)] * axis, slice(edge, dim - edge))] = 0
+    return mask
+
+
+def numbers(shape, dtype, seed, special):
+    """Make numbers of many sizes, some of them not finite, as far as a dtype has them."""
+    random = np.random.default_rng(seed)
+
+    def real():
+        scale = 10.0 ** random.integers(-8, 9, shape if seed % 2 else None)
+        array = np.round(random.normal(size=shape) * scale, random.integers(0, 6))
+        return np.where(random.random(shape) < special, random.choice(SPECIAL, shape), array)
+
+    with np.errstate(all="ignore"):
+        array = real().astype(Blob((), dtype).dtype)
+        if array.dtype.kind == "c":
+            array.imag = real()
+    return array
+
+
+# --- the text ------------------------------------------------------------------------------------
+
+FORMATTERS = [
+    None,
+    {"all": lambda x: f"<{x}>"},
+    {"float_kind": lambda x: f"{x:.1f}", "int_kind": hex},
+    {"complex_kind": lambda x: f"{x.real:+.0f}\ni", "bool": lambda x: "ny"[int(x)]},
+]
+# NumPy 2.2 knows one more and cannot tell that it is set.
+LEGACY = [False, "1.13", "1.21", "1.25"]
+if np.lib.NumpyVersion(np.__version__) >= "2.4.0":
+    LEGACY += ["2.1", "2.2"]
+OPTIONS = st.fixed_dictionaries(
+    {},
+    optional={
+        "edgeitems": st.integers(0, 4),
+        "threshold": st.integers(0, 40) | st.just(math.inf),
+        "precision": st.integers(0, 12),
+        "suppress": st.booleans(),
+        "linewidth": st.integers(1, 100),
+        "floatmode": st.sampled_from(["fixed", "unique", "maxprec", "maxprec_equal"]),
+        "sign": st.sampled_from(["-", "+", " "]),
+        "nanstr": st.sampled_from(["nan", "not a number"]),
+        "infstr": st.sampled_from(["inf", "oo"]),
+        "legacy": st.sampled_from(LEGACY),
+        "formatter": st.sampled_from(FORMATTERS),
+    },
+)
+# Short and long axes for every number of edge items.
+SHAPES = st.lists(st.integers(0, 12), max_size=4).map(tuple)
+
+
+@settings(max_examples=500)
+@given(
+    shape=SHAPES,
+    dtype=st.sampled_from(DTYPES),
+    seed=st.integers(0, 2**32),
+    special=st.sampled_from([0, 0.1, 0.9]),
+    options=OPTIONS,
+)
+@example(shape=(), dtype="float64", seed=0, special=0, options={"threshold": 0})
+@example(shape=(), dtype="float32", seed=1, special=0, options={"legacy": "1.13"})
+@example(shape=(0, 3), dtype="bool", seed=0, special=0, options={"threshold": 0})
+@example(shape=(12,), dtype="float32", seed=2, special=0, options={"threshold": 0, "edgeitems": 0})
+@example(
+    shape=(2,),
+    dtype="float16",
+    seed=1,
+    special=0,
+    options={"legacy": "1.13", "floatmode": "unique"},
+)
+@example(shape=(7, 1, 6), dtype="int64", seed=3, special=0, options={"threshold": 1})
+def test_the_text_is_numpys_from_the_elements_that_it_shows(shape, dtype, seed, special, options):
+    reader = Reader(numbers(shape, dtype, seed, special))
+    with np.printoptions(**options) as now:
+        text, expected = reader.texts()
+    assert text == expected
+    edge, summarised = now["edgeitems"], shape and math.prod(shape) > now["threshold"]
+    assert (reader.seen == (shown(shape, edge) if summarised and edge else 1)).all()
+
+
+@pytest.mark.parametrize("legacy", [False, "1.13"])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        *((999,), (1000,), (1001,), (5000,), (10, 100), (7, 143), (143, 7), (2, 2000)),
+        *((1001, 1), (1, 1, 1001), (10, 10, 10), (10, 10, 11), (6,) * 4, (7,) * 4, (3, 4, 5, 6, 7)),
+    ],
+)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_with_numpys_own_settings_too(dtype, shape, legacy):
+    reader = Reader(numbers(shape, dtype, 4, 0.01))
+    with np.printoptions(legacy=legacy):
+        text, expected = reader.texts()
+    assert text == expected
+    assert (reader.seen == (shown(shape, 3) if math.prod(shape) > 1000 else 1)).all()
+
+
+def test_what_is_not_shown_has_no_part_in_the_width_of_the_columns():
+    array = np.full(2000, 1.5)
+    array[[5, 1000]] = 1e300, np.nan
+    assert {*Reader(array).texts()} == {"[1.5 1.5 1.5 ... 1.5 1.5 1.5]"}
+
+
+def test_nothing_is_read_where_there_is_no_element():
+    assert text_of((3, 0), np.dtype("float32"), lambda _: pytest.fail("read")) == "[]"
+
+
+@pytest.mark.parametrize("edgeitems", [-2, 1.5])
+def test_edge_items_that_are_no_numbers_of_items_are_left_to_numpy(edgeitems):
+    with np.printoptions(threshold=3, edgeitems=edgeitems):
+        text, expected = Reader(np.arange(10)).texts()
+    assert text == expected
+
+
+# --- Blobs ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("head", Head)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_blob_has_the_text_of_its_values(dtype, head):
+    blob = blob_in(head, dtype)
+    expected = values(dtype) if head else np.zeros_like(values(dtype))
+    assert str(blob) == f"{blob}" == format(blob) == str(expected)
+    assert np.asarray(blob).tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_without_axes_it_is_the_number(dtype):
+    blob = blob_in(GPU, dtype, (2,))[1]
+    assert str(blob) == f"{blob}" == str(values(dtype, (2,))[1])
+    with np.printoptions(threshold=0):
+        assert str(blob) == str(values(dtype, (2,))[1])
+
+
+VIEWS = {
+    "all": lambda x: x,
+    "transposed": lambda x: x.T,
+    "backwards": lambda x: x[::-1, ::-2],
+    "with gaps": lambda x: x[3::7, 5:9],
+    "one row": lambda x: x[17],
+    "with a new axis": lambda x: x[None, :, 2],
+    "in another shape": lambda x: x.reshape((5, -1, 2)),
+    "empty": lambda x: x[:0],
+}
+
+
+@pytest.mark.parametrize("head", [CPU, GPU, SYNCED])
+@pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
+def test_a_view_has_the_text_of_its_own_values(view, head):
+    blob, array = blob_in(head, "int32", (60, 50)), values("int32", (60, 50))
+    assert str(view(blob)) == str(view(array))
+    assert str(view(blob).const) == str(view(array))
+    assert str(blob) == str(array)
+
+
+def test_results_diffs_and_subclasses_too():
+    class Weights(Blob):
+        pass
+
+    blob = Weights((2, 3), device="simulated:0")
+    blob[...] = 2
+    blob.mutable_gpu_diff()[...] = 3
+    assert str(blob) == str(np.full((2, 3), 2.0))
+    assert str(blob.diff) == str(np.full((2, 3), 3.0))
+    assert str(blob * blob + 1) == str(np.full((2, 3), 5.0))
+    assert str(syncblob.arange(3) * 2) == "[0 2 4]"
+
+
+def test_numpys_options_hold():
+    blob = syncblob.asarray([1 / 3, 2e-9], device="simulated:0")
+    with np.printoptions(precision=2, suppress=True):
+        assert str(blob) == "[0.33 0.  ]"
+    with np.printoptions(formatter={"all": lambda x: f"{x:.0e}"}):
+        assert str(blob) == "[3e-01 2e-09]"
+
+
+@pytest.fixture
+def read_values(monkeypatch):
+    """List the shapes that are read for texts."""
+    shapes = []
+    read = Blob._values
+
+    def reading(blob, layout):
+        shapes.append(layout.shape)
+        return read(blob, layout)
+
+    monkeypatch.setattr(Blob, "_values", reading)
+    return shapes
+
+
+def test_of_a_large_blob_the_corners_are_read(read_values):
+    blob = blob_in(GPU, "float32", (200, 5, 300))
+    assert str(blob) == str(values("float32", (200, 5, 300)))
+    assert read_values == [(3, 5, 3)] * 4
+
+
+def test_of_a_small_one_everything_at_once(read_values):
+    str(blob_in(GPU, "float32", (20, 50)))
+    assert read_values == [(20, 50)]
+
+
+def test_of_an_empty_one_nothing(simulated, read_values):
+    assert str(blob_in(GPU, "float32", (0, 3))) == "[]"
+    assert (read_values, simulated.downloads) == ([], 0)
+
+
+def test_what_is_read_is_no_view_of_the_blob():
+    blob = blob_in(CPU)
+    array = blob._values(blob._layout)
+    assert array.flags.owndata
+    array[...] = 9
+    assert str(blob) == str(values())
+
+
+def test_the_journal_says_that_it_moved_for_str():
+    blob = blob_in(GPU)
+    with syncblob.record_transfers() as log:
+        text = str(blob)
+    assert text == str(values())
+    assert {(transfer.direction, transfer.reason) for transfer in log} == {("download", "str")}
+
+
+def test_on_the_host_nothing_moves(simulated):
+    for head in (CPU, SYNCED):
+        blob = blob_in(head)
+        simulated.reset_counts()
+        with syncblob.no_transfers():
+            assert str(blob) == str(values())
+        assert (simulated.downloads, simulated.uploads, blob.head) == (0, 0, head)
+
+
+def test_repr_moves_nothing_and_shows_no_values(read_values):
+    blob = blob_in(GPU)
+    described = "Blob(shape=(2, 3), dtype=float32, device=simulated:0, head=HEAD_AT_GPU)"
+    assert repr(blob) == f"{blob!r}" == described
+    assert (read_values, blob.head) == ([], GPU)
+
+
+def test_a_failed_download_is_an_error_and_changes_nothing(simulated):
+    blob = blob_in(GPU)
+    with simulated.failing(transfer=1), pytest.raises(RuntimeError, match="injected"):
+        str(blob)
+    assert blob.head is GPU
+    assert str(blob) == str(values())
+
+
+def test_other_formats_are_for_blobs_without_axes():
+    with pytest.raises(TypeError, match="without axes"):
+        format(blob_in(GPU), ".2f")
+
+
+# --- where nothing may be read -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("guard", "reason"),
+    [
+        (syncblob.no_transfers, "no transfers allowed here"),
+        (lambda: syncblob.max_transfers(bytes=3), "at most 3 bytes allowed here"),
+        (lambda: syncblob.max_transfers(count=0), "no transfers allowed here"),
+    ],
+)
+@pytest.mark.parametrize("shape", [(), (2, 3), (40, 50)])
+def test_where_a_guard_forbids_it_the_values_are_not_shown(simulated, guard, reason, shape):
+    blob = blob_in(GPU, "float32", shape)
+    simulated.reset_counts()
+    with guard() as limit:
+        texts = str(blob), f"{blob}", str(blob.const)
+    described = f"Blob(shape={shape}, dtype=float32, device=simulated:0, head=HEAD_AT_GPU"
+    assert texts == (
+        f"{described}; values not shown: {reason})",
+        f"{described}; values not shown: {reason})",
+        f"{described}, const; values not shown: {reason})",
+    )
+    assert (simulated.downloads, limit.count, blob.head) == (0, 0, GPU)
+    assert str(blob) == str(values("float32", shape))
+
+
+def test_a_limit_that_is_reached_says_how_many_there_may_be():
+    blob = blob_in(GPU)
+    with syncblob.max_transfers(count=1):
+        blob_in(GPU).cpu_data()
+        assert str(blob).endswith("; values not shown: at most 1 transfer allowed here)")
+
+
+@pytest.fixture
+def capturing(simulated, monkeypatch):
+    """Let the simulated device capture a graph, as CUDA devices can."""
+    monkeypatch.setattr(type(simulated), "capturing", property(lambda _: True))
+
+
+@pytest.mark.usefixtures("capturing")
+def test_during_a_capture_nothing_is_read_from_the_accelerator(simulated, read_values):
+    blob = blob_in(GPU)
+    simulated.reset_counts()
+    result = blob + 1
+    for moved in (blob, result, blob[0].const):
+        const = ", const" if moved.ndim == 1 else ""
+        where = "dtype=float32, device=simulated:0, head=HEAD_AT_GPU"
+        why = "values not shown: simulated:0 is capturing a graph"
+        assert str(moved) == f"{moved}" == f"Blob(shape={moved.shape}, {where}{const}; {why})"
+    assert (read_values, simulated.downloads, blob.head) == ([], 0, GPU)
+
+
+@pytest.mark.usefixtures("capturing")
+@pytest.mark.parametrize("head", [CPU, SYNCED])
+def test_what_the_host_has_is_shown_during_a_capture(head):
+    assert str(blob_in(head)) == str(values())
+    assert str(blob_in(GPU, "float32", (0,))) == "[]"
+    assert str(syncblob.arange(3, device="cpu")) == "[0 1 2]"
+
+
+def test_devices_do_not_capture_unless_they_say_so(simulated):
+    assert simulated.capturing is False
+
+
+@pytest.mark.gpu
+def test_a_capture_on_a_cuda_device():
+    import cupy
+
+    blob = Blob(3, device="cuda:0")
+    blob.mutable_gpu_data()[...] = 1
+    backend = blob.memory.accelerator
+    assert not backend.capturing
+    stream = cupy.cuda.Stream(non_blocking=True)
+    with stream:
+        stream.begin_capture()
+        capturing, text = backend.capturing, str(blob)
+        stream.end_capture()
+    assert capturing
+    assert text.endswith("; values not shown: cuda:0 is capturing a graph)")
+    assert str(blob) == "[1. 1. 1.]"

@@ -13,7 +13,7 @@ DTYPES = [
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     *("float16", "float32", "float64", "complex64", "complex128", "bfloat16"),
 ]
-UNINITIALIZED, CPU, GPU, SYNCED = Head
+UNINITIALIZED, CPU, GPU, SYNCED, SPLIT = Head
 
 # access: head after it and transfers by it, from each of the four heads.
 TABLE = {

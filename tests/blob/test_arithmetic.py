@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import syncblob
 from syncblob import Blob, Head
 
-NONE, CPU, GPU, SYNCED = Head
+NONE, CPU, GPU, SYNCED, SPLIT = Head
 NUMBERS = [
     *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     *("float16", "float32", "float64", "complex64", "complex128", "bfloat16"),

@@ -18,7 +18,7 @@ DTYPES = [
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     *("float16", "float32", "float64", "complex64", "complex128", "bfloat16"),
 ]
-NONE, CPU, GPU, SYNCED = Head
+NONE, CPU, GPU, SYNCED, SPLIT = Head
 
 
 # --- scalars, lists, bytes ---------------------------------------------------------------------

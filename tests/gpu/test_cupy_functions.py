@@ -11,7 +11,7 @@ from syncblob import Blob, Head
 
 pytestmark = pytest.mark.gpu
 
-NONE, CPU, GPU, SYNCED = Head
+NONE, CPU, GPU, SYNCED, SPLIT = Head
 X = values()
 
 # They ask for the CUDA array interface, so they take a Blob as it is, and give CuPy arrays.

@@ -13,7 +13,7 @@ from syncblob import Blob, Head
 
 pytestmark = pytest.mark.gpu
 
-NONE, CPU, GPU, SYNCED = Head
+NONE, CPU, GPU, SYNCED, SPLIT = Head
 X = values()
 N = X.size
 

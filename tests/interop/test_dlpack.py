@@ -13,7 +13,7 @@ from made_blobs import address, blob_in, values
 import syncblob
 from syncblob import Blob, Head
 
-NONE, CPU, GPU, SYNCED = Head
+NONE, CPU, GPU, SYNCED, SPLIT = Head
 # DLPack's type codes and bits.
 CODES = {
     "bool": (6, 8),

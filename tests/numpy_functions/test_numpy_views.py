@@ -9,7 +9,7 @@ from made_blobs import blob_in, values
 import syncblob
 from syncblob import Blob, Head
 
-NONE, CPU, GPU, SYNCED = Head
+NONE, CPU, GPU, SYNCED, SPLIT = Head
 DEVICES = ["cpu", "simulated:0"]
 
 

@@ -18,7 +18,7 @@ except ImportError:
 A = np.array([[1.5, -2.0, 4.0], [0.5, 8.0, -3.0]])
 MASK = np.array([[True, False, True], [False, True, True]])
 DEVICES = ["cpu", "simulated:0"]
-NONE, CPU, GPU, SYNCED = Head
+NONE, CPU, GPU, SYNCED, SPLIT = Head
 
 
 def blob_of(array, device):

@@ -12,7 +12,7 @@ from syncblob import Blob, Head
 from syncblob.interop import numpy_functions
 from syncblob.interop.numpy_functions import WRITES
 
-NONE, CPU, GPU, SYNCED = Head
+NONE, CPU, GPU, SYNCED, SPLIT = Head
 DEVICES = ["cpu", "simulated:0"]
 
 

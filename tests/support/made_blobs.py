@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from syncblob import Blob, Head
+from syncblob import Blob, Head, simulated
 
 
 def values(dtype="float32", shape=(2, 3)):
@@ -15,14 +15,23 @@ def values(dtype="float32", shape=(2, 3)):
 
 
 def blob_in(head, dtype="float32", shape=(2, 3)):
-    """Make a Blob of simulated:0 in a given state; its contents count up."""
-    blob = Blob(shape, dtype, device="simulated:0")
-    if head is Head.HEAD_AT_CPU:
+    """Make a Blob in a given state, bound to simulated:0; its contents count up.
+
+    Its device is the side that was written, of an untouched or a split one the accelerator. A split
+    one, of at least two elements, has its first element on the host and the others on the device.
+    """
+    on_host = head is Head.HEAD_AT_CPU
+    blob = Blob(shape, dtype, device="cpu" if on_host else "simulated:0")
+    if on_host:
+        blob.memory.bind(simulated(0))
         blob.overwrite_cpu_data()[...] = values(dtype, shape)
     elif head:
         blob.overwrite_gpu_data()[...] = values(dtype, shape)
     if head is Head.SYNCED:
         blob.cpu_data()
+    if head is Head.SPLIT:
+        first = blob.reshape(-1)[:1]
+        first.overwrite_cpu_data()[...] = values(dtype, shape).reshape(-1)[:1]
     return blob
 
 

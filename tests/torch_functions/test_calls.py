@@ -14,7 +14,7 @@ from syncblob import Blob, DeviceMismatchError, Head, StaleAliasWarning
 torch = pytest.importorskip("torch")
 F = torch.nn.functional
 
-NONE, CPU, GPU, SYNCED = Head
+NONE, CPU, GPU, SYNCED, SPLIT = Head
 T = torch.arange(6.0).reshape(2, 3)
 
 

@@ -12,7 +12,7 @@ from syncblob import Blob, Head
 torch = pytest.importorskip("torch")
 calls = pytest.importorskip("torch_calls")
 
-NONE, CPU, GPU, SYNCED = Head
+NONE, CPU, GPU, SYNCED, SPLIT = Head
 DEVICES = ["cpu", "simulated"]
 
 

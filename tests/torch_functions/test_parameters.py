@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch")
 nn = torch.nn
 prune = pytest.importorskip("torch.nn.utils.prune")
 
-NONE, CPU, GPU, SYNCED = Head
+NONE, CPU, GPU, SYNCED, SPLIT = Head
 
 
 def made(head=CPU, shape=(2, 3)):

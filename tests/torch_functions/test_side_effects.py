@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 F = torch.nn.functional
 nn = torch.nn
 
-NONE, CPU, GPU, SYNCED = Head
+NONE, CPU, GPU, SYNCED, SPLIT = Head
 T = torch.arange(6.0).reshape(2, 3)
 
 

@@ -131,15 +131,12 @@ class Arrays(BlobState):
             side = Side.HOST if home is HOST else Side.ACCELERATOR
             held.finish_write(side, layout.start, layout.stop, reason)
 
-    def _values(self, layout: Layout) -> NDArray[Any]:
-        """Return a private copy of the elements of a layout of data, on the host. May transfer."""
-        array: NDArray[Any] = self._memory.array(Side.HOST, Access.CONST, layout, "str")
-        return array.copy()
-
     def _downloads_from(self) -> Accelerator | None:
         """Return the accelerator that `_values` would copy from; None where it need not."""
-        memory = self._memory
-        return None if memory.holds_newest(Side.HOST) else memory.accelerator
+        memory, layout = self._memory, self._layout
+        if memory.holds_newest(Side.HOST, layout.start, layout.stop):
+            return None
+        return memory.accelerator
 
     # --- in a hurry ------------------------------------------------------------------------------
 

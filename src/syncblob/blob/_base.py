@@ -163,7 +163,7 @@ class BlobBase(Arrays):
         def read(key: tuple[slice, ...]) -> NDArray[Any]:
             # With an ellipsis it is a view even where there is no axis.
             index: Any = (*key, ...)
-            return self._values(layout.derive(lambda array: array[index]))
+            return self._values(layout.derive(lambda array: array[index]), "str")
 
         accelerator = self._downloads_from()
         if accelerator is not None and layout.size and accelerator.capturing:

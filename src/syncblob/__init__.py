@@ -37,9 +37,9 @@ from syncblob.errors import (
 )
 from syncblob.guards import max_transfers, no_transfers
 from syncblob.memory import Head, SyncedMemory
+from syncblob.memory.verify import verified_const
 from syncblob.transfer_log import PingPong, TransferLog, record_transfers
 from syncblob.transfers import Transfer
-from syncblob.memory.verify import verified_const
 
 if TYPE_CHECKING:
     from syncblob.caffe import (

@@ -271,7 +271,8 @@ class Accessors(ShapeMethods):
             self._use(self._memory)
 
     def _at(self, memory: SyncedMemory, place: tuple[int, ...], reason: str) -> Any:
-        layout = self._layout.derive(lambda a: a[(*place, ...)])
+        index: Any = (*place, ...)
+        layout = self._layout.derive(lambda a: a[index])
         return memory.gather(Side.HOST, layout, reason).item()
 
     def _place(self, indices: tuple[Any, ...]) -> tuple[int, ...]:

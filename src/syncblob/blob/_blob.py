@@ -128,9 +128,7 @@ class Blob(Messages):
         if copy is False:
             change = "dtype" if not same_dtype else "device"
             raise ValueError(f"copy=False was asked for, but the {change} differs")
-        blob = cls._of(
-            x._memory, x._layout, home=x._home, base=x._root(), readonly=x._readonly
-        )
+        blob = cls._of(x._memory, x._layout, home=x._home, base=x._root(), readonly=x._readonly)
         if not same_dtype or (copy and same_device):
             blob = blob.astype(x.dtype if wanted is None else wanted)
         return blob if device is None else blob.to_device(device)

@@ -129,7 +129,8 @@ def _picture(memory: SyncedMemory, layout: Layout) -> list[tuple[str, str]]:
     nbytes = memory.used_nbytes
     ranges = {
         side: [
-            (writer.start, min(writer.stop, nbytes)) for writer in memory.loans(side).writers(0, nbytes)
+            (writer.start, min(writer.stop, nbytes))
+            for writer in memory.loans(side).writers(0, nbytes)
         ]
         for side in Side
     }
@@ -145,9 +146,11 @@ def _picture(memory: SyncedMemory, layout: Layout) -> list[tuple[str, str]]:
             if run.holders & (1 << side)
         )
         rows.append((f"on the {side.name.lower()}", _bar(held, nbytes)))
-    for side in Side:
-        if ranges[side]:
-            rows.append((f"{side.name.lower()} aliases", _bar(ranges[side], nbytes)))
+    rows += [
+        (f"{side.name.lower()} aliases", _bar(ranges[side], nbytes))
+        for side in Side
+        if ranges[side]
+    ]
     if view != (0, nbytes):
         rows.append(("this view", _bar([view], nbytes)))
     return rows

@@ -236,8 +236,8 @@ class Protocols(Pickles):
             (indices,) = indices
         if len(indices) == 1 and len(shape) != 1:
             indices = np.unravel_index(int(indices[0]) % self.size, shape)
-        place = tuple(map(int, indices)) or (0,) * len(shape)
-        return self._values(self._layout.derive(lambda a: a[(*place, ...)]), "item").item()
+        index: Any = (*(tuple(map(int, indices)) or (0,) * len(shape)), ...)
+        return self._values(self._layout.derive(lambda a: a[index]), "item").item()
 
     def tolist(self) -> Any:
         """Return the elements as nested lists of Python scalars. Reads on the host.

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from syncblob import _shape
 from syncblob._shape import Layout, as_shape
-from syncblob.memory.leases import restore
 from syncblob.blob._base import BlobBase
 from syncblob.blob._state import NO_BUFFER, NOTHING_KEPT
 from syncblob.memory import Access
+from syncblob.memory.leases import restore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -85,7 +85,7 @@ class BlobState:
     # For data on the host and on the accelerator and for diff on the two, once they were asked for.
     _kept: tuple[Kept | None, ...]
 
-    def _fill(
+    def _fill(  # noqa: PLR0913  # what a Blob consists of
         self,
         memory: SyncedMemory,
         layout: Layout,
@@ -108,7 +108,7 @@ class BlobState:
         self._shape_blob = NO_SHAPE
 
     @classmethod
-    def _of(
+    def _of(  # noqa: PLR0913  # what a Blob consists of
         cls,
         memory: SyncedMemory,
         layout: Layout,

@@ -181,7 +181,10 @@ class Views(Accessors):
         held = self._held
         if (
             not copy
-            and ((held is not None and held._exclusive_buffer is self._buffer) or self._array_in_use())
+            and (
+                (held is not None and held._exclusive_buffer is self._buffer)
+                or self._array_in_use()
+            )
             and self._array.flags.c_contiguous
         ):
             try:

@@ -115,9 +115,7 @@ class Values:
         """
         return static_cast(self._joined(buffer), dtype)
 
-    def read_into(
-        self, file: MappedFile, target: NDArray[np.generic], *, first: int = 0
-    ) -> None:
+    def read_into(self, file: MappedFile, target: NDArray[np.generic], *, first: int = 0) -> None:
         """Read values of a file into an array, converting them to its dtype.
 
         Parameters

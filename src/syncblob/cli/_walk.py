@@ -169,7 +169,7 @@ class _Walker:
         return outcome, True
 
     def _state(self) -> State:
-        handed_out = self._blob.memory.handed_out
+        loans = self._blob.memory.loans
         aliased = (place for side, place in _SIDES.items() if loans(side).may_be_written)
         return State(self._blob.head, self._blob.diff_head, tuple(aliased))
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob.memory.leases import NUMPY
 from syncblob.devices import Side
 from syncblob.memory import Access
+from syncblob.memory.leases import NUMPY
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray

@@ -132,28 +132,19 @@ class Buffers:
         return push(copying, host, buffer[start:stop], stream, start)
 
     @staticmethod
-    def fill(
-        source: Source,
-        side: Side,
-        buffer: Any,
-        start: int,
-        stop: int,
-        copying: Copying | None,
-    ) -> None:
+    def fill(source: Source, buffer: Any, start: int, stop: int, copying: Copying | None) -> None:
         """Fill a range of a buffer from a source; the accelerator's by an upload.
 
         Parameters
         ----------
         source
             What fills it.
-        side, buffer
-            The buffer, and its side.
-        start, stop
+        buffer, start, stop
             The range.
         copying
-            For the journal; None on the host, where nothing is transferred.
+            For the journal; None for a buffer on the host, where nothing is transferred.
         """
-        if side is Side.HOST or copying is None:
+        if copying is None:
             source.fill(buffer[start:stop], start)
             return
         known = max(start, min(source.limit, stop))

@@ -235,9 +235,7 @@ class Loans:
 
     def leases_in(self, start: int, stop: int) -> list[Lease]:
         """Return the leases that overlap a range."""
-        return [
-            lease for lease in list(self.leases) if lease.start < stop and start < lease.stop
-        ]
+        return [lease for lease in list(self.leases) if lease.start < stop and start < lease.stop]
 
     def exposures_in(self, start: int, stop: int) -> list[Exposure]:
         """Return the exposures that overlap a range."""

@@ -166,5 +166,7 @@ class Spans:
 
     def __repr__(self) -> str:
         """Show the spans."""
-        spans = ", ".join(f"{run.start}:{run.stop}={run.holders}" for run in self.runs(0, self.nbytes))
+        spans = ", ".join(
+            f"{run.start}:{run.stop}={run.holders}" for run in self.runs(0, self.nbytes)
+        )
         return f"Spans({spans or f'0:0={self.holders[0]}'})"

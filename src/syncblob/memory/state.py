@@ -29,6 +29,7 @@ used as a whole is Caffe's machine, transition for transition and copy for copy.
 from __future__ import annotations
 
 import enum
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from syncblob.devices import Side
@@ -201,7 +202,7 @@ def _after_copy(
     edges = sorted(cuts)
     return [
         Run(start, stop, _holders_after_copy(start, stop, run.holders, holder, here, there))
-        for start, stop in zip(edges, edges[1:], strict=False)
+        for start, stop in pairwise(edges)
     ]
 
 

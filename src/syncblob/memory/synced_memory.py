@@ -17,7 +17,14 @@ from syncblob._dtypes import UINT8
 from syncblob._forks import is_lost, notify
 from syncblob._shape import Layout
 from syncblob._source_lines import user_place
-from syncblob.devices import CPU, Device, Side, current_accelerator, default_device, home_accelerator
+from syncblob.devices import (
+    CPU,
+    Device,
+    Side,
+    current_accelerator,
+    default_device,
+    home_accelerator,
+)
 from syncblob.errors import DeviceMismatchError
 from syncblob.memory.buffers import Buffers
 from syncblob.memory.leases import Exposure, Loans, restore, warn_of_stale_aliases
@@ -38,7 +45,7 @@ from syncblob.memory.verify import Watch, verifying
 from syncblob.transfers import avoided, log_generation, recording
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -466,7 +473,9 @@ class SyncedMemory:
                 if not self._loans[side.other].may_be_written:
                     buffers = self._buffers.sides
                     self._fast_buffer = buffers[side]
-                    self._exclusive_buffer = None if buffers[side.other] is not None else buffers[side]
+                    self._exclusive_buffer = (
+                        None if buffers[side.other] is not None else buffers[side]
+                    )
             return self._exclusive_buffer
 
     def peek_at_source(self) -> NDArray[np.uint8] | None:
@@ -568,10 +577,7 @@ class SyncedMemory:
             return
         with self._lock:
             before = self._spans
-            after = before.replaced(
-                run._replace(holders=1 << side) if run.holders == Head.SYNCED else run
-                for run in before.runs(start, stop)
-            )
+            after = before.replaced(_taken(before.runs(start, stop), side))
             if after != before:
                 self._spans = after
                 self._note(reason, before, start, stop)
@@ -736,10 +742,8 @@ class SyncedMemory:
         with self._lock:
             stop = self.nbytes if stop is None else stop
             self._invalidate_fast_path()
-            self._spans = self._spans.replaced(
-                run._replace(holders=1 << side) if run.holders == Head.SYNCED else run
-                for run in self._spans.runs(start, min(stop, self.used_nbytes))
-            )
+            runs = self._spans.runs(start, min(stop, self.used_nbytes))
+            self._spans = self._spans.replaced(_taken(runs, side))
             loans = self._loans[side]
             loans.exposures = (
                 *(other for other in loans.exposures if other[:2] != (start, stop)),
@@ -1104,7 +1108,7 @@ class SyncedMemory:
                 self._spans = after
                 self._note(reason, before, start, stop)
 
-    def _cross(  # noqa: PLR0913, PLR0917  # an access
+    def _cross(  # noqa: C901, PLR0912, PLR0913, PLR0917  # the steps of a change, in their order
         self,
         side: Side,
         access: Access,
@@ -1146,10 +1150,8 @@ class SyncedMemory:
             # What the map does not count may hold anything.
             sides[side] = buffer
             if fill is not None:
-                # What the other side holds too is about to be overwritten here in part.
-                held = [run for run in before.runs(start, stop) if run.holders & (1 << side)]
-                for run in held:
-                    self._spans = self._spans.replaced([run._replace(holders=1 << side)])
+                # What both sides hold is about to be overwritten here, perhaps only in part.
+                self._spans = before.replaced(_taken(before.runs(start, stop), side))
                 fill(buffer)
             self._spans = after
             if self._source is not None and 0 not in after.holders:
@@ -1256,7 +1258,8 @@ class SyncedMemory:
                     buffers.bring(copying, side, buffer, piece.start, piece.stop)
                     copied = "download" if side is Side.HOST else "upload"
             elif self._source is not None:
-                buffers.fill(self._source, side, buffer, piece.start, piece.stop, copying)
+                upload = copying if side is Side.ACCELERATOR else None
+                buffers.fill(self._source, buffer, piece.start, piece.stop, upload)
         return copied
 
     def _writer(self, side: Side, start: int, stop: int) -> str:
@@ -1334,12 +1337,8 @@ class SyncedMemory:
             self._moving = True
             self._invalidate_fast_path()
             # An alias of either side may write before the upload has arrived: nothing is trusted.
-            writers = [
-                writer for loans in self._loans for writer in loans.writers(start, stop)
-            ]
-            plan = plan_access(
-                before, Side.ACCELERATOR, Access.CONST, start, stop, there=writers
-            )
+            writers = [writer for loans in self._loans for writer in loans.writers(start, stop)]
+            plan = plan_access(before, Side.ACCELERATOR, Access.CONST, start, stop, there=writers)
             after = before.replaced(plan.runs if before.nbytes else [Run(0, 0, Head.SYNCED)])
             buffer = buffers.get(Side.ACCELERATOR, accelerator)
             self._revoke(Side.HOST, plan.pieces, revoked, writes=False)
@@ -1394,12 +1393,8 @@ class SyncedMemory:
                     raise
                 # It never arrived. The host still has the newest contents: nothing wrote since. The
                 # map goes first: readers without the lock believe it once no upload is under way.
-                self._spans = self._spans.replaced(
-                    run._replace(holders=run.holders & ~(1 << Side.ACCELERATOR))
-                    if run.holders == Head.SYNCED
-                    else run
-                    for run in self._spans.runs(upload.start, min(upload.stop, self.used_nbytes))
-                )
+                runs = self._spans.runs(upload.start, min(upload.stop, self.used_nbytes))
+                self._spans = self._spans.replaced(_taken(runs, Side.HOST))
                 self._forget_upload(upload)
                 raise
             self._forget_upload(upload)
@@ -1435,7 +1430,7 @@ class SyncedMemory:
             self._require_announced(announced, 0, self.nbytes, *Side)
             if others:
                 with others[0].lock:
-                    others[0]._leave(give_up, others[1:], announced)
+                    others[0]._leave(give_up, others[1:], announced)  # noqa: SLF001  # of this class
             else:
                 give_up()
         finally:
@@ -1472,16 +1467,12 @@ class SyncedMemory:
             avoided(nbytes)
         self._last_used = generation, last.replaced([Run(start, stop, 1 << side)])
 
-    def _note(
-        self, reason: str, before: Spans, start: int, stop: int, copied: str = ""
-    ) -> None:
+    def _note(self, reason: str, before: Spans, start: int, stop: int, copied: str = "") -> None:
         """Write a transition into the history."""
         if self._history is None:
             self._history = deque(maxlen=_REMEMBERED)
         head = head_over(before, 0, before.nbytes)
-        self._history.append(
-            Transition(reason, head, self.head, copied, user_place(), start, stop)
-        )
+        self._history.append(Transition(reason, head, self.head, copied, user_place(), start, stop))
 
     def _announcing(
         self,
@@ -1579,6 +1570,12 @@ class _LostLock:
 
     def __exit__(self, *_exception: object) -> None:
         """Do nothing: it is never entered."""
+
+
+def _taken(runs: Iterable[Run], side: Side) -> Iterator[Run]:
+    """Yield runs, of which those that both sides hold are one side's alone now."""
+    for run in runs:
+        yield run._replace(holders=1 << side) if run.holders == Head.SYNCED else run
 
 
 def _parts(layout: Layout, spans: Spans, offset: int) -> Iterator[tuple[int, Layout]]:

@@ -130,9 +130,7 @@ class Watch:
 
     def drop(self, side: Side, start: int, stop: int) -> None:
         """Stop watching a range of one side: its bytes may change by right from now on."""
-        self._checks = [
-            check for check in self._checks if not check.concerns(side, start, stop)
-        ]
+        self._checks = [check for check in self._checks if not check.concerns(side, start, stop)]
 
     def _ended(self, _: object) -> None:
         # If the memory is in use right now, its next access compares.

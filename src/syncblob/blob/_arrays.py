@@ -107,15 +107,8 @@ class Arrays(BlobState):
         return array
 
     def _elements(self, side: Side, reason: str) -> Any:
-        """Return data on a side, to be copied.
-
-        A view with gaps whose elements are elsewhere is gathered there, so that what lies in the
-        gaps does not move.
-        """
-        memory, layout = self._memory, self._layout
-        if layout.gapless or memory.spans.common(layout.start, layout.stop) & (1 << side):
-            return memory.array(side, Access.CONST, layout, reason)
-        return memory.gather(side, layout, reason)
+        """Return data on a side, to be copied; see `SyncedMemory.elements`."""
+        return self._memory.elements(side, self._layout, reason)
 
     def _array_on(self, side: Side, access: Access, reason: str) -> Any:
         """Return an array over data for work that is over soon; see `SyncedMemory.array`."""

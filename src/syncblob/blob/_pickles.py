@@ -90,11 +90,7 @@ class Pickles(Arithmetic):
     def _pickled(self, memory: SyncedMemory | None, *, out_of_band: bool) -> Any:
         if memory is None or memory.blank:
             return None
-        layout = self._layout
-        if layout.gapless:
-            array = memory.array(Side.HOST, Access.CONST, layout, "pickle")
-        else:
-            array = memory.gather(Side.HOST, layout, "pickle")
+        array = memory.elements(Side.HOST, self._layout, "pickle")
         flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         # Whoever loads it takes over what can be written, and a pickle may be loaded twice.
         flat.flags.writeable = False

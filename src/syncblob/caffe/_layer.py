@@ -115,7 +115,7 @@ class Layer:
 
     def _rename(self, name: str) -> None:
         self._definition.rename(name)
-        self._blobs.layer = name
+        self._blobs._rename(name)
 
     @property
     def _record(self) -> LayerRecord | None:
@@ -250,10 +250,13 @@ class LayerBlobs(MutableSequence[Blob]):
     purpose. Writing into a Blob that is in the sequence changes the layer too; a Blob that was
     resized is refused when the model is saved.
 
+    A Blob without a name gets one from its layer and its place, as ``"conv1[0]"``, which the journal
+    and `Blob.explain` show.
+
     Parameters
     ----------
     layer
-        The name of the layer, for error messages.
+        The name of the layer.
     blobs
         The arrays.
     """
@@ -262,7 +265,7 @@ class LayerBlobs(MutableSequence[Blob]):
 
     def __init__(self, layer: str, blobs: Iterable[Any] = ()) -> None:
         self.layer: str = layer
-        self._entries = self._made_of(blobs)
+        self._put(self._made_of(blobs))
 
     @overload
     def __getitem__(self, index: int) -> Blob: ...
@@ -283,6 +286,7 @@ class LayerBlobs(MutableSequence[Blob]):
     def __delitem__(self, index: int | slice) -> None:
         """Remove a Blob."""
         del self._entries[index]
+        self._name_blobs()
 
     def __len__(self) -> int:
         """Return the number of Blobs."""
@@ -291,10 +295,34 @@ class LayerBlobs(MutableSequence[Blob]):
     def insert(self, index: int, value: Any) -> None:
         """Put an array in front of a Blob."""
         self._entries.insert(index, _entry(Blob.asarray(value)))
+        self._name_blobs()
 
     def assign(self, blobs: Iterable[Any]) -> None:
         """Put other arrays in place of all Blobs, of any number and shapes."""
-        self._entries = self._made_of(blobs)
+        self._put(self._made_of(blobs))
+
+    def _put(self, entries: list[Entry]) -> None:
+        self._entries = entries
+        self._name_blobs()
+
+    def _rename(self, layer: str) -> None:
+        before, self.layer = self.layer, layer
+        self._name_blobs(before)
+
+    def _name_blobs(self, before: str | None = None) -> None:
+        """Name the Blobs after the layer, but for those that somebody else has named.
+
+        Parameters
+        ----------
+        before
+            The name that the layer had before.
+        """
+        mine = f"{_shown(self.layer if before is None else before)}["
+        for number, (blob, _, _) in enumerate(self._entries):
+            name = f"{_shown(self.layer)}[{number}]" if self.layer else ""
+            for memory in (blob.memory, blob._existing_diff()):  # diff must not be created
+                if memory is not None and (not memory.name or memory.name.startswith(mine)):
+                    memory.name = name
 
     def _made_of(self, blobs: Iterable[Any]) -> list[Entry]:
         if isinstance(blobs, LayerBlobs):
@@ -326,6 +354,7 @@ class LayerBlobs(MutableSequence[Blob]):
                 f"replace_blob(..., resize=True) changes the shape on purpose"
             )
         self._entries[index] = _entry(blob, legacy=legacy)
+        self._name_blobs()
 
     def _require_shapes(self) -> None:
         """Raise ValueError if a Blob has another shape than when it was put in."""
@@ -341,14 +370,19 @@ class LayerBlobs(MutableSequence[Blob]):
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """Copy the Blobs; what has not been read from a file stays there."""
         made = type(self)(self.layer)
-        made._entries = [
-            entry._replace(blob=independent_copy(entry.blob, memo)) for entry in self._entries
-        ]
+        made._put(
+            [entry._replace(blob=independent_copy(entry.blob, memo)) for entry in self._entries]
+        )
         return made
 
     def __repr__(self) -> str:
         """Show the Blobs."""
         return repr(self[:])
+
+
+def _shown(name: str) -> str:
+    """Return a name as it can be printed: those in a file may have any characters."""
+    return name if name.isprintable() else repr(name)[1:-1]
 
 
 def _without_blobs(proto: LayerParameter) -> LayerParameter:

@@ -350,12 +350,34 @@ class _ValuesByH5py:
 
     def __call__(self) -> NDArray[np.uint8]:
         """Return the bytes of the values."""
+        values = np.empty(math.prod(self.shape) * self.dtype.itemsize, np.uint8)
+        self.read_into(values, 0)
+        return values
+
+    def read_into(self, buffer: NDArray[np.uint8], offset: int) -> None:
+        """Read the bytes of the values from an offset on: the rows of the first axis they are in.
+
+        Of chunks, HDF5 reads those that have a part of these rows.
+        """
         self.file.array()  # raises after `close`, and if the file has become smaller
+        if not len(buffer):
+            return
+        # Without an axis there is one row.
+        shape = self.shape or (1,)
+        row = math.prod(shape[1:]) * self.dtype.itemsize
+        first, last = offset // row, -(-(offset + len(buffer)) // row)
+        begin = offset - first * row
+        rows = buffer
+        if begin or len(buffer) != (last - first) * row:
+            rows = np.empty((last - first) * row, np.uint8)
         with _opened(self.file) as h5:
             if MappedFile(self.file.absolute_path).identity != self.file.identity:
                 raise h5.error("the file has changed since it was opened; open it again")
             dataset = h5.root[self.name]
-            values = np.empty(self.shape, self.dtype)
-            if math.prod(self.shape):
-                dataset.read_direct(values)
-        return values.reshape(-1).view(np.uint8)
+            if self.shape:
+                target = rows.view(self.dtype).reshape(last - first, *shape[1:])
+                dataset.read_direct(target, np.s_[first:last])
+            else:
+                dataset.read_direct(rows.view(self.dtype).reshape(()))
+        if rows is not buffer:
+            buffer[:] = rows[begin : begin + len(buffer)]

@@ -54,7 +54,7 @@ def copy_trained_layers(target: ModelFile, source: ModelFile) -> CopyReport:
         name for name, layer in target.items() if name not in found and _has_blobs(layer)
     )
     for name, entries in found.items():
-        target[name].blobs._entries = entries
+        target[name].blobs._put(entries)
     copied = tuple(name for name in target if found.get(name))
     return CopyReport(copied, missing, tuple(ignored))
 

@@ -82,11 +82,7 @@ def private(memory: SyncedMemory, layout: Layout, side: Side, reason: str) -> to
     Parameters are those of `tensor_over_memory`.
     """
     home = memory.home(side)
-    if layout.gapless:
-        array = home.compute(memory.array(side, Access.CONST, layout, reason).copy)
-    else:
-        array = memory.gather(side, layout, reason)
-    return _tensor(home, array)[0]
+    return _tensor(home, home.compute(memory.elements(side, layout, reason).copy))[0]
 
 
 def keep(memory: SyncedMemory, layout: Layout, side: Side, owner: object, reason: str) -> None:

@@ -121,19 +121,13 @@ def export(  # noqa: PLR0913  # the keywords of the protocol
         layout = layout.forwards()
     if stream is not None and isinstance(home, NumpyHome):
         raise BufferError(f"{home.device} has no streams: expected stream=None, got {stream!r}")
-    flags = 0
-    if copy and not layout.gapless:
-        array = memory.gather(side, layout, "__dlpack__")
+    if copy:
+        array = home.compute(memory.elements(side, layout, "__dlpack__").copy)
         flags = _capsule.IS_COPIED
     else:
-        access = Access.CONST if copy else access
         array = memory.export(side, access, layout, "__dlpack__", "DLPack")
-    if copy and not flags:
-        array = home.compute(array.copy)
-        flags = _capsule.IS_COPIED
-    elif readonly and not isinstance(home, NumpyHome):
         # NumPy sets the flag itself, from the array.
-        flags = _capsule.READ_ONLY
+        flags = _capsule.READ_ONLY if readonly and not isinstance(home, NumpyHome) else 0
     bfloat16 = is_bfloat16(layout.dtype)
     capsule = home.capsule(
         array.view(np.uint16) if bfloat16 else array, stream=stream, max_version=max_version

@@ -56,10 +56,7 @@ def to_ndarray(  # noqa: PLR0913  # what is lent, how, and the keywords of the p
     if copy is False:
         _refuse_copy(memory, layout, side, dtype if convert else None)
     if convert or copy:
-        if layout.gapless:
-            array = memory.export(side, Access.CONST, layout, "__array__", NUMPY)
-        else:
-            array = memory.gather(side, layout, "__array__")
+        array = memory.elements(side, layout, "__array__")
         private: NDArray[Any] = array.astype(dtype) if convert else array.copy()
         return private
     lent: NDArray[Any] = memory.export(side, access, layout, "__array__", NUMPY)

@@ -16,7 +16,7 @@ import numpy as np
 from syncblob._dtypes import UINT8
 from syncblob._forks import is_lost, notify
 from syncblob._shape import Layout
-from syncblob._source_lines import user_place
+from syncblob._source_lines import Place, user_frame, user_place
 from syncblob.devices import (
     CPU,
     Device,
@@ -34,7 +34,6 @@ from syncblob.memory.state import (
     MAX_SPANS,
     Access,
     Head,
-    Plan,
     Transition,
     head_over,
     joined,
@@ -46,18 +45,24 @@ from syncblob.transfers import avoided, log_generation, recording
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from types import CodeType
 
     from numpy.typing import NDArray
 
-    from syncblob._source_lines import Place
     from syncblob.devices.base import Accelerator, Home, Push
     from syncblob.memory.leases import Lease
     from syncblob.memory.sources import Function
     from syncblob.transfers import Copying
 
+    # What a Transition is made of.
+    _Noted = tuple[str, Spans, Spans, str, tuple[CodeType, int, str | None], int, int]
+
 __all__ = ["SyncedMemory"]
 
 _REMEMBERED = 8
+
+_HOST = 1 << Side.HOST
+_ACCELERATOR = 1 << Side.ACCELERATOR
 
 # How often an access looks for aliases that have come since it warned of others.
 _MOST_WARNINGS = 100
@@ -124,7 +129,7 @@ class SyncedMemory:
     #   an array that they keep with these: one comparison tells that the array is good.
     # - Whatever changes anything calls `_invalidate_fast_path` first. A borrow or an alias that was
     #   made without the lock is noted before `_fast_buffer` is compared once more. So either the
-    #   change finds the note, or whoever made it finds that `_fast_buffer` has gone, and asks again.
+    #   change finds the note, or whoever made it finds that `_fast_buffer` has gone and asks again.
 
     def __init__(
         self,
@@ -159,7 +164,7 @@ class SyncedMemory:
         self._fast_buffer: Any = None
         # Const exports that are checked; see `verify`.
         self._watch: Watch | None = None
-        self._history: deque[Transition] | None = None
+        self._history: deque[_Noted] | None = None
         # While a log is open: the log, and the side that used each byte last.
         self._last_used: tuple[int, Spans] | None = None
         self._lock = threading.RLock()
@@ -410,7 +415,18 @@ class SyncedMemory:
     @property
     def history(self) -> tuple[Transition, ...]:
         """The last transitions, oldest first."""
-        return tuple(self._history or ())
+        return tuple(
+            Transition(
+                reason,
+                head_over(before, 0, before.nbytes),
+                head_over(after, 0, after.nbytes),
+                copied,
+                Place(*place),
+                start,
+                stop,
+            )
+            for reason, before, after, copied, place, start, stop in tuple(self._history or ())
+        )
 
     @property
     def lock(self) -> threading.RLock:
@@ -464,17 +480,17 @@ class SyncedMemory:
         with self._lock:
             held = self._spans.uniform
             if (
-                held in {Head.HEAD_AT_CPU, Head.HEAD_AT_GPU}
+                held in {_HOST, _ACCELERATOR}
                 and not self._uploads
                 and self._watch is None
                 and not self._moving
             ):
-                side = Side.HOST if held == Head.HEAD_AT_CPU else Side.ACCELERATOR
-                if not self._loans[side.other].may_be_written:
+                side = held >> 1
+                if not self._loans[1 - side].may_be_written:
                     buffers = self._buffers.sides
                     self._fast_buffer = buffers[side]
                     self._exclusive_buffer = (
-                        None if buffers[side.other] is not None else buffers[side]
+                        None if buffers[1 - side] is not None else buffers[side]
                     )
             return self._exclusive_buffer
 
@@ -679,6 +695,21 @@ class SyncedMemory:
         array = template.view()
         self._loans[0].lease(array, kind, start, stop)
         return array if self._fast_buffer is buffer else None
+
+    def elements(self, side: Side, layout: Layout, reason: str) -> Any:
+        """Return an array of elements on one side, to be copied by the caller.
+
+        For private copies: what lies in the gaps of a layout does not move. A layout without gaps
+        is read as by a const access, so that a second time moves nothing.
+
+        Parameters
+        ----------
+        side, layout, reason
+            As for `array`.
+        """
+        if layout.gapless or self._spans.common(layout.start, layout.stop) & (1 << side):
+            return self.array(side, Access.CONST, layout, reason)
+        return self.gather(side, layout, reason)
 
     def gather(self, side: Side, layout: Layout, reason: str) -> Any:
         """Return a private, C-contiguous copy of elements on one side. Changes no holders.
@@ -1102,11 +1133,16 @@ class SyncedMemory:
         if before.uniform == 1 << side:
             return
         # Nobody can write on the other side: what brought the two in step ended that.
-        if start < stop or not before.nbytes:
+        if stop - start == before.nbytes:
+            self._spans = Spans.whole(before.nbytes, 1 << side)
+        elif start < stop:
             after = before.replaced([Run(start, stop, 1 << side)])
-            if after != before:
-                self._spans = after
-                self._note(reason, before, start, stop)
+            if after == before:
+                return
+            self._spans = after
+        else:
+            return
+        self._note(reason, before, start, stop)
 
     def _cross(  # noqa: C901, PLR0912, PLR0913, PLR0917  # the steps of a change, in their order
         self,
@@ -1131,20 +1167,21 @@ class SyncedMemory:
         try:
             self._moving = True
             self._invalidate_fast_path()
-            if writes:
+            if writes and others.leases:
                 # Again: from here on no alias is made, also not by a finaliser.
                 self._require_announced(announced, start, stop, side.other)
             # Decided before the copy: what an alias writes during the copy must be copied again.
-            plan, after = self._planned(side, access, start, stop)
-            self._revoke(side.other, plan.runs if writes else plan.pieces, revoked, writes=writes)
+            pieces, after, changed = self._planned(side, access, start, stop)
+            ranges = [changed] if writes else [piece[:2] for piece in pieces]
+            self._revoke(side.other, ranges, revoked, writes=writes)
             if recording():
                 self._note_use(side, start, stop)
             initial = before.uniform == 0 and self._source is None
             zeroed = initial and (access is not Access.OVERWRITE or stop - start < before.nbytes)
             buffer = self._buffers.get(side, accelerator, zeroed=zeroed)
             copied = ""
-            if plan.pieces and not initial:
-                copied = self._bring(side, access, buffer, plan.pieces, accelerator, reason)
+            if pieces:
+                copied = self._bring(side, access, buffer, pieces, accelerator, reason)
             if side is Side.ACCELERATOR:
                 self._buffers.accelerator = accelerator
             # What the map does not count may hold anything.
@@ -1158,7 +1195,8 @@ class SyncedMemory:
                 self._source = None
             if writes and others.exposures:
                 others.exposures = others.without_exposures(start, stop)
-            others.borrows.forget()
+            if revoked:
+                others.borrows.forget()
             if copied or after != before:
                 self._note(reason, before, start, stop, copied)
         except BaseException:
@@ -1171,41 +1209,45 @@ class SyncedMemory:
             self._watch.renew(side, start, stop)
         return buffer
 
-    def _planned(self, side: Side, access: Access, start: int, stop: int) -> tuple[Plan, Spans]:
-        """Return what an access does, and the map that it leaves."""
+    def _planned(
+        self, side: Side, access: Access, start: int, stop: int
+    ) -> tuple[list[Run], Spans, tuple[int, int]]:
+        """Return what an access brings, the map that it leaves, and the range that it changes."""
         before = self._spans
-        if before.uniform == 0 and self._source is None:
-            # The first access zeroes a whole buffer.
-            everything = [Run(0, before.nbytes, 0)]
-            runs = [Run(0, before.nbytes, 1 << side)]
-            return Plan(everything, runs), Spans.whole(before.nbytes, 1 << side)
+        held = before.uniform
+        holder = 1 << side
+        nbytes = before.nbytes
+        if held == 0 and self._source is None:
+            # The first access makes a whole buffer.
+            return [], Spans.whole(nbytes, holder), (0, nbytes)
         here, there = self._loans[side], self._loans[1 - side]
-        if not before.nbytes:
-            whole = plan_access(before, side, access, 0, 0)
-            held = 1 << side
-            if access is Access.CONST and before.holders[0] and not there.may_be_written:
-                held |= before.holders[0]
-            return whole, Spans.whole(0, held)
-        plan, after = self._plan_over(side, access, start, stop)
+        if held and stop - start == nbytes:
+            # The usual case, and Caffe's: all of a memory that one side holds.
+            pieces = [] if access is Access.OVERWRITE or not nbytes else [Run(0, nbytes, held)]
+            if access is not Access.CONST:
+                return pieces, Spans.whole(nbytes, holder), (0, nbytes)
+            if not here.may_be_written and not there.may_be_written:
+                return pieces, Spans.whole(nbytes, held | holder), (0, nbytes)
+        pieces, after = self._planned_over(side, access, start, stop)
         wide = start, stop
         while len(after.holders) > MAX_SPANS:
-            writers = [*here.writers(0, before.nbytes), *there.writers(0, before.nbytes)]
+            writers = [*here.writers(0, nbytes), *there.writers(0, nbytes)]
             wider = widened(after, *wide, side, writers)
             if wider is None:
                 break
             wide = wider
-            plan, after = self._plan_over(side, access, *wide)
-        if access is Access.OVERWRITE:
+            pieces, after = self._planned_over(side, access, *wide)
+        if access is Access.OVERWRITE and wide != (start, stop):
             # Only the range that was asked for is going to be overwritten.
-            holder = 1 << side
-            beside = [
+            pieces = [
                 *before.lacking(wide[0], start, holder),
                 *before.lacking(stop, wide[1], holder),
             ]
-            plan = plan._replace(pieces=beside)
-        return plan, after
+        return pieces, after, wide
 
-    def _plan_over(self, side: Side, access: Access, start: int, stop: int) -> tuple[Plan, Spans]:
+    def _planned_over(
+        self, side: Side, access: Access, start: int, stop: int
+    ) -> tuple[list[Run], Spans]:
         before = self._spans
         here, there = self._loans[side], self._loans[1 - side]
         plan = plan_access(
@@ -1217,22 +1259,28 @@ class SyncedMemory:
             here=here.writers(start, stop) if here.may_be_written else (),
             there=there.writers(start, stop) if there.may_be_written else (),
         )
-        return plan, before.replaced(plan.runs if start < stop else [])
+        return plan.pieces, before.replaced(plan.runs if start < stop else [])
 
     def _revoke(
-        self, side: Side, runs: list[Run], revoked: list[NDArray[Any]], *, writes: bool
+        self,
+        side: Side,
+        ranges: Sequence[tuple[int, int]],
+        revoked: list[NDArray[Any]],
+        *,
+        writes: bool,
     ) -> None:
-        """Take the write permission of what overlaps some runs on a side that is left behind."""
+        """Take the write permission of what overlaps some ranges on a side that is left behind."""
         loans = self._loans[side]
-        revoke = loans.revoke if writes else loans.borrows.revoke
-        if len(runs) == 1 and runs[0].nbytes >= self.used_nbytes:
-            revoke(revoked)
+        if not len(loans.borrows) and not (writes and loans.leases):
             return
+        revoke = loans.revoke if writes else loans.borrows.revoke
         buffer = self._buffers.sides[side]
-        # Arrays that are not NumPy's have no permission, and were not noted.
-        if isinstance(buffer, np.ndarray):
-            for run in runs:
-                revoke(revoked, buffer, run.start, run.stop)
+        for start, stop in ranges:
+            if stop - start == self._spans.nbytes:
+                revoke(revoked)
+            elif isinstance(buffer, np.ndarray):
+                # Arrays that are not NumPy's have no permission, and were not noted.
+                revoke(revoked, buffer, start, stop)
 
     def _bring(  # noqa: PLR0913, PLR0917  # an access
         self,
@@ -1341,7 +1389,8 @@ class SyncedMemory:
             plan = plan_access(before, Side.ACCELERATOR, Access.CONST, start, stop, there=writers)
             after = before.replaced(plan.runs if before.nbytes else [Run(0, 0, Head.SYNCED)])
             buffer = buffers.get(Side.ACCELERATOR, accelerator)
-            self._revoke(Side.HOST, plan.pieces, revoked, writes=False)
+            ranges = [piece[:2] for piece in plan.pieces]
+            self._revoke(Side.HOST, ranges, revoked, writes=False)
             copying = buffers.copying(accelerator, reason)
             for piece in joined(plan.pieces, before):
                 if piece.start < piece.stop:
@@ -1468,11 +1517,12 @@ class SyncedMemory:
         self._last_used = generation, last.replaced([Run(start, stop, 1 << side)])
 
     def _note(self, reason: str, before: Spans, start: int, stop: int, copied: str = "") -> None:
-        """Write a transition into the history."""
+        """Write a transition into the history, as what `history` makes it of: that takes less."""
         if self._history is None:
             self._history = deque(maxlen=_REMEMBERED)
-        head = head_over(before, 0, before.nbytes)
-        self._history.append(Transition(reason, head, self.head, copied, user_place(), start, stop))
+        frame, library = user_frame(2)
+        place = (frame.f_code, frame.f_lasti, library)
+        self._history.append((reason, before, self._spans, copied, place, start, stop))
 
     def _announcing(
         self,

@@ -34,9 +34,9 @@ def reads(monkeypatch):
         calls.append(read(self, buffer, dtype))
         return calls[-1]
 
-    def spy_read_into(self, file, target):
+    def spy_read_into(self, file, target, **part):
         calls.append(target)
-        read_into(self, file, target)
+        read_into(self, file, target, **part)
 
     monkeypatch.setattr(Values, "read", spy_read)
     monkeypatch.setattr(Values, "read_into", spy_read_into)

@@ -250,8 +250,8 @@ class LayerBlobs(MutableSequence[Blob]):
     purpose. Writing into a Blob that is in the sequence changes the layer too; a Blob that was
     resized is refused when the model is saved.
 
-    A Blob without a name gets one from its layer and its place, as ``"conv1[0]"``, which the journal
-    and `Blob.explain` show.
+    A Blob without a name gets one from its layer and its place, as ``"conv1[0]"``. The journal and
+    `Blob.explain` show it.
 
     Parameters
     ----------

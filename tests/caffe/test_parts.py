@@ -1,0 +1,289 @@
+"""Parts of Blobs that lie in a file: what is read of it for them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from syncblob import record_transfers
+from syncblob.caffe import open_model, read_blob, save_model
+from syncblob.caffe._mapped_file import MappedFile
+from syncblob.caffe._pb.caffe_pb2 import BlobProto, BlobShape, LayerParameter, NetParameter
+from syncblob.devices import use_device
+from syncblob.memory import Head
+
+ROWS, COLUMNS = 40, 25
+COUNT = ROWS * COLUMNS
+VALUES = np.arange(COUNT, dtype=np.float32)
+MATRIX = VALUES.reshape(ROWS, COLUMNS)
+PART = slice(10, 20)
+
+SHAPE = BlobShape(dim=[ROWS, COLUMNS]).SerializeToString()
+SHAPE = b"\x3a" + bytes([len(SHAPE)]) + SHAPE
+
+
+@pytest.fixture
+def reads(monkeypatch):
+    """Where each read of a file begins, and how many bytes it takes."""
+    ranges = []
+    read_into = MappedFile.read_into
+
+    def spy(self, target, offset):
+        ranges.append((offset, len(target)))
+        read_into(self, target, offset)
+
+    monkeypatch.setattr(MappedFile, "read_into", spy)
+    return ranges
+
+
+def packed(dtype, number):
+    """A field that has all values in one piece."""
+    payload = VALUES.astype(dtype).tobytes()
+    return tag(number, len(payload)) + payload
+
+
+def tag(number, length):
+    """The head of a field with a payload."""
+    return varint(number << 3 | 2) + varint(length)
+
+
+def varint(number):
+    rest, low = divmod(number, 128)
+    return bytes([low | 128]) + varint(rest) if rest else bytes([low])
+
+
+def unpacked(dtype, number):
+    """A field for each value."""
+    head = varint(number << 3 | (5 if dtype == "<f4" else 1))
+    return b"".join(head + value.tobytes() for value in VALUES.astype(dtype))
+
+
+FLOAT_FIELD, DOUBLE_FIELD, RAW_TYPE_FIELD, RAW_FIELD = 5, 8, 10, 12
+HALF = varint(RAW_TYPE_FIELD << 3) + b"\x02"
+
+# The message, how far apart the values are, and how much of it is the value itself.
+MESSAGES = {
+    "packed": (packed("<f4", FLOAT_FIELD), 4, 4),
+    "unpacked": (unpacked("<f4", FLOAT_FIELD), 5, 4),
+    "double": (packed("<f8", DOUBLE_FIELD), 8, 8),
+    "unpacked double": (unpacked("<f8", DOUBLE_FIELD), 9, 8),
+    "half": (HALF + packed("<f2", RAW_FIELD), 2, 2),
+}
+
+
+@pytest.mark.parametrize("kind", MESSAGES)
+def test_ten_rows_read_these_bytes(write, reads, kind):
+    message, stride, itemsize = MESSAGES[kind]
+    path = write(SHAPE + message, "mean.binaryproto")
+    blob = read_blob(path)
+    rows = blob[PART]
+    np.testing.assert_array_equal(rows.cpu_data(), MATRIX[PART])
+    # Behind the last value comes the tag of the next one.
+    assert [length for _, length in reads] == [10 * COLUMNS * stride - (stride - itemsize)]
+    first = reads[0][0]
+    contents = path.read_bytes()
+    start = first + COLUMNS * stride
+    assert np.frombuffer(contents[start : start + itemsize], f"<f{itemsize}") == MATRIX[11, 0]
+    assert (rows.head, blob[:10].head, blob.head) == (
+        Head.HEAD_AT_CPU,
+        Head.UNINITIALIZED,
+        Head.SPLIT,
+    )
+
+
+@pytest.mark.parametrize("kind", MESSAGES)
+def test_what_has_been_read_is_not_read_again(write, reads, kind):
+    message, _, itemsize = MESSAGES[kind]
+    blob = read_blob(write(SHAPE + message, "mean.binaryproto"))
+    blob[PART].cpu_data()
+    reads.clear()
+    np.testing.assert_array_equal(blob[5:25].cpu_data(), MATRIX[5:25])
+    assert len(reads) == 2
+    np.testing.assert_array_equal(blob.cpu_data(), MATRIX)
+    assert len(reads) == 4
+    assert sum(length for _, length in reads) <= (ROWS - 10) * COLUMNS * (itemsize + 1)
+    assert blob.head is Head.HEAD_AT_CPU
+
+
+def test_values_in_several_pieces(write, reads):
+    """A part of a row, a hole of other fields, single values, a row: three reads."""
+    cut = 260
+    contents = (
+        SHAPE
+        + tag(FLOAT_FIELD, cut * 4)
+        + VALUES[:cut].tobytes()
+        + b"\xa2\x06\x03abc"
+        + b"".join(b"\x2d" + value.tobytes() for value in VALUES[cut : cut + 3])
+        + tag(FLOAT_FIELD, (COUNT - cut - 3) * 4)
+        + VALUES[cut + 3 :].tobytes()
+    )
+    blob = read_blob(write(contents, "mean.binaryproto"))
+    np.testing.assert_array_equal(blob[PART].cpu_data(), MATRIX[PART])
+    assert [length for _, length in reads] == [10 * 4, 3 * 5 - 1, (250 - 13) * 4]
+
+
+@pytest.mark.parametrize("kind", MESSAGES)
+def test_one_element_reads_one_value(write, reads, kind):
+    message, _, itemsize = MESSAGES[kind]
+    blob = read_blob(write(SHAPE + message, "mean.binaryproto"))
+    assert blob[12, 3].item() == MATRIX[12, 3]
+    assert [length for _, length in reads] == [itemsize]
+    assert blob.head is Head.UNINITIALIZED
+
+
+def test_numbers_that_begin_within_a_value(write):
+    """Plain bytes of a memory may be asked for at any place."""
+    expected = VALUES.view(np.uint8)
+    for message, _, itemsize in MESSAGES.values():
+        blob = read_blob(write(SHAPE + message, "mean.binaryproto"))
+        source = blob.memory._source
+        expected = VALUES.astype(f"<f{itemsize}").view(np.uint8)
+        for start, stop in ((1, 2), (3, 17), (4, 15), (len(expected) - 5, len(expected))):
+            buffer = np.empty(stop - start, np.uint8)
+            source.fill(buffer, start)
+            assert buffer.tolist() == expected[start:stop].tolist()
+
+
+def test_a_mapped_model(write, reads, saved):
+    """Rows of one layer: nothing is read of the others, nor of the rest of this one."""
+    weights = BlobProto(shape=BlobShape(dim=[ROWS, COLUMNS]), data=VALUES)
+    net = NetParameter(
+        name="net",
+        layer=[LayerParameter(name=name, blobs=[weights]) for name in ("a", "b")],
+    )
+    path = write(net)
+    model = open_model(path)
+    (blob,) = model["b"].blobs
+    np.testing.assert_array_equal(blob[PART].cpu_data(), MATRIX[PART])
+    assert [length for _, length in reads] == [10 * COLUMNS * 4]
+    assert model["a"].blobs[0].head is Head.UNINITIALIZED
+    # A part that was read is as it was in the file, and a part that was changed is not.
+    before = path.read_bytes()
+    save_model(model, path)
+    assert path.read_bytes() == before
+    blob[PART].mutable_cpu_data()[...] = 0
+    changed = MATRIX.copy()
+    changed[PART] = 0
+    assert saved(model).layer[1].blobs[0].data == changed.ravel().tolist()
+
+
+def test_the_device_gets_the_rows_alone(write):
+    with use_device("simulated:0"):
+        blob = read_blob(write(SHAPE + MESSAGES["packed"][0], "mean.binaryproto"))
+    with record_transfers() as log:
+        np.testing.assert_array_equal(blob[PART].gpu_data(), MATRIX[PART])
+    assert [(transfer.offset, transfer.nbytes) for transfer in log] == [
+        (10 * COLUMNS * 4, 10 * COLUMNS * 4)
+    ]
+    assert blob.memory.buffer_nbytes(0) is None  # the host has no buffer
+
+
+def test_a_file_that_is_closed_in_between(write):
+    path = write(
+        NetParameter(
+            layer=[
+                LayerParameter(
+                    name="a", blobs=[BlobProto(shape=BlobShape(dim=[ROWS, COLUMNS]), data=VALUES)]
+                )
+            ]
+        )
+    )
+    with open_model(path) as model:
+        (blob,) = model["a"].blobs
+        blob[PART].cpu_data()
+    np.testing.assert_array_equal(blob[PART].cpu_data(), MATRIX[PART])
+    with pytest.raises(ValueError, match="was closed before this part of it was read"):
+        blob.cpu_data()
+    assert (blob[PART].head, blob.head) == (Head.HEAD_AT_CPU, Head.SPLIT)
+
+
+# --- HDF5 -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def h5(tmp_path):
+    """Make a model of one blob in HDF5, opened."""
+    h5py = pytest.importorskip("h5py", reason="h5py, which reads HDF5, is missing")
+
+    def made(values, **layout):
+        path = tmp_path / "net.caffemodel.h5"
+        with h5py.File(path, "w") as file:
+            file.create_dataset("data/a/0", data=values, **layout)
+        return open_model(path)["a"].blobs[0]
+
+    return made
+
+
+@pytest.mark.parametrize("dtype", ["<f2", "<f4", "<f8", ">f4"])
+def test_hdf5_in_one_piece(h5, reads, dtype):
+    blob = h5(MATRIX.astype(dtype))
+    np.testing.assert_array_equal(blob[PART].cpu_data(), MATRIX[PART])
+    assert [length for _, length in reads] == [10 * COLUMNS * np.dtype(dtype).itemsize]
+
+
+@pytest.fixture
+def selections(monkeypatch):
+    """The parts of chunked datasets that h5py is asked for."""
+    h5py = pytest.importorskip("h5py", reason="h5py, which reads HDF5, is missing")
+    asked = []
+    read_direct = h5py.Dataset.read_direct
+
+    def spy(self, target, *selection):
+        asked.append((target.shape, *selection))
+        read_direct(self, target, *selection)
+
+    monkeypatch.setattr(h5py.Dataset, "read_direct", spy)
+    return asked
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [{"chunks": (4, 25)}, {"chunks": (7, 6), "compression": "gzip", "shuffle": True}],
+)
+def test_hdf5_in_chunks(h5, selections, layout):
+    blob = h5(MATRIX, **layout)
+    np.testing.assert_array_equal(blob[PART].cpu_data(), MATRIX[PART])
+    assert selections == [((10, COLUMNS), PART)]
+    # One element: the row that it is in.
+    assert blob[30, 7].item() == MATRIX[30, 7]
+    assert selections[1:] == [((1, COLUMNS), slice(30, 31))]
+    # A part of several rows that begins and ends within one.
+    np.testing.assert_array_equal(blob.reshape(-1)[3:60].cpu_data(), VALUES[3:60])
+    np.testing.assert_array_equal(blob.cpu_data(), MATRIX)
+    assert blob.head is Head.HEAD_AT_CPU
+
+
+@pytest.mark.parametrize("shape", [(1,), (3,), (2, 0), (0, 2)])
+def test_other_shapes_in_chunks(h5, shape):
+    values = np.arange(np.prod(shape), dtype=np.float32).reshape(shape) + 5
+    blob = h5(values, chunks=tuple(max(1, dim) for dim in shape), maxshape=(None,) * len(shape))
+    assert blob.shape == shape
+    np.testing.assert_array_equal(blob.cpu_data(), values)
+
+
+def test_a_value_without_axes_within_the_description(tmp_path):
+    h5py = pytest.importorskip("h5py", reason="h5py, which reads HDF5, is missing")
+    path = tmp_path / "net.caffemodel.h5"
+    properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    properties.set_layout(h5py.h5d.COMPACT)
+    space = h5py.h5s.create(h5py.h5s.SCALAR)
+    with h5py.File(path, "w") as file:
+        group = file.create_group("data/a")
+        dataset = h5py.h5d.create(group.id, b"0", h5py.h5t.IEEE_F32LE, space, properties)
+        dataset.write(h5py.h5s.ALL, h5py.h5s.ALL, np.array(5, np.float32))
+    (blob,) = open_model(path)["a"].blobs
+    assert (blob.shape, blob.cpu_data().item()) == ((), 5)
+
+
+def test_a_chunked_gradient_on_the_device(tmp_path):
+    h5py = pytest.importorskip("h5py", reason="h5py, which reads HDF5, is missing")
+    path = tmp_path / "net.caffemodel.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("data/a/0", data=MATRIX, chunks=(4, 25))
+        file.create_dataset("diff/a/0", data=-MATRIX, chunks=(4, 25))
+    with use_device("simulated:0"):
+        (blob,) = open_model(path)["a"].blobs
+    with record_transfers() as log:
+        np.testing.assert_array_equal(blob[PART].gpu_diff(), -MATRIX[PART])
+    assert log.nbytes == 10 * COLUMNS * 4
+    np.testing.assert_array_equal(blob[PART].cpu_diff(), -MATRIX[PART])

@@ -11,6 +11,7 @@ from benchmarks import (
     import_time,
     interop,
     memory,
+    regions,
     transfers,
 )
 from benchmarks.pipeline import comparison
@@ -31,5 +32,6 @@ GROUPS: dict[str, Callable[[Timer], Measured]] = {
     "interop": interop.measure,
     "memory": memory.measure,
     "pipeline": comparison.measure,
+    "regions": regions.measure,
     "transfers": transfers.measure,
 }

@@ -25,6 +25,8 @@ __all__ = ["GPU_DATA", "GPU_DIFF", "HOST_DATA", "HOST_DIFF", "Arrays", "write_by
 # Where arrays are kept: the side, and 2 for diff.
 HOST_DATA, GPU_DATA, HOST_DIFF, GPU_DIFF = range(4)
 
+_SIDES = tuple(Side)
+
 # References to a memory that only one Blob holds, as sys.getrefcount sees them: the Blob's and
 # that of the call.
 _SOLE = 2
@@ -159,7 +161,7 @@ class Arrays(BlobState):
             and not recording()
         ):
             return kept[1].view()
-        array = memory.array(Side(side), Access.CONST, layout, reason)
+        array = memory.array(_SIDES[side], Access.CONST, layout, reason)
         self._keep(place, memory)
         return array
 
@@ -173,22 +175,25 @@ class Arrays(BlobState):
                 return array
         self._require_writable(reason)
         memory = self._diff_memory() if place > GPU_DATA else self._memory
-        array = memory.lend(Side(place & 1), access, self._layout, reason)
+        array = memory.lend(_SIDES[place & 1], access, self._layout, reason)
         self._keep(place, memory)
         return array
 
     def _keep(self, place: int, memory: SyncedMemory) -> None:
         """Make the arrays that further ones are views of, if NumPy computes on that side."""
         side = place & 1
-        home = memory.home(Side(side))
+        if memory._fast_buffer is None:
+            # So that one comparison will tell that nothing has changed.
+            memory.exclusive_buffer()
+        kept = self._kept[place]
+        if kept is not None and kept[0] is memory.buffer(_SIDES[side]):
+            return
+        home = memory.home(_SIDES[side])
         if not home.native:
             return
-        # So that one comparison will tell that nothing has changed.
-        memory.exclusive_buffer()
         layout = self._layout
         buffer = memory.newest(side, layout.start, layout.stop)
-        kept = self._kept[place]
-        if buffer is None or (kept is not None and kept[0] is buffer):
+        if buffer is None:
             return
         if layout.stop > memory.used_nbytes:
             # A resize on another thread has come in between.

@@ -6,7 +6,6 @@ import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from syncblob.devices import CPU
 from syncblob.memory import Head
 
 if TYPE_CHECKING:
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from syncblob.blob import Blob
 
     _Floats = NDArray[np.floating[Any]]
 
@@ -53,8 +51,7 @@ class Step:
     place
         Where those should lie; None if there are none.
     moves
-        The transfers it should cause, in order; a function of the Blob before the step where they
-        depend on the file.
+        The transfers it should cause, in order.
     head
         The head it should leave.
     alias
@@ -71,7 +68,7 @@ class Step:
     title: str
     code: str
     place: Place | None = None
-    moves: tuple[str, ...] | Callable[[Blob], tuple[str, ...]] = ()
+    moves: tuple[str, ...] = ()
     head: Head
     alias: Place | None = None
     compute: Callable[[_Floats], _Floats] | None = None
@@ -93,16 +90,6 @@ def _raise(values: _Floats) -> _Floats:
 
 def _decay(values: _Floats) -> _Floats:
     return values - values.dtype.type(0.1) * values
-
-
-# A gradient that came with the file is on the accelerator from the start, for which it was opened;
-# one that is made later is on the side where the contents were written last.
-def _moves_of_gradient(blob: Blob) -> tuple[str, ...]:
-    return () if blob.diff.device == CPU else ("upload",)
-
-
-def _moves_of_update(blob: Blob) -> tuple[str, ...]:
-    return ("upload",) if blob.diff_head is Head.HEAD_AT_CPU else ()
 
 
 _FIRST = "NumPy opens the weights"
@@ -253,7 +240,7 @@ STEPS = (
     Step(
         chapter=_FOURTH,
         title="torch takes it",
-        code="tensor = torch.from_dlpack(blob)",
+        code="tensor = torch.from_dlpack(blob.cpu)",
         place=Place.HOST,
         head=Head.HEAD_AT_CPU,
         alias=Place.HOST,
@@ -287,7 +274,7 @@ STEPS = (
     Step(
         chapter=_FIFTH,
         title="torch only reads",
-        code="tensor = torch.from_dlpack(blob.const)",
+        code="tensor = torch.from_dlpack(blob.cpu.const)",
         place=Place.HOST,
         head=Head.SYNCED,
         needs=Library.TORCH,
@@ -298,14 +285,13 @@ STEPS = (
         chapter=_FIFTH,
         title="gradient written",
         code="blob.diff[...] = 0.1 * np.asarray(blob)",
-        moves=_moves_of_gradient,
+        moves=("upload",),
         head=Head.SYNCED,
     ),
     Step(
         chapter=_FIFTH,
         title="update",
         code="blob.update()",
-        moves=_moves_of_update,
         head=Head.HEAD_AT_GPU,
         compute=_decay,
     ),

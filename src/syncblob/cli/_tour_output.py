@@ -35,6 +35,7 @@ _HEADS = {
     Head.HEAD_AT_CPU: _HOST,
     Head.HEAD_AT_GPU: _ACCELERATOR,
     Head.SYNCED: _BOTH,
+    Head.SPLIT: _BOTH,
 }
 
 

@@ -144,7 +144,6 @@ class _Walker:
 
     def take(self, number: int, step: Step) -> tuple[Outcome, bool]:
         """Take a step. Return what it did, and whether it did not raise."""
-        moves = step.moves(self._blob) if callable(step.moves) else step.moves
         outcome = Outcome(number, step, self._state(), self._state())
         place = f"<tour, step {number}>"
         self._session.bound.clear()
@@ -164,7 +163,7 @@ class _Walker:
         outcome.transfers = tuple(log)
         outcome.after = self._state()
         with np.errstate(all="ignore"):
-            self._check(outcome, moves, place)
+            self._check(outcome, place)
         outcome.why = _why(outcome)
         return outcome, True
 
@@ -173,12 +172,12 @@ class _Walker:
         aliased = (place for side, place in _SIDES.items() if loans(side).may_be_written)
         return State(self._blob.head, self._blob.diff_head, tuple(aliased))
 
-    def _check(self, outcome: Outcome, moves: tuple[str, ...], place: str) -> None:
+    def _check(self, outcome: Outcome, place: str) -> None:
         """Measure where arrays lie, and compare everything with the script."""
         step, problems = outcome.step, outcome.problems
         moved = tuple(transfer.direction for transfer in outcome.transfers)
-        if moved != moves:
-            problems.append(f"expected {_listed(moves)} to move, got {_listed(moved)}")
+        if moved != step.moves:
+            problems.append(f"expected {_listed(step.moves)} to move, got {_listed(moved)}")
         for transfer in outcome.transfers:
             if transfer.nbytes != self._blob.nbytes:
                 problems.append(f"expected {self._blob.nbytes} bytes, got {transfer.nbytes}")

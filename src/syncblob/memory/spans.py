@@ -75,22 +75,24 @@ class Spans:
 
         Of an empty range these are the holders of the byte at `start`, or of the last byte.
         """
-        if len(self.holders) == 1:
-            return self.holders[0]
+        holders = self.holders
+        if len(holders) == 1:
+            return holders[0]
         first, last = self._indices(start, stop)
-        common = self.holders[first]
+        common = holders[first]
         for index in range(first + 1, last + 1):
-            common &= self.holders[index]
+            common &= holders[index]
         return common
 
     def any(self, start: int, stop: int) -> int:
         """Return the sides that hold some byte of a range; of an empty range, as `common`."""
-        if len(self.holders) == 1:
-            return self.holders[0]
+        holders = self.holders
+        if len(holders) == 1:
+            return holders[0]
         first, last = self._indices(start, stop)
-        found = self.holders[first]
+        found = holders[first]
         for index in range(first + 1, last + 1):
-            found |= self.holders[index]
+            found |= holders[index]
         return found
 
     def runs(self, start: int, stop: int) -> Iterator[Run]:
@@ -121,25 +123,30 @@ class Spans:
         Parameters
         ----------
         runs
-            The runs of that range: in order, without gaps. Nothing changes without any.
+            The runs of that range: in order, without gaps, none of them empty. Nothing changes
+            without any.
         """
         runs = list(runs)
         if not runs:
             return self
         start, stop = runs[0].start, runs[-1].stop
-        if start == 0 and stop == self.ends[-1] and len(runs) == 1:
-            return Spans((stop,), (runs[0].holders,))
-        ends: list[int] = []
-        holders: list[int] = []
-        for run in (*self.runs(0, start), *runs, *self.runs(stop, self.ends[-1])):
-            if run.start == run.stop:
-                continue
+        first, last = self._indices(start, stop)
+        ends = list(self.ends[:first])
+        holders = list(self.holders[:first])
+        if start > (ends[-1] if ends else 0):
+            ends.append(start)
+            holders.append(self.holders[first])
+        rest = [Run(stop, self.ends[last], self.holders[last])] if stop < self.ends[last] else []
+        if not rest and last + 1 < len(self.ends):
+            last += 1
+            rest = [Run(stop, self.ends[last], self.holders[last])]
+        for run in (*runs, *rest):
             if holders and holders[-1] == run.holders:
                 ends[-1] = run.stop
             else:
                 ends.append(run.stop)
                 holders.append(run.holders)
-        return Spans(tuple(ends), tuple(holders)) if ends else self
+        return Spans((*ends, *self.ends[last + 1 :]), (*holders, *self.holders[last + 1 :]))
 
     def resized(self, nbytes: int) -> Spans:
         """Return a map of another number of bytes; new ones have the holders of the last."""
@@ -150,9 +157,12 @@ class Spans:
 
     def _indices(self, start: int, stop: int) -> tuple[int, int]:
         """Return the first and the last span of a range."""
-        top = len(self.ends) - 1
-        first = min(bisect_right(self.ends, start), top)
-        return first, max(first, min(bisect_left(self.ends, stop), top))
+        ends = self.ends
+        top = len(ends) - 1
+        if not top:
+            return 0, 0
+        first = bisect_right(ends, start, 0, top)
+        return first, first if stop <= ends[first] else bisect_left(ends, stop, first, top)
 
     def __eq__(self, other: object) -> bool:
         """Compare span by span."""

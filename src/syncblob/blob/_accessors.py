@@ -179,7 +179,8 @@ class Accessors(ShapeMethods):
 
     def diff_at(self, *indices: Any) -> Any:
         """Return one element of diff as a Python scalar; see `data_at`."""
-        return self._at(self._diff_memory(), self._place(indices), "diff_at")
+        place = self._place(indices)
+        return self._at(self._diff_memory(), place, "diff_at")
 
     def gpu_shape(self) -> Any:
         """Return the dimensions as an int32 array on the accelerator. Uploaded once a shape."""

@@ -203,9 +203,9 @@ class Layout:
         return layout
 
     @classmethod
-    def raw(cls, nbytes: int) -> Layout:
+    def raw(cls, nbytes: int, offset: int = 0) -> Layout:
         """Lay out plain bytes."""
-        return cls((nbytes,), UINT8, (1,))
+        return cls((nbytes,), UINT8, None, offset)
 
     @property
     def backwards(self) -> bool:

@@ -165,18 +165,22 @@ def upload(copying: Copying, host: NDArray[np.uint8], buffer: Any, offset: int =
         Where they begin in the memory.
     """
     guards = permitted("upload", host.nbytes, copying.reason)
-    start = time.perf_counter()
-    copying.accelerator.upload(host, buffer)
-    if guards or _open_logs:
+    if not (guards or _open_logs):
+        copying.accelerator.upload(host, buffer)
+    else:
+        start = time.perf_counter()
+        copying.accelerator.upload(host, buffer)
         _book(guards, "upload", host.nbytes, copying, start, offset)
 
 
 def download(copying: Copying, buffer: Any, host: NDArray[np.uint8], offset: int = 0) -> None:
     """Copy accelerator to host, if the guards permit; otherwise as `upload`."""
     guards = permitted("download", host.nbytes, copying.reason)
-    start = time.perf_counter()
-    copying.accelerator.download(buffer, host)
-    if guards or _open_logs:
+    if not (guards or _open_logs):
+        copying.accelerator.download(buffer, host)
+    else:
+        start = time.perf_counter()
+        copying.accelerator.download(buffer, host)
         _book(guards, "download", host.nbytes, copying, start, offset)
 
 

@@ -182,7 +182,7 @@ class Arrays(BlobState):
     def _keep(self, place: int, memory: SyncedMemory) -> None:
         """Make the arrays that further ones are views of, if NumPy computes on that side."""
         side = place & 1
-        if memory._fast_buffer is None:
+        if memory._fast_buffer is None and not memory.on_both_sides:
             # So that one comparison will tell that nothing has changed.
             memory.exclusive_buffer()
         kept = self._kept[place]

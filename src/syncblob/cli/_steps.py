@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-
     _Floats = NDArray[np.floating[Any]]
 
 __all__ = ["STEPS", "Library", "Place", "Step"]

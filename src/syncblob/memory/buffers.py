@@ -40,7 +40,7 @@ class Buffers:
         What the journal calls this memory; empty if it has no name.
     """
 
-    __slots__ = ("_serial", "accelerator", "name", "nbytes", "sides")
+    __slots__ = ("_copying", "_serial", "accelerator", "name", "nbytes", "sides")
 
     def __init__(self, nbytes: int, accelerator: Accelerator | None) -> None:
         self.sides: list[Any] = [None, None]
@@ -49,6 +49,8 @@ class Buffers:
         self.name: str = ""
         # Tells memories apart in the journal; given when it is first needed.
         self._serial = 0
+        # The last answer of `copying`: programs ask for the same again and again.
+        self._copying: Copying | None = None
 
     @property
     def on_both_sides(self) -> bool:
@@ -96,9 +98,20 @@ class Buffers:
 
     def copying(self, accelerator: Accelerator, reason: str, because: str = "") -> Copying:
         """Return what the journal and the guards are told of copies of this memory."""
+        copying = self._copying
+        if (
+            copying is not None
+            and copying.reason is reason
+            and not because
+            and not copying.because
+            and copying.accelerator is accelerator
+            and copying.name is self.name
+        ):
+            return copying
         if not self._serial:
             self._serial = next(_serials)
-        return Copying(accelerator, reason, self._serial, self.name, because)
+        copying = self._copying = Copying(accelerator, reason, self._serial, self.name, because)
+        return copying
 
     @staticmethod
     def move(copying: Copying, side: Side, contents: Any, target: Any, offset: int) -> None:
@@ -122,7 +135,10 @@ class Buffers:
 
     def bring(self, copying: Copying, side: Side, buffer: Any, start: int, stop: int) -> None:
         """Copy a range from the other side into a buffer of one side."""
-        self.move(copying, side, self.sides[1 - side][start:stop], buffer[start:stop], start)
+        there = self.sides[1 - side]
+        if stop - start < self.nbytes:
+            there, buffer = there[start:stop], buffer[start:stop]
+        self.move(copying, side, there, buffer, start)
 
     def start_upload(
         self, copying: Copying, buffer: Any, start: int, stop: int, stream: Any

@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from syncblob.devices.base import Accelerator, Home, Push
     from syncblob.memory.leases import Lease
     from syncblob.memory.sources import Function
-    from syncblob.transfers import Copying
 
     # What a Transition is made of.
     _Noted = tuple[str, Spans, Spans, str, tuple[CodeType, int, str | None], int, int]
@@ -339,7 +338,7 @@ class SyncedMemory:
             if side is Side.ACCELERATOR and all(run.holders for run in lacking):
                 self._push(None, start, stop, "prefetch")
             else:
-                self._acquire(side, Access.CONST, start, stop, "prefetch")
+                self._acquire(side, Access.CONST, Layout.raw(stop - start, start), "prefetch")
 
     # --- attributes ------------------------------------------------------------------------------
 
@@ -913,14 +912,14 @@ class SyncedMemory:
     def _array(
         self, side: Side, access: Access, layout: Layout, reason: str, announced: Sequence[Lease]
     ) -> Any:
-        buffer = self._acquire_layout(side, access, layout, reason, announced)
+        buffer = self._acquire(side, access, layout, reason, announced)
         return self._buffers.home(side).view(buffer, layout, writable=access is not Access.CONST)
 
     def _borrow(
         self, side: Side, access: Access, layout: Layout, reason: str, announced: Sequence[Lease]
     ) -> Any:
         while True:
-            buffer = self._acquire_layout(side, access, layout, reason, announced)
+            buffer = self._acquire(side, access, layout, reason, announced)
             array = self._buffers.home(side).view(buffer, layout, writable=True)
             # Others have no write permission that could be taken.
             if isinstance(array, np.ndarray):
@@ -940,7 +939,7 @@ class SyncedMemory:
         announced: Sequence[Lease],
     ) -> Any:
         while True:
-            buffer = self._acquire_layout(side, access, layout, reason, announced)
+            buffer = self._acquire(side, access, layout, reason, announced)
             array, owner = self._alias(side, buffer, layout)
             owner = owner if target is None else target
             self._loans[side].lease(owner, kind, layout.start, layout.stop)
@@ -968,7 +967,7 @@ class SyncedMemory:
             home = self._buffers.home(side)
             home.compute(function, home.view(buffer, layout, writable=True), *args)
 
-        self._acquire_layout(side, access, layout, reason, announced, fill)
+        self._acquire(side, access, layout, reason, announced, fill)
         self.finish_write(side, layout.start, layout.stop, reason)
 
     def _alias(self, side: Side, buffer: Any, layout: Layout) -> tuple[Any, object]:
@@ -987,7 +986,7 @@ class SyncedMemory:
         """Make a const export that is checked."""
         with self._lock:
             self._invalidate_fast_path()
-            buffer = self._acquire_layout(side, Access.CONST, layout, reason)
+            buffer = self._acquire(side, Access.CONST, layout, reason)
             array, owner = self._alias(side, buffer, layout)
             if isinstance(array, np.ndarray):
                 array.flags.writeable = False
@@ -1060,7 +1059,7 @@ class SyncedMemory:
     #    and last of all the map: readers without the lock look at it first.
     # 3. Clean up: what may be left undone.
 
-    def _acquire_layout(  # noqa: PLR0913, PLR0917  # an access
+    def _acquire(  # noqa: C901, PLR0913, PLR0917  # an access, and its quick ways out
         self,
         side: Side,
         access: Access,
@@ -1069,26 +1068,11 @@ class SyncedMemory:
         announced: Sequence[Lease] = (),
         fill: Callable[[Any], None] | None = None,
     ) -> Any:
-        """Bring the range of a layout up to date; see `_acquire`."""
-        if access is Access.OVERWRITE and not layout.gapless:
-            access = Access.MUTABLE
-        return self._acquire(side, access, layout.start, layout.stop, reason, announced, fill)
-
-    def _acquire(  # noqa: PLR0913, PLR0917  # an access
-        self,
-        side: Side,
-        access: Access,
-        start: int,
-        stop: int,
-        reason: str,
-        announced: Sequence[Lease] = (),
-        fill: Callable[[Any], None] | None = None,
-    ) -> Any:
-        """Bring a range of one side up to date for an access and return the side's buffer.
+        """Bring the range of a layout up to date on one side, and return the side's buffer.
 
         Parameters
         ----------
-        side, access, start, stop, reason
+        side, access, layout, reason
             The access.
         announced
             The aliases of the other side that were warned of.
@@ -1101,9 +1085,13 @@ class SyncedMemory:
         _Unannounced
             If the access may write, and other aliases of the other side overlap its range.
         """
+        start, stop = layout.start, layout.stop
         writes = access is not Access.CONST
-        if writes and self._loans[1 - side].leases:
-            self._require_announced(announced, start, stop, side.other)
+        if writes:
+            if self._loans[1 - side].leases:
+                self._require_announced(announced, start, stop, side.other)
+            if access is Access.OVERWRITE and not layout.gapless:
+                access = Access.MUTABLE
         buffer = self._buffers.sides[side]
         held = self._spans.common(start, stop) & (1 << side)
         if self._moving:
@@ -1131,6 +1119,9 @@ class SyncedMemory:
         if others.exposures:
             others.exposures = others.without_exposures(start, stop)
         if before.uniform == 1 << side:
+            # Nothing changes: the next access of this side need not come here again.
+            if self._fast_buffer is None:
+                self.exclusive_buffer()
             return
         # Nobody can write on the other side: what brought the two in step ended that.
         if stop - start == before.nbytes:
@@ -1293,21 +1284,23 @@ class SyncedMemory:
     ) -> str:
         """Copy or fill pieces; return how the journal calls it."""
         buffers = self._buffers
-        copying: Copying | None = None
         copied = ""
-        for piece in joined(pieces, self._spans):
-            if accelerator is not None and copying is None:
-                because = ""
-                if access is Access.CONST and recording():
-                    because = self._writer(side.other, piece.start, piece.stop)
-                copying = buffers.copying(accelerator, reason, because)
-            if piece.holders and copying is not None:
-                if piece.start < piece.stop:
-                    buffers.bring(copying, side, buffer, piece.start, piece.stop)
-                    copied = "download" if side is Side.HOST else "upload"
+        for start, stop, holders in joined(pieces, self._spans):
+            if accelerator is None:
+                # There is no other side: what is missing comes from the source.
+                if self._source is not None:
+                    self._source.fill(buffer[start:stop], start)
+                continue
+            because = ""
+            if access is Access.CONST and recording():
+                because = self._writer(side.other, start, stop)
+            copying = buffers.copying(accelerator, reason, because)
+            if holders:
+                buffers.bring(copying, side, buffer, start, stop)
+                copied = "download" if side is Side.HOST else "upload"
             elif self._source is not None:
                 upload = copying if side is Side.ACCELERATOR else None
-                buffers.fill(self._source, buffer, piece.start, piece.stop, upload)
+                buffers.fill(self._source, buffer, start, stop, upload)
         return copied
 
     def _writer(self, side: Side, start: int, stop: int) -> str:

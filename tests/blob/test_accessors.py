@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+import syncblob
 from syncblob import Blob, Head
 
 DTYPES = [
@@ -15,15 +16,18 @@ DTYPES = [
 ]
 UNINITIALIZED, CPU, GPU, SYNCED, SPLIT = Head
 
-# access: head after it and transfers by it, from each of the four heads.
+# access: head after it and transfers by it, from each head. Of a split Blob the other side has the
+# rest: what a reader brings is on both sides then, and what it had is on its own alone.
 TABLE = {
-    "cpu": [(CPU, 0, 0), (CPU, 0, 0), (SYNCED, 0, 1), (SYNCED, 0, 0)],
-    "mutable_cpu": [(CPU, 0, 0), (CPU, 0, 0), (CPU, 0, 1), (CPU, 0, 0)],
-    "overwrite_cpu": [(CPU, 0, 0)] * 4,
-    "gpu": [(GPU, 0, 0), (SYNCED, 1, 0), (GPU, 0, 0), (SYNCED, 0, 0)],
-    "mutable_gpu": [(GPU, 0, 0), (GPU, 1, 0), (GPU, 0, 0), (GPU, 0, 0)],
-    "overwrite_gpu": [(GPU, 0, 0)] * 4,
+    "cpu": [(CPU, 0, 0), (CPU, 0, 0), (SYNCED, 0, 1), (SYNCED, 0, 0), (CPU, 0, 1)],
+    "mutable_cpu": [(CPU, 0, 0), (CPU, 0, 0), (CPU, 0, 1), (CPU, 0, 0), (CPU, 0, 1)],
+    "overwrite_cpu": [(CPU, 0, 0)] * 5,
+    "gpu": [(GPU, 0, 0), (SYNCED, 1, 0), (GPU, 0, 0), (SYNCED, 0, 0), (GPU, 1, 0)],
+    "mutable_gpu": [(GPU, 0, 0), (GPU, 1, 0), (GPU, 0, 0), (GPU, 0, 0), (GPU, 1, 0)],
+    "overwrite_gpu": [(GPU, 0, 0)] * 5,
 }
+# Where a Blob is split, the host has this many bytes of its 24.
+ON_HOST = 4
 ROWS = [
     pytest.param((kind, before, *after), id=f"{kind}-{before.name}")
     for kind, row in TABLE.items()
@@ -46,7 +50,10 @@ def address(array):
 
 
 def blob_in(head, which="data", device="simulated", value=5):
-    """Make a Blob whose data or diff is in a given state and holds one value."""
+    """Make a Blob whose data or diff is in a given state and holds one value.
+
+    Of a split one the host has the first element, and the device the others.
+    """
     blob = Blob((2, 3), device=device)
     if head is CPU:
         getattr(blob, f"overwrite_cpu_{which}")()[...] = value
@@ -54,6 +61,8 @@ def blob_in(head, which="data", device="simulated", value=5):
         getattr(blob, f"overwrite_gpu_{which}")()[...] = value
     if head is SYNCED:
         getattr(blob, f"cpu_{which}")()
+    if head is SPLIT:
+        getattr(blob[0, :1], f"overwrite_cpu_{which}")()[...] = value
     return blob
 
 
@@ -73,7 +82,9 @@ def test_every_accessor_moves_what_caffes_table_says(simulated, which, row):
     array = getattr(blob, f"{kind}_{which}")()
     assert head_of(blob, which) is after
     assert (simulated.uploads, simulated.downloads) == (uploads, downloads)
-    assert simulated.uploaded_bytes + simulated.downloaded_bytes == 24 * (uploads + downloads)
+    to_device, to_host = (ON_HOST, 24 - ON_HOST) if before is SPLIT else (24, 24)
+    assert simulated.uploaded_bytes == uploads * to_device
+    assert simulated.downloaded_bytes == downloads * to_host
     assert (array.shape, array.dtype) == ((2, 3), np.float32)
     assert array.flags.writeable == (kind not in ("cpu", "gpu"))
     if "overwrite" not in kind:
@@ -165,11 +176,15 @@ def test_borrows_of_data_and_of_diff_end_each_on_its_own():
     assert diff.flags.writeable
 
 
-def test_a_borrow_made_through_a_view_ends_with_the_others():
+@pytest.mark.parametrize("takeover", ["gpu_data", "mutable_gpu_data", "overwrite_gpu_data"])
+def test_borrows_end_where_they_overlap_with_what_the_other_side_takes(takeover):
     blob = Blob((2, 3), device="simulated")
-    borrows = [blob.mutable_cpu_data(), blob[0].mutable_cpu_data(), blob.T.mutable_cpu_data()]
-    blob[1].gpu_data()
-    assert not any(borrow.flags.writeable for borrow in borrows)
+    views = [blob, blob.T, blob[1], blob[1, 2], blob[:, 2], blob[0], blob[0, ::2], blob[:0]]
+    borrows = [view.mutable_cpu_data() for view in views]
+    getattr(blob[1, 1:], takeover)()
+    assert [borrow.flags.writeable for borrow in borrows] == [False] * 5 + [True] * 3
+    getattr(blob, takeover)()
+    assert [borrow.flags.writeable for borrow in borrows[:-1]] == [False] * 7
 
 
 def test_a_failed_transfer_gives_the_borrow_back(simulated):
@@ -346,10 +361,25 @@ def test_the_shape_is_uploaded_once_for_each_shape(simulated):
 
 
 def test_the_shape_follows_its_blob_to_other_memory():
-    blob, other = Blob(3, device="simulated:0"), Blob(3, device="simulated:1")
-    blob.gpu_shape()
+    blob, other = Blob(3, device="cpu"), Blob(3, device="simulated:1")
+    with syncblob.use_device("simulated:0"):
+        blob.gpu_shape()
     blob.share_data(other)
+    first, second = syncblob.simulated(0), syncblob.simulated(1)
+    uploads = first.uploads, second.uploads
     assert blob.gpu_shape().tolist() == [3]
+    assert (first.uploads, second.uploads) == (uploads[0], uploads[1] + 1)
+
+
+@pytest.mark.parametrize("which", ["data", "diff"])
+def test_memory_of_another_accelerator_than_the_device_is_not_shared(which):
+    blob, other = Blob(3, device="simulated:0"), Blob(3, device="simulated:1")
+    getattr(blob, f"mutable_cpu_{which}")()[...] = 2
+    memory = blob._memory_of(diff=which == "diff")
+    with pytest.raises(syncblob.DeviceMismatchError, match="simulated:0"):
+        getattr(blob, f"share_{which}")(other)
+    assert blob._memory_of(diff=which == "diff") is memory
+    assert getattr(blob, f"gpu_{which}")().tolist() == [2, 2, 2]
 
 
 @pytest.mark.parametrize("which", ["data", "diff"])

@@ -57,17 +57,22 @@ UPDATE = [
 
 
 def put(blob, head, value, which="data"):
-    """Bring data or diff of an untouched Blob into a state, without touching the other one."""
+    """Bring data or diff of an untouched Blob into a state, without touching the other one.
+
+    Of a split one the host has the first element, and the device the others.
+    """
     if head is CPU:
         getattr(blob, f"overwrite_cpu_{which}")()[...] = value
     elif head:
         getattr(blob, f"overwrite_gpu_{which}")()[...] = value
     if head is SYNCED:
         getattr(blob, f"cpu_{which}")()
+    if head is SPLIT:
+        getattr(blob[:1], f"overwrite_cpu_{which}")()[...] = value
 
 
 def of_device(device, head, value):
-    """Make a Blob whose head and device are chosen independently: reading never moves a device."""
+    """Make a Blob whose head and device are chosen independently."""
     if head is NONE:
         return Blob(6, device=device)
     contents = np.full(6, value, "f4").view(np.uint8)
@@ -146,7 +151,7 @@ def test_a_copy_that_fails_changes_nothing(simulated, shape):
     blob, source = filled(numbers("float32", 1, 2, 3), "simulated:0"), Blob(shape)
     blob.mutable_cpu_data()
     source.memory.bind(simulated)
-    source.mutable_gpu_data()
+    source.mutable_cpu_data()
     with simulated.failing(transfer=1), pytest.raises(RuntimeError, match="injected"):
         blob.copy_from(source, resize=True)
     assert (blob.shape, blob.head, blob.tolist()) == ((3,), CPU, [1, 2, 3])
@@ -254,7 +259,7 @@ AFTER_SCALE = {NONE: NONE, CPU: CPU, GPU: GPU, SYNCED: GPU}
 
 
 @pytest.mark.parametrize("which", ["data", "diff"])
-@pytest.mark.parametrize("head", Head)
+@pytest.mark.parametrize("head", AFTER_SCALE)
 def test_sums_and_scales_run_at_the_head_and_transfer_nothing(simulated, which, head):
     blob = Blob(6, device="simulated:0")
     put(blob, head, -3, which)
@@ -269,6 +274,31 @@ def test_sums_and_scales_run_at_the_head_and_transfer_nothing(simulated, which, 
     assert simulated.uploads + simulated.downloads == 0
     assert simulated.allocations + simulated.host_allocations == allocated
     assert getattr(blob, f"asum_{which}")() == (36 if head else 0)
+
+
+@pytest.mark.parametrize("which", ["data", "diff"])
+@pytest.mark.parametrize("device", ["cpu", "simulated:0"])
+def test_of_a_split_blob_they_run_on_its_device_and_bring_what_is_missing_there(
+    simulated, which, device
+):
+    def split():
+        blob = Blob(6, device="simulated:0")
+        put(blob, SPLIT, -3, which)
+        simulated.reset_counts()
+        return blob.on(device)
+
+    after, moved = (CPU, (0, 20)) if device == "cpu" else (GPU, (4, 0))
+    for action in (f"asum_{which}", f"sumsq_{which}"):
+        blob = split()
+        for _ in range(2):
+            assert getattr(blob, action)() == (18 if "asum" in action else 54)
+            assert (simulated.uploaded_bytes, simulated.downloaded_bytes) == moved
+        assert (blob.head if which == "data" else blob.diff_head) is after
+    blob = split()
+    getattr(blob, f"scale_{which}")(-2)
+    assert (simulated.uploaded_bytes, simulated.downloaded_bytes) == moved
+    assert (blob.head if which == "data" else blob.diff_head) is after
+    assert getattr(blob, which).tolist() == [6] * 6
 
 
 @pytest.mark.parametrize("device", ["cpu", "simulated:0"])

@@ -19,9 +19,10 @@ shapes = st.lists(st.integers(0, 4), max_size=4).map(tuple)
 
 
 def blob_of(array, device="cpu"):
-    """Make a Blob with the contents of an array on a device alone, bound to simulated:0."""
+    """Make a Blob of a device with the contents of an array there alone, bound to simulated:0."""
     array = np.asarray(array)
-    blob = Blob(array.shape, array.dtype, device="simulated:0")
+    blob = Blob(array.shape, array.dtype, device=device)
+    blob.memory.bind(syncblob.simulated(0))
     lend = blob.overwrite_cpu_data if device == "cpu" else blob.overwrite_gpu_data
     lend()[...] = array
     return blob
@@ -169,13 +170,25 @@ def test_an_assignment_to_everything_transfers_nothing(simulated, view):
     assert blob.tolist() == [[7] * 3] * 2
 
 
-def test_an_assignment_to_a_part_keeps_the_rest(simulated):
+def test_an_assignment_to_a_part_keeps_the_rest_where_it_is(simulated):
     blob = blob_of(numbers(4), "simulated")
     blob.set_cpu_data(numbers(4) + 10)
     simulated.reset_counts()
     blob.data[1:3] = 0
-    assert blob.tolist() == [10, 0, 0, 13]
     assert simulated.uploads + simulated.downloads == 0
+    assert (blob.head, blob[1:3].head, blob[:1].head) == (Head.SPLIT, GPU, Head.HEAD_AT_CPU)
+    assert blob.tolist() == [10, 0, 0, 13]
+    assert (simulated.uploads, simulated.downloads, simulated.downloaded_bytes) == (0, 1, 8)
+
+
+def test_an_assignment_to_a_part_with_gaps_brings_what_lies_in_them(simulated):
+    blob = blob_of(numbers(6), "simulated")
+    blob.set_cpu_data(numbers(6) + 10)
+    simulated.reset_counts()
+    blob[1:4:2] = 0
+    assert (simulated.uploads, simulated.uploaded_bytes, simulated.downloads) == (1, 12, 0)
+    assert blob.tolist() == [10, 0, 12, 0, 14, 15]
+    assert (simulated.uploads, simulated.downloads, simulated.downloaded_bytes) == (1, 1, 12)
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -259,7 +272,9 @@ def test_a_view_is_numpys_view_and_shares_memory_head_and_gradient(name, device)
         view.diff[...] = 6
         assert blob.asum_data() == 3 * 6 + 2 * view.size
         assert blob.asum_diff() == 4 * 6 + 2 * view.size
-    assert view.head is blob.head
+    blob.cpu_data()
+    blob.gpu_data()
+    assert view.head is blob.head is SYNCED
 
 
 class _ConstLess(np.ndarray):

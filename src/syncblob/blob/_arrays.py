@@ -145,7 +145,10 @@ class Arrays(BlobState):
             layout = self._layout
             if held.newest(0, layout.start, layout.stop) is kept[0] and not recording():
                 return kept[1].view()
-        array: NDArray[Any] = self._memory.array(Side.HOST, Access.CONST, self._layout, reason)
+        template = None if kept is None else kept[:2]
+        array: NDArray[Any] = self._memory.array(
+            Side.HOST, Access.CONST, self._layout, reason, template
+        )
         self._keep(HOST_DATA, self._memory)
         return array
 
@@ -161,7 +164,8 @@ class Arrays(BlobState):
             and not recording()
         ):
             return kept[1].view()
-        array = memory.array(_SIDES[side], Access.CONST, layout, reason)
+        template = None if kept is None else kept[:2]
+        array = memory.array(_SIDES[side], Access.CONST, layout, reason, template)
         self._keep(place, memory)
         return array
 
@@ -175,7 +179,8 @@ class Arrays(BlobState):
                 return array
         self._require_writable(reason)
         memory = self._diff_memory() if place > GPU_DATA else self._memory
-        array = memory.lend(_SIDES[place & 1], access, self._layout, reason)
+        template = None if kept is None or kept[2] is None else (kept[0], kept[2])
+        array = memory.lend(_SIDES[place & 1], access, self._layout, reason, template)
         self._keep(place, memory)
         return array
 

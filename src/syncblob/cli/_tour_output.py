@@ -87,7 +87,7 @@ def show_introduction(output: Output, report: Report) -> None:
     output.line(
         f"The head is where the newest contents are. {read} of {len(heads)} Blobs have been read."
     )
-    output.line(f"Operations run on {stage.accelerator}, their device, wherever that is.")
+    output.line(f"Operations run on {stage.accelerator}, wherever the newest contents are.")
     blob = report.star.blob
     output.line()
     output.line(

@@ -140,6 +140,18 @@ class Buffers:
             there, buffer = there[start:stop], buffer[start:stop]
         self.move(copying, side, there, buffer, start)
 
+    def bring_all(self, side: Side, buffer: Any, nbytes: int, reason: str) -> str:
+        """Copy the first bytes from the other side into a buffer; return the direction."""
+        there = self.sides[1 - side]
+        if nbytes < self.nbytes:
+            there, buffer = there[:nbytes], buffer[:nbytes]
+        copying = self.copying(self.accelerator, reason)  # type: ignore[arg-type]  # it has bytes
+        if side is Side.HOST:
+            download(copying, there, buffer)
+            return "download"
+        upload(copying, there, buffer)
+        return "upload"
+
     def start_upload(
         self, copying: Copying, buffer: Any, start: int, stop: int, stream: Any
     ) -> Push:

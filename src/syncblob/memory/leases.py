@@ -56,18 +56,23 @@ class Borrows:
     """The writable NumPy borrows of one side of one memory.
 
     A borrow may be added without the memory's lock; all else is done under it.
+
+    Attributes
+    ----------
+    live
+        Weak references to them. Entries vanish at any time, on any thread: nothing iterates over
+        the set itself.
     """
 
-    __slots__ = ("_discard", "_live")
+    __slots__ = ("_discard", "live")
 
     def __init__(self) -> None:
-        # Entries vanish at any time, on any thread: nothing iterates over the set itself.
-        self._live: set[_Reference] = set()
-        self._discard: Callable[[_Reference], None] = self._live.discard
+        self.live: set[_Reference] = set()
+        self._discard: Callable[[_Reference], None] = self.live.discard
 
     def add(self, array: NDArray[Any]) -> None:
         """Remember a writable array."""
-        self._live.add(_Reference(array, self._discard))
+        self.live.add(_Reference(array, self._discard))
 
     def revoke(
         self,
@@ -89,7 +94,7 @@ class Borrows:
             The range.
         """
         origin = 0 if buffer is None else buffer.__array_interface__["data"][0]
-        for borrow in list(self._live):
+        for borrow in list(self.live):
             array = borrow()
             if array is None:
                 continue
@@ -103,14 +108,14 @@ class Borrows:
 
     def forget(self) -> None:
         """Forget the borrows whose permission was revoked; others may have come since."""
-        for borrow in list(self._live):
+        for borrow in list(self.live):
             array = borrow()
             if array is None or not array.flags.writeable:
-                self._live.discard(borrow)
+                self.live.discard(borrow)
 
     def __len__(self) -> int:
         """Count the borrows that are alive."""
-        return len(self._live)
+        return len(self.live)
 
 
 def _revoke(array: NDArray[Any] | None, revoked: list[NDArray[Any]]) -> None:

@@ -60,6 +60,7 @@ __all__ = ["SyncedMemory"]
 
 _REMEMBERED = 8
 
+_BOTH = int(Head.SYNCED)
 _HOST = 1 << Side.HOST
 _ACCELERATOR = 1 << Side.ACCELERATOR
 
@@ -509,7 +510,14 @@ class SyncedMemory:
 
     # --- arrays ----------------------------------------------------------------------------------
 
-    def array(self, side: Side, access: Access, layout: Layout, reason: str) -> Any:
+    def array(
+        self,
+        side: Side,
+        access: Access,
+        layout: Layout,
+        reason: str,
+        template: tuple[Any, Any] | None = None,
+    ) -> Any:
         """Make one side fit for an access and return an array over it. Copies as the table says.
 
         For work that is over when the caller returns; what is kept longer is for `lend` and
@@ -525,6 +533,9 @@ class SyncedMemory:
             The array to return. The access is for the range of its elements.
         reason
             The name of the access, for the journal.
+        template
+            A buffer, and the array over it that this method would make: where the buffer is still
+            that of the side, a view of the array is returned, which takes less time.
 
         Returns
         -------
@@ -544,9 +555,11 @@ class SyncedMemory:
                 return self._buffers.home(side).view(buffer, layout, writable=False)
         try:
             with self._lock:
-                return self._array(side, access, layout, reason, ())
+                return self._array(side, access, layout, reason, template, ())
         except _Unannounced as found:
-            return self._announcing(found.stale, reason, self._array, side, access, layout, reason)
+            return self._announcing(
+                found.stale, reason, self._array, side, access, layout, reason, template
+            )
 
     def write(
         self,
@@ -597,15 +610,24 @@ class SyncedMemory:
                 self._spans = after
                 self._note(reason, before, start, stop)
 
-    def lend(self, side: Side, access: Access, layout: Layout, reason: str) -> Any:
+    def lend(
+        self,
+        side: Side,
+        access: Access,
+        layout: Layout,
+        reason: str,
+        template: tuple[Any, Any] | None = None,
+    ) -> Any:
         """Return an array as `array` does, as a borrow: it can lose its write permission."""
         if access is Access.CONST:
-            return self.array(side, access, layout, reason)
+            return self.array(side, access, layout, reason, template)
         try:
             with self._lock:
-                return self._borrow(side, access, layout, reason, ())
+                return self._borrow(side, access, layout, reason, template, ())
         except _Unannounced as found:
-            return self._announcing(found.stale, reason, self._borrow, side, access, layout, reason)
+            return self._announcing(
+                found.stale, reason, self._borrow, side, access, layout, reason, template
+            )
 
     def lend_again(
         self, side: int, buffer: Any, template: NDArray[Any] | None
@@ -909,18 +931,35 @@ class SyncedMemory:
     def _lend_accelerator(self, access: Access, reason: str) -> Any:
         return self.lend(Side.ACCELERATOR, access, Layout.raw(self.used_nbytes), reason)
 
-    def _array(
-        self, side: Side, access: Access, layout: Layout, reason: str, announced: Sequence[Lease]
+    def _array(  # noqa: PLR0913, PLR0917  # an access
+        self,
+        side: Side,
+        access: Access,
+        layout: Layout,
+        reason: str,
+        template: tuple[Any, Any] | None,
+        announced: Sequence[Lease],
     ) -> Any:
         buffer = self._acquire(side, access, layout, reason, announced)
+        if template is not None and template[0] is buffer:
+            return template[1].view()
         return self._buffers.home(side).view(buffer, layout, writable=access is not Access.CONST)
 
-    def _borrow(
-        self, side: Side, access: Access, layout: Layout, reason: str, announced: Sequence[Lease]
+    def _borrow(  # noqa: PLR0913, PLR0917  # an access
+        self,
+        side: Side,
+        access: Access,
+        layout: Layout,
+        reason: str,
+        template: tuple[Any, Any] | None,
+        announced: Sequence[Lease],
     ) -> Any:
         while True:
             buffer = self._acquire(side, access, layout, reason, announced)
-            array = self._buffers.home(side).view(buffer, layout, writable=True)
+            if template is not None and template[0] is buffer:
+                array = template[1].view()
+            else:
+                array = self._buffers.home(side).view(buffer, layout, writable=True)
             # Others have no write permission that could be taken.
             if isinstance(array, np.ndarray):
                 self._loans[side].borrows.add(array)
@@ -1059,7 +1098,7 @@ class SyncedMemory:
     #    and last of all the map: readers without the lock look at it first.
     # 3. Clean up: what may be left undone.
 
-    def _acquire(  # noqa: C901, PLR0913, PLR0917  # an access, and its quick ways out
+    def _acquire(  # noqa: C901, PLR0912, PLR0913, PLR0917  # an access, and its quick ways out
         self,
         side: Side,
         access: Access,
@@ -1110,7 +1149,43 @@ class SyncedMemory:
             if fill is not None:
                 fill(buffer)
             return buffer
+        if buffer is not None and fill is None and stop - start == self._spans.ends[-1]:
+            self._invalidate_fast_path()
+            if self._has_only_to_copy(side):
+                self._copy_whole(side, access, buffer, reason)
+                return buffer
         return self._cross(side, access, start, stop, reason, announced, fill)
+
+    def _has_only_to_copy(self, side: Side) -> bool:
+        """Tell whether a copy is all that is left of `_cross`, for an access of a whole memory.
+
+        That is Caffe's case, and the usual one: the other side holds everything, and nobody outside
+        has any of it.
+        """
+        here, there = self._loans[side], self._loans[1 - side]
+        return (
+            self._spans.holders == ((_ACCELERATOR,) if side is Side.HOST else (_HOST,))
+            and not (here.leases or here.exposures)
+            and not (there.leases or there.exposures or there.borrows.live)
+            and self._watch is None
+            and not recording()
+        )
+
+    def _copy_whole(self, side: Side, access: Access, buffer: Any, reason: str) -> None:
+        """Do what `_cross` does where `_has_only_to_copy`."""
+        before = self._spans
+        nbytes = before.ends[0]
+        buffers = self._buffers
+        copied = ""
+        try:
+            self._moving = True
+            if nbytes and access is not Access.OVERWRITE:
+                copied = buffers.bring_all(side, buffer, nbytes, reason)
+            holders = _BOTH if access is Access.CONST else 1 << side
+            self._spans = Spans((nbytes,), (holders,))
+        finally:
+            self._moving = False
+        self._note(reason, before, 0, nbytes, copied)
 
     def _stay(self, side: Side, start: int, stop: int, reason: str) -> None:
         """Write on a side that holds the newest contents. Nothing is copied, nothing can fail."""
@@ -1513,7 +1588,8 @@ class SyncedMemory:
         """Write a transition into the history, as what `history` makes it of: that takes less."""
         if self._history is None:
             self._history = deque(maxlen=_REMEMBERED)
-        frame, library = user_frame(2)
+        # Two frames out is whoever acquired; in between there are our frames alone.
+        frame, library = user_frame(3)
         place = (frame.f_code, frame.f_lasti, library)
         self._history.append((reason, before, self._spans, copied, place, start, stop))
 

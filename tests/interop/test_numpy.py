@@ -73,15 +73,15 @@ def test_no_axes_and_no_elements(shape, dtype):
 
 @pytest.mark.parametrize(
     ("head", "after", "downloads"),
-    [(NONE, CPU, 0), (CPU, CPU, 0), (GPU, SYNCED, 1), (SYNCED, SYNCED, 0)],
+    [(NONE, CPU, 0), (CPU, CPU, 0), (GPU, SYNCED, 24), (SYNCED, SYNCED, 0), (SPLIT, CPU, 20)],
 )
 def test_reading_takes_the_const_path(simulated, head, after, downloads):
     blob = blob_in(head)
     simulated.reset_counts()
     for _ in range(3):
         assert np.asarray(blob).tolist() == (values() * bool(head)).tolist()
-    assert (blob.head, simulated.downloads, simulated.uploads) == (after, downloads, 0)
-    assert simulated.downloaded_bytes == 24 * downloads
+    assert (blob.head, simulated.downloads, simulated.uploads) == (after, bool(downloads), 0)
+    assert simulated.downloaded_bytes == downloads
 
 
 def test_a_download_that_fails_changes_nothing(simulated):
@@ -106,13 +106,13 @@ COPIES = {
 
 
 @pytest.mark.parametrize("make", COPIES.values(), ids=COPIES)
-@pytest.mark.parametrize("head", [CPU, GPU])
+@pytest.mark.parametrize("head", [CPU, GPU, SPLIT])
 @pytest.mark.parametrize("const", [False, True])
 def test_copies_and_conversions_are_private_and_writable_and_take_the_const_path(make, head, const):
     blob = blob_in(head)
     array = make(blob.const if const else blob)
     assert array.astype("f4").tolist() == values().tolist()
-    assert blob.head is (CPU if head is CPU else SYNCED)
+    assert blob.head is (SYNCED if head is GPU else CPU)
     array[...] = 9
     assert blob.tolist() == values().tolist()
 
@@ -138,7 +138,8 @@ CALLS = [
 
 
 @pytest.mark.parametrize(
-    ("head", "dtype"), [(GPU, None), (GPU, "float32"), (CPU, "float64"), (SYNCED, "int8")]
+    ("head", "dtype"),
+    [(GPU, None), (GPU, "float32"), (CPU, "float64"), (SYNCED, "int8"), (SPLIT, None)],
 )
 @pytest.mark.parametrize("call", CALLS)
 def test_copy_false_refuses_downloads_and_conversions(head, dtype, call):
@@ -228,7 +229,8 @@ def test_accessors_are_the_ways_to_a_buffer(dtype, view):
     )
     assert buffer.tobytes() == expected.tobytes()
     assert not memoryview(blob.mutable_cpu_data()).readonly
-    assert blob.head is CPU
+    # An array of no elements reaches no byte of the memory.
+    assert blob.head is (CPU if blob.size else GPU)
 
 
 @pytest.mark.parametrize("head", [CPU, GPU])
@@ -283,15 +285,15 @@ def test_from_dlpack_of_a_const_view_is_read_only_on_the_const_path(simulated):
 
 
 @pytest.mark.parametrize("const", [False, True])
-@pytest.mark.parametrize("head", [CPU, GPU, SYNCED])
+@pytest.mark.parametrize("head", [CPU, GPU, SYNCED, SPLIT])
 def test_from_dlpack_for_the_other_side_is_a_private_copy(simulated, head, const):
     blob = blob_in(head)
     own = blob.device
     simulated.reset_counts()
     array = np.from_dlpack(blob.const if const else blob, device="cpu")
     assert blob.device == own
-    assert blob.head is (CPU if head is CPU else SYNCED)
-    assert simulated.downloads == (head is GPU)
+    assert blob.head is (SYNCED if head in (GPU, SYNCED) else CPU)
+    assert simulated.downloaded_bytes == {GPU: 24, SPLIT: 20}.get(head, 0)
     if own != "cpu":
         assert not np.shares_memory(array, blob.cpu_data())
         array[...] = 9

@@ -40,25 +40,40 @@ def arrays(draw):
 
 
 def placed(array, where):
-    """Make a Blob with a copy of an array as its newest contents on one side, or as a view."""
-    blob = xp.asarray(array, device="simulated", copy=True)
-    if where == "host":
-        blob = Blob(array.shape, array.dtype, device="simulated")
-        blob.mutable_cpu_data()[...] = array
+    """Make a Blob of the simulated device with a copy of an array as its newest contents.
+
+    They are on the host, on the device, or half of them there; or it is a view with gaps.
+    """
+    wide = (*array.shape, 2) if where == "view" else array.shape
+    blob = Blob(wide, array.dtype, device="simulated")
     if where == "view":
-        blob = blob[..., None][..., 0]
+        blob = blob[..., 0]
+    if where == "host":
+        blob.mutable_cpu_data()[...] = array
+    else:
+        blob.mutable_gpu_data()[...] = array
+    if where == "halves":
+        half = blob.reshape(-1)[blob.size // 2 :]
+        half.mutable_cpu_data()[...] = array.reshape(-1)[blob.size // 2 :]
     return blob
 
 
 WAYS = {
     "numpy.asarray": np.asarray,
     "numpy.from_dlpack": np.from_dlpack,
+    "numpy.from_dlpack of the host": lambda blob: np.from_dlpack(blob.cpu),
+    "numpy.from_dlpack on the host": lambda blob: np.from_dlpack(blob.on("cpu")),
     "numpy.from_dlpack, const": lambda blob: np.from_dlpack(blob.const),
     "the host's side": lambda blob: np.asarray(blob.cpu),
     "the device's side": lambda blob: np.asarray(blob.gpu),
     "pickle": lambda blob: pickle.loads(pickle.dumps(blob, 5)).cpu_data(),
     "old pickle": lambda blob: pickle.loads(pickle.dumps(blob, 4)).cpu_data(),
     "copy": lambda blob: copy.deepcopy(blob).cpu_data(),
+    "list": lambda blob: np.array(blob.tolist(), blob.dtype).reshape(blob.shape),
+    "a private array": np.array,
+    "to_device": lambda blob: blob.to_device("cpu").cpu_data(),
+    "another device": lambda blob: blob.to_device("simulated:1").cpu_data(),
+    "astype": lambda blob: blob.astype(blob.dtype).cpu_data(),
     "asarray": lambda blob: xp.asarray(blob, copy=True).cpu_data(),
     "from_dlpack": lambda blob: xp.from_dlpack(blob).cpu_data(),
     "adoption": lambda blob: xp.asarray(np.asarray(blob.cpu), device="simulated").gpu_data(),
@@ -77,7 +92,7 @@ if serialize is not None:
 
 @pytest.mark.parametrize("way", WAYS)
 @settings(max_examples=40)
-@given(array=arrays(), where=st.sampled_from(["host", "device", "view"]))
+@given(array=arrays(), where=st.sampled_from(["host", "device", "halves", "view"]))
 def test_what_goes_in_comes_out(way, array, where):
     blob = placed(array, where)
     out = WAYS[way](blob)
@@ -110,6 +125,12 @@ def test_an_export_of_what_is_up_to_date_moves_nothing(array):
     blob = placed(array, "host")
     with record_transfers() as log:
         np.asarray(blob)
-        np.from_dlpack(blob)
+        np.from_dlpack(blob.cpu)
+        np.from_dlpack(blob.on("cpu"))
         blob.tobytes()
+    assert len(log) == 0
+    blob = placed(array, "device")
+    with record_transfers() as log:
+        np.from_dlpack(blob)
+        np.asarray(blob.gpu)
     assert len(log) == 0

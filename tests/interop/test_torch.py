@@ -60,10 +60,12 @@ def test_a_tensor_is_the_blobs_own_memory_to_write(take, dtype):
 @pytest.mark.parametrize("head", Head)
 def test_a_tensor_takes_the_mutable_path_on_the_blobs_device(simulated, take, head):
     blob = blob_in(head)
+    device = blob.device
     simulated.reset_counts()
     tensor = take(blob)
-    assert blob.head is (CPU if head is CPU else GPU)
-    assert simulated.uploads + simulated.downloads == 0
+    assert (blob.head, blob.device) == (CPU if head is CPU else GPU, device)
+    # Of a split Blob the device lacks four bytes.
+    assert (simulated.uploaded_bytes, simulated.downloads) == (4 * (head is SPLIT), 0)
     tensor += 1
     assert blob.tolist() == (values() * bool(head) + 1).tolist()
     assert simulated.downloads == (head is not CPU)

@@ -37,8 +37,8 @@ class Reader:
     def __call__(self) -> NDArray[np.uint8]:
         raise AssertionError("there is read_into")
 
-    def read_into(self, buffer: NDArray[np.uint8]) -> None:
-        buffer[:] = np.arange(len(buffer))
+    def read_into(self, buffer: NDArray[np.uint8], offset: int) -> None:
+        buffer[:] = np.arange(offset, offset + len(buffer))
 
 
 # --- over a buffer that is there -----------------------------------------------------------------
@@ -63,10 +63,11 @@ def test_a_memory_over_a_buffer_on_an_accelerator_belongs_to_it() -> None:
     assert (memory.device, memory.side) == ("simulated:1", Side.ACCELERATOR)
 
 
-def test_what_is_said_of_the_device_before_the_first_write_can_be_given() -> None:
+def test_the_device_of_a_memory_over_a_buffer_can_be_given_and_stays() -> None:
     memory = SyncedMemory.adopting(
         Side.ACCELERATOR, counting(), accelerator=simulated_device(1), device="cpu"
     )
+    memory.mutable_gpu_data()
     assert (memory.device, memory.accelerator) == ("cpu", simulated_device(1))
 
 
@@ -92,7 +93,7 @@ def test_a_memory_of_the_host_is_bound_to_the_accelerator_it_is_going_to_be_used
     memory.bind(simulated_device(1))
     assert memory.accelerator is simulated_device(1)
     memory.mutable_gpu_data()
-    assert memory.device == "simulated:1"
+    assert (memory.device, memory.side) == ("cpu", Side.HOST)
 
 
 def test_two_accelerators_are_told_apart_with_what_to_do() -> None:
@@ -107,13 +108,14 @@ def test_two_accelerators_are_told_apart_with_what_to_do() -> None:
 
 @pytest.mark.parametrize("device", ["cpu", "simulated:1"])
 def test_a_successor_is_for_the_same_device(device: str) -> None:
-    memory = SyncedMemory(NBYTES, device=device)
+    memory = SyncedMemory(NBYTES, device=device, name="weights")
     memory.mutable_cpu_data()
     with use_device("simulated:0"):
         successor = memory.successor(8)
     assert (successor.nbytes, successor.head) == (8, Head.UNINITIALIZED)
     assert successor.accelerator is memory.accelerator
-    assert successor.device == "cpu"
+    assert (successor.device, successor.side) == (device, memory.side)
+    assert successor.name == "weights"
 
 
 # --- one buffer in the place of another ----------------------------------------------------------
@@ -123,7 +125,7 @@ def test_an_array_that_is_given_binds_the_memory_to_the_current_accelerator() ->
     memory = SyncedMemory(NBYTES, device="cpu")
     with use_device("simulated:1"):
         memory.set_gpu_data(counting())
-    assert (memory.accelerator, memory.device) == (simulated_device(1), "simulated:1")
+    assert (memory.accelerator, memory.device) == (simulated_device(1), "cpu")
     assert memory.cpu_data().tolist() == VALUES
 
 
@@ -146,11 +148,13 @@ def test_a_buffer_of_another_size_is_refused_with_both_sizes() -> None:
 
 
 @pytest.mark.parametrize("side", Side)
-def test_adoption_says_where_the_memory_was_last_written(side: Side) -> None:
-    memory = SyncedMemory(NBYTES, device="simulated")
+@pytest.mark.parametrize("device", ["cpu", "simulated:0"])
+def test_adoption_leaves_the_device(side: Side, device: str) -> None:
+    memory = SyncedMemory(NBYTES, device=device)
+    memory.bind(simulated_device(0))
     getattr(memory, f"mutable_{READS[side.other]}")()
     memory.replace_side(side, counting())
-    assert memory.side is side
+    assert (memory.device, memory.head) == (device, HEADS[side])
 
 
 def test_adoption_drops_the_source() -> None:
@@ -255,6 +259,9 @@ def test_a_writer_of_unknown_lifetime_leaves_its_side_alone_newest(side: Side, h
         memory.mutable_gpu_data()
     if head is Head.SYNCED:
         memory.gpu_data()
+    if head is Head.SPLIT:
+        memory.array(Side.HOST, Access.MUTABLE, Layout.raw(8), "test")
+    assert memory.head is head
     memory.expose(side)
     assert memory.head is (HEADS[side] if head is Head.SYNCED else head)
     assert memory.aliased
@@ -280,15 +287,20 @@ def test_a_write_on_the_other_side_ends_the_exposure_of_what_is_not_shared(side:
 @pytest.mark.parametrize("side", Side)
 def test_a_side_says_whether_it_needs_a_transfer(side: Side) -> None:
     memory = SyncedMemory(NBYTES, device="simulated")
-    assert memory.holds_newest(side)
-    assert memory.holds_newest(side.other)
+    assert memory.holds_newest(side, 0, NBYTES)
+    assert memory.holds_newest(side.other, 0, NBYTES)
     getattr(memory, f"mutable_{READS[side]}")()
-    assert memory.holds_newest(side)
-    assert not memory.holds_newest(side.other)
+    assert memory.holds_newest(side, 0, NBYTES)
+    assert not memory.holds_newest(side.other, 0, NBYTES)
+    memory.array(side.other, Access.CONST, Layout.raw(8, 16), "test")
+    assert memory.holds_newest(side.other, 16, 24)
+    assert not memory.holds_newest(side.other, 15, 24)
+    assert not memory.holds_newest(side.other, 16, 25)
+    assert memory.holds_newest(side, 0, NBYTES)
 
 
 @pytest.mark.parametrize("side", Side)
-def test_one_buffer_and_nothing_to_keep_in_step_with_it_is_the_sole_one(side: Side) -> None:
+def test_one_buffer_and_nothing_to_keep_in_step_with_it_is_the_exclusive_one(side: Side) -> None:
     memory = SyncedMemory(NBYTES, device="simulated")
     assert memory.exclusive_buffer() is None
     getattr(memory, f"mutable_{READS[side]}")()
@@ -299,7 +311,7 @@ def test_one_buffer_and_nothing_to_keep_in_step_with_it_is_the_sole_one(side: Si
     assert memory.exclusive_buffer() is None
 
 
-def test_the_sole_buffer_is_given_as_long_as_it_is_alone() -> None:
+def test_the_exclusive_buffer_is_given_as_long_as_it_is_alone() -> None:
     for happens, alone in (
         (lambda memory: memory.async_gpu_push(), False),
         (lambda memory: memory.set_gpu_data(counting()), False),

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from syncblob import Blob, Head, StaleAliasWarning, SyncedMemory, record_transfers
+from syncblob._shape import Layout
 from syncblob.devices import Side
+from syncblob.memory import Access
 
 if TYPE_CHECKING:
     from syncblob.devices import SimulatedBackend
@@ -99,17 +101,45 @@ def test_a_memory_on_one_side_avoids_no_transfer(access: str) -> None:
 
 
 @pytest.mark.parametrize("access", ["cpu_data", "mutable_cpu_data", "overwrite_gpu_data"])
-def test_a_memory_on_both_sides_counts_what_it_avoids(
+def test_a_memory_on_both_sides_counts_what_it_avoids_once_at_each_border(
     access: str, simulated: SimulatedBackend
 ) -> None:
     memory = memory_at(S)
-    if access == "mutable_cpu_data":
-        memory.mutable_cpu_data()
     simulated.reset_counts()
     with record_transfers() as log:
-        getattr(memory, access)()
-    assert (log.avoided, log.avoided_bytes) == (1, NBYTES)
+        # Nobody knows who used it last: before, no log was open.
+        getattr(memory, "gpu_data" if "cpu" in access else "cpu_data")()
+        assert log.avoided == 0
+        for _ in range(3):
+            getattr(memory, access)()
+            assert (log.avoided, log.avoided_bytes) == (1, NBYTES)
     assert simulated.uploads == simulated.downloads == 0
+
+
+def test_what_was_avoided_is_counted_for_each_part(simulated: SimulatedBackend) -> None:
+    memory = memory_at(S)
+    half = Layout.raw(NBYTES // 2)
+    simulated.reset_counts()
+    with record_transfers() as log:
+        memory.gpu_data()
+        memory.array(Side.HOST, Access.CONST, half, "test")
+        assert (log.avoided, log.avoided_bytes) == (1, NBYTES // 2)
+        # The other half was used on the accelerator last, this one on the host.
+        memory.cpu_data()
+        assert (log.avoided, log.avoided_bytes) == (2, NBYTES)
+        memory.array(Side.ACCELERATOR, Access.MUTABLE, half, "test")
+        assert (log.avoided, log.avoided_bytes) == (3, NBYTES + NBYTES // 2)
+        # What must be copied is not avoided.
+        memory.array(Side.HOST, Access.CONST, half, "test")
+        assert (log.avoided, len(log)) == (3, 1)
+
+
+def test_a_log_that_is_opened_later_knows_nothing_of_what_was_before() -> None:
+    memory = memory_at(S)
+    for access in ("gpu_data", "cpu_data"):
+        with record_transfers() as log:
+            getattr(memory, access)()
+        assert log.avoided == 0
 
 
 def test_copies_that_are_not_made_again_name_nobody(simulated: SimulatedBackend) -> None:
@@ -130,38 +160,42 @@ def test_what_was_written_while_somebody_read_is_the_newest_afterwards(side: Sid
     here, there = ("cpu", "gpu") if side is Side.HOST else ("gpu", "cpu")
     memory = SyncedMemory(8, device="simulated")
     array = getattr(memory, f"mutable_{here}_data")()
-    memory.wrote(side, "a write")
+    memory.finish_write(side, 0, 8, "a write")
     assert [transition.reason for transition in memory.history] == [f"mutable_{here}_data"]
     for _ in range(2):
         getattr(memory, f"{there}_data")()
         assert memory.head is Head.SYNCED
-        memory.wrote(side, "a write")
+        memory.finish_write(side, 0, 8, "a write")
         last = memory.history[-1]
         assert (last.reason, last.before, last.copied) == ("a write", Head.SYNCED, "")
         assert memory.head is last.after is Head(1 << side)
         assert getattr(memory, f"mutable_{here}_data")().shape == array.shape
     getattr(memory, f"mutable_{there}_data")()
     getattr(memory, f"{here}_data")()
-    memory.wrote(side, "a write")
-    assert str(memory.device) == ("cpu" if side is Side.HOST else "simulated:0")
+    memory.finish_write(side, 2, 4, "a write")
+    holders = [(run.start, run.stop, run.holders) for run in memory.spans.runs(0, 8)]
+    assert holders == [(0, 2, 3), (2, 4, 1 << side), (4, 8, 3)]
+    last = memory.history[-1]
+    assert (last.reason, last.start, last.stop) == ("a write", 2, 4)
+    assert memory.device == "simulated:0"
 
 
 @pytest.mark.parametrize("side", Side)
 def test_a_write_that_is_over_changes_nothing_else(side: Side) -> None:
     here, there = ("cpu", "gpu") if side is Side.HOST else ("gpu", "cpu")
     memory = SyncedMemory(8, device="simulated")
-    memory.wrote(side, "a write")
+    memory.finish_write(side, 0, 8, "a write")
     assert (memory.head, memory.history) == (Head.UNINITIALIZED, ())
     getattr(memory, f"mutable_{there}_data")()
-    memory.wrote(side, "a write")
+    memory.finish_write(side, 0, 8, "a write")
     assert memory.head is Head(1 << side.other)
     getattr(memory, f"{here}_data")()
     getattr(memory, f"mutable_{here}_data")()
     assert memory.exclusive_buffer() is None
-    steady = memory._fast_buffer
-    assert steady is not None
-    memory.wrote(side, "a write")
-    assert memory._fast_buffer is steady
+    fast = memory._fast_buffer
+    assert fast is not None
+    memory.finish_write(side, 0, 8, "a write")
+    assert memory._fast_buffer is fast
     getattr(memory, f"{there}_data")()
-    memory.wrote(side, "a write")
+    memory.finish_write(side, 0, 8, "a write")
     assert memory._fast_buffer is None

@@ -74,7 +74,7 @@ def test_a_push_goes_to_the_accelerator_the_memory_is_bound_to(
     memory = at_cpu()
     memory.async_gpu_push()
     assert memory.gpu_data().tolist() == [7] * NBYTES
-    assert (memory.accelerator, memory.device) == (simulated, "cpu")
+    assert (memory.accelerator, memory.device) == (simulated, "simulated:0")
 
 
 @pytest.mark.parametrize("aliased", [False, True])

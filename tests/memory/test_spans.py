@@ -1,0 +1,504 @@
+"""The map of a memory against a list with the holders of each byte, and what an access plans."""
+
+from __future__ import annotations
+
+from itertools import accumulate, groupby, pairwise, product
+from typing import NamedTuple
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from syncblob import Head
+from syncblob.devices import Side
+from syncblob.memory.spans import Run, Spans
+from syncblob.memory.state import MAX_SPANS, Access, head_over, joined, plan_access, widened
+
+# The map does not know how many sides there are; the state machine has two.
+SIDES = (1, 2, 4)
+NOBODY, HOST, DEVICE, BOTH = range(4)
+EXAMPLES = settings(max_examples=200)
+PIECES = 64
+GAP = 1 << 15
+
+
+def listings(most=7):
+    """Draw the holders of each byte: neighbours are often equal."""
+    parts = st.tuples(st.integers(1, 9), st.integers(0, most))
+    return st.lists(parts, min_size=1, max_size=12).map(
+        lambda parts: [holders for length, holders in parts for _ in range(length)]
+    )
+
+
+def spans_of(listing):
+    """Make the map of a list from the definition: sorted, and neighbours differ."""
+    groups = [(holders, len(list(group))) for holders, group in groupby(listing)]
+    ends = [sum(length for _, length in groups[: index + 1]) for index in range(len(groups))]
+    return Spans(tuple(ends), tuple(holders for holders, _ in groups))
+
+
+def listing_of(spans):
+    return [run.holders for run in spans.runs(0, spans.nbytes) for _ in range(run.nbytes)]
+
+
+def runs_of(listing, start=0):
+    """Cut a list into runs, of which neighbours differ."""
+    runs = []
+    for holders, group in groupby(listing):
+        stop = start + len(list(group))
+        runs.append(Run(start, stop, holders))
+        start = stop
+    return runs
+
+
+def ranges(nbytes):
+    return st.tuples(st.integers(0, nbytes), st.integers(0, nbytes)).map(sorted)
+
+
+@st.composite
+def listings_with_a_range(draw, most=7):
+    listing = draw(listings(most))
+    return (listing, *draw(ranges(len(listing))))
+
+
+def all_of(listing):
+    common = -1
+    for holders in listing:
+        common &= holders
+    return common
+
+
+def any_of(listing):
+    found = 0
+    for holders in listing:
+        found |= holders
+    return found
+
+
+def asked(listing, start, stop):
+    """Return the bytes that `common` and `any` answer for: of an empty range, one beside it."""
+    return listing[start:stop] or [listing[min(start, len(listing) - 1)]]
+
+
+def require_canonical(spans):
+    assert len(spans.ends) == len(spans.holders) > 0
+    assert all(low < high for low, high in pairwise((0, *spans.ends))) or spans.nbytes == 0
+    assert all(left != right for left, right in pairwise(spans.holders))
+
+
+# --- the map -------------------------------------------------------------------------------------
+
+
+@EXAMPLES
+@given(listings())
+def test_a_map_is_the_list_of_its_bytes(listing):
+    spans = spans_of(listing)
+    require_canonical(spans)
+    assert spans.nbytes == len(listing)
+    assert spans.uniform == (listing[0] if len(set(listing)) == 1 else None)
+    assert listing_of(spans) == listing
+
+
+@pytest.mark.parametrize("holders", range(8))
+@pytest.mark.parametrize("nbytes", [0, 1, 1 << 40])
+def test_a_whole_map_has_one_span(nbytes, holders):
+    spans = Spans.whole(nbytes, holders)
+    assert (spans.ends, spans.holders) == ((nbytes,), (holders,))
+    assert (spans.nbytes, spans.uniform) == (nbytes, holders)
+    for start, stop in ((0, 0), (0, nbytes), (nbytes, nbytes)):
+        assert spans.common(start, stop) == spans.any(start, stop) == holders
+    assert list(spans.runs(0, nbytes)) == ([Run(0, nbytes, holders)] if nbytes else [])
+
+
+@EXAMPLES
+@given(listings_with_a_range())
+def test_who_holds_all_and_who_holds_some_of_a_range(drawn):
+    listing, start, stop = drawn
+    spans = spans_of(listing)
+    assert spans.common(start, stop) == all_of(asked(listing, start, stop))
+    assert spans.any(start, stop) == any_of(asked(listing, start, stop))
+
+
+@EXAMPLES
+@given(listings_with_a_range())
+def test_the_runs_of_a_range_are_cut_off_at_its_ends(drawn):
+    listing, start, stop = drawn
+    assert list(spans_of(listing).runs(start, stop)) == runs_of(listing[start:stop], start)
+    assert list(spans_of(listing).runs(stop, start)) == [] or start == stop
+
+
+@EXAMPLES
+@given(listings_with_a_range(), st.sampled_from(SIDES))
+def test_what_a_side_lacks_of_a_range(drawn, side):
+    listing, start, stop = drawn
+    lacking = [run for run in runs_of(listing[start:stop], start) if not run.holders & side]
+    assert spans_of(listing).lacking(start, stop, side) == lacking
+
+
+@EXAMPLES
+@given(listings_with_a_range(), st.data())
+def test_other_holders_in_a_range(drawn, data):
+    listing, start, stop = drawn
+    cuts = sorted({start, stop, *data.draw(st.lists(st.integers(start, stop), max_size=4))})
+    runs = [Run(low, high, data.draw(st.integers(0, 7))) for low, high in pairwise(cuts)]
+    new = [run.holders for run in runs for _ in range(run.nbytes)]
+    spans = spans_of(listing)
+    after = spans.replaced(iter(runs))
+    require_canonical(after)
+    assert after == spans_of([*listing[:start], *new, *listing[stop:]])
+    assert spans == spans_of(listing), "a map never changes"
+
+
+@EXAMPLES
+@given(listings())
+def test_without_runs_nothing_changes(listing):
+    spans = spans_of(listing)
+    assert spans.replaced([]) is spans
+
+
+@pytest.mark.parametrize("holders", range(4))
+def test_a_map_of_no_bytes_has_holders_too(holders):
+    spans = Spans.whole(0, NOBODY).replaced([Run(0, 0, holders)])
+    assert spans == Spans.whole(0, holders)
+    assert (spans.uniform, spans.lacking(0, 0, HOST)) == (holders, [])
+    assert spans.replaced([]) is spans
+
+
+@EXAMPLES
+@given(listings(), st.integers(0, 120))
+def test_more_bytes_have_the_holders_of_the_last_and_fewer_leave_the_rest(listing, nbytes):
+    spans = spans_of(listing)
+    after = spans.resized(nbytes)
+    require_canonical(after)
+    if nbytes:
+        more = [listing[-1]] * (nbytes - len(listing))
+        assert after == spans_of([*listing[:nbytes], *more])
+    else:
+        assert after == Spans.whole(0, listing[0])
+    assert spans == spans_of(listing)
+
+
+@given(listings(), listings())
+def test_maps_are_equal_where_all_bytes_are(one, other):
+    left, right = spans_of(one), spans_of(other)
+    assert (left == right) == (one == other)
+    assert left == spans_of(list(one))
+    assert hash(left) == hash(spans_of(list(one)))
+    assert left != one
+
+
+def test_a_map_shows_its_spans():
+    assert repr(spans_of([1, 1, 3, 0])) == "Spans(0:2=1, 2:3=3, 3:4=0)"
+    assert repr(Spans.whole(0, 2)) == "Spans(0:0=2)"
+
+
+@settings(max_examples=100)
+@given(
+    st.integers(1, 30),
+    st.lists(
+        st.one_of(
+            st.tuples(st.integers(0, 40), st.integers(0, 40), st.integers(0, 7)),
+            st.integers(1, 40),
+        ),
+        max_size=30,
+    ),
+)
+def test_many_changes_in_a_row(nbytes, changes):
+    """A map is what its list is, however it has come about."""
+    spans, listing = Spans.whole(nbytes, 0), [0] * nbytes
+    for change in changes:
+        if isinstance(change, int):
+            spans = spans.resized(change)
+            listing = [*listing, *[listing[-1]] * 40][:change]
+        else:
+            start, stop = sorted(min(place, len(listing)) for place in change[:2])
+            spans = spans.replaced([Run(start, stop, change[2])] if start < stop else [])
+            listing[start:stop] = [change[2]] * (stop - start)
+        require_canonical(spans)
+        assert listing_of(spans) == listing
+
+
+def test_finding_a_place_in_a_long_map_takes_no_walk():
+    """Only the spans of the range are looked at."""
+
+    class Counting(tuple):
+        __slots__ = ()
+        looked = 0
+
+        def __getitem__(self, index):
+            Counting.looked += 1
+            return super().__getitem__(index)
+
+    count = 100_000
+    spans = Spans(Counting(range(8, 8 * count + 8, 8)), Counting([1, 2] * (count // 2)))
+    assert spans.common(400_000, 400_008) in {1, 2}
+    assert list(spans.runs(400_004, 400_012)) == [
+        Run(400_004, 400_008, 1),
+        Run(400_008, 400_012, 2),
+    ]
+    assert spans.lacking(400_000, 400_016, 1) == [Run(400_008, 400_016, 2)]
+    assert Counting.looked < 100
+
+
+# --- heads ---------------------------------------------------------------------------------------
+
+
+@EXAMPLES
+@given(listings_with_a_range(most=BOTH))
+def test_the_head_of_a_range_is_that_of_the_sides_that_hold_all_of_it(drawn):
+    listing, start, stop = drawn
+    bytes_ = asked(listing, start, stop)
+    expected = Head(all_of(bytes_)) if all_of(bytes_) else Head.SPLIT
+    if not any_of(bytes_):
+        expected = Head.UNINITIALIZED
+    assert head_over(spans_of(listing), start, stop) is expected
+
+
+def test_heads_are_caffes_numbers_and_one_more():
+    assert [(head.name, int(head)) for head in Head] == [
+        ("UNINITIALIZED", 0),
+        ("HEAD_AT_CPU", 1),
+        ("HEAD_AT_GPU", 2),
+        ("SYNCED", 3),
+        ("SPLIT", 4),
+    ]
+    assert str(Head.SPLIT) == "SPLIT"
+
+
+# --- what an access plans ------------------------------------------------------------------------
+
+
+class Writer(NamedTuple):
+    """Somebody who may write into a range, as a lease or an exposure."""
+
+    start: int
+    stop: int
+
+
+def may_write(writers, byte):
+    return any(writer.start <= byte < writer.stop for writer in writers)
+
+
+def expected_plan(listing, side, access, start, stop, here, there):  # noqa: PLR0913, PLR0917  # as the function
+    """Say for each byte whether it moves, and who holds it afterwards."""
+    holder = 1 << side
+    moves, after = [], []
+    for byte in range(start, stop):
+        before = listing[byte]
+        lacks = not before & holder
+        moves.append(lacks and access is not Access.OVERWRITE)
+        if access is not Access.CONST or (lacks and not before):
+            after.append(holder)
+        elif not lacks or may_write(there, byte):
+            after.append(before)
+        else:
+            after.append(holder if may_write(here, byte) else BOTH)
+    return moves, after
+
+
+@st.composite
+def accesses(draw):
+    listing, start, stop = draw(listings_with_a_range(most=BOTH))
+    writers = st.lists(ranges(len(listing)).map(lambda pair: Writer(*pair)), max_size=3)
+    return (
+        listing,
+        draw(st.sampled_from(Side)),
+        draw(st.sampled_from(Access)),
+        start,
+        stop,
+        draw(writers),
+        draw(writers),
+    )
+
+
+@settings(max_examples=800)
+@given(accesses())
+def test_the_table_is_applied_to_each_byte_of_the_range(drawn):
+    listing, side, access, start, stop, here, there = drawn
+    spans = spans_of(listing)
+    plan = plan_access(spans, side, access, start, stop, here=here, there=there)
+    moves, after = expected_plan(*drawn)
+    # Exactly the bytes that are lacking, each as a part of one piece, with who holds it.
+    moved = [(byte, piece.holders) for piece in plan.pieces for byte in range(*piece[:2])]
+    lacking = [byte for byte, moves_it in enumerate(moves, start) if moves_it]
+    assert moved == [(byte, listing[byte]) for byte in lacking]
+    # As few copies as possible.
+    for left, right in pairwise(plan.pieces):
+        assert left.stop < right.start or left.holders != right.holders
+    if start < stop:
+        assert (plan.runs[0].start, plan.runs[-1].stop) == (start, stop)
+        assert all(left.stop == right.start for left, right in pairwise(plan.runs))
+        changed = spans.replaced(plan.runs)
+        assert listing_of(changed) == [*listing[:start], *after, *listing[stop:]]
+        assert changed.common(start, stop) & 1 << side or any(
+            may_write(there, byte) for byte in range(start, stop)
+        )
+
+
+steps_of = st.lists(
+    st.tuples(
+        st.sampled_from(Side), st.sampled_from(Access), st.integers(0, 100), st.integers(0, 100)
+    ),
+    max_size=12,
+)
+
+
+@settings(max_examples=150)
+@given(listings(most=BOTH), steps_of)
+def test_what_somebody_may_write_is_never_believed_on_both_sides(listing, steps):
+    """However accesses follow each other, while there is a writer on the host."""
+    writer = Writer(2, 9)
+    listing = [HOST if may_write([writer], byte) else held for byte, held in enumerate(listing)]
+    spans = spans_of(listing)
+    for side, access, one, other in steps:
+        start, stop = sorted((min(one, len(listing)), min(other, len(listing))))
+        on_host = [writer]
+        here, there = (on_host, []) if side is Side.HOST else ([], on_host)
+        plan = plan_access(spans, side, access, start, stop, here=here, there=there)
+        spans = spans.replaced(plan.runs if start < stop else [])
+        for byte in range(*writer):
+            if byte < len(listing):
+                assert listing_of(spans)[byte] in {HOST, DEVICE}
+
+
+@pytest.mark.parametrize(
+    ("head", "side", "access"), list(product([NOBODY, HOST, DEVICE, BOTH], Side, Access))
+)
+def test_a_memory_that_is_used_as_a_whole_is_caffes_machine(head, side, access):
+    holder = 1 << side
+    plan = plan_access(Spans.whole(40, head), side, access, 0, 40)
+    copies = access is not Access.OVERWRITE and not head & holder
+    assert plan.pieces == ([Run(0, 40, head)] if copies else [])
+    after = holder if access is not Access.CONST or not head else head | holder
+    assert plan.runs == [Run(0, 40, after)]
+
+
+# --- many pieces ---------------------------------------------------------------------------------
+
+
+def pieces_with_gaps(count, gap, holders=DEVICE, between=BOTH, length=8):
+    """Make a map of pieces that the host lacks, and of gaps."""
+    lengths = (length, gap) * count
+    ends = tuple(accumulate(lengths))
+    spans = Spans(ends[:-1], ((holders, between) * count)[:-1])
+    require_canonical(spans)
+    return spans, spans.lacking(0, spans.nbytes, HOST)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, PIECES])
+def test_few_pieces_are_copied_as_they_are(count):
+    spans, pieces = pieces_with_gaps(count, 1) if count else (Spans.whole(8, BOTH), [])
+    assert joined(pieces, spans) == pieces
+    assert sum(piece.nbytes for piece in joined(pieces, spans)) == 8 * count
+
+
+@pytest.mark.parametrize("gap", [1, GAP])
+def test_many_pieces_are_joined_across_small_gaps(gap):
+    spans, pieces = pieces_with_gaps(PIECES + 1, gap)
+    assert joined(pieces, spans) == [Run(0, spans.nbytes, DEVICE)]
+
+
+@pytest.mark.parametrize(
+    ("gap", "holders", "between"),
+    [
+        (GAP + 1, DEVICE, BOTH),  # larger than what a copy takes to start
+        (8, DEVICE, HOST),  # a copy would bring what is old
+        (8, NOBODY, BOTH),  # from the source
+        (8, NOBODY, HOST),
+    ],
+)
+def test_other_gaps_are_not_copied(gap, holders, between):
+    spans, pieces = pieces_with_gaps(PIECES + 1, gap, holders, between)
+    assert joined(pieces, spans) == pieces
+
+
+def test_pieces_of_several_holders_are_not_joined():
+    parts = [Run(16 * i, 16 * i + 8, (DEVICE, NOBODY)[i % 2]) for i in range(PIECES + 1)]
+    spans = Spans.whole(16 * PIECES + 8, BOTH)
+    for part in parts:
+        spans = spans.replaced([part])
+    assert joined(parts, spans) == parts
+
+
+def test_pieces_that_touch_stay_apart():
+    """Their holders differ, else they were one piece."""
+    parts = [Run(8 * i, 8 * i + 8, (DEVICE, NOBODY)[i % 2]) for i in range(PIECES + 1)]
+    spans = Spans(tuple(part.stop for part in parts), tuple(part.holders for part in parts))
+    assert joined(parts, spans) == parts
+
+
+@settings(max_examples=100)
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(1, 5),
+            st.sampled_from([DEVICE, DEVICE, DEVICE, NOBODY]),
+            st.sampled_from([0, 1, 7, GAP, GAP + 1]),
+            st.sampled_from([BOTH, BOTH, BOTH, HOST]),
+        ),
+        min_size=1,
+        max_size=90,
+    )
+)
+@example([(1, DEVICE, 1, BOTH)] * 66)
+def test_joined_pieces_bring_all_that_is_lacking_and_nothing_that_is_old(parts):
+    spans = Spans.whole(sum(length + gap for length, _, gap, _ in parts), HOST)
+    place = 0
+    for length, holders, gap, between in parts:
+        spans = spans.replaced([Run(place, place + length, holders)])
+        place += length
+        spans = spans.replaced([Run(place, place + gap, between)] if gap else [])
+        place += gap
+    pieces = spans.lacking(0, spans.nbytes, HOST)
+    result = joined(pieces, spans)
+    if len(pieces) <= PIECES:
+        assert result == pieces
+    assert all(left.stop <= right.start for left, right in pairwise(result))
+    for piece in pieces:
+        found = [one for one in result if one.start <= piece.start and piece.stop <= one.stop]
+        assert [one.holders for one in found] == [piece.holders]
+    for one in result:
+        for run in spans.runs(one.start, one.stop):
+            assert run.holders in {one.holders, BOTH}
+            assert run.holders == one.holders or run.nbytes <= GAP
+    if len(pieces) > PIECES:
+        for left, right in pairwise(result):
+            gap = right.start - left.stop
+            assert not (
+                0 < gap <= GAP
+                and left.holders == right.holders == DEVICE
+                and spans.common(left.stop, right.start) == BOTH
+            )
+
+
+# --- a map that would be too long ----------------------------------------------------------------
+
+
+def test_a_map_has_at_most_a_thousand_spans():
+    assert MAX_SPANS == 1024
+
+
+def test_an_access_is_widened_by_the_smaller_of_the_spans_beside_it():
+    spans = Spans((10, 20, 24, 30), (DEVICE, BOTH, DEVICE, HOST))
+    assert widened(spans, 10, 20, Side.HOST, []) == (10, 24)
+    spans = Spans((3, 20, 24, 30), (DEVICE, BOTH, DEVICE, HOST))
+    assert widened(spans, 3, 20, Side.HOST, []) == (0, 20)
+    # A part of a span counts by itself.
+    spans = Spans((12, 30), (BOTH, DEVICE))
+    assert widened(spans, 10, 12, Side.HOST, []) == (0, 12)
+    assert widened(spans, 2, 12, Side.HOST, []) == (0, 12)
+
+
+def test_an_access_is_not_widened_by_what_its_side_holds_alone():
+    spans = Spans((10, 20, 30), (HOST, BOTH, DEVICE))
+    assert widened(spans, 10, 20, Side.HOST, []) == (10, 30)
+    assert widened(spans, 10, 20, Side.ACCELERATOR, []) == (0, 20)
+    assert widened(Spans((10, 20), (HOST, BOTH)), 10, 20, Side.HOST, []) is None
+    assert widened(Spans.whole(20, BOTH), 0, 20, Side.HOST, []) is None
+
+
+def test_an_access_is_not_widened_by_what_somebody_may_write():
+    spans = Spans((10, 20, 24, 30), (DEVICE, BOTH, DEVICE, HOST))
+    assert widened(spans, 10, 20, Side.HOST, [Writer(23, 24)]) == (0, 20)
+    assert widened(spans, 10, 20, Side.HOST, [Writer(10, 20), Writer(24, 30)]) == (10, 24)
+    assert widened(spans, 10, 20, Side.HOST, [Writer(0, 1), Writer(20, 21)]) is None

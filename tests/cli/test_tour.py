@@ -122,8 +122,8 @@ def test_heads_and_moves_step_by_step(tour_json):
         ("torch lets go", [], "HEAD_AT_CPU"),
         ("accelerator reads", ["upload"], "SYNCED"),
         ("torch only reads", [], "SYNCED"),
-        ("gradient written", [], "SYNCED"),
-        ("update", ["upload"], "HEAD_AT_GPU"),
+        ("gradient written", ["upload"], "SYNCED"),
+        ("update", [], "HEAD_AT_GPU"),
         ("NumPy reads", ["download"], "SYNCED"),
     ]
     assert [step["step"] for step in steps] == list(range(1, 24))
@@ -158,8 +158,8 @@ def test_reasons(tour_json):
         ("NumPy copies", "a copy was asked for"),
         ("accelerator reads", "newest on the host"),
         ("NumPy reads", "newest on accelerator"),
-        ("gradient written", "written on the host"),
-        ("update", "gradient on the host"),
+        ("gradient written", "gradient on the host"),
+        ("update", "newest already there"),
     }
 
 
@@ -301,7 +301,7 @@ def test_double_precision_with_a_gradient_in_the_file(tour_json, write_model):
     moves = {
         step["title"]: [move["direction"] for move in step["moved"]] for step in report["steps"]
     }
-    # The gradient of the file is on the accelerator, where the Blob was opened to be used.
+    # Written on the device of the Blob, as one that did not come with the file.
     assert moves["gradient written"] == ["upload"]
     assert moves["update"] == []
 

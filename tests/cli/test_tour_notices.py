@@ -115,7 +115,9 @@ def test_it_notices_a_transfer_too_many(noticed, tour_json, monkeypatch):
     real = Blob.gpu_data
 
     def gpu_data(blob):
-        blob.mutable_cpu_data()
+        # With an alias on the accelerator it would warn.
+        if not blob.memory.aliased:
+            blob.mutable_cpu_data()
         return real(blob)
 
     monkeypatch.setattr(Blob, "gpu_data", gpu_data)
@@ -183,5 +185,6 @@ def test_an_unexpected_refusal_is_a_problem(noticed, monkeypatch):
 def test_more_bytes_than_those_of_the_blob_are_noticed():
     with syncblob.use_device("simulated"):
         whole = Blob((2, 3))
-    *_, upload = itertools.islice(walk(whole[0], {}), 4)
-    assert upload.problems == ["expected 12 bytes, got 24"]
+    # What lies in the gaps moves too.
+    *_, upload = itertools.islice(walk(whole[:, 0], {}), 4)
+    assert upload.problems == ["expected 8 bytes, got 16"]

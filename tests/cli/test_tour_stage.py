@@ -8,9 +8,10 @@ from types import SimpleNamespace
 import pytest
 
 import syncblob
-from syncblob import Blob
 from syncblob.cli import tour
 from syncblob.cli._steps import Library
+from syncblob.interop.side_view import SideView
+from syncblob.memory import Access
 
 try:
     import torch
@@ -94,14 +95,14 @@ def test_a_torch_without_cuda_next_to_a_cuda_device(monkeypatch):
 
 @needs_torch
 def test_a_torch_that_takes_no_read_only_arrays(tour_json, run, monkeypatch):
-    real = Blob.__dlpack__
+    real = SideView.__dlpack__
 
-    def dlpack(blob, **keywords):
-        if blob._readonly:
+    def dlpack(side, **keywords):
+        if side._access is Access.CONST:
             raise BufferError("DLPack 1.0 is needed")
-        return real(blob, **keywords)
+        return real(side, **keywords)
 
-    monkeypatch.setattr(Blob, "__dlpack__", dlpack)
+    monkeypatch.setattr(SideView, "__dlpack__", dlpack)
     report = tour_json()
     assert report["ok"]
     assert [s["title"] for s in report["steps"] if s["refused"]] == ["torch only reads"]

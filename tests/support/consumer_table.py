@@ -40,6 +40,9 @@ NAMES = {
 }
 SIDES = {Side.HOST: "host", Side.ACCELERATOR: "device"}
 
+# What the journal calls the Blob that is handed over.
+_NAME = "taken"
+
 # The line above the rows.
 _RULE = "| --- | --- | --- | --- | --- | --- |"
 
@@ -106,7 +109,9 @@ def measure(call: Call, folder: Path) -> Row:
     blob = _blob(call)
     with syncblob.record_transfers() as log:
         taken = call.function(blob, folder)
-    read = Side.ACCELERATOR if blob.head is Head.HEAD_AT_GPU else Side.HOST
+    # A private copy of elements leaves the head as it is, wherever it is made.
+    came_down = any(t.name == _NAME and t.direction == "download" for t in log)
+    read = Side.HOST if came_down else Side.ACCELERATOR
     _check(call, taken)
     zero_copy = ("no" if side is None else "yes") if kept else "keeps none"
     if head is not Head.SYNCED:
@@ -114,12 +119,13 @@ def measure(call: Call, folder: Path) -> Row:
     else:
         path = f"{'copy' if zero_copy == 'no' else 'const'}, {SIDES[read]}"
     consumer, text = key_of(call)
-    return Row(consumer, version(call.module), text, zero_copy, path, _counted(log))
+    return Row(consumer, version(call.module), text, zero_copy, path, _counted(log, blob))
 
 
 def _blob(call: Call) -> Blob:
     blob = call.made(call.shape, call.dtype, device="simulated:0")
     blob.overwrite_gpu_data()[...] = values(call.dtype, call.shape)
+    blob.name = _NAME
     return blob
 
 
@@ -151,9 +157,19 @@ def _seen_by(taken: Taken, blob: Blob) -> Side | None:
     return None
 
 
-def _counted(log) -> str:
-    numbers = {"upload": log.uploads, "download": log.downloads}
-    parts = [f"{n} {what}{'s' * (n > 1)}" for what, n in numbers.items() if n]
+def _counted(log, blob: Blob) -> str:
+    """Count uploads and downloads; apart from the others, those of single elements of the Blob."""
+    single = [t for t in log if t.name == _NAME and t.nbytes == blob.itemsize]
+    found = [t.direction for t in log if t not in single]
+    parts = [
+        f"{found.count(what)} {what}{'s' * (found.count(what) > 1)}"
+        for what in ("upload", "download")
+        if what in found
+    ]
+    if len(single) == blob.size:
+        parts.append("1 download of each element")
+    elif single:
+        parts.append(f"{len(single)} of one element")
     return ", ".join(parts) or "none"
 
 

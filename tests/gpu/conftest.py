@@ -24,7 +24,7 @@ def cupy() -> ModuleType:
 
 @pytest.fixture
 def on_cuda() -> Callable[..., Blob]:
-    """Make a Blob in a given state, written last on cuda:0 if it may be; it counts up."""
+    """Make a Blob of cuda:0 in a given state; it counts up."""
 
     def make(head: Head, shape: Any = (2, 3), dtype: Any = "float32") -> Blob:
         blob = Blob(shape, dtype, device="cuda:0")

@@ -210,6 +210,21 @@ def test_a_view_goes_out_with_its_strides(cupy, on_cuda):
     assert blob.tolist() == X.tolist()
 
 
+def test_a_part_is_exposed_and_the_rest_is_not(cupy, on_cuda):
+    blob = on_cuda(SYNCED)
+    array = cupy.asarray(blob[1])
+    assert [row.head for row in blob] == [SYNCED, GPU]
+    array[0] = 9
+    for _ in range(2):
+        with syncblob.record_transfers() as log:
+            assert blob.tolist() == [[0, 1, 2], [9, 4, 5]]
+        assert [(t.offset, t.nbytes) for t in log] == [(12, 12)]
+    del array
+    blob[1].assume_unaliased()
+    blob.tolist()
+    assert blob.head is SYNCED
+
+
 def test_asnumpy_and_asarray_bring_a_blob_to_the_host(cupy, on_cuda):
     blob = on_cuda(GPU)
     assert cupy.asnumpy(blob).tolist() == X.tolist()

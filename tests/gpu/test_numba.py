@@ -1,7 +1,7 @@
 """Numba's CUDA kernels on Blobs.
 
-Numba asks for DLPack first and for the CUDA array interface second. So a kernel is given the side
-of a Blob: by DLPack, a Blob that was last written on the host lends the host's memory.
+Numba asks for DLPack first and for the CUDA array interface second. By DLPack a Blob lends the side
+of its device, wherever its newest contents are. The side of a Blob can be named, too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*under-utilization"),
 ]
 
-_, CPU, GPU, SYNCED = Head
+_, CPU, GPU, SYNCED, _ = Head
 N = 6
 X = values(shape=(N,))
 
@@ -66,11 +66,19 @@ def test_a_kernel_reads_and_writes_one_side(on_cuda, scale):
     assert x.tolist() == (X * 3).tolist()
 
 
-def test_a_kernel_takes_blobs_that_were_last_written_on_the_device(on_cuda, scale):
-    x, y = on_cuda(SYNCED, (N,)), on_cuda(GPU, (N,))
-    with syncblob.no_transfers():
+@pytest.mark.parametrize("head", [CPU, GPU, SYNCED])
+def test_a_kernel_takes_blobs_of_the_device_wherever_they_were_written(on_cuda, scale, head):
+    x, y = on_cuda(head, (N,)), on_cuda(head, (N,))
+    with syncblob.record_transfers() as log:
         scale[1, 32](x.const, 2, y)
-    assert (x.head, y.head) == (SYNCED, GPU)
+    assert (log.uploads, log.downloads) == (2 * (head is CPU), 0)
+    assert (x.head, y.head) == (GPU if head is GPU else SYNCED, GPU)
+    assert y.tolist() == (X * 2).tolist()
+
+
+def test_a_kernel_takes_a_view_of_a_blob_of_the_host_on_the_device(on_cuda, scale):
+    x, y = on_cuda(CPU, (N,)).on("cpu"), on_cuda(CPU, (N,)).on("cpu")
+    scale[1, 32](x.on("cuda:0").const, 2, y.on("cuda:0"))
     assert y.tolist() == (X * 2).tolist()
 
 

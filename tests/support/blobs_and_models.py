@@ -52,6 +52,8 @@ VIEWS: dict[str, Callable[[Any], Any]] = {
     "real": lambda x: xp.real(x) if isinstance(x, Blob) else x,
     "data": lambda x: x.data if isinstance(x, Blob) else x,
     "const": lambda x: x.const if isinstance(x, Blob) else x,
+    "on the host": lambda x: x.on("cpu") if isinstance(x, Blob) else x,
+    "on the device": lambda x: x.on("simulated") if isinstance(x, Blob) else x,
 }
 
 
@@ -168,9 +170,11 @@ class BlobsAndModels:
             "selected": lambda: np.asarray(blob[np.ones(blob.shape, bool)]).reshape(blob.shape),
             "asarray": lambda: np.asarray(blob),
             "item": lambda: [x.item() for x in blob.reshape(-1)],
+            "text": lambda: str(blob),
+            "list": lambda: np.array(blob.tolist(), np.int32).reshape(blob.shape),
             "copy": lambda: np.asarray(blob.copy()),
         }[side]()
-        expected = model.reshape(-1) if side == "item" else model
+        expected = {"item": model.reshape(-1), "text": str(model)}.get(side, model)
         assert np.array_equal(seen, expected), f"{side}: {seen}, expected {model.tolist()}"
 
     # --- making ----------------------------------------------------------------------------------
@@ -260,17 +264,22 @@ class BlobsAndModels:
     def read(self) -> None:
         a = self.pick()
         side = self.random.choice(
-            ("cpu", "gpu", "gpu", "computed", "selected", "asarray", "item", "copy")
+            ("cpu", "gpu", "gpu", "computed", "selected", "asarray", "item", "text", "list", "copy")
         )
         self.note(f"read {self.name(a)}: {side}")
         self.check(a, side)
 
     def push(self) -> None:
         a = self.pick()
-        if a.blob.head is Head.HEAD_AT_CPU:
-            BACKEND.delay = self.random.choice((0, 0, 0.001))
+        BACKEND.delay = self.random.choice((0, 0, 0.001))
+        if a.blob.head is Head.HEAD_AT_CPU and self.random.random() < 0.5:
             self.note(f"push {self.name(a)}")
             a.blob.async_gpu_push()
+        else:
+            self.note(f"prefetch {self.name(a)}")
+            device = a.blob.device
+            a.blob.prefetch()
+            assert a.blob.device == device
 
     def to_device(self) -> None:
         a = self.pick()

@@ -1149,11 +1149,13 @@ class SyncedMemory:
             if fill is not None:
                 fill(buffer)
             return buffer
-        if buffer is not None and fill is None and stop - start == self._spans.ends[-1]:
-            self._invalidate_fast_path()
-            if self._has_only_to_copy(side):
-                self._copy_whole(side, access, buffer, reason)
-                return buffer
+        if (
+            buffer is not None
+            and fill is None
+            and stop - start == self._spans.ends[-1]
+            and self._copied_whole(side, access, buffer, reason)
+        ):
+            return buffer
         return self._cross(side, access, start, stop, reason, announced, fill)
 
     def _has_only_to_copy(self, side: Side) -> bool:
@@ -1171,14 +1173,18 @@ class SyncedMemory:
             and not recording()
         )
 
-    def _copy_whole(self, side: Side, access: Access, buffer: Any, reason: str) -> None:
-        """Do what `_cross` does where `_has_only_to_copy`."""
+    def _copied_whole(self, side: Side, access: Access, buffer: Any, reason: str) -> bool:
+        """Do what `_cross` does where `_has_only_to_copy`; tell whether that is the case."""
         before = self._spans
         nbytes = before.ends[0]
         buffers = self._buffers
         copied = ""
         try:
+            # First of all: from here on no alias is made, also not by a finaliser.
             self._moving = True
+            self._invalidate_fast_path()
+            if not self._has_only_to_copy(side):
+                return False
             if nbytes and access is not Access.OVERWRITE:
                 copied = buffers.bring_all(side, buffer, nbytes, reason)
             holders = _BOTH if access is Access.CONST else 1 << side
@@ -1186,6 +1192,7 @@ class SyncedMemory:
         finally:
             self._moving = False
         self._note(reason, before, 0, nbytes, copied)
+        return True
 
     def _stay(self, side: Side, start: int, stop: int, reason: str) -> None:
         """Write on a side that holds the newest contents. Nothing is copied, nothing can fail."""
@@ -1238,7 +1245,8 @@ class SyncedMemory:
                 self._require_announced(announced, start, stop, side.other)
             # Decided before the copy: what an alias writes during the copy must be copied again.
             pieces, after, changed = self._planned(side, access, start, stop)
-            ranges = [changed] if writes else [piece[:2] for piece in pieces]
+            whole = writes or not before.nbytes
+            ranges = [changed] if whole else [piece[:2] for piece in pieces]
             self._revoke(side.other, ranges, revoked, writes=writes)
             if recording():
                 self._note_use(side, start, stop)
@@ -1457,7 +1465,7 @@ class SyncedMemory:
             plan = plan_access(before, Side.ACCELERATOR, Access.CONST, start, stop, there=writers)
             after = before.replaced(plan.runs if before.nbytes else [Run(0, 0, Head.SYNCED)])
             buffer = buffers.get(Side.ACCELERATOR, accelerator)
-            ranges = [piece[:2] for piece in plan.pieces]
+            ranges = [piece[:2] for piece in plan.pieces] if before.nbytes else [(0, 0)]
             self._revoke(Side.HOST, ranges, revoked, writes=False)
             copying = buffers.copying(accelerator, reason)
             for piece in joined(plan.pieces, before):

@@ -139,7 +139,17 @@ class Layout:
     Immutable. Says nothing about which memory, or on which side.
     """
 
-    __slots__ = ("contiguous", "dtype", "offset", "shape", "size", "start", "stop", "strides")
+    __slots__ = (
+        "contiguous",
+        "dtype",
+        "offset",
+        "shape",
+        "size",
+        "start",
+        "stop",
+        "strides",
+        "whole",
+    )
 
     shape: Shape
     dtype: np.dtype[np.generic]
@@ -151,6 +161,10 @@ class Layout:
     # elements, both are 0.
     start: int
     stop: int
+    # Whether accesses are for all bytes in use, also where there are more than those of the
+    # elements: those of a Blob that is no view and was made smaller, while another one that shares
+    # its memory was not. So they move what Caffe moves.
+    whole: bool
 
     def __init__(
         self,
@@ -165,6 +179,7 @@ class Layout:
         self.strides = c_order if strides is None else strides
         self.offset = offset
         self.size = math.prod(shape)
+        self.whole = False
         self.contiguous = (
             self.size == 0
             or strides is None
@@ -200,6 +215,7 @@ class Layout:
         layout.contiguous = True
         layout.start = 0
         layout.stop = array.nbytes
+        layout.whole = True
         return layout
 
     @classmethod

@@ -115,8 +115,7 @@ class Accessors(ShapeMethods):
         RuntimeError
             Unless the head is HEAD_AT_CPU.
         """
-        layout = self._layout
-        self._memory.async_gpu_push(stream, layout.start, layout.stop)
+        self._memory.async_gpu_push(stream, *self._memory.range_of(self._layout))
 
     def prefetch(self) -> None:
         """Start to bring to `device` what is missing of data there; nothing is done if it is there.
@@ -125,8 +124,7 @@ class Accessors(ShapeMethods):
         `async_gpu_push` does. What a source or the accelerator has to give to the host is there
         when the call returns.
         """
-        layout = self._layout
-        self._memory.prefetch(self._side, layout.start, layout.stop)
+        self._memory.prefetch(self._side, *self._memory.range_of(self._layout))
 
     # --- diff ------------------------------------------------------------------------------------
 

@@ -197,6 +197,7 @@ class ShapeMethods(BlobBase):
 
     def _resize_to(self, layout: Layout) -> None:
         """Change the layout, and the memories as far as they must."""
+        layout.whole = True
         if layout.nbytes > self._memory.nbytes:
             data = self._memory.successor(layout.nbytes)
             self._replace_memories(data, None, layout, "a growing resize")
@@ -249,6 +250,7 @@ class ShapeMethods(BlobBase):
                 memory.write(side, Access.OVERWRITE, old, reason, write)
                 return
             self._require_own("resize")
+            new.whole = True
             if new.nbytes <= self._memory.nbytes:
                 if diff:
                     self._diff_memory()

@@ -456,6 +456,12 @@ class SyncedMemory:
         """Return what one side has handed out, to look at."""
         return self._loans[side]
 
+    def range_of(self, layout: Layout) -> tuple[int, int]:
+        """Return the bytes that an access through a layout is for."""
+        if layout.whole:
+            return 0, self._spans.ends[-1]
+        return layout.start, layout.stop
+
     def holds_newest(self, side: Side, start: int, stop: int) -> bool:
         """Tell whether an access of a range on `side` needs no transfer from the other side."""
         holder = 1 << side
@@ -1098,7 +1104,7 @@ class SyncedMemory:
     #    and last of all the map: readers without the lock look at it first.
     # 3. Clean up: what may be left undone.
 
-    def _acquire(  # noqa: C901, PLR0912, PLR0913, PLR0917  # an access, and its quick ways out
+    def _acquire(  # noqa: C901, PLR0913, PLR0917  # an access, and its quick ways out
         self,
         side: Side,
         access: Access,
@@ -1124,12 +1130,13 @@ class SyncedMemory:
         _Unannounced
             If the access may write, and other aliases of the other side overlap its range.
         """
-        start, stop = layout.start, layout.stop
+        start, stop = self.range_of(layout)
         writes = access is not Access.CONST
         if writes:
             if self._loans[1 - side].leases:
                 self._require_announced(announced, start, stop, side.other)
-            if access is Access.OVERWRITE and not layout.gapless:
+            whole = layout.gapless and layout.stop - layout.start == stop - start
+            if access is Access.OVERWRITE and not whole:
                 access = Access.MUTABLE
         buffer = self._buffers.sides[side]
         held = self._spans.common(start, stop) & (1 << side)
@@ -1217,7 +1224,7 @@ class SyncedMemory:
             return
         self._note(reason, before, start, stop)
 
-    def _cross(  # noqa: C901, PLR0912, PLR0913, PLR0917  # the steps of a change, in their order
+    def _cross(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # a change, in the order of its steps
         self,
         side: Side,
         access: Access,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from syncblob import Blob, Head, StaleAliasWarning
+from syncblob import Blob, Head, StaleAliasWarning, simulated
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +20,9 @@ torch = pytest.importorskip("torch", reason="torch is one of the consumers")
 
 
 def made() -> Blob:
-    blob = Blob(4, device="simulated")
+    """Make a Blob of the host that an accelerator uses too."""
+    blob = Blob(4, device="cpu")
+    blob.memory.bind(simulated(0))
     blob.mutable_cpu_data()[...] = [1, 2, 3, 4]
     return blob
 

@@ -71,7 +71,7 @@ def test_the_warning_names_the_access_that_leaves_an_alias_behind(use: str, acce
 def test_the_warning_in_full() -> None:
     blob = Blob(4, device="simulated")
     blob.mutable_cpu_data()
-    kept = [np.from_dlpack(blob) for _ in range(3)]
+    kept = [np.from_dlpack(blob.cpu) for _ in range(3)]
     with pytest.warns(StaleAliasWarning) as caught:
         blob.mutable_gpu_data()
     made = f"a DLPack alias of the host side, made at {__file__}:"
@@ -88,7 +88,7 @@ def test_the_warning_in_full() -> None:
 def test_the_usual_filter_remembers_in_the_users_module_what_was_said() -> None:
     blob = Blob(4, device="simulated")
     blob.mutable_cpu_data()
-    alias = np.from_dlpack(blob)
+    alias = np.from_dlpack(blob.cpu)
     module = {"blob": blob, "__name__": "users"}
     code = compile("for _ in range(3): blob.mutable_gpu_data()", "users.py", "exec")
     with warnings.catch_warnings(record=True) as caught:

@@ -16,9 +16,9 @@ import pytest
 
 import syncblob
 from syncblob import Blob, no_transfers, record_transfers, transfers
-from syncblob.memory import verify
 from syncblob.blob import _state
 from syncblob.devices import selection
+from syncblob.memory import verify
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -60,7 +60,7 @@ def test_a_const_export_under_watch_is_const_and_changes_no_state(side: Side) ->
             export = under_watch(memory, each)
             assert not export.flags.writeable
             assert export.tolist() == [1] * COUNT
-    assert (memory.head, memory.side) == (Head.SYNCED, side)
+    assert (memory.head, memory.device) == (Head.SYNCED, "simulated:0")
 
 
 def test_a_const_export_under_watch_gives_its_reason_where_it_copies() -> None:

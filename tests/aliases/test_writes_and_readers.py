@@ -72,7 +72,9 @@ def test_a_read_in_the_middle_of_a_write_loses_nothing(
     name: str, here: str, there: str, *, both_sides: bool
 ) -> None:
     for line in itertools.count():
-        blob = Blob(SIZE, "float64", device="simulated")
+        # What writes runs on the Blob's device.
+        blob = Blob(SIZE, "float64", device="cpu" if here == "cpu" else "simulated:0")
+        blob.memory.bind(syncblob.simulated(0))
         getattr(blob, f"mutable_{here}_data")()[...] = 1
         if name == "update":
             blob.diff[...] = -4

@@ -204,13 +204,15 @@ def test_in_place_operators_write_without_another_array(simulated: SimulatedBack
     assert (simulated.allocations, simulated.uploads, simulated.downloads) == (0, 0, 0)
 
 
-def test_in_place_on_the_host_with_an_operand_on_the_accelerator_moves_there() -> None:
+def test_in_place_on_the_host_with_an_operand_on_the_accelerator_is_computed_there() -> None:
     blob, other = integers("cpu"), integers("simulated:0")
     view = blob[1:]
     blob += other
-    assert (blob.device, blob.head) == ("simulated:0", Head.HEAD_AT_GPU)
-    assert (view.device, view.head) == ("simulated:0", Head.HEAD_AT_GPU)
+    # The contents are where they were computed; the device of a Blob stays.
+    assert (blob.device, blob.head) == ("cpu", Head.HEAD_AT_GPU)
+    assert (view.device, view.head) == ("cpu", Head.HEAD_AT_GPU)
     assert (blob.tolist(), view.tolist()) == ([2, 4, 6], [4, 6])
+    assert ((blob + 1).device, (blob + other).device) == ("cpu", "simulated:0")
     host, blob = integers("cpu"), integers("simulated:0")
     blob += host
     assert (blob.device, host.device) == ("simulated:0", "cpu")

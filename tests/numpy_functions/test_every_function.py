@@ -22,14 +22,15 @@ DEVICES = ["cpu", "simulated:0"]
 
 
 class Made:
-    """What makes Blobs of arrays: synced ones, last written on a device, bound to simulated:0."""
+    """What makes Blobs of arrays: synced ones of a device, written there, bound to simulated:0."""
 
     def __init__(self, device):
         self.device = device
         self.blobs = []
 
     def __call__(self, array):
-        blob = Blob(array.shape, array.dtype, device="simulated:0")
+        blob = Blob(array.shape, array.dtype, device=self.device)
+        blob.memory.bind(syncblob.simulated(0))
         if self.device == "cpu":
             blob.overwrite_cpu_data()[...] = array
             blob.gpu_data()

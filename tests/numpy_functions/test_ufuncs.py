@@ -22,11 +22,9 @@ NONE, CPU, GPU, SYNCED, SPLIT = Head
 
 
 def blob_of(array, device):
-    bound = device if device != "cpu" else "simulated:0"
-    blob = Blob(array.shape, array.dtype, device=bound)
+    blob = Blob(array.shape, array.dtype, device=device)
     if device == "cpu":
-        blob.overwrite_cpu_data()[...] = array
-        return blob
+        blob.memory.bind(syncblob.simulated(0))
     blob[...] = array
     return blob
 

@@ -165,15 +165,27 @@ def test_inputs_are_downloaded_once_and_what_is_written_stays_on_the_host(simula
     torch.relu_(blob)
     torch.sigmoid_(blob)
     assert blob.head is CPU
-    assert (simulated.uploads, simulated.downloads) == (0, int(head is GPU))
+    assert (simulated.uploads, simulated.downloads) == (0, int(head in (GPU, SPLIT)))
+    assert simulated.downloaded_bytes == {GPU: 24, SPLIT: 20}.get(head, 0)
 
 
-def test_an_out_of_which_only_a_part_is_covered_is_brought_first(simulated):
+def test_an_out_that_is_a_part_without_gaps_is_overwritten_without_a_transfer(simulated):
     blob = blob_in(GPU)
     simulated.reset_counts()
-    torch.add(T[0], 1, out=blob[0])
-    assert simulated.downloads == 1
+    with syncblob.no_transfers():
+        torch.add(T[0], 1, out=blob[0])
+    assert (blob.head, blob[0].head, blob[1].head) == (SPLIT, CPU, GPU)
     assert blob.tolist() == [[1, 2, 3], [3, 4, 5]]
+    assert (simulated.uploads, simulated.downloaded_bytes) == (0, 12)
+
+
+def test_an_out_with_gaps_is_brought_first_with_what_lies_in_them(simulated):
+    blob = blob_in(GPU)
+    simulated.reset_counts()
+    torch.add(T[:, 1:], 1, out=blob[:, 1:])
+    assert (simulated.downloads, simulated.downloaded_bytes) == (1, 20)
+    assert blob.tolist() == [[0, 2, 3], [3, 5, 6]]
+    assert (simulated.uploads, simulated.downloaded_bytes) == (0, 24)
 
 
 def test_an_out_that_the_function_reads_too_is_brought_first():
@@ -342,7 +354,8 @@ def test_to_torch_is_a_tracked_alias_on_the_blobs_device(simulated, head):
     blob = blob_in(head)
     simulated.reset_counts()
     tensor = blob.to_torch()
-    assert simulated.uploads + simulated.downloads == 0
+    # Of a split Blob the device lacks four bytes.
+    assert (simulated.uploaded_bytes, simulated.downloads) == (4 * (head is SPLIT), 0)
     assert blob.head is (CPU if head is CPU else GPU)
     tensor.add_(1)
     assert blob.tolist() == (values() * bool(head) + 1).tolist()

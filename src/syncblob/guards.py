@@ -1,9 +1,16 @@
-"""Limits on transfers, which every copy between the two sides asks for permission."""
+"""Limits on transfers, which every copy between the two sides asks for permission.
+
+Guards are context-local, as NumPy's ``errstate`` is: a library that guards its own code must not
+stop the threads of somebody else. The journal is for looking at a whole program, and so sees all
+threads.
+"""
 
 from __future__ import annotations
 
+import functools
+import inspect
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 from syncblob._forks import Lock
 from syncblob._source_lines import user_line
@@ -11,60 +18,193 @@ from syncblob._wording import counted
 from syncblob.errors import TransferGuardError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Self
 
-__all__ = ["TransferGuard", "max_transfers", "no_transfers", "permitted"]
+__all__ = [
+    "Guard",
+    "TransferGuard",
+    "max_transfers",
+    "no_transfers",
+    "permitted",
+]
 
-_guards: ContextVar[tuple[TransferGuard, ...]] = ContextVar("syncblob_guards", default=())
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
 
 
-class TransferGuard:
-    """A limit on transfers inside a ``with`` block. Context-local; guards nest, and all count.
+class _Block:
+    """One run of a guarded block: what it has counted, and whether it is over."""
 
-    Attributes
-    ----------
-    count, nbytes
-        Transfers and bytes so far.
-    """
+    __slots__ = ("count", "nbytes", "over")
 
-    def __init__(self, max_count: int | None, max_bytes: int | None) -> None:
+    def __init__(self) -> None:
         self.count: int = 0
         self.nbytes: int = 0
+        # A task that was started in the block has a copy of the context, and may outlive the block.
+        self.over: bool = False
+
+
+# The blocks that are running, outermost first, and the guard of each. A guard is there more than
+# once if it is nested in itself. A block does not refer to its guard: that would be a cycle.
+_running: ContextVar[tuple[tuple[Guard, _Block], ...]] = ContextVar("syncblob_guards", default=())
+
+
+class Guard:
+    """A context manager and a decorator, which can be used again, nested, and by several threads.
+
+    Each ``with`` statement and each call of a decorated function is a new block. A block is guarded
+    in its own context: in the thread or asyncio task that runs it, and in tasks that are started in
+    it, until it ends. The guards of all blocks that are running apply.
+    """
+
+    def __init__(self) -> None:
         self._lock = Lock()
-        self._max_count = max_count
-        self._max_bytes = max_bytes
+        # In all contexts.
+        self._blocks: list[_Block] = []
+        self._latest = _Block()
 
     def __enter__(self) -> Self:
-        """Begin to guard."""
-        _guards.set((*_guards.get(), self))
+        """Begin a block."""
+        block = _Block()
+        try:
+            self._begin(block)
+            _running.set((*_still_running(), (self, block)))
+        except BaseException:
+            self._end(block)
+            raise
         return self
 
     def __exit__(self, *_exception: object) -> None:
-        """Stop guarding. Other guards of this context stay, whichever block ends first."""
-        guards = list(_guards.get())
-        if self in guards:
-            guards.reverse()
-            guards.remove(self)
-            guards.reverse()
-        _guards.set(tuple(guards))
+        """End the block. Other blocks of this context run on, whichever ends first."""
+        block = self._innermost()
+        if block is None:
+            # A generator or a fixture may end in another context than the one it began in.
+            with self._lock.held:
+                block = self._blocks[-1] if self._blocks else None
+        if block is not None:
+            self._end(block)
+
+    def __call__(self, function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
+        """Decorate a function, or a coroutine function: each call of it is a block.
+
+        Raises
+        ------
+        TypeError
+            If it is a generator function, or no function.
+        """
+        if not callable(function) or isinstance(function, type):
+            raise TypeError(
+                f"expected a function to guard, got {function!r}; of a class, decorate the methods"
+            )
+        if _is_one_of(function, inspect.isgeneratorfunction, inspect.isasyncgenfunction):
+            raise TypeError(
+                f"expected a function that returns when its work is done, got the generator "
+                f"function {_name(function)}; guard the loop that uses it, or put a with statement "
+                "around those of its lines that do not yield"
+            )
+        if _is_one_of(function, inspect.iscoroutinefunction):
+            coroutine_function = cast("Callable[_Parameters, Any]", function)
+
+            @functools.wraps(function)
+            async def guarded_coroutine(
+                *args: _Parameters.args, **keywords: _Parameters.kwargs
+            ) -> Any:
+                with self:
+                    return await coroutine_function(*args, **keywords)
+
+            return cast("Callable[_Parameters, _Result]", guarded_coroutine)
+
+        @functools.wraps(function)
+        def guarded(*args: _Parameters.args, **keywords: _Parameters.kwargs) -> _Result:
+            with self:
+                return function(*args, **keywords)
+
+        return guarded
+
+    # --- how -------------------------------------------------------------------------------------
+
+    def _begin(self, block: _Block) -> None:
+        with self._lock.held:
+            self._blocks.append(block)
+            self._latest = block
+
+    def _end(self, block: _Block) -> None:
+        block.over = True
+        _running.set(_still_running())
+        with self._lock.held:
+            if block in self._blocks:
+                self._blocks.remove(block)
+            self._latest = block
+
+    def _innermost(self) -> _Block | None:
+        """Return the innermost running block of this guard, in this context."""
+        for guard, block in reversed(_running.get()):
+            if guard is self and not block.over:
+                return block
+        return None
+
+
+def _still_running() -> tuple[tuple[Guard, _Block], ...]:
+    """Return the running blocks of this context, without those that ended in another context."""
+    return tuple(pair for pair in _running.get() if not pair[1].over)
+
+
+def _is_one_of(function: Callable[..., Any], *kinds: Callable[[object], bool]) -> bool:
+    """Tell whether a function, or the ``__call__`` of an object, is of one of these kinds."""
+    called = type(function).__call__
+    return any(is_kind(function) or is_kind(called) for is_kind in kinds)
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return getattr(function, "__qualname__", repr(function))
+
+
+# --- limits on transfers -------------------------------------------------------------------------
+
+
+class TransferGuard(Guard):
+    """A limit on transfers, made by `no_transfers` or `max_transfers`.
+
+    A context manager and a decorator. It can be used again, nested, and by several threads and
+    asyncio tasks at once: each ``with`` statement and each call of a decorated function counts from
+    zero.
+    """
+
+    def __init__(self, max_count: int | None, max_bytes: int | None) -> None:
+        super().__init__()
+        self._max_count = max_count
+        self._max_bytes = max_bytes
+
+    @property
+    def count(self) -> int:
+        """The transfers of the block that is running in this context, else of the last block."""
+        return (self._innermost() or self._latest).count
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that these transfers moved."""
+        return (self._innermost() or self._latest).nbytes
 
     def book(self, nbytes: int) -> None:
-        """Count a transfer that was made."""
+        """Count a transfer that was made, in each running block of this guard."""
         with self._lock.held:
-            self.count += 1
-            self.nbytes += nbytes
+            for guard, block in _running.get():
+                if guard is self and not block.over:
+                    block.count += 1
+                    block.nbytes += nbytes
 
-    def require_room(self, direction: str, nbytes: int, reason: str) -> None:
-        """Raise if a transfer would exceed this limit."""
-        if self._max_count is not None and self.count + 1 > self._max_count:
+    def require_room(self, block: _Block, direction: str, nbytes: int, reason: str) -> None:
+        """Raise if a transfer would exceed this limit in a block."""
+        if self._max_count is not None and block.count + 1 > self._max_count:
             most = f"at most {counted(self._max_count, 'transfer')}"
             limit = most if self._max_count else "no transfers"
-        elif self._max_bytes is not None and self.nbytes + nbytes > self._max_bytes:
+        elif self._max_bytes is not None and block.nbytes + nbytes > self._max_bytes:
             limit = f"at most {self._max_bytes} bytes"
         else:
             return
         article = "an" if direction == "upload" else "a"
-        so_far = f" after {self.count} of {self.nbytes} bytes" if self.count else ""
+        so_far = f" after {block.count} of {block.nbytes} bytes" if block.count else ""
         raise TransferGuardError(
             f"{limit} allowed here, and {reason} needs {article} {direction} of {nbytes} bytes"
             f"{so_far}, at {user_line().described()}"
@@ -72,7 +212,12 @@ class TransferGuard:
 
 
 def no_transfers() -> TransferGuard:
-    """Forbid transfers inside a ``with`` block.
+    """Forbid transfers inside a ``with`` block, or in a function that it decorates.
+
+    Returns
+    -------
+    TransferGuard
+        It can be used again, nested, and by several threads at once.
 
     Raises
     ------
@@ -94,7 +239,7 @@ def no_transfers() -> TransferGuard:
 
 
 def max_transfers(count: int | None = None, bytes: int | None = None) -> TransferGuard:  # noqa: A002  # what is limited
-    """Limit the transfers inside a ``with`` block.
+    """Limit the transfers inside a ``with`` block, or in each call of a function that it decorates.
 
     Parameters
     ----------
@@ -103,10 +248,30 @@ def max_transfers(count: int | None = None, bytes: int | None = None) -> Transfe
     bytes
         How many bytes they may move together.
 
+    Returns
+    -------
+    TransferGuard
+        Its `count` and `nbytes` are those of the block. It can be used again, nested, and by
+        several threads at once; each block counts from zero.
+
     Raises
     ------
     TransferGuardError
         In the block, before the transfer that would exceed a limit.
+
+    Examples
+    --------
+    >>> import syncblob
+    >>> @syncblob.max_transfers(count=1)
+    ... def total(blob):
+    ...     return blob.gpu_data().sum()
+    >>> blob = syncblob.Blob(3, device="simulated")
+    >>> for step in range(3):
+    ...     blob.mutable_cpu_data()[...] = step
+    ...     print(total(blob))
+    0.0
+    3.0
+    6.0
     """
     limits = [limit for limit in (count, bytes) if limit is not None]
     if not limits or any(not isinstance(limit, int) or limit < 0 for limit in limits):
@@ -125,7 +290,9 @@ def permitted(direction: str, nbytes: int, reason: str) -> set[TransferGuard]:
     TransferGuardError
         If one of them forbids it.
     """
-    guards = set(_guards.get())
-    for guard in guards:
-        guard.require_room(direction, nbytes, reason)
+    guards: set[TransferGuard] = set()
+    for guard, block in _running.get():
+        if isinstance(guard, TransferGuard) and not block.over:
+            guard.require_room(block, direction, nbytes, reason)
+            guards.add(guard)
     return guards

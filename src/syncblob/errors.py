@@ -4,6 +4,7 @@ from __future__ import annotations
 
 __all__ = [
     "ConstWriteWarning",
+    "DeviceGuardError",
     "DeviceMismatchError",
     "ModelFileError",
     "NoDeviceError",
@@ -27,6 +28,10 @@ class DeviceMismatchError(SyncblobError, ValueError):
 
 class TransferGuardError(SyncblobError, RuntimeError):
     """A transfer was about to happen where it was forbidden."""
+
+
+class DeviceGuardError(SyncblobError, RuntimeError):
+    """An operation was about to run on another device than the one that it was to run on."""
 
 
 class ModelFileError(SyncblobError, ValueError):

@@ -1,4 +1,6 @@
-"""Limits on transfers, which every copy between the two sides asks for permission.
+"""Guards: limits on transfers, and on the device that computes.
+
+Every copy between the two sides asks `permitted`. Every operation on Blobs asks `require_device`.
 
 Guards are context-local, as NumPy's ``errstate`` is: a library that guards its own code must not
 stop the threads of somebody else. The journal is for looking at a whole program, and so sees all
@@ -15,18 +17,22 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 from syncblob._forks import Lock
 from syncblob._source_lines import user_line
 from syncblob._wording import counted
-from syncblob.errors import TransferGuardError
+from syncblob.devices import Device, allow_direct_calls, forbid_direct_calls, home_accelerator
+from syncblob.errors import DeviceGuardError, TransferGuardError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Self
 
 __all__ = [
+    "DeviceGuard",
     "Guard",
     "TransferGuard",
+    "computed_on",
     "max_transfers",
     "no_transfers",
     "permitted",
+    "require_device",
 ]
 
 _Parameters = ParamSpec("_Parameters")
@@ -296,3 +302,106 @@ def permitted(direction: str, nbytes: int, reason: str) -> set[TransferGuard]:
             guard.require_room(block, direction, nbytes, reason)
             guards.add(guard)
     return guards
+
+
+# --- where operations run ------------------------------------------------------------------------
+
+
+class DeviceGuard(Guard):
+    """The device that operations must run on, made by `computed_on`.
+
+    A context manager and a decorator. It can be used again, nested, and by several threads and
+    asyncio tasks at once.
+
+    Attributes
+    ----------
+    device
+        The device.
+    """
+
+    def __init__(self, device: Device) -> None:
+        super().__init__()
+        self.device: Device = device
+
+    def _begin(self, block: _Block) -> None:
+        super()._begin(block)
+        forbid_direct_calls(block)
+
+    def _end(self, block: _Block) -> None:
+        try:
+            super()._end(block)
+        finally:
+            allow_direct_calls(block)
+
+
+def computed_on(device: Device | str) -> DeviceGuard:
+    """Forbid operations on other devices inside a ``with`` block, or in a decorated function.
+
+    Operations are operators, functions of the array API, of NumPy and of PyTorch, assignments,
+    indexing by arrays, `astype`, a `reshape` that copies, and Caffe's sums, `scale_data`, `update`
+    and `copy_from`. So are functions that create Blobs, such as `zeros`. Everything else is allowed
+    on every device: reading elements, the accessors, views, protocols, `copy` and `to_device`.
+
+    The guard moves nothing. An operation with operands on the host and on an accelerator runs on
+    the accelerator, and uploads what it needs: `no_transfers` forbids that.
+
+    Parameters
+    ----------
+    device
+        ``"cpu"``, ``"cuda:N"`` or ``"simulated:N"``.
+
+    Returns
+    -------
+    DeviceGuard
+        It can be used again, nested, and by several threads at once.
+
+    Raises
+    ------
+    NoDeviceError
+        If the device cannot be used here.
+    DeviceGuardError
+        In the block, before an operation would run elsewhere; it names the line. Nothing has
+        changed then.
+
+    Examples
+    --------
+    >>> import syncblob
+    >>> weights = syncblob.ones(3, device="simulated")
+    >>> bias = syncblob.ones(3)
+    >>> with syncblob.computed_on("simulated"):
+    ...     weights = weights * 2
+    ...     bias = bias * 2
+    Traceback (most recent call last):
+    ...
+    syncblob.errors.DeviceGuardError: only simulated:0 may compute here, and multiply would ...
+    """
+    device = Device(device)
+    home_accelerator(device)
+    return DeviceGuard(device)
+
+
+def require_device(device: Device, name: str, advice: str = "") -> None:
+    """Refuse an operation that would run on a device, if a guard of this context forbids it.
+
+    Parameters
+    ----------
+    device
+        Where the operation would run.
+    name
+        The operation, for the message.
+    advice
+        What to do about it, for the message. By default, to bring the operands to the other device.
+
+    Raises
+    ------
+    DeviceGuardError
+        If it is to run on another device.
+    """
+    for guard, block in _running.get():
+        if isinstance(guard, DeviceGuard) and guard.device != device and not block.over:
+            wanted = str(guard.device)
+            raise DeviceGuardError(
+                f"only {wanted} may compute here, and {name} would run on {device}, at "
+                f"{user_line().described()}; "
+                + (advice or f'make its Blobs with device="{wanted}" or .to_device("{wanted}")')
+            )

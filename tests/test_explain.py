@@ -9,13 +9,15 @@ import warnings
 import numpy as np
 import pytest
 
+import syncblob
 from syncblob import Blob, ConstWriteWarning, record_transfers, verified_const
 
 torch = pytest.importorskip("torch", reason="torch is one of the consumers")
 
 
-def at_cpu() -> Blob:
-    blob = Blob((2, 3), device="simulated")
+def at_cpu(device: str = "simulated") -> Blob:
+    blob = Blob((2, 3), device=device)
+    blob.memory.bind(syncblob.simulated(0))
     blob.mutable_cpu_data()[...] = 1
     return blob
 
@@ -44,7 +46,7 @@ def test_it_tells_the_state_and_moves_nothing() -> None:
 
 def test_it_names_living_aliases_exposure_and_the_last_transitions() -> None:
     blob = at_cpu()
-    tensor = torch.from_dlpack(blob)
+    tensor = torch.from_dlpack(blob.cpu)
     blob.gpu_data()
     text = str(blob.explain())
     assert "a DLPack alias (torch) of the host side, made at " + __file__ in text
@@ -92,7 +94,21 @@ def test_accesses_that_needed_no_transfer_are_counted() -> None:
         blob.gpu_data()
         np.asarray(blob)
         blob.mutable_gpu_data()
-    assert (log.uploads, log.avoided, log.avoided_bytes) == (1, 3, 72)
+        blob.mutable_gpu_data()
+    # Of those after the upload, the one on the host and the next one on the device came from the
+    # other side, and found everything there.
+    assert (log.uploads, log.avoided, log.avoided_bytes) == (1, 2, 48)
+
+
+def test_of_a_part_its_own_bytes_are_counted() -> None:
+    blob = at_cpu()
+    with record_transfers() as log:
+        blob.gpu_data()
+        blob[0].cpu_data()
+        blob[0].cpu_data()
+        blob.cpu_data()
+        blob[:, 1].gpu_data()
+    assert (log.uploads, log.avoided, log.avoided_bytes) == (1, 3, 12 + 12 + 16)
 
 
 def test_two_lines_that_send_contents_to_and_fro_are_found() -> None:
@@ -169,19 +185,43 @@ def scribble(array: np.ndarray) -> None:
 def test_who_writes_through_a_const_export_is_found_at_the_next_use() -> None:
     blob = at_cpu()
     with verified_const():
-        tensor = torch.from_dlpack(blob.const)
+        tensor = torch.from_dlpack(blob.cpu.const)
         tensor[0, 0] = 7
         with pytest.warns(ConstWriteWarning) as caught:
             blob.gpu_data()
     assert caught[0].filename == __file__
     assert "const DLPack export (torch) of the host side" in str(caught[0].message)
-    assert "tensor = torch.from_dlpack(blob.const)" in str(caught[0].message)
+    assert "tensor = torch.from_dlpack(blob.cpu.const)" in str(caught[0].message)
+
+
+@pytest.mark.parametrize("device", ["cpu", "simulated"])
+def test_a_const_blob_is_watched_on_its_device(device: str) -> None:
+    blob = at_cpu(device)
+    side = "host" if device == "cpu" else "accelerator"
+    with verified_const():
+        tensor = torch.from_dlpack(blob.const)
+        tensor[0, 0] = 7
+        with pytest.warns(ConstWriteWarning, match=rf"export \(torch\) of the {side} side"):
+            blob.cpu_data()
+
+
+def test_of_a_part_its_own_bytes_are_watched() -> None:
+    blob = at_cpu()
+    with verified_const():
+        array = np.asarray(blob[1].cpu.const)
+        blob[0].mutable_cpu_data()[...] = 5
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            blob.gpu_data()
+        scribble(array)
+        with pytest.warns(ConstWriteWarning):
+            blob.gpu_data()
 
 
 def test_who_writes_through_a_const_export_is_found_when_it_ends() -> None:
     blob = at_cpu()
     with verified_const():
-        array = np.from_dlpack(blob.const)
+        array = np.from_dlpack(blob.cpu.const)
         scribble(array)
         with pytest.warns(ConstWriteWarning):
             del array
@@ -202,7 +242,7 @@ def test_honest_consumers_are_not_accused() -> None:
     with warnings.catch_warnings(), verified_const():
         warnings.simplefilter("error")
         tensor = torch.from_dlpack(blob.const)
-        array = np.from_dlpack(blob.const)
+        array = np.from_dlpack(blob.cpu.const)
         assert tensor.sum() == array.sum() == 6
         blob.gpu_data()
         blob.mutable_gpu_data()[...] = 3
@@ -218,7 +258,7 @@ def test_outside_the_block_nothing_is_watched() -> None:
     blob = at_cpu()
     with verified_const():
         pass
-    array = np.from_dlpack(blob.const)
+    array = np.from_dlpack(blob.cpu.const)
     scribble(array)
     blob.gpu_data()
     assert not array.flags.writeable

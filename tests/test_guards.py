@@ -1,14 +1,53 @@
-"""Guards: transfers that are forbidden or limited."""
+"""Guards: transfers that are forbidden or limited, and the device that operations run on."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import contextvars
+import functools
+import inspect
+import io
+import operator
+import os
 import pickle
 import threading
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
 
+import namespace_calls
 import numpy as np
+import numpy_calls
 import pytest
+from interrupt_points import Interrupt, interrupted_at, points_of
 
-from syncblob import Blob, Head, TransferGuardError, max_transfers, no_transfers, record_transfers
+import syncblob as xp
+from syncblob import (
+    Blob,
+    Device,
+    DeviceGuardError,
+    Head,
+    NoDeviceError,
+    TransferGuardError,
+    computed_on,
+    guards,
+    max_transfers,
+    no_transfers,
+    record_transfers,
+    use_device,
+)
+from syncblob.devices import (
+    HOST,
+    SimulatedBackend,
+    accelerator,
+    register,
+    unregister,
+)
+from syncblob.interop import numpy_functions
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
 
 
 def at_cpu() -> Blob:
@@ -111,3 +150,902 @@ def test_a_failed_transfer_does_not_count(simulated: object) -> None:
             blob.gpu_data()
         blob.gpu_data()
     assert guard.count == 1
+
+
+# --- again, nested, and by several at once -------------------------------------------------------
+
+
+def go_there(blob: Blob, times: int = 1) -> None:
+    """Transfer 16 bytes up, a number of times."""
+    for _ in range(times):
+        blob.mutable_cpu_data()
+        blob.gpu_data()
+
+
+def test_a_guard_can_be_used_again_and_each_block_counts_from_zero() -> None:
+    blob = at_cpu()
+    guard = max_transfers(count=3)
+    counts = []
+    for times in (1, 2, 1):
+        blob.cpu_data()
+        with guard as entered:
+            assert entered is guard
+            assert (guard.count, guard.nbytes) == (0, 0)
+            go_there(blob, times)
+        counts.append((guard.count, guard.nbytes))
+    assert counts == [(1, 16), (2, 32), (1, 16)]
+    go_there(blob, 5)
+    assert guard.count == 1
+
+
+def test_a_guard_inside_itself_counts_for_each_block() -> None:
+    blob = at_cpu()
+    guard = max_transfers(count=3)
+    with guard:
+        go_there(blob)
+        with guard:
+            assert guard.count == 0
+            go_there(blob)
+            assert guard.count == 1
+        assert guard.count == 2
+        with guard:
+            go_there(blob)
+            # Of the block around it, not of its own.
+            with pytest.raises(TransferGuardError, match=r"at most 3 transfers .* after 3 of 48"):
+                go_there(blob)
+            assert guard.count == 1
+        assert guard.count == 3
+    assert guard.count == 3
+
+
+def test_after_an_error_a_guard_can_be_used_again() -> None:
+    blob = at_cpu()
+    guard = no_transfers()
+    for _ in range(2):
+        with pytest.raises(TransferGuardError, match=r"^no transfers allowed here, "), guard:
+            blob.gpu_data()
+    blob.gpu_data()
+
+
+def test_threads_use_one_guard_at_once() -> None:
+    guard = max_transfers(count=5)
+    together = threading.Barrier(4)
+
+    def work(times: int) -> int:
+        blob = at_cpu()
+        with guard:
+            together.wait()
+            go_there(blob, times)
+            together.wait()
+            return guard.count
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(work, (1, 2, 3, 5))) == [1, 2, 3, 5]
+
+
+def test_tasks_use_one_guard_at_once() -> None:
+    guard = max_transfers(count=3)
+
+    async def work(times: int) -> int:
+        blob = at_cpu()
+        with guard:
+            for _ in range(times):
+                go_there(blob)
+                await asyncio.sleep(0)
+            return guard.count
+
+    async def main() -> list[int | BaseException]:
+        return await asyncio.gather(*(work(times) for times in (1, 3, 4)), return_exceptions=True)
+
+    first, second, third = asyncio.run(main())
+    assert (first, second) == (1, 3)
+    assert isinstance(third, TransferGuardError)
+
+
+def test_a_block_guards_the_tasks_that_it_starts_until_it_ends() -> None:
+    blob = at_cpu()
+
+    async def main() -> None:
+        ended = asyncio.Event()
+
+        async def inside() -> None:
+            with pytest.raises(TransferGuardError):
+                blob.gpu_data()
+            await ended.wait()
+            blob.gpu_data()
+            with guard:
+                assert guard.count == 0
+
+        guard = no_transfers()
+        with guard:
+            task = asyncio.create_task(inside())
+            await asyncio.sleep(0)
+        ended.set()
+        await task
+
+    asyncio.run(main())
+    assert blob.head is Head.SYNCED
+
+
+def test_a_block_guards_threads_that_its_context_goes_to() -> None:
+    async def main() -> int:
+        with max_transfers(count=1) as guard:
+            await asyncio.to_thread(go_there, at_cpu())
+            with pytest.raises(TransferGuardError):
+                await asyncio.to_thread(go_there, at_cpu())
+            return guard.count
+
+    assert asyncio.run(main()) == 1
+
+
+def test_a_block_may_end_in_another_context() -> None:
+    blob = at_cpu()
+    guard = no_transfers()
+    context = contextvars.copy_context()
+    context.run(guard.__enter__)
+    with pytest.raises(TransferGuardError):
+        context.run(blob.gpu_data)
+    guard.__exit__()
+    context.run(blob.gpu_data)
+    guard.__exit__()
+    assert blob.head is Head.SYNCED
+
+
+# --- decorators ----------------------------------------------------------------------------------
+
+
+def test_a_decorated_function_is_a_block_at_each_call() -> None:
+    guard = max_transfers(count=2)
+
+    @guard
+    def work(blob: Blob, *, times: int = 1) -> int:
+        """Go there."""
+        go_there(blob, times)
+        return guard.count
+
+    blob = at_cpu()
+    assert [work(blob, times=times) for times in (2, 1, 2)] == [2, 1, 2]
+    with pytest.raises(TransferGuardError):
+        work(blob, times=3)
+    assert work(blob) == 1
+    assert (work.__name__, work.__doc__) == ("work", "Go there.")
+    assert list(inspect.signature(work).parameters) == ["blob", "times"]
+    go_there(blob, 3)
+
+
+def test_a_decorated_function_may_call_itself() -> None:
+    blob = at_cpu()
+    guard = max_transfers(count=2)
+
+    @guard
+    def work(depth: int) -> list[int]:
+        go_there(blob)
+        deeper = work(depth - 1) if depth else []
+        return [guard.count, *deeper]
+
+    assert work(1) == [2, 1]
+    with pytest.raises(TransferGuardError):
+        work(2)
+
+
+def test_methods_can_be_decorated() -> None:
+    class Net:
+        def __init__(self) -> None:
+            self.blob = at_cpu()
+
+        @no_transfers()
+        def step(self) -> None:
+            go_there(self.blob)
+
+        @staticmethod
+        @no_transfers()
+        def read(blob: Blob) -> Any:
+            return blob.cpu_data()
+
+    with pytest.raises(TransferGuardError, match=r"go_there|blob\.gpu_data"):
+        Net().step()
+    assert Net.read(at_cpu()).tolist() == [1] * 4
+
+
+def test_coroutine_functions_can_be_decorated() -> None:
+    guard = max_transfers(count=2)
+
+    @guard
+    async def work(times: int) -> int:
+        """Go there."""
+        blob = at_cpu()
+        for _ in range(times):
+            await asyncio.sleep(0)
+            go_there(blob)
+        return guard.count
+
+    async def main() -> list[int | BaseException]:
+        unguarded = at_cpu()
+        waiting = asyncio.gather(work(1), work(2), work(3), return_exceptions=True)
+        await asyncio.sleep(0)
+        go_there(unguarded, 5)
+        return await waiting
+
+    first, second, third = asyncio.run(main())
+    assert (first, second) == (1, 2)
+    assert isinstance(third, TransferGuardError)
+    assert inspect.iscoroutinefunction(work)
+    assert (work.__name__, work.__doc__) == ("work", "Go there.")
+
+
+def test_objects_with_a_coroutine_for_a_call_can_be_decorated() -> None:
+    class Work:
+        async def __call__(self, blob: Blob) -> None:
+            await asyncio.sleep(0)
+            blob.gpu_data()
+
+    for work in (Work(), functools.partial(Work.__call__, Work())):
+        with pytest.raises(TransferGuardError):
+            asyncio.run(no_transfers()(work)(at_cpu()))
+
+
+def steps() -> Iterator[int]:
+    yield 1
+
+
+async def asynchronous_steps() -> AsyncIterator[int]:
+    yield 1
+
+
+@pytest.mark.parametrize("function", [steps, asynchronous_steps, functools.partial(steps)])
+def test_generator_functions_cannot_be_decorated(function: Any) -> None:
+    with pytest.raises(TypeError, match=r"got the generator function .*steps.*; guard the loop"):
+        no_transfers()(function)
+
+
+@pytest.mark.parametrize("thing", [Blob, 3, None])
+def test_only_functions_can_be_decorated(thing: Any) -> None:
+    with pytest.raises(TypeError, match="expected a function to guard"):
+        no_transfers()(thing)
+
+
+# --- computed_on ---------------------------------------------------------------------------------
+
+VALUES = np.array([[4.0, -1.5, 2.0], [0.5, 3.0, -8.0], [1.0, 0.25, 6.0]])
+OTHER = np.array([[1.0, 2.0, 3.0], [-4.0, 5.0, 6.0], [7.0, 8.0, -9.0]])
+# What an integer or a boolean index selects by.
+ROWS = np.array([2, 0])
+MASK = VALUES > 0
+
+
+def on(device: str, values: Any = VALUES, *, fresh: bool = True) -> Blob:
+    """Make a Blob on a device: the result of a computation there, or one with both sides in use."""
+    blob = Blob.asarray(values, copy=True).to_device(device)
+    if fresh:
+        return np.copy(blob)
+    _ = blob.gpu_data() if device == "cpu" and blob.memory.accelerator else blob.cpu_data()
+    return blob
+
+
+def assigned(x: Blob, key: Any, value: Any) -> Blob:
+    x[key] = value
+    return x
+
+
+def changed(x: Blob, change: Callable[[Blob], Any]) -> Blob:
+    change(x)
+    return x
+
+
+# What is computed, of a Blob, and of what makes another one on the same device.
+OPERATIONS: dict[str, Callable[[Blob, Callable[[Any], Blob]], Any]] = {
+    "unary": lambda x, _: -x,
+    "binary": lambda x, b: x + b(OTHER),
+    "a number": lambda x, _: x * 2,
+    "a number before": lambda x, _: 2.5 - x,
+    "a comparison": lambda x, b: x < b(OTHER),
+    "an array": lambda x, _: x + OTHER.astype(x.dtype),
+    "an array before": lambda x, _: OTHER.astype(x.dtype) + x,
+    "a list": lambda x, _: x == VALUES.tolist(),
+    "floor_divide": lambda x, b: x // b(OTHER),
+    "matmul": lambda x, b: x @ b(OTHER),
+    "contains": lambda x, _: 4.0 in x,
+    "in place": lambda x, b: operator.imul(x, b(OTHER)),
+    "in place, a number": lambda x, _: operator.iadd(x, 3),
+    "in place, one element": lambda x, b: operator.iadd(x[0, 0], b(OTHER)[0, 0]),
+    "in place, another dtype": lambda x, b: operator.iadd(x, b(OTHER.astype("float32"))),
+    "in place, an array": lambda x, _: operator.isub(x, OTHER),
+    "in place, matmul": lambda x, b: operator.imatmul(x, b(OTHER)),
+    "data, in place": lambda x, _: operator.imul(x.data, 2),
+    "namespace, unary": lambda x, _: xp.exp(x),
+    "namespace, binary": lambda x, b: xp.atan2(x, b(OTHER)),
+    "namespace, reduction": lambda x, _: xp.sum(x, axis=0),
+    "namespace, several": lambda x, b: xp.concat([x, b(OTHER)]),
+    "namespace, linalg": lambda x, _: xp.linalg.inv(x),
+    "namespace, fft": lambda x, _: xp.fft.fft(x),
+    "namespace, like": lambda x, _: xp.ones_like(x),
+    "ufunc": lambda x, _: np.sin(x),
+    "ufunc, two": lambda x, b: np.hypot(x, b(OTHER)),
+    "ufunc, an array": lambda x, _: np.add(OTHER, x),
+    "ufunc, a NumPy scalar": lambda x, _: np.add(x, np.float64(2)),
+    "ufunc, out": lambda x, b: np.add(x, 1, out=b(OTHER)),
+    "ufunc, out and where": lambda x, b: np.add(x, 1, out=b(OTHER), where=MASK),
+    "ufunc, an array for out": lambda x, _: np.add(x, 1, out=OTHER.copy()),
+    "ufunc, reduce": lambda x, _: np.add.reduce(x),
+    "ufunc, accumulate": lambda x, _: np.add.accumulate(x),
+    "ufunc, outer": lambda x, b: np.multiply.outer(x, b(ROWS)),
+    "ufunc, at": lambda x, _: changed(x, lambda x: np.add.at(x, ROWS, 1)),
+    "ufunc, two results": lambda x, _: np.modf(x),
+    "function": lambda x, _: np.sort(x),
+    "function, out": lambda x, b: np.mean(x, axis=0, out=b(OTHER[0])),
+    "function, a sequence": lambda x, b: np.stack([x, b(OTHER)]),
+    "function, arrays": lambda x, _: np.where(MASK, x, OTHER),
+    "function, like": lambda x, _: np.zeros_like(x),
+    "function, like=": lambda x, _: np.arange(3, like=x),
+    "function that writes": lambda x, _: changed(x, lambda x: np.copyto(x, OTHER)),
+    "function that copies": lambda x, _: np.reshape(x.T, 9),
+    "method": lambda x, _: x.max(axis=1),
+    "method that writes": lambda x, _: changed(x, lambda x: x.sort(axis=0)),
+    "fill": lambda x, _: changed(x, lambda x: x.fill(3)),
+    "a Blob assigned": lambda x, b: assigned(x, ..., b(OTHER)),
+    "an array assigned": lambda x, _: assigned(x, slice(1), OTHER[:1]),
+    "a number assigned": lambda x, _: assigned(x, (0, 0), 7),
+    "assigned by indices": lambda x, _: assigned(x, ROWS, 7),
+    "assigned by a Blob": lambda x, b: assigned(x, b(MASK), 7),
+    "indices": lambda x, _: x[ROWS],
+    "a list of indices": lambda x, _: x[[2, 0]],
+    "indices in a Blob": lambda x, b: x[b(ROWS)],
+    "a mask": lambda x, b: x[b(MASK)],
+    "indices on the host": lambda x, _: x[0, Blob.asarray(ROWS, device="cpu")],
+    "astype": lambda x, _: x.astype("float32"),
+    "namespace, astype": lambda x, _: xp.astype(x, xp.float32),
+    "reshape, copied": lambda x, _: x.reshape(9, copy=True),
+    "reshape of a transpose": lambda x, _: x.T.reshape(9),
+    "flatten": lambda x, _: x.flatten(),
+    "asum_data": lambda x, _: x.asum_data(),
+    "sumsq_data": lambda x, _: x.sumsq_data(),
+    "scale_data": lambda x, _: changed(x, lambda x: x.scale_data(3)),
+    "update": lambda x, _: changed(x, lambda x: x.update()),
+    "copy_from": lambda x, b: changed(x, lambda x: x.copy_from(b(OTHER))),
+    "copy_from an array": lambda x, _: changed(x, lambda x: x.copy_from(OTHER)),
+}
+
+# What reads, views, copies or moves, and is allowed on every device.
+ACCESSES: dict[str, Callable[[Blob], Any]] = {
+    "item": lambda x: x[0, 0].item(),
+    "float": lambda x: float(x[0, 0]),
+    "tolist": lambda x: x.tolist(),
+    "tobytes": lambda x: x.tobytes(),
+    "asarray": np.asarray,
+    "cpu_data": lambda x: x.cpu_data().sum(),
+    "mutable_cpu_data": lambda x: x.mutable_cpu_data().sum(),
+    "gpu_data": lambda x: x.to_device("simulated:0").gpu_data().sum(),
+    "data_at": lambda x: x.data_at(0, 0),
+    "from_dlpack": lambda x: np.from_dlpack(x.cpu),
+    "slice": lambda x: x[1:, 0],
+    "index by a Blob without axes": lambda x: x[Blob.asarray(1, device="cpu")],
+    "reshape": lambda x: x.reshape(-1),
+    "transpose": lambda x: x.T,
+    "ravel": lambda x: x.ravel(),
+    "diff": lambda x: x.diff,
+    "const": lambda x: x.const,
+    "namespace, views": lambda x: xp.flip(xp.permute_dims(x, (1, 0))),
+    "namespace, broadcast_arrays": lambda x: xp.broadcast_arrays(x, x[0]),
+    "namespace, reshape": lambda x: xp.reshape(x, (9,)),
+    "namespace, real": xp.real,
+    "functions that view": lambda x: np.swapaxes(np.expand_dims(x, 0), 1, 2),
+    "function, reshape": lambda x: (np.reshape(x, 9), np.ravel(x)),
+    "function, split": lambda x: np.split(x, 3),
+    "function, broadcast_arrays": lambda x: np.broadcast_arrays(x, x[0]),
+    "real": lambda x: (x.real, np.real(x)),
+    "shape": lambda x: (np.shape(x), np.size(x), np.ndim(x)),
+    "shares_memory": lambda x: np.shares_memory(x, x[0]),
+    "str": lambda x: (str(x), repr(x), np.array2string(x)),
+    "save": lambda x: np.save(io.BytesIO(), x),
+    "copy": lambda x: x.copy(),
+    "pickle": lambda x: pickle.loads(pickle.dumps(x)),
+    "to_device": lambda x: (x.to_device("cpu"), x.to_device("simulated:0")),
+    "a new one": lambda x: Blob(x.shape, device="cpu"),
+    "asarray of a list": lambda _: xp.asarray([1, 2], device="cpu"),
+    "resize": lambda x: x.resize(3),
+    "astype of the same dtype": lambda x: x.astype(x.dtype, copy=False),
+    "sums of nothing": lambda _: Blob(3, device="cpu").asum_data(),
+}
+
+
+class Another(SimulatedBackend):
+    """A kind of device that a test registers."""
+
+    kind = "another"
+
+    def __init__(self, index: int) -> None:
+        super().__init__(index)
+        self.device = Device(f"{self.kind}:{index}")
+
+
+class NotNative(Another):
+    """A device that functions of NumPy are not called on at once, as on a CUDA device."""
+
+    kind = "not_native"
+    native = False
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _not_native() -> Iterator[None]:
+    register(NotNative.kind, NotNative)
+    yield
+    unregister(NotNative.kind)
+
+
+# Where the Blobs are, and where they are not to be computed on.
+PLACES = [
+    ("cpu", "simulated:0"),
+    ("simulated:0", "cpu"),
+    ("simulated:0", "simulated:1"),
+    ("not_native:0", "cpu"),
+    ("cpu", "not_native:0"),
+    pytest.param("cuda:0", "cpu", marks=pytest.mark.gpu),
+    pytest.param("cpu", "cuda:0", marks=pytest.mark.gpu),
+]
+
+
+def same(actual: Any, expected: Any) -> None:
+    """Compare what operations return."""
+    if isinstance(expected, (tuple, list)):
+        for one, other in zip(actual, expected, strict=True):
+            same(one, other)
+        return
+    assert type(actual) is type(expected)
+    if isinstance(expected, Blob):
+        assert actual.device == expected.device
+        assert actual.dtype == expected.dtype
+    np.testing.assert_array_equal(np.asarray(actual), np.asarray(expected))
+
+
+@pytest.mark.parametrize("fresh", [True, False], ids=["fresh", "synced"])
+@pytest.mark.parametrize(("here", "there"), PLACES)
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_operations_are_computed_on_the_device_or_refused(
+    name: str, here: str, there: str, *, fresh: bool
+) -> None:
+    operation = OPERATIONS[name]
+
+    def made(values: Any) -> Blob:
+        return on(here, values, fresh=fresh)
+
+    expected = operation(made(VALUES), made)
+    blobs = [made(VALUES)]
+    states = [(blobs[0].head, VALUES)]
+
+    def made_outside(values: Any) -> Blob:
+        # Without the guard.
+        blobs.append(contextvars.Context().run(made, values))
+        states.append((blobs[-1].head, values))
+        return blobs[-1]
+
+    with computed_on(there), pytest.raises(DeviceGuardError) as caught:
+        operation(blobs[0], made_outside)
+    message = str(caught.value)
+    assert message.startswith(f"only {there} may compute here, and ")
+    assert f" would run on {here}, at {__file__}:" in message
+    for blob, (head, values) in zip(blobs, states, strict=True):
+        assert blob.head is head
+        assert blob.tolist() == values.tolist()
+    with computed_on(here):
+        same(operation(blobs[0], made), expected)
+
+
+@pytest.mark.parametrize(("here", "there"), PLACES[:3])
+@pytest.mark.parametrize("name", ACCESSES)
+def test_accesses_are_no_operations(name: str, here: str, there: str) -> None:
+    access = ACCESSES[name]
+    blob = Blob.asarray(VALUES, copy=True).to_device(here)
+    if there == "simulated:1" and name in {"gpu_data", "to_device", "a new one"}:
+        pytest.skip("another accelerator")
+    with computed_on(there):
+        access(blob)
+
+
+def test_the_error_says_what_to_do_and_is_one_of_ours() -> None:
+    blob = Blob.asarray(VALUES)
+    with computed_on("simulated"), pytest.raises(DeviceGuardError) as caught:
+        blob * 2
+    assert str(caught.value).startswith(
+        f"only simulated:0 may compute here, and multiply would run on cpu, at {__file__}:"
+    )
+    assert str(caught.value).endswith(
+        ': blob * 2; make its Blobs with device="simulated:0" or .to_device("simulated:0")'
+    )
+    assert isinstance(caught.value, xp.SyncblobError)
+    assert isinstance(caught.value, RuntimeError)
+
+
+@pytest.mark.parametrize(
+    ("named", "operation"),
+    [
+        ("in-place add", lambda x: operator.iadd(x, x)),
+        ("in-place multiply", lambda x: operator.imul(x, 2)),
+        ("__setitem__", lambda x: assigned(x, 0, 1)),
+        ("__getitem__", lambda x: x[[0, 1]]),
+        ("add.reduce", np.add.reduce),
+        ("mean", np.mean),
+        ("linalg.inv", xp.linalg.inv),
+        ("sort", lambda x: x.sort()),
+        ("scale_data", lambda x: x.scale_data(2)),
+        ("zeros", xp.zeros_like),
+    ],
+)
+def test_the_error_names_the_operation(named: str, operation: Callable[[Blob], Any]) -> None:
+    blob = on("cpu")
+    with computed_on("simulated"), pytest.raises(DeviceGuardError, match=f"{named} would run on"):
+        operation(blob)
+
+
+def test_with_operands_on_both_sides_it_is_the_accelerator() -> None:
+    there, here = on("simulated:0"), on("cpu", OTHER)
+    for operation in (operator.add, np.add, lambda x, y: xp.concat([x, y]), operator.imul):
+        with (
+            computed_on("cpu"),
+            pytest.raises(DeviceGuardError, match="run on simulated:0") as error,
+        ):
+            operation(here, there)
+        assert ("in-place multiply" in str(error.value)) is (operation is operator.imul)
+        assert here.head is Head.HEAD_AT_CPU
+        with computed_on("simulated:0"):
+            result = operation(here.copy(), there)
+        assert result.head is Head.HEAD_AT_GPU
+        # What is computed in place stays a Blob of its device.
+        assert result.device == ("cpu" if operation is operator.imul else "simulated:0")
+
+
+def test_nothing_is_read_for_an_operation_that_is_refused() -> None:
+    def source() -> Any:
+        raise AssertionError("read")
+
+    for device, other in (("cpu", "simulated:0"), ("simulated:0", "cpu")):
+        lazy = Blob.from_source(3, "float32", source, device=device)
+        for operation in (
+            operator.neg,
+            lambda x: x + 1,
+            lambda x: x + x,
+            lambda x: x + np.ones(3, np.float32),
+            lambda x: operator.iadd(x, 1),
+            np.sum,
+            xp.sum,
+            lambda x: x[[0]],
+            lambda x: x[Blob(3, "int64")],
+            lambda x: assigned(x, 0, 1),
+            lambda x: x.astype("float64"),
+            lambda x: x.reshape(3, copy=True),
+            lambda x: x.scale_data(2),
+            lambda x: x.asum_data(),
+        ):
+            with computed_on(other), pytest.raises(DeviceGuardError):
+                operation(lazy)
+        assert lazy.head is Head.UNINITIALIZED
+
+
+def test_creation_functions_compute_on_a_device() -> None:
+    for make in (
+        xp.zeros,
+        xp.empty,
+        xp.arange,
+        xp.eye,
+        lambda n, **where: xp.full(n, 2, **where),
+        lambda n, **where: xp.linspace(0, 1, n, **where),
+        xp.fft.fftfreq,
+    ):
+        with computed_on("simulated"):
+            with pytest.raises(DeviceGuardError):
+                make(3)
+            assert make(3, device="simulated").device == "simulated:0"
+            with use_device("simulated"):
+                assert make(3).device == "simulated:0"
+
+
+@pytest.mark.parametrize("device", ["cpu", "simulated:0"])
+def test_every_function_of_the_namespace_asks_the_guard(device: str) -> None:
+    other = "simulated:0" if device == "cpu" else "cpu"
+    # They view, copy or take over.
+    allowed = {
+        *("asarray", "from_dlpack", "broadcast_arrays", "broadcast_to", "expand_dims", "flip"),
+        *("moveaxis", "permute_dims", "reshape", "squeeze", "unstack", "transpose", "real", "imag"),
+        *("matrix_transpose", "linalg.matrix_transpose", "linalg.diagonal"),
+    }
+    generator = np.random.default_rng(0)
+    refused = set()
+    with use_device(device), np.errstate(all="ignore"):
+        for call in namespace_calls.calls():
+            for dtype in ("float64", "complex128", "int64"):
+                arrays = [generator.uniform(1, 9, shape).astype(dtype) for shape in call.shapes]
+                blobs = [xp.asarray(array, copy=True) for array in arrays]
+                with computed_on(device), contextlib.suppress(TypeError):
+                    call.with_blobs(blobs)
+                    break
+            with computed_on(other):
+                if call.name in allowed and not call.keywords.get("copy"):
+                    call.with_blobs(blobs)
+                    continue
+                with pytest.raises(DeviceGuardError):
+                    call.with_blobs(blobs)
+            refused.add(call.name)
+    assert len(refused) > 150
+
+
+@pytest.mark.parametrize("device", ["cpu", "simulated:0"])
+def test_every_function_of_numpy_asks_the_guard(device: str) -> None:
+    other = "simulated:0" if device == "cpu" else "cpu"
+    functions = numpy_calls.listed()
+    views = {
+        *numpy_functions.VIEWS,
+        *numpy_functions.MERE_VIEWS,
+        *numpy_functions.QUESTIONS,
+        *numpy_functions.SHARING,
+        *numpy_functions.TEXTS_AND_FILES,
+        *(np.reshape, np.ravel),
+    }
+    refused = set()
+    with use_device(device), np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name, calls in numpy_calls.CALLS.items():
+            function = functions.get(name)
+            if not isinstance(function, numpy_calls.FUNCTION) or function in views:
+                continue
+            for call in calls:
+                made: list[Blob] = []
+
+                def blob_of(array: Any, made: list[Blob] = made) -> Blob:
+                    made.append(Blob.asarray(array, copy=True).to_device(device))
+                    return made[-1]
+
+                with computed_on(device):
+                    call(function, blob_of)
+                if made:
+                    with computed_on(other), pytest.raises(DeviceGuardError):
+                        call(function, blob_of)
+                    refused.add(name)
+    assert len(refused) > 150
+
+
+# --- computed_on, as a guard ---------------------------------------------------------------------
+
+
+def test_a_device_that_cannot_be_used_is_refused_at_once() -> None:
+    with pytest.raises(NoDeviceError):
+        computed_on("cuda:99")
+    with pytest.raises(ValueError, match="a device is"):
+        computed_on("elsewhere")
+    assert HOST.direct
+
+
+@pytest.mark.parametrize("device", ["simulated", "simulated:0", Device("simulated")])
+def test_a_device_is_a_name_or_a_device(device: Any) -> None:
+    with computed_on(device) as guard:
+        assert guard.device == Device("simulated:0")
+        assert (on("simulated:0") + 1).device == "simulated:0"
+        with pytest.raises(DeviceGuardError):
+            on("cpu") + 1
+
+
+def test_device_guards_nest_and_can_be_used_again() -> None:
+    here = on("cpu")
+    guard = computed_on("cpu")
+    for _ in range(2):
+        with guard, guard:
+            here + 1
+            with (
+                computed_on("simulated"),
+                pytest.raises(DeviceGuardError, match="only simulated:0 may"),
+            ):
+                here + 1
+            here + 1
+    with computed_on("simulated"):
+        with guard, pytest.raises(DeviceGuardError, match="only simulated:0 may"):
+            here + 1
+        with pytest.raises(DeviceGuardError):
+            here + 1
+    here + 1
+    assert HOST.direct
+
+
+def test_functions_are_decorated_to_compute_on_a_device() -> None:
+    @computed_on("simulated")
+    def double(x: Blob) -> Blob:
+        return x * 2
+
+    @computed_on("simulated")
+    async def double_later(x: Blob) -> Blob:
+        await asyncio.sleep(0)
+        return x * 2
+
+    for _ in range(2):
+        assert double(on("simulated:0")).device == "simulated:0"
+        assert asyncio.run(double_later(on("simulated:0"))).device == "simulated:0"
+        with pytest.raises(DeviceGuardError):
+            double(on("cpu"))
+        with pytest.raises(DeviceGuardError):
+            asyncio.run(double_later(on("cpu")))
+        on("cpu") * 2
+    assert HOST.direct
+
+
+def test_a_device_guard_is_for_its_own_context() -> None:
+    blob = on("cpu")
+    with computed_on("simulated"):
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(operator.neg, blob).result().tolist() == (-VALUES).tolist()
+            assert pool.submit(np.sum, blob).result().item() == VALUES.sum()
+        with pytest.raises(DeviceGuardError):
+            operator.neg(blob)
+
+
+def test_threads_guard_different_devices_at_once() -> None:
+    together = threading.Barrier(3)
+
+    def work(device: str | None) -> list[str]:
+        refused = []
+        with computed_on(device) if device else contextlib.nullcontext():
+            for place in ("cpu", "simulated:0"):
+                together.wait()
+                try:
+                    xp.ones(3, device=place) + 1
+                except DeviceGuardError:
+                    refused.append(place)
+            together.wait()
+        return refused
+
+    with ThreadPoolExecutor(3) as pool:
+        refused = list(pool.map(work, ("cpu", "simulated", None)))
+    assert refused == [["simulated:0"], ["cpu"], []]
+    assert HOST.direct
+
+
+def test_tasks_guard_different_devices_at_once() -> None:
+    async def work(device: str) -> list[str]:
+        refused = []
+        with computed_on(device):
+            for place in ("cpu", "simulated:0"):
+                await asyncio.sleep(0)
+                try:
+                    xp.ones(3, device=place)
+                except DeviceGuardError:
+                    refused.append(place)
+        return refused
+
+    async def main() -> list[list[str]]:
+        return await asyncio.gather(work("cpu"), work("simulated"))
+
+    assert asyncio.run(main()) == [["simulated:0"], ["cpu"]]
+
+
+def test_a_task_that_outlives_its_block_computes_anywhere() -> None:
+    async def main() -> None:
+        ended = asyncio.Event()
+
+        async def inside() -> None:
+            with pytest.raises(DeviceGuardError):
+                xp.ones(3)
+            await ended.wait()
+            xp.ones(3)
+            # With another guard open, so that operations ask.
+            with computed_on("cpu"):
+                xp.ones(3)
+
+        with computed_on("simulated"):
+            task = asyncio.create_task(inside())
+            await asyncio.sleep(0)
+        ended.set()
+        await task
+
+    asyncio.run(main())
+
+
+def test_a_guard_is_seen_by_devices_that_are_made_in_its_block() -> None:
+    register("another", Another)
+    try:
+        with computed_on("cpu"):
+            backend = accelerator("another:0")
+            assert not backend.direct
+            with pytest.raises(DeviceGuardError, match="run on another:0"):
+                xp.ones(3, device="another")
+        assert backend.direct
+        assert (xp.ones(3, device="another") + 1).tolist() == [2] * 3
+    finally:
+        unregister("another")
+
+
+def test_operations_ask_no_guard_where_none_is_open() -> None:
+    backend = accelerator("simulated:0")
+    for guard in (no_transfers(), record_transfers(), contextlib.nullcontext()):
+        with guard:
+            assert HOST.direct
+            assert backend.direct
+    with computed_on("cpu"), computed_on("cpu"):
+        assert not HOST.direct
+        assert not backend.direct
+    assert HOST.direct
+    assert backend.direct
+
+
+@pytest.mark.parametrize("make", [no_transfers, lambda: computed_on("simulated")])
+def test_a_guard_that_is_interrupted_at_its_beginning_guards_nothing(
+    make: Callable[[], guards.Guard],
+) -> None:
+    guard = make()
+    with points_of() as points:
+        guard.__enter__()
+    guard.__exit__()
+    assert points
+    for point in points:
+        try:
+            with interrupted_at(point):
+                guard.__enter__()
+        except Interrupt:
+            assert HOST.direct, point
+            assert xp.ones(3).tolist() == [1] * 3
+            at_cpu().gpu_data()
+        else:
+            guard.__exit__()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_forked_child_has_the_guards_of_its_thread() -> None:
+    child = os.fork()
+    if child == 0:  # pragma: no cover  # in the child
+        os._exit(0 if guarded_as_before() else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    with computed_on("simulated"), max_transfers(count=1) as guard:
+        at_cpu().gpu_data()
+        child = os.fork()
+        if child == 0:  # pragma: no cover  # in the child
+            try:
+                with pytest.raises(DeviceGuardError):
+                    xp.ones(3)
+                with pytest.raises(TransferGuardError):
+                    at_cpu().gpu_data()
+                os._exit(0 if guard.count == 1 else 1)
+            finally:
+                os._exit(2)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def guarded_as_before() -> bool:
+    """Tell whether a guard of devices begins and ends."""
+    with computed_on("simulated"):
+        try:
+            xp.ones(3)
+        except DeviceGuardError:
+            return xp.ones(3, device="simulated").tolist() == [1] * 3
+    return False
+
+
+# --- PyTorch's functions -------------------------------------------------------------------------
+
+
+def test_functions_of_torch_ask_the_guard() -> None:
+    torch: Any = pytest.importorskip("torch")
+    operations: tuple[Callable[[Any], Any], ...] = (
+        torch.sum,
+        lambda x: torch.add(x, x),
+        torch.nn.functional.relu,
+        lambda x: torch.nn.functional.relu(x, inplace=True),
+        lambda x: torch.ones(3, 3, dtype=torch.float64) + x,
+        lambda x: torch.add(torch.ones(3, 3, dtype=torch.float64), 1, out=x),
+        torch.zeros_like,
+        torch.nn.Linear(3, 3, dtype=torch.float64),
+    )
+    for place in ("cpu", "simulated:0"):
+        blob = on(place)
+        head = blob.head
+        for operation in operations:
+            # torch has no simulated devices, and computes on the host.
+            with (
+                computed_on("simulated"),
+                pytest.raises(DeviceGuardError, match=r"would run on cpu, at .*; torch computes"),
+            ):
+                operation(blob)
+        assert blob.head is head
+        with computed_on("cpu"):
+            for operation in operations:
+                operation(blob)
+        blob = on(place)
+        with computed_on("simulated"):
+            assert torch.numel(blob) == 9
+            assert torch.is_floating_point(blob)
+            assert blob.to_torch().shape == (3, 3)

@@ -14,6 +14,7 @@ import syncblob
 FIXED = {
     "Blob",
     "Device",
+    "DeviceGuardError",
     "DeviceMismatchError",
     "Head",
     "ModelFileError",

@@ -26,34 +26,61 @@ def line() -> int:
 
 
 @pytest.mark.parametrize(
-    ("access", "reason"),
+    ("access", "reason", "offset", "nbytes"),
     [
-        (lambda blob: blob.cpu_data(), "cpu_data"),
-        (lambda blob: blob.mutable_cpu_data(), "mutable_cpu_data"),
-        (np.asarray, "__array__"),
-        (np.array, "__array__"),
-        (np.array_str, "array_str"),
-        (lambda blob: np.from_dlpack(blob, device="cpu"), "__dlpack__"),
-        (lambda blob: blob.tolist(), "tolist"),
-        (lambda blob: blob[0, 0].item(), "item"),
-        (lambda blob: float(blob[0, 0]), "__float__"),
-        (lambda blob: blob.data_at(0, 1), "cpu_data"),
+        (lambda blob: blob.cpu_data(), "cpu_data", 0, 24),
+        (lambda blob: blob.mutable_cpu_data(), "mutable_cpu_data", 0, 24),
+        (lambda blob: blob[1].cpu_data(), "cpu_data", 12, 12),
+        (lambda blob: blob[:, 1].cpu_data(), "cpu_data", 4, 16),
+        (np.asarray, "__array__", 0, 24),
+        (np.array, "__array__", 0, 24),
+        (lambda blob: np.array(blob[:, 1]), "__array__", 4, 8),
+        (np.array_str, "array_str", 0, 24),
+        (lambda blob: np.from_dlpack(blob, device="cpu"), "__dlpack__", 0, 24),
+        (lambda blob: blob.tolist(), "tolist", 0, 24),
+        (lambda blob: blob[0, 0].item(), "item", 0, 4),
+        (lambda blob: blob.item(5), "item", 20, 4),
+        (lambda blob: float(blob[1, 0]), "__float__", 12, 4),
+        (lambda blob: blob.data_at(0, 1), "data_at", 4, 4),
+        (lambda blob: str(blob[1]), "str", 12, 12),
+        (lambda blob: blob.on("cpu").prefetch(), "prefetch", 0, 24),
     ],
 )
-def test_a_transfer_names_its_reason_and_is_the_users(access: object, reason: str) -> None:
+def test_a_transfer_names_its_reason_its_bytes_and_is_the_users(
+    access: object, reason: str, offset: int, nbytes: int
+) -> None:
     blob = at_gpu()
     with record_transfers() as log:
         access(blob)  # type: ignore[operator]  # parametrised functions
     (transfer,) = log
     assert transfer.reason == reason
     assert transfer.direction == "download"
-    assert transfer.nbytes == 24
+    assert (transfer.offset, transfer.nbytes) == (offset, nbytes)
     assert transfer.device == "simulated:0"
     assert transfer.seconds >= 0
     assert not transfer.asynchronous
     assert transfer.line.filename == __file__
     assert "blob)" in transfer.line.text or "lambda blob:" in transfer.line.text
-    assert str(transfer).startswith(f"download of 24 bytes for {transfer.reason} at {__file__}:")
+    place = f" from byte {offset}" if offset else ""
+    assert str(transfer).startswith(f"download of {nbytes} bytes{place} for {reason} at {__file__}:")
+
+
+def test_each_copy_of_a_part_is_an_entry_of_its_own() -> None:
+    blob = at_gpu()
+    blob.name = "weights"
+    with record_transfers() as log:
+        blob[0, 1].cpu_data()
+        blob[1, 0].cpu_data()
+        blob.mutable_cpu_data()
+    parts = [(transfer.reason, transfer.offset, transfer.nbytes) for transfer in log]
+    assert parts[:2] == [("cpu_data", 4, 4), ("cpu_data", 12, 4)]
+    assert parts[2:] == [("mutable_cpu_data", start, n) for start, n in ((0, 4), (8, 4), (16, 8))]
+    assert log.downloaded_bytes == 24
+    assert str(log[4]).startswith(
+        f"download of 8 bytes of weights from byte 16 for mutable_cpu_data at {__file__}:"
+    )
+    assert [entry["offset"] for entry in log.to_dict()["transfers"]] == [4, 12, 0, 8, 16]
+    assert {entry["name"] for entry in log.to_dict()["transfers"]} == {"weights"}
 
 
 def test_the_line_is_that_of_the_call() -> None:

@@ -28,6 +28,7 @@ from syncblob.devices import (
 )
 from syncblob.errors import (
     ConstWriteWarning,
+    DeviceGuardError,
     DeviceMismatchError,
     ModelFileError,
     NoDeviceError,
@@ -35,7 +36,7 @@ from syncblob.errors import (
     SyncblobError,
     TransferGuardError,
 )
-from syncblob.guards import max_transfers, no_transfers
+from syncblob.guards import computed_on, max_transfers, no_transfers
 from syncblob.memory import Head, SyncedMemory
 from syncblob.memory.verify import verified_const
 from syncblob.transfer_log import PingPong, TransferLog, record_transfers
@@ -69,6 +70,7 @@ __all__ = [
     "ConstWriteWarning",
     "CopyReport",
     "Device",
+    "DeviceGuardError",
     "DeviceMismatchError",
     "Head",
     "Layer",
@@ -119,6 +121,7 @@ __all__ = [
     "clip",
     "complex64",
     "complex128",
+    "computed_on",
     "concat",
     "conj",
     "copysign",

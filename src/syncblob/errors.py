@@ -4,6 +4,7 @@ from __future__ import annotations
 
 __all__ = [
     "ConstWriteWarning",
+    "DeviceGuardError",
     "DeviceMismatchError",
     "ModelFileError",
     "NoDeviceError",
@@ -39,6 +40,10 @@ class TransferGuardError(SyncblobError, RuntimeError):
     def __init__(self, message: str, allowed: str = "") -> None:
         super().__init__(message)
         self.allowed = allowed
+
+
+class DeviceGuardError(SyncblobError, RuntimeError):
+    """An operation was about to run on another device than the one that it was to run on."""
 
 
 class ModelFileError(SyncblobError, ValueError):

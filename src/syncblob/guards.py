@@ -1,72 +1,217 @@
-"""Limits on transfers, which every copy between the two sides asks for permission."""
+"""Guards: limits on transfers, and on the device that computes.
+
+Every copy between the two sides asks `permitted`. Every operation on Blobs asks `require_device`.
+
+Guards are context-local, as NumPy's ``errstate`` is: a library that guards its own code must not
+stop the threads of somebody else. The journal is for looking at a whole program, and so sees all
+threads.
+"""
 
 from __future__ import annotations
 
+import functools
+import inspect
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 from syncblob._forks import Lock
 from syncblob._source_lines import user_line
 from syncblob._wording import counted
-from syncblob.errors import TransferGuardError
+from syncblob.devices import Device, allow_direct_calls, forbid_direct_calls, home_accelerator
+from syncblob.errors import DeviceGuardError, TransferGuardError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from typing import Self
 
-__all__ = ["TransferGuard", "max_transfers", "no_transfers", "permitted"]
+__all__ = [
+    "DeviceGuard",
+    "Guard",
+    "TransferGuard",
+    "computed_on",
+    "max_transfers",
+    "no_transfers",
+    "permitted",
+    "require_device",
+]
 
-_guards: ContextVar[tuple[TransferGuard, ...]] = ContextVar("syncblob_guards", default=())
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
 
 
-class TransferGuard:
-    """A limit on transfers inside a ``with`` block. Context-local; guards nest, and all count.
+class _Block:
+    """One run of a guarded block: what it has counted, and whether it is over."""
 
-    Attributes
-    ----------
-    count, nbytes
-        Transfers and bytes so far.
-    """
+    __slots__ = ("count", "nbytes", "over")
 
-    def __init__(self, max_count: int | None, max_bytes: int | None) -> None:
+    def __init__(self) -> None:
         self.count: int = 0
         self.nbytes: int = 0
+        # A task that was started in the block has a copy of the context, and may outlive the block.
+        self.over: bool = False
+
+
+# The blocks that are running, outermost first, and the guard of each. A guard is there more than
+# once if it is nested in itself. A block does not refer to its guard: that would be a cycle.
+_running: ContextVar[tuple[tuple[Guard, _Block], ...]] = ContextVar("syncblob_guards", default=())
+
+
+class Guard:
+    """A context manager and a decorator, which can be used again, nested, and by several threads.
+
+    Each ``with`` statement and each call of a decorated function is a new block. A block is guarded
+    in its own context: in the thread or asyncio task that runs it, and in tasks that are started in
+    it, until it ends. The guards of all blocks that are running apply.
+    """
+
+    def __init__(self) -> None:
         self._lock = Lock()
-        self._max_count = max_count
-        self._max_bytes = max_bytes
+        # In all contexts.
+        self._blocks: list[_Block] = []
+        self._latest = _Block()
 
     def __enter__(self) -> Self:
-        """Begin to guard."""
-        _guards.set((*_guards.get(), self))
+        """Begin a block."""
+        block = _Block()
+        try:
+            self._begin(block)
+            _running.set((*_still_running(), (self, block)))
+        except BaseException:
+            self._end(block)
+            raise
         return self
 
     def __exit__(self, *_exception: object) -> None:
-        """Stop guarding. Other guards of this context stay, whichever block ends first."""
-        guards = list(_guards.get())
-        if self in guards:
-            guards.reverse()
-            guards.remove(self)
-            guards.reverse()
-        _guards.set(tuple(guards))
+        """End the block. Other blocks of this context run on, whichever ends first."""
+        block = self._innermost()
+        if block is None:
+            # A generator or a fixture may end in another context than the one it began in.
+            with self._lock.held:
+                block = self._blocks[-1] if self._blocks else None
+        if block is not None:
+            self._end(block)
+
+    def __call__(self, function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
+        """Decorate a function, or a coroutine function: each call of it is a block.
+
+        Raises
+        ------
+        TypeError
+            If it is a generator function, or no function.
+        """
+        if not callable(function) or isinstance(function, type):
+            raise TypeError(
+                f"expected a function to guard, got {function!r}; of a class, decorate the methods"
+            )
+        if _is_one_of(function, inspect.isgeneratorfunction, inspect.isasyncgenfunction):
+            raise TypeError(
+                f"expected a function that returns when its work is done, got the generator "
+                f"function {_name(function)}; guard the loop that uses it, or put a with statement "
+                "around those of its lines that do not yield"
+            )
+        if _is_one_of(function, inspect.iscoroutinefunction):
+            coroutine_function = cast("Callable[_Parameters, Any]", function)
+
+            @functools.wraps(function)
+            async def guarded_coroutine(
+                *args: _Parameters.args, **keywords: _Parameters.kwargs
+            ) -> Any:
+                with self:
+                    return await coroutine_function(*args, **keywords)
+
+            return cast("Callable[_Parameters, _Result]", guarded_coroutine)
+
+        @functools.wraps(function)
+        def guarded(*args: _Parameters.args, **keywords: _Parameters.kwargs) -> _Result:
+            with self:
+                return function(*args, **keywords)
+
+        return guarded
+
+    # --- how -------------------------------------------------------------------------------------
+
+    def _begin(self, block: _Block) -> None:
+        with self._lock.held:
+            self._blocks.append(block)
+            self._latest = block
+
+    def _end(self, block: _Block) -> None:
+        block.over = True
+        _running.set(_still_running())
+        with self._lock.held:
+            if block in self._blocks:
+                self._blocks.remove(block)
+            self._latest = block
+
+    def _innermost(self) -> _Block | None:
+        """Return the innermost running block of this guard, in this context."""
+        for guard, block in reversed(_running.get()):
+            if guard is self and not block.over:
+                return block
+        return None
+
+
+def _still_running() -> tuple[tuple[Guard, _Block], ...]:
+    """Return the running blocks of this context, without those that ended in another context."""
+    return tuple(pair for pair in _running.get() if not pair[1].over)
+
+
+def _is_one_of(function: Callable[..., Any], *kinds: Callable[[object], bool]) -> bool:
+    """Tell whether a function, or the ``__call__`` of an object, is of one of these kinds."""
+    called = type(function).__call__
+    return any(is_kind(function) or is_kind(called) for is_kind in kinds)
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return getattr(function, "__qualname__", repr(function))
+
+
+# --- limits on transfers -------------------------------------------------------------------------
+
+
+class TransferGuard(Guard):
+    """A limit on transfers, made by `no_transfers` or `max_transfers`.
+
+    A context manager and a decorator. It can be used again, nested, and by several threads and
+    asyncio tasks at once: each ``with`` statement and each call of a decorated function counts from
+    zero.
+    """
+
+    def __init__(self, max_count: int | None, max_bytes: int | None) -> None:
+        super().__init__()
+        self._max_count = max_count
+        self._max_bytes = max_bytes
+
+    @property
+    def count(self) -> int:
+        """The transfers of the block that is running in this context, else of the last block."""
+        return (self._innermost() or self._latest).count
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that these transfers moved."""
+        return (self._innermost() or self._latest).nbytes
 
     def book(self, nbytes: int) -> None:
-        """Count a transfer that was made."""
+        """Count a transfer that was made, in each running block of this guard."""
         with self._lock.held:
-            self.count += 1
-            self.nbytes += nbytes
+            for guard, block in _running.get():
+                if guard is self and not block.over:
+                    block.count += 1
+                    block.nbytes += nbytes
 
-    def require_room(self, direction: str, nbytes: int, reason: str) -> None:
-        """Raise if a transfer would exceed this limit."""
-        if self._max_count is not None and self.count + 1 > self._max_count:
+    def require_room(self, block: _Block, direction: str, nbytes: int, reason: str) -> None:
+        """Raise if a transfer would exceed this limit in a block."""
+        if self._max_count is not None and block.count + 1 > self._max_count:
             most = f"at most {counted(self._max_count, 'transfer')}"
             limit = most if self._max_count else "no transfers"
-        elif self._max_bytes is not None and self.nbytes + nbytes > self._max_bytes:
+        elif self._max_bytes is not None and block.nbytes + nbytes > self._max_bytes:
             limit = f"at most {self._max_bytes} bytes"
         else:
             return
         allowed = f"{limit} allowed here"
         article = "an" if direction == "upload" else "a"
-        so_far = f" after {self.count} of {self.nbytes} bytes" if self.count else ""
+        so_far = f" after {block.count} of {block.nbytes} bytes" if block.count else ""
         raise TransferGuardError(
             f"{allowed}, and {reason} needs {article} {direction} of {nbytes} bytes{so_far}, "
             f"at {user_line().described()}",
@@ -75,7 +220,12 @@ class TransferGuard:
 
 
 def no_transfers() -> TransferGuard:
-    """Forbid transfers inside a ``with`` block.
+    """Forbid transfers inside a ``with`` block, or in a function that it decorates.
+
+    Returns
+    -------
+    TransferGuard
+        It can be used again, nested, and by several threads at once.
 
     Raises
     ------
@@ -97,7 +247,7 @@ def no_transfers() -> TransferGuard:
 
 
 def max_transfers(count: int | None = None, bytes: int | None = None) -> TransferGuard:  # noqa: A002  # what is limited
-    """Limit the transfers inside a ``with`` block.
+    """Limit the transfers inside a ``with`` block, or in each call of a function that it decorates.
 
     Parameters
     ----------
@@ -106,10 +256,30 @@ def max_transfers(count: int | None = None, bytes: int | None = None) -> Transfe
     bytes
         How many bytes they may move together.
 
+    Returns
+    -------
+    TransferGuard
+        Its `count` and `nbytes` are those of the block. It can be used again, nested, and by
+        several threads at once; each block counts from zero.
+
     Raises
     ------
     TransferGuardError
         In the block, before the transfer that would exceed a limit.
+
+    Examples
+    --------
+    >>> import syncblob
+    >>> @syncblob.max_transfers(count=1)
+    ... def total(blob):
+    ...     return blob.gpu_data().sum()
+    >>> blob = syncblob.Blob(3, device="simulated")
+    >>> for step in range(3):
+    ...     blob.mutable_cpu_data()[...] = step
+    ...     print(total(blob))
+    0.0
+    3.0
+    6.0
     """
     limits = [limit for limit in (count, bytes) if limit is not None]
     if not limits or any(not isinstance(limit, int) or limit < 0 for limit in limits):
@@ -128,10 +298,115 @@ def permitted(direction: str, nbytes: int, reason: str) -> Iterable[TransferGuar
     TransferGuardError
         If one of them forbids it.
     """
-    guards = _guards.get()
-    if not guards:
-        return guards
-    guards = tuple(set(guards))
-    for guard in guards:
-        guard.require_room(direction, nbytes, reason)
+    running = _running.get()
+    if not running:
+        return ()
+    guards: set[TransferGuard] = set()
+    for guard, block in running:
+        if isinstance(guard, TransferGuard) and not block.over:
+            guard.require_room(block, direction, nbytes, reason)
+            guards.add(guard)
     return guards
+
+
+# --- where operations run ------------------------------------------------------------------------
+
+
+class DeviceGuard(Guard):
+    """The device that operations must run on, made by `computed_on`.
+
+    A context manager and a decorator. It can be used again, nested, and by several threads and
+    asyncio tasks at once.
+
+    Attributes
+    ----------
+    device
+        The device.
+    """
+
+    def __init__(self, device: Device) -> None:
+        super().__init__()
+        self.device: Device = device
+
+    def _begin(self, block: _Block) -> None:
+        super()._begin(block)
+        forbid_direct_calls(block)
+
+    def _end(self, block: _Block) -> None:
+        try:
+            super()._end(block)
+        finally:
+            allow_direct_calls(block)
+
+
+def computed_on(device: Device | str) -> DeviceGuard:
+    """Forbid operations on other devices inside a ``with`` block, or in a decorated function.
+
+    Operations are operators, functions of the array API, of NumPy and of PyTorch, assignments,
+    indexing by arrays, `astype`, a `reshape` that copies, and Caffe's sums, `scale_data`, `update`
+    and `copy_from`. So are functions that create Blobs, such as `zeros`. Everything else is allowed
+    on every device: reading elements, the accessors, views, protocols, `copy` and `to_device`.
+
+    The guard moves nothing. An operation with operands on the host and on an accelerator runs on
+    the accelerator, and uploads what it needs: `no_transfers` forbids that.
+
+    Parameters
+    ----------
+    device
+        ``"cpu"``, ``"cuda:N"`` or ``"simulated:N"``.
+
+    Returns
+    -------
+    DeviceGuard
+        It can be used again, nested, and by several threads at once.
+
+    Raises
+    ------
+    NoDeviceError
+        If the device cannot be used here.
+    DeviceGuardError
+        In the block, before an operation would run elsewhere; it names the line. Nothing has
+        changed then.
+
+    Examples
+    --------
+    >>> import syncblob
+    >>> weights = syncblob.ones(3, device="simulated")
+    >>> bias = syncblob.ones(3)
+    >>> with syncblob.computed_on("simulated"):
+    ...     weights = weights * 2
+    ...     bias = bias * 2
+    Traceback (most recent call last):
+    ...
+    syncblob.errors.DeviceGuardError: only simulated:0 may compute here, and multiply would ...
+    """
+    device = Device(device)
+    home_accelerator(device)
+    return DeviceGuard(device)
+
+
+def require_device(device: Device, name: str, advice: str = "") -> None:
+    """Refuse an operation that would run on a device, if a guard of this context forbids it.
+
+    Parameters
+    ----------
+    device
+        Where the operation would run.
+    name
+        The operation, for the message.
+    advice
+        What to do about it, for the message. By default, to bring the operands to the other device.
+
+    Raises
+    ------
+    DeviceGuardError
+        If it is to run on another device.
+    """
+    for guard, block in _running.get():
+        if isinstance(guard, DeviceGuard) and guard.device != device and not block.over:
+            wanted = str(guard.device)
+            raise DeviceGuardError(
+                f"only {wanted} may compute here, and {name} would run on {device}, at "
+                f"{user_line().described()}; "
+                + (advice or f'make its Blobs with device="{wanted}", or use .on("{wanted}")')
+            )

@@ -18,6 +18,7 @@ from syncblob.array_api._operands import require_blobs
 from syncblob.blob import Blob
 from syncblob.blob._compute import apply
 from syncblob.devices import home_of
+from syncblob.guards import require_device
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -353,7 +354,11 @@ def _filled(name: str, shape: Shape, dtype: DTypeLike | None, device: Device | s
         shape = as_shape(shape)
     make = getattr(home.namespace, name)
     wanted = float if dtype is None else as_dtype(dtype)
-    array = make(shape, wanted) if home.native else home.compute(make, shape, dtype=wanted)
+    if home.direct:
+        array = make(shape, wanted)
+    else:
+        require_device(home.device, name)
+        array = home.compute(make, shape, dtype=wanted)
     return Blob._fresh(array, home)
 
 
@@ -375,6 +380,7 @@ def _made(
     **keywords: Any,
 ) -> Blob:
     home = home_of(device)
+    require_device(home.device, name)
     wanted = None if dtype is None else as_dtype(dtype)
     if wanted is None and name == "eye":
         wanted = as_dtype(float)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob import _kernels
+from syncblob.array_api._operands import require_blobs
 from syncblob.blob._compute import apply
 from syncblob.blob._elementwise import binary, unary
 
@@ -264,7 +265,10 @@ def imag(x: Blob, /) -> Blob:
     TypeError
         If `x` is not complex.
     """
-    return apply(_imag, x)
+    require_blobs("imag", x)
+    if x.dtype.kind != "c":
+        raise TypeError(f"imag expects a complex Blob, got dtype {x.dtype}")
+    return x.imag
 
 
 def isfinite(x: Blob, /) -> Blob:
@@ -379,7 +383,8 @@ def pow(x1: Blob | complex, x2: Blob | complex, /) -> Blob:
 
 def real(x: Blob, /) -> Blob:
     """Return the real parts: a view of a complex Blob, a real one itself."""
-    return apply(_real, x)
+    require_blobs("real", x)
+    return x.real
 
 
 def reciprocal(x: Blob, /) -> Blob:
@@ -452,13 +457,3 @@ def _clip(xp: Any, x: Any, lower: Any, upper: Any) -> Any:
         return x.copy()
     # The standard: the result has the dtype of x, whatever that of the bounds is.
     return xp.clip(x, lower, upper).astype(x.dtype, copy=False)
-
-
-def _real(_: Any, x: Any) -> Any:
-    return x.real
-
-
-def _imag(_: Any, x: Any) -> Any:
-    if x.dtype.kind != "c":
-        raise TypeError(f"imag expects a complex Blob, got dtype {x.dtype}")
-    return x.imag

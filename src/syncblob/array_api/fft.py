@@ -32,6 +32,7 @@ from syncblob.array_api._operands import require_blobs
 from syncblob.blob import Blob
 from syncblob.blob._compute import apply
 from syncblob.devices import home_of
+from syncblob.guards import require_device
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -327,5 +328,6 @@ def _frequencies(
     if wanted.kind != "f":
         raise TypeError(f"{name} expects a real floating-point dtype, got {wanted}")
     home = home_of(device)
+    require_device(home.device, name)
     array = home.compute(getattr(home.namespace.fft, name), n, d=d)
     return Blob._fresh(home.compute(array.astype, wanted, copy=False), home)

@@ -11,8 +11,10 @@ from syncblob._shape import Layout
 from syncblob.blob import _sums
 from syncblob.blob._arrays import write_by
 from syncblob.blob._base import BlobBase
+from syncblob.blob._guarded import require_device_of
 from syncblob.blob._views import Views
 from syncblob.devices import Side
+from syncblob.guards import require_device
 from syncblob.interop.adopt import native_array
 from syncblob.memory import Access, Head, SyncedMemory
 
@@ -60,6 +62,7 @@ class Arithmetic(Views):
                 f"copy_from expects shape {self.shape}, got {source.shape}; resize=True takes over "
                 "the shape of the source"
             )
+        require_device_of("copy_from", self)
         side = self._side
         origin = source._memory_of(diff=copy_diff)
         self._meet(origin, side)
@@ -89,6 +92,7 @@ class Arithmetic(Views):
         if self.dtype.kind == "b":
             raise TypeError("update subtracts, and bool has no subtraction; use an integer dtype")
         side = self._head_side(self._memory)
+        require_device(self._memory.home(side).device, "update")
         diff = self._diff_memory()
         self._meet(diff, side)
         gradient = diff.array(side, Access.CONST, self._layout, "update")
@@ -151,6 +155,7 @@ class Arithmetic(Views):
         if memory is None or memory.blank:
             return 0 if self.dtype.kind in "iub" else 0.0
         side = self._head_side(memory)
+        require_device(memory.home(side).device, reason)
         array = memory.array(side, Access.CONST, self._layout, reason)
         home = memory.home(side)
         result: float | int = home.compute(function, array, home.namespace)
@@ -162,6 +167,7 @@ class Arithmetic(Views):
         if memory is None or memory.blank:
             return
         side = self._head_side(memory)
+        require_device(memory.home(side).device, reason)
         array = memory.array(side, Access.MUTABLE, self._layout, reason)
         write_by(memory, self._layout, side, reason, _sums.scal, factor, array)
 

@@ -9,6 +9,7 @@ import numpy as np
 from syncblob._dtypes import as_dtype, is_supported
 from syncblob._shape import Layout, as_shape
 from syncblob.blob._base import BlobBase
+from syncblob.blob._guarded import require_device_of
 from syncblob.blob._messages import Messages
 from syncblob.devices import CPU, HOST, Device, Side, default_device, home_of
 from syncblob.interop import shared_memory
@@ -294,6 +295,7 @@ class Blob(Messages):
         wanted = as_dtype(dtype)
         if wanted == self.dtype and not copy:
             return self
+        require_device_of("astype", self)
         side = self._side
         return self._result(self._elements(side, "astype"), side, dtype=wanted, copy=True)
 

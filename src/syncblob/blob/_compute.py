@@ -14,6 +14,7 @@ import numpy as np
 
 from syncblob._dtypes import SCALAR_CLASSES, is_supported
 from syncblob.blob._base import BlobBase
+from syncblob.blob._guarded import require_device_of
 from syncblob.blob._views import Views
 from syncblob.devices import HOST, Side
 from syncblob.devices.base import Accelerator
@@ -67,10 +68,14 @@ def apply(function: str | Callable[..., Any], *operands: Any, **keywords: Any) -
         If an operand is an array of another library.
     DeviceMismatchError
         If two operands are on different accelerators.
+    DeviceGuardError
+        If a guard forbids that device.
     """
     name = function if isinstance(function, str) else function.__name__.lstrip("_")
     arrays: Sequence[Any]
     if len(operands) == 1:
+        if not HOST.direct:
+            require_device_of(name, *operands)
         array, home = operand(operands[0], name)
         arrays = (array,)
     else:
@@ -144,7 +149,11 @@ def gather(name: str, *operands: Any) -> tuple[list[Any], Home]:
         If there is no Blob among them, or something else.
     DeviceMismatchError
         If two are on different accelerators.
+    DeviceGuardError
+        If a guard forbids that device.
     """
+    if not HOST.direct:
+        require_device_of(name, *operands)
     arrays: list[Any] = []
     home: Home | None = None
     mixed = False

@@ -5,6 +5,7 @@ The operators of Blob, the functions of the array API and NumPy's ufuncs on Blob
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,9 @@ from syncblob import _kernels
 from syncblob._dtypes import is_supported
 from syncblob.blob._base import BlobBase
 from syncblob.blob._compute import SCALARS, converted, gather, refusal
+from syncblob.blob._guarded import compute, require_device_of
 from syncblob.devices import HOST, Side
+from syncblob.guards import require_device
 from syncblob.interop.foreign import is_array
 from syncblob.memory import Access
 
@@ -47,8 +50,9 @@ def unary(kernel: Callable[..., Any], x: Any) -> Any:
         array = x._array
         home = x._home
     else:
+        require_device_of(kernel.__name__, x)
         array, home = x._on_device(kernel.__name__)
-    result = kernel(array) if home.native else home.compute(kernel, array)
+    result = kernel(array) if home.direct else compute(home, kernel, array)
     if type(result) is not np.ndarray:
         result = home.as_array(result)
     return x._fresh(result, home)
@@ -90,7 +94,7 @@ def binary(  # a keyword would take time with each operation
             (held1 is None or held1._exclusive_buffer is x1._buffer)
             and (held2 is None or held2._exclusive_buffer is x2._buffer)
             and home is x2._home
-            and home.native
+            and home.direct
         ):
             result = kernel(x1._array, x2._array)
             if type(result) is not np.ndarray:
@@ -103,7 +107,7 @@ def binary(  # a keyword would take time with each operation
         except AttributeError:
             raise refusal(kernel.__name__, x1) from None
         home = x1._home
-        if (held1 is None or held1._exclusive_buffer is x1._buffer) and home.native:
+        if (held1 is None or held1._exclusive_buffer is x1._buffer) and home.direct:
             result = kernel(x1._array, x2)
             if type(result) is not np.ndarray:
                 result = home.as_array(result)
@@ -117,6 +121,8 @@ def _binary(kernel: Callable[..., Any], x1: Any, x2: Any, operator: bool) -> Any
     if operator:
         other = x2 if like is x1 else x1
         if type(other) is np.ndarray and is_supported(other.dtype):
+            if not HOST.direct:
+                require_device_of(kernel.__name__, like)
             array, home = like._on_device(kernel.__name__)
             if home is HOST:
                 result = kernel(array, other) if like is x1 else kernel(other, array)
@@ -160,7 +166,7 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:  # noqa: C901,
             if (held2 is None or held2._exclusive_buffer is x2._buffer) and home is x2._home:
                 array1 = x1._array
                 array2 = x2._array
-                if home.native and array1.dtype is array2.dtype:
+                if home.direct and array1.dtype is array2.dtype:
                     # The usual case. The dtype stays, unless a kernel never keeps it.
                     if array1.size == 1 and array1.shape == array2.shape:
                         # NumPy takes twice as long to write a single number where it read it.
@@ -188,6 +194,7 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:  # noqa: C901,
                 )
             return NotImplemented
         x2 = other
+    require_device_of(f"in-place {kernel.__name__}", x1, x2)
     (array1, array2), home = gather(kernel.__name__, x1, x2)
     if array1 is not x1._array:
         # Not the shortcut: now that nothing speaks against it, get the right to write.
@@ -210,11 +217,13 @@ def _write(kernel: Callable[..., Any], x1: Any, array1: Any, array2: Any, home: 
     """Compute into an array that may be written, if the dtype stays."""
     if type(array2) in SCALARS or array1.dtype is not array2.dtype:
         _require_same_dtype(kernel, array1.dtype, array2)
+    if home.direct:
+        run = kernel
+    else:
+        require_device(home.device, f"in-place {kernel.__name__}")
+        run = partial(home.compute, kernel)
     try:
-        if home.native:
-            kernel(array1, array2, array1)
-        else:
-            home.compute(kernel, array1, array2, array1)
+        run(array1, array2, array1)
     finally:
         _over(kernel, x1, home)
     return x1

@@ -11,8 +11,10 @@ from syncblob._dtypes import is_supported
 from syncblob.blob._base import BlobBase
 from syncblob.blob._compute import SCALARS, bind, forgets_newest, wrap
 from syncblob.devices import HOST
+from syncblob.guards import require_device
 from syncblob.interop.adopt import adopt, native_array
 from syncblob.interop.foreign import is_array
+from syncblob.interop.numpy_functions import MERE_VIEWS
 from syncblob.memory import Access
 
 if TYPE_CHECKING:
@@ -75,6 +77,8 @@ def call(  # noqa: PLR0913  # a call, and what is known of its function
     ------
     DeviceMismatchError
         If two operands are on different accelerators.
+    DeviceGuardError
+        If a guard forbids that device. Where `home` is given, the guards are not asked.
     ValueError
         If a const Blob is to be written.
     """
@@ -85,6 +89,8 @@ def call(  # noqa: PLR0913  # a call, and what is known of its function
         if place not in targets:
             places[place] = _of_cuda(x, like)
     running = _Call(name, like, _common_home([*places.values()], like) if home is None else home)
+    if home is None and not HOST.direct and not _makes_views(function, args, kwargs):
+        require_device(running.home.device, name)
     for place, x in places.items():
         # NumPy would ask again about a Blob that is left among its arguments.
         if place not in targets and (place not in plain or isinstance(x, BlobBase)):
@@ -124,7 +130,12 @@ def direct(
     if found is None or not all(_is_plain(x) for x in kwargs.values()):
         return NotImplemented
     arrays, home = found
-    result = home.compute(function, *arrays, **kwargs)
+    if home.direct:
+        result = function(*arrays, **kwargs)
+    else:
+        if not HOST.direct and not _makes_views(function, args, kwargs):
+            require_device(home.device, function.__name__)
+        result = home.compute(function, *arrays, **kwargs)
     if type(result) is np.ndarray and result.base is None and is_supported(result.dtype):
         for x, array in zip(args, arrays, strict=True):
             if result is array:
@@ -156,6 +167,22 @@ def _at_hand(args: Sequence[Any]) -> tuple[list[Any], Home] | None:
             return None
         arrays.append(x._array)
     return None if home is None else (arrays, home)
+
+
+def _makes_views(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> bool:
+    """Tell whether a function makes views and computes nothing."""
+    if function is not np.reshape and function is not np.ravel:
+        return function in MERE_VIEWS
+    # In C order, and without a copy.
+    known = 1 if function is np.ravel else 2
+    return (
+        0 < len(args) <= known
+        and kwargs.keys() <= {"shape"}
+        and isinstance(args[0], BlobBase)
+        and args[0]._layout.contiguous
+    )
 
 
 def _is_plain(x: Any) -> bool:

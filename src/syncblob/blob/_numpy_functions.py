@@ -10,6 +10,7 @@ from syncblob._dtypes import is_supported
 from syncblob.blob._base import BlobBase
 from syncblob.blob._compute import SCALARS
 from syncblob.blob._elementwise import binary, unary
+from syncblob.blob._guarded import require_device_of
 from syncblob.blob._numpy_calls import blob_home, blobs_in, call, direct, phantom
 from syncblob.blob._operators import Operators
 from syncblob.devices import HOST, Side
@@ -131,14 +132,18 @@ class NumpyFunctions(Operators):
         held = self._held
         if held is not None and held._exclusive_buffer is not self._buffer:
             return False
+        home = self._home
+        if not home.direct:
+            return False
         if isinstance(other, np.generic):
-            return self._home.native and is_supported(other.dtype)
-        return type(other) is np.ndarray and self._home is HOST and is_supported(other.dtype)
+            return is_supported(other.dtype)
+        return type(other) is np.ndarray and home is HOST and is_supported(other.dtype)
 
     def _empty_like(
         self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         """Make a Blob of this one's shape, dtype and device, without reading this one."""
+        require_device_of(function.__name__, self)
         model = phantom(self)
         return call(
             lambda *rest, **named: function(model, *rest, **named),

@@ -12,6 +12,7 @@ from syncblob.blob._base import BlobBase
 from syncblob.blob._compute import bind, forgets_newest
 from syncblob.blob._forks import note_torch_calls
 from syncblob.devices.base import Accelerator
+from syncblob.guards import require_device
 from syncblob.interop import _torch_tensors as gate
 from syncblob.interop._torch_devices import device_of_tensors, order_after, tensors_in
 from syncblob.interop._torch_parameters import BlobParameter
@@ -26,6 +27,12 @@ if TYPE_CHECKING:
     from syncblob.devices.base import Home
 
 __all__ = ["call", "parameter_over", "tensor_over"]
+
+# For an error: to move a Blob does not always help.
+_ADVICE = (
+    "torch computes where its tensors are, or where the Blobs are if there is no tensor; it has no "
+    "simulated devices, and uses the host for them"
+)
 
 # What autograd saves, and how often it had been written then.
 _Saved = tuple[torch.Tensor, int]
@@ -52,6 +59,8 @@ def call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str,
     ------
     DeviceMismatchError
         If a Blob is on another accelerator than the tensors.
+    DeviceGuardError
+        If a guard forbids that device.
     ValueError
         If a const Blob is to be written, or an `out` has another shape than the result.
     """
@@ -59,9 +68,13 @@ def call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str,
     places.update(kwargs)
     operands = [*places.values()]
     device, home = device_of_tensors(operands, [blob.device for blob in _blobs_in(operands)])
+    name = getattr(function, "__name__", "torch")
+    if function not in UNREAD or name.endswith("_like"):
+        # The others ask for shape and dtype.
+        require_device(home.device, name, _ADVICE)
     targets = written_arguments(function, args, kwargs)
     running = _Call(
-        getattr(function, "__name__", "torch"),
+        name,
         device,
         home,
         written=[places[place] for place in targets],

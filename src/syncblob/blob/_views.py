@@ -12,9 +12,11 @@ from syncblob._shape import Layout, as_shape, is_basic_index, is_integer
 from syncblob.blob._accessors import Accessors
 from syncblob.blob._arrays import write_by
 from syncblob.blob._base import BlobBase
+from syncblob.blob._guarded import require_device_of
 from syncblob.blob._indices import completed, full_index, require_broadcast, selected_shape
 from syncblob.blob._shape_methods import shape_from
-from syncblob.devices import Accelerator, Side, home_of
+from syncblob.devices import HOST, Accelerator, Side, home_of
+from syncblob.guards import require_device
 from syncblob.interop.adopt import adopt, can_adopt, native_array
 from syncblob.interop.side_view import SideView
 from syncblob.memory import Access
@@ -242,6 +244,8 @@ class Views(Accessors):
         if full is None:
             if type(key) is type(self):
                 # One Blob of integers or truth values, the usual case.
+                if not HOST.direct and key.shape:
+                    require_device_of("__getitem__", self)
                 indices, home = key._on_device("__getitem__")
                 array, here = self._on_device("__getitem__")
                 if home is here and key.shape:
@@ -267,12 +271,14 @@ class Views(Accessors):
         full = full_index(key)
         if full is not None and type(value) in _NUMBERS and self._array_in_use():
             home = self._home
-            if home.native:
+            if home.direct:
                 self._array[full] = value
             else:
+                require_device(home.device, "__setitem__")
                 home.compute(operator.setitem, self._array, full, value)
             self._wrote(home, "__setitem__")
             return
+        require_device_of("__setitem__", self)
         side = self._side
         key = _plain(key)
         if is_basic_index(key):
@@ -328,6 +334,7 @@ class Views(Accessors):
 
     def _selected(self, key: Any) -> Self:
         """Copy the elements that arrays of integers or booleans select."""
+        require_device_of("__getitem__", self)
         side = self._side
         array = self._array_on(side, Access.CONST, "__getitem__")
         home = self._memory.home(side)
@@ -335,6 +342,7 @@ class Views(Accessors):
 
     def _compact(self, shape: tuple[int, ...]) -> Self:
         """Copy to a new C-contiguous Blob of another shape, on this Blob's device."""
+        require_device_of("reshape", self)
         side = self._side
         blob = self._result(self._elements(side, "reshape"), side, copy=True)
         # A fresh Blob is its array. A reshaped Blob would be a view.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from syncblob.devices.base import CPU, Accelerator, Device, Side
-from syncblob.devices.host import HOST
+from syncblob.devices.host import HOST, allow_direct_calls, forbid_direct_calls
 from syncblob.devices.selection import (
     accelerator,
     current_accelerator,
@@ -29,9 +29,11 @@ __all__ = [
     "SimulatedBackend",
     "SimulatedStream",
     "accelerator",
+    "allow_direct_calls",
     "current_accelerator",
     "default_device",
     "devices",
+    "forbid_direct_calls",
     "home_accelerator",
     "home_of",
     "register",

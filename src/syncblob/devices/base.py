@@ -137,6 +137,9 @@ class Home(ABC):
     device: Device
     # Whether NumPy's functions compute here without further ado.
     native: bool
+    # Whether they may be called without asking a guard: the home is native, and no `computed_on` is
+    # open in any thread. `NumpyHome` sets it.
+    direct: bool = False
     # The array library that computes here: NumPy, or CuPy through array-api-compat.
     namespace: ModuleType
 

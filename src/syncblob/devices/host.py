@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import weakref
 from pickle import PickleBuffer
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from syncblob._forks import Lock
 from syncblob._shape import Layout
 from syncblob.devices.base import CPU, DLPACK_CPU, Home
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
+    from typing import Self
 
     from numpy.typing import NDArray
 
-__all__ = ["HOST", "NumpyHome"]
+__all__ = ["HOST", "NumpyHome", "allow_direct_calls", "forbid_direct_calls"]
 
 # A cache line, and what DLPack consumers with vector code ask for.
 _ALIGNMENT = 64
@@ -27,6 +30,14 @@ class NumpyHome(Home):
 
     native = True
     namespace: ModuleType = np
+
+    def __new__(cls, *_args: Any, **_keywords: Any) -> Self:
+        """Make a home and set `direct`; here, because subclasses need not call ``__init__``."""
+        home = super().__new__(cls)
+        with _direct_calls_lock.held:
+            _numpy_homes.add(home)
+            home.direct = home.native and not _forbidding
+        return home
 
     def compute(self, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
         """Call the function."""
@@ -102,6 +113,40 @@ class _Host(NumpyHome):
     def dlpack_device(self) -> tuple[int, int]:
         """(kDLCPU, 0)."""
         return (DLPACK_CPU, 0)
+
+
+# --- whether operations may skip the guards ------------------------------------------------------
+
+# `Home.direct` is set on each instance and not on the class. From version 3.13 on, Python stops
+# caching the attributes of a class that has been changed a thousand times, and every operation
+# would become slower.
+_numpy_homes: weakref.WeakSet[NumpyHome] = weakref.WeakSet()
+_forbidding: set[object] = set()
+_direct_calls_lock = Lock()
+
+
+def forbid_direct_calls(guard: object) -> None:
+    """Set `Home.direct` to False, until `allow_direct_calls` was called for every such guard.
+
+    In the child of a fork, guards of other threads never end. `direct` then stays False there: this
+    is slower, and not wrong.
+    """
+    with _direct_calls_lock.held:
+        _forbidding.add(guard)
+        _update_homes()
+
+
+def allow_direct_calls(guard: object) -> None:
+    """Undo `forbid_direct_calls`. Does nothing for a guard that forbids nothing."""
+    with _direct_calls_lock.held:
+        _forbidding.discard(guard)
+        _update_homes()
+
+
+def _update_homes() -> None:
+    for home in list(_numpy_homes):
+        # Tested for each home, because a signal handler may open a guard during this loop.
+        home.direct = home.native and not _forbidding
 
 
 HOST = _Host()

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ELEMENTWISE",
     "EMPTY_LIKE",
+    "MERE_VIEWS",
     "OVERLAPPING",
     "QUESTIONS",
     "SHARING",
@@ -80,6 +81,25 @@ VIEWS = frozenset(
         np.squeeze,
         np.swapaxes,
         np.transpose,
+    }
+)
+
+# They return views too, but several, or of another dtype, or of several arguments.
+MERE_VIEWS = frozenset(
+    {
+        np.array_split,
+        np.atleast_1d,
+        np.atleast_2d,
+        np.atleast_3d,
+        np.broadcast_arrays,
+        np.dsplit,
+        np.flip,
+        np.hsplit,
+        np.imag,
+        np.real,
+        np.split,
+        np.unstack,
+        np.vsplit,
     }
 )
 

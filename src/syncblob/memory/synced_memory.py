@@ -484,20 +484,20 @@ class SyncedMemory:
         but for what open logs are told.
         """
         with self._lock:
-            held = self._spans.uniform
-            if (
-                held in {_HOST, _ACCELERATOR}
-                and not self._uploads
-                and self._watch is None
-                and not self._moving
-            ):
+            spans = self._spans
+            held = spans.uniform
+            if held in {_HOST, _ACCELERATOR} and not self._uploads and not self._moving:
                 side = held >> 1
                 if not self._loans[1 - side].may_be_written:
-                    buffers = self._buffers.sides
-                    self._fast_buffer = buffers[side]
-                    self._exclusive_buffer = (
-                        None if buffers[1 - side] is not None else buffers[side]
+                    buffer = self._buffers.sides[side]
+                    found = None if self._buffers.on_both_sides else buffer, buffer
+                    # A signal handler or a finaliser that has changed anything since has replaced
+                    # the map. Between this look at it and the answer none can come.
+                    self._exclusive_buffer, self._fast_buffer = (
+                        found if self._spans is spans else (None, None)
                     )
+                if self._watch is not None:
+                    self._invalidate_fast_path()
             return self._exclusive_buffer
 
     def peek_at_source(self) -> NDArray[np.uint8] | None:

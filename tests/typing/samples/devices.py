@@ -34,3 +34,22 @@ assert_type(log.summary(), str)
 
 with syncblob.no_transfers(), syncblob.max_transfers(count=1), syncblob.verified_const():
     assert_type(blob.cpu_data().sum(), Any)
+with syncblob.max_transfers(bytes=100) as guard, syncblob.computed_on("simulated") as on_device:
+    assert_type((guard.count, guard.nbytes), tuple[int, int])
+    assert_type(on_device.device, Device)
+
+
+@syncblob.no_transfers()
+@syncblob.computed_on(Device("simulated"))
+def total(blob: Blob, *, times: float = 1) -> Blob:
+    return blob.sum() * times
+
+
+@syncblob.max_transfers(1)
+async def total_later(blob: Blob) -> Blob:
+    return blob.sum()
+
+
+async def totals() -> None:
+    assert_type(total(blob, times=2), Blob)
+    assert_type(await total_later(blob), Blob)

@@ -649,7 +649,7 @@ def test_the_error_says_what_to_do_and_is_one_of_ours() -> None:
         f"only simulated:0 may compute here, and multiply would run on cpu, at {__file__}:"
     )
     assert str(caught.value).endswith(
-        ': blob * 2; make its Blobs with device="simulated:0" or .to_device("simulated:0")'
+        ': blob * 2; make its Blobs with device="simulated:0", or use .on("simulated:0")'
     )
     assert isinstance(caught.value, xp.SyncblobError)
     assert isinstance(caught.value, RuntimeError)

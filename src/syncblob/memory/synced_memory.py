@@ -63,6 +63,7 @@ _REMEMBERED = 8
 _BOTH = int(Head.SYNCED)
 _HOST = 1 << Side.HOST
 _ACCELERATOR = 1 << Side.ACCELERATOR
+_NEITHER = (None, None)
 
 # How often an access looks for aliases that have come since it warned of others.
 _MOST_WARNINGS = 100
@@ -485,19 +486,10 @@ class SyncedMemory:
         """
         with self._lock:
             spans = self._spans
-            held = spans.uniform
-            if held in {_HOST, _ACCELERATOR} and not self._uploads and not self._moving:
-                side = held >> 1
-                if not self._loans[1 - side].may_be_written:
-                    buffer = self._buffers.sides[side]
-                    found = None if self._buffers.on_both_sides else buffer, buffer
-                    # A signal handler or a finaliser that has changed anything since has replaced
-                    # the map. Between this look at it and the answer none can come.
-                    self._exclusive_buffer, self._fast_buffer = (
-                        found if self._spans is spans else (None, None)
-                    )
-                if self._watch is not None:
-                    self._invalidate_fast_path()
+            found = self._found_exclusive(spans)
+            # What a signal handler or a finaliser has changed since has replaced the map. None can
+            # come between this look at it and the answer: nothing is called there.
+            self._exclusive_buffer, self._fast_buffer = found if self._spans is spans else _NEITHER
             return self._exclusive_buffer
 
     def peek_at_source(self) -> NDArray[np.uint8] | None:
@@ -1164,6 +1156,22 @@ class SyncedMemory:
         ):
             return buffer
         return self._cross(side, access, start, stop, reason, announced, fill)
+
+    def _found_exclusive(self, spans: Spans) -> tuple[Any, Any]:
+        """Return what `_exclusive_buffer` and `_fast_buffer` should be."""
+        held = spans.uniform
+        if (
+            held not in {_HOST, _ACCELERATOR}
+            or self._uploads
+            or self._watch is not None
+            or self._moving
+        ):
+            return _NEITHER
+        side = held >> 1
+        if self._loans[1 - side].may_be_written:
+            return _NEITHER
+        buffer = self._buffers.sides[side]
+        return None if self._buffers.on_both_sides else buffer, buffer
 
     def _has_only_to_copy(self, side: Side) -> bool:
         """Tell whether a copy is all that is left of `_cross`, for an access of a whole memory.

@@ -104,6 +104,7 @@ def test_of_a_part_its_own_bytes_are_counted() -> None:
     blob = at_cpu()
     with record_transfers() as log:
         blob.gpu_data()
+        blob.gpu_data()
         blob[0].cpu_data()
         blob[0].cpu_data()
         blob.cpu_data()

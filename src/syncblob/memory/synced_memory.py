@@ -1263,8 +1263,6 @@ class SyncedMemory:
             whole = writes or not before.nbytes
             ranges = [changed] if whole else [piece[:2] for piece in pieces]
             self._revoke(side.other, ranges, revoked, writes=writes)
-            if recording():
-                self._note_use(side, start, stop)
             initial = before.uniform == 0 and self._source is None
             zeroed = initial and (access is not Access.OVERWRITE or stop - start < before.nbytes)
             buffer = self._buffers.get(side, accelerator, zeroed=zeroed)
@@ -1275,6 +1273,8 @@ class SyncedMemory:
                 self._buffers.accelerator = accelerator
             # What the map does not count may hold anything.
             sides[side] = buffer
+            if recording():
+                self._note_use(side, start, stop)
             if fill is not None:
                 # What both sides hold is about to be overwritten here, perhaps only in part.
                 self._spans = before.replaced(_taken(before.runs(start, stop), side))

@@ -22,7 +22,10 @@ __all__ = ["Arithmetic"]
 
 
 class Arithmetic(Views):
-    """Caffe's arithmetic. It runs where the head is, SYNCED meaning the accelerator."""
+    """Caffe's arithmetic. It runs where the head is, SYNCED meaning the accelerator.
+
+    Where no side has all of the contents, it runs on the Blob's device.
+    """
 
     __slots__ = ()
 
@@ -102,8 +105,9 @@ class Arithmetic(Views):
     def asum_data(self) -> float | int:
         """Return the sum of the absolute values of data; ``|re| + |im|`` of complex ones, as BLAS.
 
-        Never transfers. 0 for UNINITIALIZED memory, without allocating it. Floating-point numbers
-        are accumulated in float64, integers in 64 bits, where they wrap around.
+        Runs where the head is, and so transfers nothing; of a SPLIT Blob, on its device. 0 for
+        UNINITIALIZED memory, without allocating it. Floating-point numbers are accumulated in
+        float64, integers in 64 bits, where they wrap around.
         """
         return self._reduce(self._memory, _sums.asum, "asum_data")
 
@@ -125,7 +129,7 @@ class Arithmetic(Views):
     def scale_data(self, factor: complex) -> None:
         """Multiply data by a factor in place, in the Blob's dtype.
 
-        Never transfers. UNINITIALIZED memory stays as it is.
+        Where and how as `asum_data`. UNINITIALIZED memory stays as it is.
 
         Raises
         ------

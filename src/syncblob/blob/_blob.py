@@ -44,8 +44,10 @@ class Blob(Messages):
     dtype
         A dtype of the array API, float16, or bfloat16 with ml_dtypes; of data and of diff.
     device
-        ``"cpu"``, ``"cuda:N"`` or ``"simulated:N"``: where the contents will be computed on before
-        the first write. None means the default device.
+        ``"cpu"``, ``"cuda:N"`` or ``"simulated:N"``: where operations run, for as long as the Blob
+        lives. None means the default device.
+    name
+        What the journal and `explain` call the Blob.
 
     Raises
     ------
@@ -63,7 +65,7 @@ class Blob(Messages):
     >>> blob.gpu_data().sum()
     np.float32(6.0)
     >>> blob
-    Blob(shape=(2, 3), dtype=float32, device=cpu, head=SYNCED)
+    Blob(shape=(2, 3), dtype=float32, device=simulated:0, head=SYNCED)
     >>> np.asarray(blob).flags.writeable
     False
     """

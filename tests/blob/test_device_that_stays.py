@@ -1,0 +1,456 @@
+"""The device of a Blob: it is what was asked for, and nothing that is done to the Blob moves it."""
+
+from __future__ import annotations
+
+import copy
+import operator
+import pickle
+
+import numpy as np
+import pytest
+from made_blobs import address, values
+
+import syncblob
+from syncblob import Blob, DeviceMismatchError, Head, NoDeviceError, use_device
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+NONE, CPU, GPU, SYNCED, SPLIT = Head
+DEVICES = ["cpu", "simulated:0"]
+
+
+def other_than(device):
+    return DEVICES[device == "cpu"]
+
+
+def blob_of(device, *, contents=True):
+    """Make a Blob of a device whose memory is bound to simulated:0, with contents on the host."""
+    blob = Blob((2, 3), device=device)
+    blob.memory.bind(syncblob.simulated(0))
+    if contents:
+        blob.overwrite_cpu_data()[...] = values()
+    return blob
+
+
+def default(device, make):
+    with use_device(device):
+        return make()
+
+
+def assert_on(blob, device):
+    """Check all that goes by the device."""
+    assert str(blob.device) == device
+    here, its_side = (CPU, blob.cpu_data) if device == "cpu" else (GPU, blob.gpu_data)
+    for view in (blob[:1], blob.T, blob.reshape(-1), blob.data, blob.const, next(iter(blob))):
+        assert str(view.device) == device
+    assert str(blob.diff.device) == str(blob[:1].diff.device) == device
+    for result in (blob + 1, -blob, blob.copy(), blob.astype("float64"), np.abs(blob), blob.sum()):
+        assert str(result.device) == device
+    assert blob.to_device(device) is blob
+    assert blob.__dlpack_device__() == (1, int(device != "cpu"))
+    lent = np.from_dlpack(blob)
+    assert blob.head is here
+    assert address(lent) == address(its_side())
+    del lent
+    if torch is not None:
+        assert blob.to_torch().data_ptr() == address(its_side())
+    blob[...] = 3
+    assert blob.head is here
+    blob += 1
+    assert (blob.head, str(blob.device)) == (here, device)
+    assert blob.tolist() == [[4] * 3] * 2
+
+
+# --- every way to make one -----------------------------------------------------------------------
+
+
+def source():
+    return values().reshape(-1).view(np.uint8)
+
+
+MAKE = {
+    "Blob": lambda d: Blob((2, 3), device=d),
+    "Blob, default": lambda d: default(d, lambda: Blob((2, 3))),
+    "Blob, another default": lambda d: default(other_than(d), lambda: Blob((2, 3), device=d)),
+    "list": lambda d: Blob.asarray(values().tolist(), device=d),
+    "list, default": lambda d: default(d, lambda: Blob.asarray(values().tolist())),
+    "array": lambda d: Blob.asarray(values(), device=d),
+    "array, default": lambda d: default(d, lambda: Blob.asarray(values())),
+    "array, converted": lambda d: Blob.asarray(values(), "float64", device=d),
+    "Blob of another device": lambda d: Blob.asarray(blob_of(other_than(d)), device=d),
+    "Blob, copied": lambda d: Blob.asarray(blob_of(d), copy=True),
+    "from_dlpack": lambda d: Blob.from_dlpack(values(), device=d),
+    "from_source": lambda d: Blob.from_source((2, 3), "float32", source, device=d),
+    "shared memory": lambda d: Blob.in_shared_memory((2, 3), device=d),
+    "zeros": lambda d: syncblob.zeros((2, 3), device=d),
+    "arange": lambda d: syncblob.reshape(syncblob.arange(6, device=d), (2, 3)),
+    "zeros_like": lambda d: syncblob.zeros_like(blob_of(d)),
+    "empty_like of another": lambda d: syncblob.empty_like(blob_of(other_than(d)), device=d),
+    "message": lambda d: Blob.from_proto(Blob.asarray(values()).to_proto(), device=d),
+    "to_device": lambda d: blob_of(other_than(d)).to_device(d),
+    "on": lambda d: blob_of(other_than(d)).on(d),
+    "on of on": lambda d: blob_of(d).on(other_than(d)).on(d),
+    "copy": lambda d: blob_of(d).copy(),
+    "copy of on": lambda d: blob_of(other_than(d)).on(d).copy(),
+    "deepcopy": lambda d: copy.deepcopy(blob_of(d)),
+    "pickle": lambda d: pickled(blob_of(d)),
+    "pickle, untouched": lambda d: pickled(Blob((2, 3), device=d)),
+    "pickle of on": lambda d: pickled(blob_of(other_than(d)).on(d)),
+    "pickle, out of band": lambda d: pickled_out_of_band(blob_of(d)),
+    "pickle, shared": lambda d: pickled(Blob.in_shared_memory((2, 3), device=d)),
+    "astype": lambda d: blob_of(d).astype("float64"),
+    "result": lambda d: blob_of(d) * 2,
+    "result of views": lambda d: blob_of(d)[:, ::-1] + blob_of(d).T.T,
+    "strided result": lambda d: np.add(blob_of(d), 1, order="F"),
+    "reshaped copy": lambda d: blob_of(d).T.reshape(2, 3),
+    "view": lambda d: blob_of(d)[...],
+    "transposed": lambda d: blob_of(d).reshape(3, 2).T,
+    "diff": lambda d: blob_of(d).diff,
+    "selected": lambda d: blob_of(d)[[0, 1]],
+    "where": lambda d: syncblob.where(blob_of(d) > 1, blob_of(d), 0),
+}
+
+
+def pickled(blob):
+    return pickle.loads(pickle.dumps(blob))
+
+
+def pickled_out_of_band(blob):
+    buffers = []
+    stream = pickle.dumps(blob, 5, buffer_callback=buffers.append)
+    return pickle.loads(stream, buffers=[bytearray(buffer) for buffer in buffers])
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("make", MAKE.values(), ids=MAKE)
+@pytest.mark.parametrize("last", [None, "mutable_cpu_data", "mutable_gpu_data", "cpu_data"])
+def test_it_is_what_was_asked_for_whichever_side_was_written_last(make, device, last):
+    blob = make(device)
+    assert str(blob.device) == device
+    blob.memory.bind(syncblob.simulated(0))
+    if last is not None:
+        getattr(blob, last)()
+    assert_on(blob, device)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_asarray_gives_an_accelerators_contents_the_device_of_their_owner(device):
+    blob = blob_of(device)
+    blob.mutable_gpu_data()
+    assert Blob.asarray(blob) is blob
+    assert str(Blob.asarray(blob.T).device) == str(Blob.asarray(blob, "int8").device) == device
+    with use_device(other_than(device)):
+        assert str(Blob.asarray(blob, copy=True).device) == device
+
+
+def test_results_of_operands_on_two_devices_are_the_accelerators():
+    here, there = blob_of("cpu"), blob_of("simulated:0")
+    there.mutable_cpu_data()
+    for result in (here + there, there + here, np.add(here, there), here.on("simulated:0") + here):
+        assert result.device == "simulated:0"
+    assert (there.on("cpu") + here).device == "cpu"
+    assert (here.device, there.device) == ("cpu", "simulated:0")
+
+
+# --- everything that is done to one --------------------------------------------------------------
+
+
+def side_of(blob, name):
+    return getattr(blob, f"{name}_data")
+
+
+def replaced(which):
+    def use(blob):
+        getattr(blob, f"share_{which}")(blob_of("cpu"))
+        getattr(blob, f"share_{which}")(blob_of("simulated:0"))
+
+    return use
+
+
+def in_place(blob):
+    for device in DEVICES:
+        blob += blob_of(device)
+
+
+def failed(blob):
+    backend = syncblob.simulated(0)
+    blob.mutable_cpu_data()
+    with backend.failing(transfer=1), pytest.raises(RuntimeError, match="injected"):
+        blob.mutable_gpu_data()
+    blob.gpu_data()
+    blob.mutable_gpu_data()
+    with backend.failing(transfer=1), pytest.raises(RuntimeError, match="injected"):
+        blob.mutable_cpu_data()
+
+
+def pushed(blob):
+    blob.mutable_cpu_data()
+    blob.async_gpu_push()
+
+
+def split(blob):
+    blob.mutable_gpu_data()
+    blob[0].mutable_cpu_data()
+
+
+def out_of_torch(blob):
+    if torch is not None:
+        torch.add(torch.ones(2, 3), 1, out=blob)
+        torch.relu_(blob)
+
+
+USES = {
+    **{
+        f"{kind}{side}_{which}": operator.methodcaller(f"{kind}{side}_{which}")
+        for kind in ("", "mutable_", "overwrite_")
+        for side in ("cpu", "gpu")
+        for which in ("data", "diff")
+    },
+    **{
+        f"set_{side}_{which}": operator.methodcaller(f"set_{side}_{which}", np.ones((2, 3), "f4"))
+        for side in ("cpu", "gpu")
+        for which in ("data", "diff")
+    },
+    "assignment": lambda blob: operator.setitem(blob, ..., 1),
+    "assignment to a part": lambda blob: operator.setitem(blob, (0, slice(1, 2)), 1),
+    "assignment of a Blob": lambda blob: [
+        operator.setitem(blob, 0, blob_of(d)[1]) for d in DEVICES
+    ],
+    "assignment of an array": lambda blob: operator.setitem(blob, ..., values()),
+    "assignment through on": lambda blob: [operator.setitem(blob.on(d), ..., 1) for d in DEVICES],
+    "in place": in_place,
+    "in place on another": lambda blob: operator.iadd(blob.on("cpu"), 1),
+    "out": lambda blob: [np.add(blob_of(d), 1, out=blob) for d in DEVICES],
+    "out, two devices": lambda blob: np.add(blob_of("cpu"), blob_of("simulated:0"), out=blob),
+    "out of torch": out_of_torch,
+    "copy_from": lambda blob: [blob.copy_from(blob_of(d)) for d in DEVICES],
+    "copy_from diff": lambda blob: [blob.copy_from(blob_of(d), copy_diff=True) for d in DEVICES],
+    "copy_from, resized": lambda blob: blob.copy_from(
+        Blob((4, 5), device="simulated:0"), resize=True
+    ),
+    "share_data": replaced("data"),
+    "share_diff": replaced("diff"),
+    "shrunk": operator.methodcaller("resize", 1, 2),
+    "grown": operator.methodcaller("resize", 40, 50),
+    "resize_like": lambda blob: blob.resize_like(Blob((7, 7), device="cpu")),
+    "load_proto": lambda blob: blob.load_proto(blob_of("cpu").to_proto()),
+    "update": operator.methodcaller("update"),
+    "scale": operator.methodcaller("scale_data", 2),
+    "sum": operator.methodcaller("asum_data"),
+    "fill": operator.methodcaller("fill", 4),
+    "sort": operator.methodcaller("sort"),
+    "prefetch": operator.methodcaller("prefetch"),
+    "push": pushed,
+    "failed transfers": failed,
+    "split": split,
+    "alias": lambda blob: np.asarray(blob.cpu),
+    "alias of the device": lambda blob: np.asarray(blob.gpu),
+    "text": str,
+    "explain": operator.methodcaller("explain"),
+    "pickled": pickle.dumps,
+    "copied": copy.deepcopy,
+    "assume_unaliased": operator.methodcaller("assume_unaliased"),
+}
+
+
+@pytest.mark.filterwarnings("ignore::syncblob.StaleAliasWarning")
+@pytest.mark.parametrize("contents", [False, True])
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("use", USES.values(), ids=USES)
+def test_it_stays_whatever_is_done(use, device, contents):
+    blob = blob_of(device, contents=contents)
+    use(blob)
+    assert str(blob.device) == device
+    blob.resize(2, 3)
+    assert_on(blob, device)
+
+
+@pytest.mark.filterwarnings("ignore::syncblob.StaleAliasWarning")
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("use", USES.values(), ids=USES)
+def test_that_of_results_stays_too(use, device):
+    blob = blob_of(device) * 2
+    blob.memory.bind(syncblob.simulated(0))
+    use(blob)
+    blob.resize(2, 3)
+    assert_on(blob, device)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_views_keep_the_device_they_were_made_with(device):
+    blob = blob_of(device)
+    views = [blob[0], blob.T, blob.const, blob.on(other_than(device))]
+    blob.mutable_cpu_data()
+    blob.mutable_gpu_data()
+    blob.share_data(blob_of(other_than(device)))
+    expected = [device, device, device, other_than(device)]
+    assert [str(view.device) for view in views] == expected
+    assert [str((view + 1).device) for view in views] == expected
+
+
+def test_an_operation_after_a_host_write_runs_on_the_device_and_uploads_once(simulated):
+    """Strangers lost most time to this: the frame was computed on the host from then on."""
+    frame = Blob((2, 3), device="simulated")
+    simulated.reset_counts()
+    for number in range(3):
+        frame.overwrite_cpu_data()[...] = number
+        result = frame * 2 + 1
+        assert (result.device, result.head) == ("simulated:0", GPU)
+        assert (simulated.uploads, simulated.downloads) == (number + 1, 0)
+    assert result.tolist() == [[5] * 3] * 2
+
+
+def test_reading_by_another_library_leaves_the_device_and_the_contents_where_they_are():
+    blob = blob_of("simulated:0")
+    blob.mutable_gpu_data()
+    assert np.asarray(blob).sum() == 15
+    assert np.from_dlpack(blob.cpu.const).sum() == 15
+    with syncblob.no_transfers():
+        assert (blob + 1).device == "simulated:0"
+
+
+# --- on ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("head", Head)
+@pytest.mark.parametrize("target", [*DEVICES, syncblob.Device("cpu"), syncblob.Device("simulated")])
+@pytest.mark.parametrize("device", DEVICES)
+def test_on_is_a_view_and_moves_nothing(simulated, device, target, head):
+    blob = blob_of(device, contents=False)
+    if head:
+        blob.overwrite_gpu_data()[...] = values()
+    if head in (CPU, SYNCED):
+        blob.mutable_cpu_data()
+    if head is SYNCED:
+        blob.gpu_data()
+    if head is SPLIT:
+        blob[0, :1].mutable_cpu_data()
+    simulated.reset_counts()
+    view = blob.on(target)
+    assert (view.device, blob.device) == (target, device)
+    assert (view.memory, view.head, view.shape, view.strides) == (
+        blob.memory,
+        head,
+        blob.shape,
+        blob.strides,
+    )
+    counted = simulated.uploads, simulated.downloads, simulated.allocations
+    assert (*counted, simulated.host_allocations) == (0, 0, 0, 0)
+    assert view.tolist() == (values() * bool(head)).tolist()
+
+
+def test_its_operations_run_there_and_bring_the_contents_once(simulated):
+    blob = blob_of("simulated:0")
+    blob.mutable_gpu_data()
+    simulated.reset_counts()
+    view = blob.on("cpu")
+    for _ in range(3):
+        assert ((view + 1).device, (view + 1).tolist()) == ("cpu", (values() + 1).tolist())
+    assert (simulated.uploads, simulated.downloads) == (0, 1)
+    assert blob.head is SYNCED
+    view *= 2
+    assert (blob.head, blob.device, view.device) == (CPU, "simulated:0", "cpu")
+    assert blob.tolist() == (values() * 2).tolist()
+    blob *= 2
+    assert (blob.head, blob.device, view.device) == (GPU, "simulated:0", "cpu")
+    assert view.tolist() == (values() * 4).tolist()
+    assert (simulated.uploads, simulated.downloads) == (1, 2)
+
+
+def test_of_a_part_only_that_part_moves(simulated):
+    blob = blob_of("simulated:0")
+    blob.mutable_gpu_data()
+    simulated.reset_counts()
+    part = blob[1].on("cpu")
+    part += 1
+    assert (simulated.uploads, simulated.downloaded_bytes) == (0, 12)
+    assert (blob.head, blob[0].head, part.head) == (SPLIT, GPU, CPU)
+    blob.on("cpu")[1][...] = 7
+    assert simulated.downloaded_bytes == 12
+    assert blob.tolist() == [[0, 1, 2], [7, 7, 7]]
+
+
+def test_const_diff_and_views_go_with_it():
+    blob = blob_of("simulated:0")
+    blob.diff[...] = 2
+    view = blob.on("cpu")
+    assert [str(x.device) for x in (view[0], view.T, view.const, view.diff, view.reshape(6))] == [
+        "cpu"
+    ] * 5
+    assert view.diff.memory is blob.diff.memory
+    assert view.diff.tolist() == [[2] * 3] * 2
+    with pytest.raises(ValueError, match="const view"):
+        blob.const.on("cpu")[...] = 1
+    with pytest.raises(ValueError, match="is a view"):
+        view.resize(6)
+    assert blob.on("cpu").on("simulated:0").device == "simulated:0"
+
+
+def test_a_new_gradient_is_on_the_accelerator_that_on_has_named(simulated):
+    blob = Blob(3, device="cpu")
+    view = blob.on("simulated:1")
+    simulated.reset_counts()
+    view.diff[...] = 1
+    assert str(blob.memory.accelerator.device) == "simulated:1"
+    assert str(blob.diff.memory.accelerator.device) == "simulated:1"
+    assert (blob.diff_head, blob.diff.device) == (GPU, "cpu")
+    view.update()
+    assert (view.device, blob.tolist()) == ("simulated:1", [-1, -1, -1])
+    assert simulated.allocations == 0
+
+
+def test_an_existing_gradient_is_bound_with_it():
+    blob = Blob(3, device="cpu")
+    blob.diff[...] = 2
+    view = blob.on("simulated:1")
+    assert view.gpu_diff().tolist() == [2, 2, 2]
+    assert str(blob.diff.memory.accelerator.device) == "simulated:1"
+
+
+def test_a_result_that_has_no_memory_yet_can_be_used_elsewhere_too():
+    result = blob_of("cpu") + 1
+    view = result.on("simulated")
+    view += 1
+    assert (result.head, result.device) == (GPU, "cpu")
+    assert result.tolist() == (values() + 2).tolist()
+
+
+@pytest.mark.parametrize(
+    ("device", "error"),
+    [
+        ("cuda:99", NoDeviceError),
+        ("tpu", ValueError),
+        ("simulated:1", DeviceMismatchError),
+        (3, ValueError),
+    ],
+)
+def test_where_it_cannot_be_nothing_changes(device, error):
+    blob = blob_of("simulated:0")
+    with pytest.raises(error):
+        blob.on(device)
+    assert (blob.head, blob.device, blob.tolist()) == (CPU, "simulated:0", values().tolist())
+    assert str(blob.memory.accelerator.device) == "simulated:0"
+
+
+def test_a_failed_on_binds_nothing():
+    blob = Blob(3, device="cpu")
+    with pytest.raises(NoDeviceError):
+        blob.on("cuda:99")
+    assert blob.memory.accelerator is None
+
+
+def test_its_exports_are_tracked_aliases_of_that_side():
+    blob = blob_of("simulated:0")
+    blob.mutable_gpu_data()
+    array = np.from_dlpack(blob.on("cpu"))
+    assert blob.head is CPU
+    assert blob.memory.aliased
+    array[...] = 8
+    assert (blob + 0).tolist() == [[8] * 3] * 2
+    with pytest.warns(syncblob.StaleAliasWarning):
+        blob[...] = 1
+    del array
+    assert not blob.memory.aliased

@@ -1,7 +1,8 @@
 """Random programs with aliases: no read returns an old value, no write is lost unannounced.
 
 Each program makes Blobs, aliases of several consumers, slices of them, and accesses in any order,
-beside a model that knows the true contents. A program is made from a number, which a failure names.
+beside a model that knows the true contents, and of each element who has it: accesses and aliases
+may be of a part. A program is made from a number, which a failure names.
 ``SYNCBLOB_PROGRAMS`` sets how many run; without it, 24,000 where ``CI`` is set, else 4,000.
 """
 
@@ -12,7 +13,7 @@ import os
 import random
 import threading
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -68,27 +69,68 @@ if torch is not None:
     CONSUMERS["torch over numpy"] = lambda side: torch.from_numpy(np.asarray(side))
 
 
-@dataclass(eq=False)
 class Truth:
-    """What a memory holds, and Caffe's head for programs without aliases."""
+    """What a memory holds, and which sides have each element."""
 
-    values: list[int]
-    valid: frozenset[str] = frozenset()
+    def __init__(self, size: int) -> None:
+        self.values = [0] * size
+        self.valid: list[frozenset[str]] = [frozenset()] * size
 
-    def access(self, side: str, *, reads: bool) -> None:
-        self.valid = self.valid | {side} if reads and self.valid else frozenset({side})
+    def access(
+        self, side: str, places: range, aliases: list[Alias], *, reads: bool, later: bool = False
+    ) -> None:
+        """Follow an access of some places, which may come to pass only later."""
+        if not any(self.valid):
+            # The first access makes a buffer, and fills all of it.
+            self.valid = [frozenset({side})] * len(self.values)
+        for place in places:
+            if not reads:
+                self.valid[place] = frozenset({side})
+            elif side not in self.valid[place]:
+                writers = {alias.side for alias in aliases if place in alias.given}
+                if OTHER[side] in writers or (later and writers):
+                    # It must be copied again: they may write at any moment.
+                    continue
+                self.valid[place] = frozenset({side} if side in writers else {CPU, GPU})
+
+    @property
+    def all(self) -> range:
+        return range(len(self.values))
+
+    def head(self, places: range) -> Head:
+        holders = [self.valid[place] for place in places]
+        common = frozenset.intersection(*holders)
+        return HEADS[common] if common or not any(holders) else Head.SPLIT
+
+    def lacking(self, side: str, places: range) -> list[range]:
+        """Return the parts that a side lacks."""
+        parts: list[range] = []
+        for place in places:
+            if side not in self.valid[place]:
+                grows = parts and parts[-1].stop == place
+                start = parts.pop().start if grows else place
+                parts.append(range(start, place + 1))
+        return parts
 
 
 @dataclass(eq=False)
 class Alias:
-    """What a consumer keeps: an array of some library, and where it starts in the memory."""
+    """What a consumer keeps: an array of some library, and where it starts in the memory.
+
+    The memory knows the range that it gave away, and not what the consumer has kept of it.
+    """
 
     array: Any
     truth: Truth
     side: str
     first: int
-    stale: bool = False
+    given: range
+    stale: set[int] = field(default_factory=set)
     was_stale: bool = False
+
+    def is_fresh(self) -> bool:
+        """Tell whether what is left of it shows the newest contents."""
+        return self.stale.isdisjoint(range(self.first, self.given.stop))
 
 
 class Program:
@@ -101,7 +143,7 @@ class Program:
         self.written = 0
         size = self.random.randint(1, 6)
         self.blobs = [Blob(size, "int32", device="simulated") for _ in range(2)]
-        self.truths = [Truth([0] * size) for _ in range(2)]
+        self.truths = [Truth(size) for _ in range(2)]
         self.aliases: list[Alias] = []
 
     def run(self) -> None:
@@ -112,9 +154,8 @@ class Program:
             moves += [self.read_alias, self.slice_alias, self.drop_alias, self.drop_elsewhere]
         for _ in range(STEPS):
             self.random.choice(moves)()
-            if not self.with_aliases:
-                for blob, truth in zip(self.blobs, self.truths, strict=True):
-                    assert blob.head is HEADS[truth.valid]
+            for blob, truth in zip(self.blobs, self.truths, strict=True):
+                assert blob.head is truth.head(range(blob.size))
         for index in range(2):
             self.check_read(index, CPU)
             self.check_read(index, GPU)
@@ -128,19 +169,36 @@ class Program:
         self.written += count
         return list(range(self.written - count + 1, self.written + 1))
 
-    def check_read(self, index: int, side: str) -> None:
-        self.note(f"read {index} on the {side}")
+    def part(self, index: int) -> tuple[Blob, range, range, str]:
+        """Return a Blob or a view of it, its places, those that accesses are for, and a name."""
         blob, truth = self.blobs[index], self.truths[index]
-        seen = (blob.cpu_data() if side == CPU else blob.gpu_data()).tolist()
-        assert seen == truth.values[: blob.size], f"{side}: {seen}, newest is {truth.values}"
-        truth.access(side, reads=True)
-        if not any(alias.side != side for alias in self.of(truth)):
-            self.revive(truth, side)
+        if self.random.random() < 0.6:
+            # A Blob that is no view moves all of its memory, as in Caffe.
+            return blob, range(blob.size), truth.all, str(index)
+        first = self.random.randrange(blob.size)
+        places = range(first, self.random.randint(first + 1, blob.size))
+        return blob[first : places.stop], places, places, f"{index}[{first}:{places.stop}]"
 
-    def revive(self, truth: Truth, side: str) -> None:
+    def check_read(self, index: int, side: str) -> None:
+        truth = self.truths[index]
+        blob, places, accessed, name = self.part(index)
+        self.note(f"read {name} on the {side}")
+        waits = side == GPU and bool(blob.memory._uploads)
+        seen = (blob.cpu_data() if side == CPU else blob.gpu_data()).tolist()
+        newest = truth.values[places.start : places.stop]
+        assert seen == newest, f"{side}: {seen}, newest is {newest}"
+        # What is there is not asked for more, unless somebody has to be waited for.
+        if not waits and not truth.lacking(side, places):
+            return
+        truth.access(side, accessed, self.of(truth), reads=True)
+        watched = {place for alias in self.of(truth) if alias.side != side for place in alias.given}
+        self.revive(truth, side, set(accessed) - watched)
+
+    def revive(self, truth: Truth, side: str, places: set[int]) -> None:
         """Trust again what was left behind on a side that has caught up: it is the same buffer."""
         for alias in self.of(truth):
-            alias.stale = alias.stale and alias.side != side
+            if alias.side == side:
+                alias.stale -= places
 
     def read(self) -> None:
         self.check_read(self.random.randrange(2), self.random.choice((CPU, GPU)))
@@ -149,26 +207,30 @@ class Program:
         index = self.random.randrange(2)
         side = self.random.choice((CPU, GPU))
         kind = self.random.choice(("mutable", "overwrite"))
-        blob, truth = self.blobs[index], self.truths[index]
+        truth = self.truths[index]
+        blob, places, accessed, name = self.part(index)
 
         def access() -> None:
             values = self.fresh(blob.size)
             getattr(blob, f"{kind}_{side}_data")()[...] = values
-            truth.values[: blob.size] = values
+            truth.values[places.start : places.stop] = values
 
-        self.note(f"{kind} {index} on the {side}")
-        if self.announced(access, [alias for alias in self.of(truth) if alias.side != side]):
-            truth.access(side, reads=False)
-            self.revive(truth, side)
+        self.note(f"{kind} {name} on the {side}")
+        if self.announced(access, self.opposite(truth, side, accessed), accessed):
+            truth.access(side, accessed, self.of(truth), reads=False)
+            self.revive(truth, side, set(accessed))
 
     def push(self) -> None:
         """Start an upload that arrives later, or fails on its way."""
         index = self.random.randrange(2)
-        blob, truth = self.blobs[index], self.truths[index]
-        if blob.head is not Head.HEAD_AT_CPU:
+        truth = self.truths[index]
+        blob, _, accessed, name = self.part(index)
+        if truth.head(accessed) is not Head.HEAD_AT_CPU:
+            with pytest.raises(RuntimeError, match="starts from HEAD_AT_CPU"):
+                blob.async_gpu_push()
             return
         delay = self.random.choice((0, 0, 0.001))
-        self.note(f"push {index}, delayed by {delay}")
+        self.note(f"push {name}, delayed by {delay}")
         BACKEND.delay = delay
         if self.random.random() < 0.2:
             # An upload of another memory that is still to come must not take the failure.
@@ -177,10 +239,12 @@ class Program:
                 blob.async_gpu_push()
                 with pytest.raises(RuntimeError, match="injected"):
                     blob.gpu_data()
-            assert blob.head is Head.HEAD_AT_CPU
+            # The first piece has not arrived.
+            for part in truth.lacking(GPU, accessed)[1:]:
+                truth.access(GPU, part, self.of(truth), reads=True, later=True)
             return
         blob.async_gpu_push()
-        truth.access(GPU, reads=True)
+        truth.access(GPU, accessed, self.of(truth), reads=True, later=True)
 
     def adopt(self) -> None:
         """Replace the contents by an array."""
@@ -194,7 +258,7 @@ class Program:
         array = np.array(values, np.int32)
         if self.announced(lambda: getattr(blob, f"set_{side}_data")(array), self.of(truth)):
             truth.values = values
-            truth.valid = frozenset({side})
+            truth.valid = [frozenset({side})] * len(values)
             # Those of the side itself are over a buffer that is no longer the Blob's.
             self.aliases = [
                 alias for alias in self.aliases if alias.truth is not truth or alias.side != side
@@ -204,19 +268,22 @@ class Program:
         """Let an access fail: nothing has changed, and the next one succeeds."""
         index = self.random.randrange(2)
         side = self.random.choice((CPU, GPU))
-        blob, truth = self.blobs[index], self.truths[index]
-        head = blob.head
+        truth = self.truths[index]
+        blob, places, _, name = self.part(index)
         # Without aliases on the other side nothing else can happen than the failure.
-        if head not in (Head.HEAD_AT_CPU, Head.HEAD_AT_GPU) or self.of(truth):
+        if self.of(truth) or not any(truth.valid):
             return
-        if (head is Head.HEAD_AT_CPU) == (side == CPU):
+        count = len(truth.lacking(side, places))
+        if not count:
             return
-        self.note(f"a transfer of {index} to the {side} fails")
+        # The last of several pieces, too.
+        which = self.random.randint(1, count)
+        self.note(f"transfer {which} of {name} to the {side} fails")
         access = self.random.choice(("", "mutable_"))
         BACKEND.synchronize()
-        with BACKEND.failing(transfer=1), pytest.raises(RuntimeError, match="injected"):
+        with BACKEND.failing(transfer=which), pytest.raises(RuntimeError, match="injected"):
             getattr(blob, f"{access}{side}_data")()
-        assert blob.head is head
+        assert blob.head is truth.head(places)
 
     def share(self) -> None:
         first, second = self.blobs
@@ -235,21 +302,32 @@ class Program:
             if blob.memory.nbytes // 4 == len(truth.values):
                 self.note(f"shrink {index} to {count}")
                 blob.resize(count)
-                alone = self.truths[0] is not self.truths[1] and not self.of(truth)
-                truth.values = truth.values[:count] if alone else truth.values
+                if self.truths[0] is not self.truths[1] and not self.of(truth):
+                    truth.values, truth.valid = truth.values[:count], truth.valid[:count]
             return
         count = blob.memory.nbytes // 4 + 1
         self.note(f"grow {index} to {count}")
         if self.announced(lambda: blob.resize(count), self.of(truth)):
-            self.truths[index] = Truth([0] * count)
+            self.truths[index] = Truth(count)
 
     def of(self, truth: Truth) -> list[Alias]:
         return [alias for alias in self.aliases if alias.truth is truth]
 
-    def announced(self, action: Callable[[], None], left_behind: list[Alias]) -> bool:
+    def opposite(self, truth: Truth, side: str, places: range) -> list[Alias]:
+        """Return the aliases of the other side that an access of some places concerns."""
+        return [
+            alias
+            for alias in self.of(truth)
+            if alias.side != side and not set(alias.given).isdisjoint(places)
+        ]
+
+    def announced(
+        self, action: Callable[[], None], left_behind: list[Alias], places: range | None = None
+    ) -> bool:
         """Do what leaves aliases behind: it warns if there are any, or raises and changes nothing.
 
-        Returns whether it was done.
+        Of the aliases it leaves the elements at some places behind, or all of them. Returns whether
+        it was done.
         """
         if left_behind and self.random.random() < 0.3:
             heads = [blob.head for blob in self.blobs]
@@ -266,7 +344,8 @@ class Program:
             action()
         assert [warning.category for warning in caught] == [StaleAliasWarning] * bool(left_behind)
         for alias in left_behind:
-            alias.stale = alias.was_stale = True
+            alias.stale.update(alias.given if places is None else places)
+            alias.was_stale = True
         return True
 
     # --- aliases ---------------------------------------------------------------------------------
@@ -275,21 +354,20 @@ class Program:
         index = self.random.randrange(2)
         side = self.random.choice((CPU, GPU))
         consumer = self.random.choice(list(CONSUMERS))
-        blob, truth = self.blobs[index], self.truths[index]
+        truth = self.truths[index]
+        blob, places, accessed, name = self.part(index)
         overwrite = self.random.random() < 0.2
-        first = self.random.randrange(blob.size) if self.random.random() < 0.3 else 0
-        view = blob[first:] if first else blob
-        lender = getattr(view, side)
-        self.note(f"{consumer} of {index}[{first}:] on the {side}{', overwrite' * overwrite}")
+        lender = getattr(blob, side)
+        self.note(f"{consumer} of {name} on the {side}{', overwrite' * overwrite}")
 
         def access() -> None:
             array = CONSUMERS[consumer](lender.overwrite if overwrite else lender)
-            self.aliases.append(Alias(array, truth, side, first))
+            self.aliases.append(Alias(array, truth, side, places.start, places))
 
-        if self.announced(access, [alias for alias in self.of(truth) if alias.side != side]):
-            truth.access(side, reads=False)
-            self.revive(truth, side)
-            if overwrite and not first and blob.size == len(truth.values):
+        if self.announced(access, self.opposite(truth, side, accessed), accessed):
+            truth.access(side, accessed, self.of(truth), reads=False)
+            self.revive(truth, side, set(accessed))
+            if overwrite:
                 self.store(self.aliases[-1])
 
     def consumed(self, alias: Alias) -> Any:
@@ -320,7 +398,7 @@ class Program:
         alias.truth.values[alias.first : alias.first + count] = values
 
     def fresh_alias(self) -> Alias | None:
-        usable = [alias for alias in self.aliases if not alias.stale]
+        usable = [alias for alias in self.aliases if alias.is_fresh()]
         return self.random.choice(usable) if usable else None
 
     def write_alias(self) -> None:

@@ -12,7 +12,7 @@ import weakref
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from typing import Protocol
+    from typing import Never, Protocol
 
     class Forked(Protocol):
         """What has something to do in the child of a fork."""
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
             """Do it. No other thread is there yet."""
 
 
-__all__ = ["Lock", "is_lost", "notify"]
+__all__ = ["Lock", "LostLock", "is_lost", "notify"]
 
 # Entries vanish at any time, on any thread: nothing iterates over the set itself.
 _notified: set[weakref.ref[Forked]] = set()
@@ -61,6 +61,30 @@ class Lock:
         """Make another one, unless the thread that forked holds it."""
         if is_lost(self.held):
             self.held = threading.RLock()
+
+
+class LostLock:
+    """In the child of a fork, the lock of a memory that another thread was inside of then."""
+
+    def acquire(self, *, blocking: bool = True) -> Never:
+        """Refuse.
+
+        Raises
+        ------
+        RuntimeError
+            Always.
+        """
+        del blocking
+        raise RuntimeError(
+            "another thread was using this memory when the process forked, and may have left it "
+            "half-changed: it cannot be used in this child. Make the Blob anew here, or fork while "
+            "no other thread uses it"
+        )
+
+    __enter__ = acquire
+
+    def __exit__(self, *_exception: object) -> None:
+        """Do nothing: it is never entered."""
 
 
 def _after_fork_in_child() -> None:

@@ -25,15 +25,34 @@ from syncblob._source_lines import Place, user_frame, warn_user
 from syncblob.errors import StaleAliasWarning
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import threading
+    from collections.abc import Callable, Sequence
     from types import CodeType
-    from typing import ClassVar
+    from typing import ClassVar, Protocol
 
     from numpy.typing import NDArray
 
     from syncblob.devices.base import Side
 
-__all__ = ["NUMPY", "Borrows", "Exposure", "Lease", "Loans", "restore", "warn_of_stale_aliases"]
+    class Locked(Protocol):
+        """What has a lock."""
+
+        @property
+        def lock(self) -> threading.RLock:
+            """The lock."""
+
+
+__all__ = [
+    "NUMPY",
+    "Borrows",
+    "Exposure",
+    "Lease",
+    "Loans",
+    "Unannounced",
+    "announcing",
+    "require_announced",
+    "restore",
+]
 
 # The kind of the aliases that NumPy gets as arrays of our own making. They lose their write
 # permission when they are left behind, besides the warning: it also speaks for slices and for
@@ -41,6 +60,9 @@ __all__ = ["NUMPY", "Borrows", "Exposure", "Lease", "Loans", "restore", "warn_of
 NUMPY = "NumPy"
 
 _NAMED_AT_MOST = 3
+
+# How often an access looks for aliases that have come since it warned of others.
+_MOST_WARNINGS = 100
 
 
 class _Reference(weakref.ref[Any]):
@@ -320,4 +342,83 @@ def warn_of_stale_aliases(action: str, stale: list[tuple[Side, Lease]]) -> None:
         f"{action} leaves behind {named}{more}. What is written through it from now on will not be "
         "seen, nor will it see what is written here. Drop it first, or make a new one afterwards",
         StaleAliasWarning,
+    )
+
+
+class Unannounced(Exception):  # noqa: N818  # it is caught, and turned into a warning
+    """There are writable aliases that would be left behind, and were not warned of yet."""
+
+    def __init__(self, stale: list[tuple[Side, Lease]]) -> None:
+        super().__init__(stale)
+        self.stale = stale
+
+
+def require_announced(
+    loans: Sequence[Loans], announced: Sequence[Lease], start: int, stop: int, *sides: Side
+) -> None:
+    """Raise `Unannounced` if other writable aliases of some sides overlap a range.
+
+    Parameters
+    ----------
+    loans
+        What each side has handed out.
+    announced
+        The aliases that were warned of.
+    start, stop, sides
+        The range.
+    """
+    stale = [
+        (side, lease)
+        for side in sides
+        for lease in loans[side].leases_in(start, stop)
+        if lease not in announced
+    ]
+    if stale:
+        raise Unannounced(stale)
+
+
+def announcing(
+    memory: Locked,
+    stale: list[tuple[Side, Lease]],
+    action: str,
+    function: Callable[..., Any],
+    *args: Any,
+) -> Any:
+    """Call a function under the lock, and warn of the aliases that it leaves behind before.
+
+    The user's filters and hooks may do anything, and so the warning is emitted without the
+    lock. What aliases have come by then is looked for again: by the function, when nothing can
+    come in between any more.
+
+    Parameters
+    ----------
+    memory
+        Whose lock is meant.
+    stale
+        What the function has found, if it was called already.
+    action
+        What the warning calls it.
+    function, args
+        What is called, with a list of the aliases that were warned of as its last argument. It
+        changes nothing if it raises `Unannounced`. Returns its result.
+
+    Raises
+    ------
+    StaleAliasWarning
+        Where the user's filters turn it into an error. Nothing has changed then.
+    RuntimeError
+        If new aliases come as fast as they are warned of.
+    """
+    announced: list[Lease] = []
+    for _ in range(_MOST_WARNINGS):
+        warn_of_stale_aliases(action, stale)
+        announced += [lease for _, lease in stale]
+        try:
+            with memory.lock:
+                return function(*args, announced)
+        except Unannounced as found:
+            stale = found.stale
+    raise RuntimeError(
+        f"{action} was given up: each time that it warned of the aliases which it leaves "
+        "behind, there were new ones; stop the thread or the warning hook that makes them first"
     )

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Never
 
 import numpy as np
 
-from syncblob._dtypes import UINT8
-from syncblob._forks import is_lost, notify
+from syncblob._forks import LostLock, is_lost, notify
 from syncblob._shape import Layout
 from syncblob._source_lines import Place, user_frame, user_place
 from syncblob.devices import (
@@ -27,7 +26,15 @@ from syncblob.devices import (
 )
 from syncblob.errors import DeviceMismatchError
 from syncblob.memory.buffers import Buffers
-from syncblob.memory.leases import Exposure, Loans, restore, warn_of_stale_aliases
+from syncblob.memory.gather import gather
+from syncblob.memory.leases import (
+    Exposure,
+    Loans,
+    Unannounced,
+    announcing,
+    require_announced,
+    restore,
+)
 from syncblob.memory.sources import Source
 from syncblob.memory.spans import Run, Spans
 from syncblob.memory.state import (
@@ -64,9 +71,6 @@ _BOTH = int(Head.SYNCED)
 _HOST = 1 << Side.HOST
 _ACCELERATOR = 1 << Side.ACCELERATOR
 _NEITHER = (None, None)
-
-# How often an access looks for aliases that have come since it warned of others.
-_MOST_WARNINGS = 100
 
 
 class SyncedMemory:
@@ -291,7 +295,7 @@ class SyncedMemory:
                 f"expected {self.used_nbytes} bytes, the bytes in use of this memory (shared with "
                 f"every Blob and view over it), got {buffer.nbytes}"
             )
-        self._announcing([], "adoption", self._adopt, side, buffer, accelerator)
+        announcing(self, [], "adoption", self._adopt, side, buffer, accelerator)
 
     def async_gpu_push(
         self, stream: object = None, start: int = 0, stop: int | None = None
@@ -554,9 +558,9 @@ class SyncedMemory:
         try:
             with self._lock:
                 return self._array(side, access, layout, reason, template, ())
-        except _Unannounced as found:
-            return self._announcing(
-                found.stale, reason, self._array, side, access, layout, reason, template
+        except Unannounced as found:
+            return announcing(
+                self, found.stale, reason, self._array, side, access, layout, reason, template
             )
 
     def write(
@@ -588,9 +592,9 @@ class SyncedMemory:
         try:
             with self._lock:
                 self._write(side, access, layout, reason, function, args, ())
-        except _Unannounced as found:
-            self._announcing(
-                found.stale, reason, self._write, side, access, layout, reason, function, args
+        except Unannounced as found:
+            announcing(
+                self, found.stale, reason, self._write, side, access, layout, reason, function, args
             )
 
     def finish_write(self, side: Side, start: int, stop: int, reason: str) -> None:
@@ -622,9 +626,9 @@ class SyncedMemory:
         try:
             with self._lock:
                 return self._borrow(side, access, layout, reason, template, ())
-        except _Unannounced as found:
-            return self._announcing(
-                found.stale, reason, self._borrow, side, access, layout, reason, template
+        except Unannounced as found:
+            return announcing(
+                self, found.stale, reason, self._borrow, side, access, layout, reason, template
             )
 
     def lend_again(
@@ -682,9 +686,9 @@ class SyncedMemory:
         try:
             with self._lock:
                 return self._leased(side, access, layout, reason, kind, target, ())
-        except _Unannounced as found:
-            return self._announcing(
-                found.stale, reason, self._leased, side, access, layout, reason, kind, target
+        except Unannounced as found:
+            return announcing(
+                self, found.stale, reason, self._leased, side, access, layout, reason, kind, target
             )
 
     def export_again(
@@ -754,17 +758,15 @@ class SyncedMemory:
             self._compare_watch(side, Access.CONST, layout.start, layout.stop)
             if side is Side.ACCELERATOR and self._buffers.accelerator is None:
                 self._buffers.accelerator = current_accelerator()
-            home = self._buffers.home(side)
-            spans = self._spans
-            if spans.common(layout.start, layout.stop) & (1 << side):
-                self._wait_for_uploads(side, Access.CONST, layout.start, layout.stop)
-                array = home.view(self._buffers.sides[side], layout, writable=False)
-                return home.compute(array.copy, order="C")
-            dense = Layout.c_order(layout.shape, layout.dtype)
-            target = home.allocate(dense.nbytes)
-            for offset, part in _parts(layout, spans, 0):
-                self._gather_part(side, part, target[offset : offset + part.nbytes], reason)
-            return home.view(target, dense, writable=True)
+            return gather(
+                self._spans,
+                self._buffers,
+                self._source,
+                side,
+                layout,
+                reason,
+                self._wait_for_uploads,
+            )
 
     def expose(
         self,
@@ -877,7 +879,7 @@ class SyncedMemory:
         StaleAliasWarning
             If a writable alias is alive.
         """
-        self._announcing([], action, self._leave, give_up, others)
+        announcing(self, [], action, self._leave, give_up, others)
 
     def revoke(self, revoked: list[NDArray[Any]]) -> None:
         """Take the write permission of all that was handed out: no Blob will see it any more.
@@ -902,7 +904,7 @@ class SyncedMemory:
         self._invalidate_fast_path()
         # While there is a watch, every access takes the lock.
         self._watch = Watch(self._lock, self._buffers.sides)
-        self._lock = _LostLock()  # type: ignore[assignment]  # refuses what a lock does
+        self._lock = LostLock()  # type: ignore[assignment]  # refuses what a lock does
 
     def __reduce__(self) -> Never:
         """Refuse copies and pickles: two memories over the same buffers would not be in step.
@@ -1037,53 +1039,6 @@ class SyncedMemory:
             self._watch.add(side, owner, kind, layout.start, layout.stop)
             return array
 
-    def _gather_part(self, side: Side, part: Layout, target: Any, reason: str) -> None:
-        """Copy the elements of a part, whose bytes have the same holders, into a dense buffer."""
-        home = self._buffers.home(side)
-        dense = Layout.c_order(part.shape, part.dtype)
-        held = self._spans.common(part.start, part.stop)
-        if held & (1 << side):
-            self._wait_for_uploads(side, Access.CONST, part.start, part.stop)
-            array = home.view(self._buffers.sides[side], part, writable=False)
-            home.compute(operator.setitem, home.view(target, dense, writable=True), ..., array)
-            return
-        if not held:
-            self._gather_initial(side, part, target, reason)
-            return
-        accelerator = self._buffers.accelerator
-        if accelerator is None:  # pragma: no cover  # the other side holds something
-            return
-        self._wait_for_uploads(side.other, Access.CONST, part.start, part.stop)
-        there = self._buffers.home(side.other)
-        array = there.view(self._buffers.sides[side.other], part, writable=False)
-        if not part.contiguous:
-            array = there.compute(array.copy, order="C")
-        flat = there.wrap(array)
-        self._buffers.move(
-            self._buffers.copying(accelerator, reason), side, flat, target, part.start
-        )
-
-    def _gather_initial(self, side: Side, part: Layout, target: Any, reason: str) -> None:
-        """Copy elements that nobody has touched: zeros, or those of the source."""
-        home = self._buffers.home(side)
-        source = self._source
-        if source is None:
-            home.zero(target)
-            return
-        read = np.empty(part.stop - part.start, np.uint8)
-        source.fill(read, part.start)
-        array: NDArray[Any] = np.ndarray(
-            part.shape, part.dtype, read, part.offset - part.start, part.strides
-        )
-        flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        accelerator = self._buffers.accelerator
-        if side is Side.HOST or accelerator is None:
-            target[...] = flat
-        else:
-            self._buffers.move(
-                self._buffers.copying(accelerator, reason), side, flat, target, part.start
-            )
-
     # --- changes of state, under the lock --------------------------------------------------------
     #
     # How a change of state is made, so that it is made wholly or not at all, whatever raises and
@@ -1119,14 +1074,14 @@ class SyncedMemory:
 
         Raises
         ------
-        _Unannounced
+        Unannounced
             If the access may write, and other aliases of the other side overlap its range.
         """
         start, stop = self.range_of(layout)
         writes = access is not Access.CONST
         if writes:
             if self._loans[1 - side].leases:
-                self._require_announced(announced, start, stop, side.other)
+                require_announced(self._loans, announced, start, stop, side.other)
             whole = layout.gapless and layout.stop - layout.start == stop - start
             if access is Access.OVERWRITE and not whole:
                 access = Access.MUTABLE
@@ -1257,7 +1212,7 @@ class SyncedMemory:
             self._invalidate_fast_path()
             if writes and others.leases:
                 # Again: from here on no alias is made, also not by a finaliser.
-                self._require_announced(announced, start, stop, side.other)
+                require_announced(self._loans, announced, start, stop, side.other)
             # Decided before the copy: what an alias writes during the copy must be copied again.
             pieces, after, changed = self._planned(side, access, start, stop)
             whole = writes or not before.nbytes
@@ -1438,7 +1393,7 @@ class SyncedMemory:
         try:
             self._moving = True
             self._invalidate_fast_path()
-            self._require_announced(announced, 0, used, *Side)
+            require_announced(self._loans, announced, 0, used, *Side)
             for loans in self._loans:
                 loans.revoke(revoked)
             # The other buffer may be larger than the new one; what is in use fits in both.
@@ -1567,7 +1522,7 @@ class SyncedMemory:
         try:
             self._moving = True
             self._invalidate_fast_path()
-            self._require_announced(announced, 0, self.nbytes, *Side)
+            require_announced(self._loans, announced, 0, self.nbytes, *Side)
             if others:
                 with others[0].lock:
                     others[0]._leave(give_up, others[1:], announced)  # noqa: SLF001  # of this class
@@ -1616,63 +1571,6 @@ class SyncedMemory:
         place = (frame.f_code, frame.f_lasti, library)
         self._history.append((reason, before, self._spans, copied, place, start, stop))
 
-    def _announcing(
-        self,
-        stale: list[tuple[Side, Lease]],
-        action: str,
-        function: Callable[..., Any],
-        *args: Any,
-    ) -> Any:
-        """Call a function under the lock, and warn of the aliases that it leaves behind before.
-
-        The user's filters and hooks may do anything, and so the warning is emitted without the
-        lock. What aliases have come by then is looked for again: by the function, when nothing can
-        come in between any more.
-
-        Parameters
-        ----------
-        stale
-            What the function has found, if it was called already.
-        action
-            What the warning calls it.
-        function, args
-            What is called, with a list of the aliases that were warned of as its last argument. It
-            changes nothing if it raises `_Unannounced`. Returns its result.
-
-        Raises
-        ------
-        StaleAliasWarning
-            Where the user's filters turn it into an error. Nothing has changed then.
-        RuntimeError
-            If new aliases come as fast as they are warned of.
-        """
-        announced: list[Lease] = []
-        for _ in range(_MOST_WARNINGS):
-            warn_of_stale_aliases(action, stale)
-            announced += [lease for _, lease in stale]
-            try:
-                with self._lock:
-                    return function(*args, announced)
-            except _Unannounced as found:
-                stale = found.stale
-        raise RuntimeError(
-            f"{action} was given up: each time that it warned of the aliases which it leaves "
-            "behind, there were new ones; stop the thread or the warning hook that makes them first"
-        )
-
-    def _require_announced(
-        self, announced: Sequence[Lease], start: int, stop: int, *sides: Side
-    ) -> None:
-        """Raise `_Unannounced` if other writable aliases of some sides overlap a range."""
-        stale = [
-            (side, lease)
-            for side in sides
-            for lease in self._loans[side].leases_in(start, stop)
-            if lease not in announced
-        ]
-        if stale:
-            raise _Unannounced(stale)
-
 
 class _Upload(NamedTuple):
     """An asynchronous upload of a range."""
@@ -1682,71 +1580,7 @@ class _Upload(NamedTuple):
     push: Push
 
 
-class _Unannounced(Exception):  # noqa: N818  # it is caught, and turned into a warning
-    """There are writable aliases that would be left behind, and were not warned of yet."""
-
-    def __init__(self, stale: list[tuple[Side, Lease]]) -> None:
-        super().__init__(stale)
-        self.stale = stale
-
-
-class _LostLock:
-    """The lock of a memory that another thread was inside of when the process forked."""
-
-    def acquire(self, *, blocking: bool = True) -> Never:
-        """Refuse.
-
-        Raises
-        ------
-        RuntimeError
-            Always.
-        """
-        del blocking
-        raise RuntimeError(
-            "another thread was using this memory when the process forked, and may have left it "
-            "half-changed: it cannot be used in this child. Make the Blob anew here, or fork while "
-            "no other thread uses it"
-        )
-
-    __enter__ = acquire
-
-    def __exit__(self, *_exception: object) -> None:
-        """Do nothing: it is never entered."""
-
-
 def _taken(runs: Iterable[Run], side: Side) -> Iterator[Run]:
     """Yield runs, of which those that both sides hold are one side's alone now."""
     for run in runs:
         yield run._replace(holders=1 << side) if run.holders == Head.SYNCED else run
-
-
-def _parts(layout: Layout, spans: Spans, offset: int) -> Iterator[tuple[int, Layout]]:
-    """Divide a layout into parts whose bytes have the same holders.
-
-    The first axis is divided, so that each part is one piece of a C-contiguous copy.
-
-    Yields
-    ------
-    int
-        Where the part begins in that copy, in bytes.
-    Layout
-        The part.
-    """
-    if layout.contiguous:
-        for run in spans.runs(layout.start, layout.stop):
-            part = Layout((run.nbytes,), UINT8, None, run.start)
-            yield offset + run.start - layout.start, part
-        return
-    runs = spans.runs(layout.start, layout.stop)
-    next(runs)
-    if next(runs, None) is None:
-        yield offset, layout
-        return
-    # A layout of one element is contiguous, so there is a longer axis.
-    axis = next(axis for axis, dim in enumerate(layout.shape) if dim > 1)
-    middle = layout.shape[axis] // 2
-    before = (slice(None),) * axis
-    first = layout.derive(lambda a: a[(*before, slice(None, middle))])
-    yield from _parts(first, spans, offset)
-    second = layout.derive(lambda a: a[(*before, slice(middle, None))])
-    yield from _parts(second, spans, offset + first.nbytes)

@@ -1,0 +1,132 @@
+"""Private copies of elements, wherever they are: what lies between them does not move."""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from syncblob._dtypes import UINT8
+from syncblob._shape import Layout
+from syncblob.devices import Side
+from syncblob.memory.state import Access
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from syncblob.memory.buffers import Buffers
+    from syncblob.memory.sources import Source
+    from syncblob.memory.spans import Spans
+
+__all__ = ["gather"]
+
+
+def gather(  # noqa: PLR0913, PLR0917  # a memory's parts, and what is wanted of it
+    spans: Spans,
+    buffers: Buffers,
+    source: Source | None,
+    side: Side,
+    layout: Layout,
+    reason: str,
+    wait: Callable[[Side, Access, int, int], None],
+) -> Any:
+    """Copy elements into a new C-contiguous array on one side, each from a side that holds it.
+
+    Called under the lock of the memory.
+
+    Parameters
+    ----------
+    spans, buffers, source
+        What the memory consists of.
+    side
+        Where the copy is made. There is an accelerator, if that is its side.
+    layout
+        The elements.
+    reason
+        The operation, for the journal.
+    wait
+        Waits for uploads, as far as an access of a range of a side needs them.
+    """
+    home = buffers.home(side)
+    if spans.common(layout.start, layout.stop) & (1 << side):
+        wait(side, Access.CONST, layout.start, layout.stop)
+        array = home.view(buffers.sides[side], layout, writable=False)
+        return home.compute(array.copy, order="C")
+    dense = Layout.c_order(layout.shape, layout.dtype)
+    target = home.allocate(dense.nbytes)
+    for offset, part in _parts(layout, spans, 0):
+        place = target[offset : offset + part.nbytes]
+        held = spans.common(part.start, part.stop)
+        if held & (1 << side):
+            wait(side, Access.CONST, part.start, part.stop)
+            array = home.view(buffers.sides[side], part, writable=False)
+            c_order = Layout.c_order(part.shape, part.dtype)
+            home.compute(operator.setitem, home.view(place, c_order, writable=True), ..., array)
+        elif held:
+            wait(side.other, Access.CONST, part.start, part.stop)
+            _transfer(buffers, side, _dense_bytes(buffers, side.other, part), place, part, reason)
+        elif source is None:
+            home.zero(place)
+        elif side is Side.HOST:
+            place[...] = _initial_bytes(source, part)
+        else:
+            _transfer(buffers, side, _initial_bytes(source, part), place, part, reason)
+    return home.view(target, dense, writable=True)
+
+
+def _parts(layout: Layout, spans: Spans, offset: int) -> Iterator[tuple[int, Layout]]:
+    """Divide a layout into parts whose bytes have the same holders.
+
+    The first axis is divided, so that each part is one piece of a C-contiguous copy.
+
+    Yields
+    ------
+    int
+        Where the part begins in that copy, in bytes.
+    Layout
+        The part. Of a C-contiguous layout it is plain bytes: a span may end within an element.
+    """
+    if layout.contiguous:
+        for run in spans.runs(layout.start, layout.stop):
+            part = Layout((run.nbytes,), UINT8, None, run.start)
+            yield offset + run.start - layout.start, part
+        return
+    runs = spans.runs(layout.start, layout.stop)
+    next(runs)
+    if next(runs, None) is None:
+        yield offset, layout
+        return
+    # A layout of one element is contiguous, so there is a longer axis.
+    axis = next(axis for axis, dim in enumerate(layout.shape) if dim > 1)
+    middle = layout.shape[axis] // 2
+    before = (slice(None),) * axis
+    first = layout.derive(lambda a: a[(*before, slice(None, middle))])
+    yield from _parts(first, spans, offset)
+    second = layout.derive(lambda a: a[(*before, slice(middle, None))])
+    yield from _parts(second, spans, offset + first.nbytes)
+
+
+def _dense_bytes(buffers: Buffers, side: Side, part: Layout) -> Any:
+    """Return the elements of a part of one side as plain bytes without gaps; a copy if need be."""
+    home = buffers.home(side)
+    array = home.view(buffers.sides[side], part, writable=False)
+    return home.wrap(array if part.contiguous else home.compute(array.copy, order="C"))
+
+
+def _initial_bytes(source: Source, part: Layout) -> Any:
+    """Return the elements of a part that are still in the source as plain bytes without gaps."""
+    read = np.empty(part.stop - part.start, np.uint8)
+    source.fill(read, part.start)
+    array: np.ndarray[Any, Any] = np.ndarray(
+        part.shape, part.dtype, read, part.offset - part.start, part.strides
+    )
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+def _transfer(  # noqa: PLR0913, PLR0917  # a copy, and what the journal says of it
+    buffers: Buffers, side: Side, contents: Any, target: Any, part: Layout, reason: str
+) -> None:
+    """Copy plain bytes of the other side into a buffer of one side."""
+    copying = buffers.copying(buffers.accelerator, reason)  # type: ignore[arg-type]  # there is one
+    buffers.move(copying, side, contents, target, part.start)

@@ -7,6 +7,7 @@ import pickle
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from fault_points import BACKEND
 from fault_states import Scenario
 
 import syncblob as xp
@@ -19,12 +20,17 @@ if TYPE_CHECKING:
 __all__ = ["ONE_ACCESS", "SEVERAL"]
 
 SHAPE = (2, 3)
-WHERE = ("blank", "host", "device", "both")
+WHERE = ("blank", "host", "device", "both", "split")
 
 
 def made(where: str, first: int = 1, shape: tuple[int, ...] = SHAPE) -> Blob:
-    """Make a Blob of the simulated device whose newest contents are somewhere."""
-    blob = Blob(shape, device="simulated")
+    """Make a Blob, bound to the simulated device, whose newest contents are somewhere.
+
+    What was written on the host is of the host: there operations run. Of a split one each other
+    element is newest on the host, the others on the device, the last of them on both.
+    """
+    blob = Blob(shape, device="cpu" if where in ("host", "both") else "simulated:0")
+    blob.memory.bind(BACKEND)
     values = np.arange(first, first + blob.size, dtype="float32").reshape(shape)
     if where in ("host", "both"):
         blob.mutable_cpu_data()[...] = values
@@ -32,6 +38,12 @@ def made(where: str, first: int = 1, shape: tuple[int, ...] = SHAPE) -> Blob:
         blob.mutable_gpu_data()[...] = values
     if where == "both":
         blob.gpu_data()
+    if where == "split":
+        blob.mutable_gpu_data()[...] = values
+        elements = blob.reshape(-1)
+        for place in range(0, blob.size, 2):
+            elements[place : place + 1].overwrite_cpu_data()[...] = first + place
+        elements[-1:].cpu_data()
     return blob
 
 
@@ -50,6 +62,20 @@ def with_borrow(where: str) -> Callable[[Path], dict[str, Any]]:
         blob = made(where)
         side = "gpu" if where == "device" else "cpu"
         return {"a": blob, "borrow": getattr(blob, f"mutable_{side}_data")()}
+
+    return make
+
+
+def with_borrow_of_a_part(where: str) -> Callable[[Path], dict[str, Any]]:
+    """Make a Blob that is split, and a borrow of its first row, which nobody else has."""
+
+    def make(_: Path) -> dict[str, Any]:
+        blob = made("split")
+        row = blob[0]
+        return {
+            "a": blob,
+            "borrow": row.mutable_cpu_data() if where == "host" else row.mutable_gpu_data(),
+        }
 
     return make
 
@@ -76,6 +102,15 @@ def written(access: str) -> Callable[[dict[str, Any]], Any]:
     return act
 
 
+def written_below(access: str) -> Callable[[dict[str, Any]], Any]:
+    """Do so with the second row."""
+
+    def act(state: dict[str, Any]) -> Any:
+        return written(access)({"a": state["a"][1]})
+
+    return act
+
+
 # One access of one memory: after a failure the head is where it was, too.
 ONE_ACCESS: dict[str, Scenario] = {}
 for _where in WHERE:
@@ -91,11 +126,25 @@ for _where in ("host", "device"):
             with_borrow(_where), written(_access)
         )
 
+for _where, _there in (("host", "gpu"), ("device", "cpu")):
+    for _kind in ("", "mutable_", "overwrite_"):
+        _access = f"{_kind}{_there}_data"
+        ONE_ACCESS[f"{_access} with a borrow of a part, {_where}"] = Scenario(
+            with_borrow_of_a_part(_where), written(_access)
+        )
+        ONE_ACCESS[f"{_access} beside a borrow of a part, {_where}"] = Scenario(
+            with_borrow_of_a_part(_where), written_below(_access)
+        )
+
 _READS: dict[str, Callable[[Blob], Any]] = {
     "slice": lambda a: a[1:].gpu_data().copy(),
     "transpose": lambda a: a.T.cpu_data().copy(),
     "strided, overwritten": lambda a: a[:, ::2].overwrite_cpu_data().copy(),
     "reshaped": lambda a: a.reshape(3, 2).gpu_data().copy(),
+    "columns": lambda a: a[:, ::2].gpu_data().copy(),
+    "columns, copied": lambda a: np.array(a[:, 1:]),
+    "columns, on the device": lambda a: a[:, ::2].on("simulated:0").copy().gpu_data().copy(),
+    "prefetch on the host": lambda a: a.on("cpu").prefetch(),
     "element": lambda a: float(a[1, 2]),
     "item": lambda a: a.item(4),
     "tolist": lambda a: a.tolist(),
@@ -179,8 +228,9 @@ _BINARY: dict[str, Callable[[Blob, Blob], Any]] = {
     "share_data": lambda a, b: (a.share_data(b), a.gpu_data().copy())[1],
     "load a message": lambda a, b: (a.load_proto(b.to_proto()), a)[1],
 }
+_PAIRS = (("host", "device"), ("device", "host"), ("host", "host"), ("split", "host"))
 for _name, _binary in _BINARY.items():
-    for _first, _second in (("host", "device"), ("device", "host"), ("host", "host")):
+    for _first, _second in _PAIRS:
         SEVERAL[f"{_name}, {_first} and {_second}"] = Scenario(
             two(_first, _second), lambda state, act=_binary: act(state["a"], state["b"])
         )
@@ -213,10 +263,11 @@ _UNARY: dict[str, Callable[[Blob], Any]] = {
     "resize that grows": lambda a: (a.resize(3, 3), a.gpu_data().copy())[1],
     "resize that shrinks": lambda a: (a.resize(1, 3), a.cpu_data().copy())[1],
     "gradient by name": lambda a: (a.diff.fill(2), a.diff)[1],
+    "prefetch": lambda a: (a.on("simulated:0").prefetch(), a.gpu_data().copy())[1],
     "explain": lambda a: len(str(a.explain())) > 0,
 }
 for _name, _unary in _UNARY.items():
-    for _where in ("host", "device", "both"):
+    for _where in ("host", "device", "both", "split"):
         SEVERAL[f"{_name}, {_where}"] = Scenario(
             with_gradient(_where), lambda state, act=_unary: act(state["a"])
         )

@@ -67,6 +67,13 @@ def reads(side: str, name: str) -> Callable[[dict[str, Any]], Any]:
     return act
 
 
+def reads_in_parts(state: dict[str, Any]) -> Any:
+    """Read rows of a lazy Blob here and there, and then all of it."""
+    blob = state["model"]["ip"].blobs[0]
+    rows = [blob[1].cpu_data().copy(), blob[2:].gpu_data().copy(), np.array(blob[:, 1:3])]
+    return [*rows, blob.cpu_data().copy(), blob.gpu_data().copy()]
+
+
 def saves(name: str) -> Callable[[dict[str, Any]], Any]:
     return lambda state: save_model(state["model"], state["folder"] / name)
 
@@ -90,6 +97,7 @@ OF_FILES: dict[str, Scenario] = {}
 for _name in ("net.caffemodel", "net.caffemodel.h5"):
     for _side in ("cpu_data", "gpu_data", "mutable_cpu_data"):
         OF_FILES[f"{_side} of a lazy Blob, {_name}"] = Scenario(saved(_name), reads(_side, _name))
+    OF_FILES[f"parts of a lazy Blob, {_name}"] = Scenario(opened(_name), reads_in_parts)
     OF_FILES[f"save unchanged, {_name}"] = Scenario(opened(_name), saves(_name))
     OF_FILES[f"save edited, {_name}"] = Scenario(opened(_name, edited=True), saves(_name))
     OF_FILES[f"save under a new name, {_name}"] = Scenario(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from syncblob import Blob, Head, ModelFile
+from syncblob import Blob, ModelFile
 from syncblob.devices import Side
 
 if TYPE_CHECKING:
@@ -37,16 +37,28 @@ class Scenario(NamedTuple):
 
 
 def newest(memory: SyncedMemory) -> bytes:
-    """Return the newest contents without an access; both sides must agree where both have them."""
-    head = memory.head
-    if head is Head.UNINITIALIZED:
-        source = memory.peek_at_source()
-        return bytes(memory.used_nbytes) if source is None else source.tobytes()
-    found = {
-        memory.buffer(side)[: memory.used_nbytes].tobytes() for side in Side if head & 1 << side
-    }
-    assert len(found) == 1, "the head is SYNCED, and the two sides differ"
-    return found.pop()
+    """Return the newest contents without an access, byte by byte by the map.
+
+    Both sides must agree where both have them. What nobody has read comes from the source.
+    """
+    contents = np.zeros(memory.used_nbytes, np.uint8)
+    for run in memory.spans.runs(0, memory.used_nbytes):
+        part = slice(run.start, run.stop)
+        found = {memory.buffer(side)[part].tobytes() for side in Side if run.holders & 1 << side}
+        assert len(found) < 2, f"both sides hold bytes {run.start} to {run.stop}, and they differ"
+        if found:
+            contents[part] = np.frombuffer(found.pop(), np.uint8)
+        elif memory._source is not None:
+            fill_from_source(memory, contents[part], run.start)
+    return contents.tobytes()
+
+
+def fill_from_source(memory: SyncedMemory, contents: np.ndarray[Any, Any], start: int) -> None:
+    """Read a part of a source, and leave it as if nobody had."""
+    source: Any = memory._source
+    kept = source._contents
+    source.fill(contents, start)
+    source._contents = kept
 
 
 def _memories(blob: Blob) -> list[SyncedMemory]:
@@ -83,9 +95,9 @@ def contents(value: Any) -> Any:
 
 
 def heads(state: dict[str, Any]) -> Any:
-    """Return where the Blobs of a state have their newest contents, if they have any."""
+    """Return who has each byte of the Blobs of a state, if anybody has any."""
     return {
-        name: [memory.head for memory in _memories(value) if memory.head]
+        name: [memory.spans for memory in _memories(value) if memory.head]
         for name, value in state.items()
         if isinstance(value, Blob)
     }

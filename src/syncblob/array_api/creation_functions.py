@@ -2,10 +2,10 @@
 
 https://data-apis.org/array-api/2025.12/API_specification/creation_functions.html
 
-The new Blob is on the device named, else on the default device; those that are made after another
-Blob are on its device. The contents are written there: nothing is transferred, but for `asarray`
-and `from_dlpack` of memory that lies elsewhere, which moves on first use, and for a `fill_value`
-that is a Blob.
+The device of the new Blob is the one named, else the default device; those that are made after
+another Blob have its device. The contents are written there: nothing is transferred, but for
+`asarray` and `from_dlpack` of memory that lies elsewhere, which moves on first use, and for a
+`fill_value` that is a Blob.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class SideView:
     def overwrite(self) -> SideView:
         """The same side, to be written completely: whoever takes it gets it without a transfer.
 
-        A view that does not cover its memory is brought up to date first.
+        A view with gaps is brought up to date first: what lies between its elements must survive.
 
         Raises
         ------

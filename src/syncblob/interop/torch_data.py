@@ -1,6 +1,6 @@
 """torch.utils.data: importing this module lets ``default_collate`` make batches of Blobs.
 
-A batch is a tensor, as it is of ndarrays and tensors; it is built where the Blobs are, and the
+A batch is a tensor, as it is of ndarrays and tensors; it is built on the Blobs' device, and the
 Blobs are only read. Workers that are spawned have to import this module too, and do so where the
 loader is given `collate`.
 """

@@ -170,3 +170,15 @@ def test_a_push_is_marked_asynchronous() -> None:
     assert log[0].asynchronous
     assert log[0].reason == "async_gpu_push"
     blob.gpu_data()
+
+
+def test_a_summary_tells_named_memories_apart() -> None:
+    blobs = [Blob(3, device="simulated", name=name) for name in ("weights", "bias")]
+    for blob in blobs:
+        blob.mutable_cpu_data()[...] = 1
+    with record_transfers() as log:
+        for blob in blobs:
+            blob.gpu_data()
+    summary = log.summary()
+    assert "1 x upload, 12 bytes of weights, for gpu_data" in summary
+    assert "1 x upload, 12 bytes of bias, for gpu_data" in summary

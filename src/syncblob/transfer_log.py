@@ -159,18 +159,20 @@ class TransferLog:
             f"{counted(self.avoided, 'transfer')} of {self.avoided_bytes} bytes avoided"
         )
         parts = [totals]
-        counts: Counter[tuple[str, str, SourceLine]] = Counter()
-        moved: Counter[tuple[str, str, SourceLine]] = Counter()
-        because: dict[tuple[str, str, SourceLine], str] = {}
+        counts: Counter[tuple[str, str, SourceLine, str]] = Counter()
+        moved: Counter[tuple[str, str, SourceLine, str]] = Counter()
+        because: dict[tuple[str, str, SourceLine, str], str] = {}
         for transfer in self:
-            key = (transfer.direction, transfer.reason, transfer.line)
+            key = (transfer.direction, transfer.reason, transfer.line, transfer.name)
             counts[key] += 1
             moved[key] += transfer.nbytes
             because[key] = because.get(key) or transfer.because
         for key, total in moved.most_common():
-            direction, reason, line = key
+            direction, reason, line, name = key
+            named = f" of {name}" if name else ""
             parts.append(
-                f"  {counts[key]} x {direction}, {total} bytes, for {reason} at {line.described()}"
+                f"  {counts[key]} x {direction}, {total} bytes{named}, for {reason} at "
+                f"{line.described()}"
             )
             if because[key]:
                 parts.append(f"    again at each access, because of {because[key]}")

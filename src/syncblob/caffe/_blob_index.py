@@ -97,6 +97,17 @@ class Values:
         """Number of values."""
         return sum(run.count for run in self.runs)
 
+    def part(self, first: int, stop: int) -> Values:
+        """Return where the values from `first` up to, not including, `stop` lie."""
+        runs: list[Run] = []
+        for run in self.runs:
+            begin, end = max(first, 0), min(stop, run.count)
+            if begin < end:
+                runs.append(Run(run.start + begin * run.stride, end - begin, run.stride))
+            first -= run.count
+            stop -= run.count
+        return Values(self.dtype, tuple(runs))
+
     def read(self, buffer: NDArray[np.uint8], dtype: DTypeLike) -> NDArray[np.generic]:
         """Return the values as a one-dimensional array.
 
@@ -129,19 +140,13 @@ class Values:
             The first value to be read.
         """
         filled = 0
-        for run in self.runs:
-            skipped = min(run.count, first)
-            first -= skipped
-            wanted = min(run.count - skipped, len(target) - filled)
-            if not wanted:
-                continue
-            part = target[filled : filled + wanted]
-            rest = Run(run.start + skipped * run.stride, wanted, run.stride)
+        for run in self.part(first, first + len(target)).runs:
+            part = target[filled : filled + run.count]
             if run.stride == self.dtype.itemsize and target.dtype == self.dtype:
-                file.read_into(part.view(np.uint8), rest.start)
+                file.read_into(part.view(np.uint8), run.start)
             else:
-                self._convert_into(file, rest, part)
-            filled += wanted
+                self._convert_into(file, run, part)
+            filled += run.count
 
     def _convert_into(self, file: MappedFile, run: Run, target: NDArray[np.generic]) -> None:
         """Read the first values of a piece through a buffer of limited size."""

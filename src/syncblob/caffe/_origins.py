@@ -106,7 +106,7 @@ def unchanged(blob: Blob, *, write_diff: bool | None) -> tuple[MappedFile, BlobI
     ----------
     blob
         The Blob. Values that have been touched are compared with those in the file, bit for bit,
-        which is a const access on the host.
+        which is a const access on the host. The others stay in the file.
     write_diff
         Whether there must be a gradient in the file; None if either will do.
     """
@@ -124,7 +124,7 @@ def unchanged(blob: Blob, *, write_diff: bool | None) -> tuple[MappedFile, BlobI
         if (
             values is not None
             and not _is_untouched(blob, origin, diff=diff)
-            and not _equal(file, values, blob.cpu_diff() if diff else blob.cpu_data())
+            and not _equal(file, values, blob, origin, diff=diff)
         ):
             return None
     return file, index
@@ -149,20 +149,39 @@ def _values_of(origin: Origin, *, diff: bool) -> Values | None:
 
 
 def _is_untouched(blob: Blob, origin: Origin, *, diff: bool) -> bool:
-    """Tell whether a memory is still to be filled from the file."""
+    """Tell whether all of a memory is still to be filled from the file."""
     memory = blob._existing_diff() if diff else blob.memory  # must not be created
     return (
-        memory is not None and memory.head is Head.UNINITIALIZED and _origins.get(memory) is origin
+        memory is not None
+        and memory.head is Head.UNINITIALIZED
+        and _rest_is_in_file(memory, origin)
     )
 
 
-def _equal(file: MappedFile, values: Values, array: NDArray[np.generic]) -> bool:
-    """Compare values in a file with an array, bit for bit."""
-    current = array.reshape(-1)
-    position = 0
-    for chunk in read_chunks(file, values, current.dtype):
-        part = current[position : position + chunk.size]
-        if not np.array_equal(part.view(np.uint8), chunk.view(np.uint8)):
-            return False
-        position += chunk.size
+def _rest_is_in_file(memory: SyncedMemory, origin: Origin) -> bool:
+    """Tell whether bytes that nobody has touched are those in the file.
+
+    Not those that went out of use in between, which read as zeros.
+    """
+    _, limit = memory.fitted()
+    return _origins.get(memory) is origin and limit == memory.nbytes
+
+
+def _equal(file: MappedFile, values: Values, blob: Blob, origin: Origin, *, diff: bool) -> bool:
+    """Compare the values that have been touched with those in a file, bit for bit."""
+    compared = blob.diff if diff else blob
+    memory, elements = compared.memory, compared.reshape(-1)
+    itemsize = blob.itemsize
+    whole = not _rest_is_in_file(memory, origin)
+    for run in memory.spans.runs(0, blob.nbytes):
+        if not run.holders and not whole:
+            continue
+        first, stop = run.start // itemsize, -(-run.stop // itemsize)
+        current = elements[first:stop].cpu_data()
+        position = 0
+        for chunk in read_chunks(file, values.part(first, stop), current.dtype):
+            part = current[position : position + chunk.size]
+            if not np.array_equal(part.view(np.uint8), chunk.view(np.uint8)):
+                return False
+            position += chunk.size
     return True

@@ -1,0 +1,500 @@
+"""Private reads: numbers and texts move their elements alone, and copies of views no gaps."""
+
+from __future__ import annotations
+
+import copy
+import operator
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as of_numpy
+from made_blobs import blob_in, values
+
+import syncblob
+from syncblob import Blob, Head
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+NONE, CPU, GPU, SYNCED, SPLIT = Head
+DTYPES = ["bool", "int8", "int64", "float16", "float32", "bfloat16", "complex64", "complex128"]
+
+
+class Source:
+    """A source that can be read in parts, and what was read of it."""
+
+    def __init__(self, array):
+        self.contents = array.reshape(-1).view(np.uint8)
+        self.read = []
+
+    def __call__(self):
+        return self.contents
+
+    def read_into(self, buffer, offset):
+        self.read.append((offset, len(buffer)))
+        buffer[...] = self.contents[offset : offset + len(buffer)]
+
+
+def state(blob):
+    """Return all of a Blob's state that a private read must leave as it is."""
+    memory = blob.memory
+    return (
+        memory.spans,
+        *(memory.buffer_nbytes(side) for side in (0, 1)),
+        len(memory.history),
+        memory.aliased,
+    )
+
+
+def moved(simulated):
+    return simulated.uploaded_bytes, simulated.downloaded_bytes
+
+
+# --- numbers and texts ---------------------------------------------------------------------------
+
+# Of a Blob of shape (2, 3), the element at (1, 1).
+NUMBERS = {
+    "item": lambda blob: blob.item(1, 1),
+    "item, flat": lambda blob: blob.item(4),
+    "item, from the end": lambda blob: blob.item(-2),
+    "item, tuple": lambda blob: blob.item((1, 1)),
+    "item of a view": lambda blob: blob[1, 1].item(),
+    "item of a part": lambda blob: blob[1:, 1:2].item(),
+    "item of a view with gaps": lambda blob: blob.T[1].item(1),
+    "item of a const view": lambda blob: blob.const.item(4),
+    "item elsewhere": lambda blob: blob.on("simulated:0").item(4),
+    "data_at": lambda blob: blob.data_at(1, 1),
+    "data_at of a view": lambda blob: blob[1].data_at(1),
+    "int": lambda blob: int(blob[1, 1]),
+    "float": lambda blob: float(blob[1, 1]),
+    "complex": lambda blob: complex(blob[1, 1]),
+    "str": lambda blob: float(str(blob[1, 1])),
+    "format": lambda blob: float(f"{blob[1, 1]:.1f}"),
+    "round": lambda blob: round(blob[1, 1], 1),
+    "bool": lambda blob: 4 * bool(blob[1, 1]),
+}
+
+
+@pytest.mark.parametrize("read", NUMBERS.values(), ids=NUMBERS)
+@pytest.mark.parametrize("head", Head)
+def test_a_number_moves_its_element_and_changes_nothing(simulated, head, read):
+    blob = blob_in(head)
+    if head is SPLIT:
+        # The host has the first row.
+        blob[0].overwrite_cpu_data()[...] = [0, 1, 2]
+    before = state(blob)
+    simulated.reset_counts()
+    for number in (1, 2):
+        assert read(blob) == (4 if head else 0)
+        assert moved(simulated) == (0, 4 * number if head in (GPU, SPLIT) else 0)
+    assert (state(blob), blob.head) == (before, head)
+    assert simulated.allocations == simulated.host_allocations == 0
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_of_every_dtype_as_many_bytes_as_an_element_has(simulated, dtype):
+    blob = blob_in(GPU, dtype)
+    simulated.reset_counts()
+    assert blob.item(5) == values(dtype).item(5)
+    assert moved(simulated) == (0, blob.itemsize)
+    assert blob.T[2].data_at(1) == values(dtype).item(5)
+    assert moved(simulated) == (0, 2 * blob.itemsize)
+
+
+def test_what_the_host_has_is_not_moved_though_the_rest_is_elsewhere(simulated):
+    blob = blob_in(SPLIT)
+    simulated.reset_counts()
+    assert blob.item(0) == blob.data_at() == float(blob[0, 0]) == 0
+    assert str(blob[0, 0]) == "0.0"
+    assert moved(simulated) == (0, 0)
+    assert blob.head is SPLIT
+
+
+def test_of_a_large_blob_one_element_moves(simulated):
+    blob = Blob((1000, 1000), device="simulated")
+    blob[...] = 3
+    simulated.reset_counts()
+    with syncblob.max_transfers(bytes=12) as guard:
+        assert (blob[0, 0].item(), blob.item(999_999), blob.data_at(5, 7)) == (3, 3, 3)
+    assert (guard.count, guard.nbytes) == (3, 12)
+    assert moved(simulated) == (0, 12)
+    assert (blob.head, blob.memory.buffer_nbytes(0)) == (GPU, None)
+
+
+def test_the_gradient_is_read_like_that_too(simulated):
+    blob = blob_in(GPU)
+    assert (blob.diff_at(1, 1), blob.diff_head) == (0, NONE)
+    blob.mutable_gpu_diff()[...] = values()
+    simulated.reset_counts()
+    assert blob.diff_at(1, 1) == blob.diff.item(4) == blob.diff.data_at(1, 1) == 4
+    assert (moved(simulated), blob.diff_head) == ((0, 12), GPU)
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (40, 50), (30, 30, 30)])
+def test_a_text_moves_what_it_shows_and_changes_nothing(simulated, shape):
+    blob = blob_in(GPU, "int32", shape)
+    before = state(blob)
+    simulated.reset_counts()
+    assert str(blob) == str(values("int32", shape))
+    summarised = blob.size > 1000
+    elements = 6 ** len(shape) if summarised else blob.size
+    assert moved(simulated) == (0, 4 * elements)
+    assert state(blob) == before
+    assert str(blob.T[::2]) == str(values("int32", shape).T[::2])
+    assert state(blob) == before
+
+
+def test_of_a_split_one_a_text_moves_what_the_host_lacks(simulated):
+    blob = blob_in(SPLIT)
+    before = state(blob)
+    simulated.reset_counts()
+    assert str(blob) == str(values())
+    assert moved(simulated) == (0, 20)
+    assert state(blob) == before
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float32"])
+def test_of_a_source_only_what_is_shown_is_read(simulated, dtype):
+    source = Source(values(dtype))
+    blob = Blob.from_source((2, 3), dtype, source, device="simulated")
+    nbytes = blob.itemsize
+    assert (blob.item(4), blob.data_at(1, 1), str(blob[1, 1])[:1]) == (4, 4, "4")
+    assert source.read == [(4 * nbytes, nbytes)] * 3
+    assert str(blob[1]) == str(values(dtype)[1])
+    assert source.read[3:] == [(3 * nbytes, 3 * nbytes)]
+    assert (blob.head, moved(simulated), blob.memory.buffer_nbytes(0)) == (NONE, (0, 0), None)
+    assert blob.gpu_data().tolist() == values(dtype).tolist()
+
+
+def test_a_source_that_is_a_mere_function_is_called_once(simulated):
+    called = []
+    contents = values().reshape(-1).view(np.uint8)
+    blob = Blob.from_source((2, 3), "float32", lambda: called.append(1) or contents)
+    assert [blob.item(4), blob.data_at(0, 2), int(blob[1, 0])] == [4, 2, 3]
+    assert (called, blob.head, moved(simulated)) == ([1], NONE, (0, 0))
+    assert (blob.tolist(), called) == (values().tolist(), [1])
+
+
+def test_a_borrow_and_an_alias_of_the_other_side_stay_good(simulated):
+    blob = blob_in(GPU)
+    borrow, alias = blob.mutable_gpu_data(), np.asarray(blob.gpu)
+    simulated.reset_counts()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert (blob.item(4), str(blob[0])) == (4, "[0. 1. 2.]")
+    borrow[1, 1] = 7
+    assert blob.item(4) == 7
+    alias[1, 1] = 8
+    assert (blob.item(4), float(blob[1, 1])) == (8, 8)
+    assert (blob.head, moved(simulated)) == (GPU, (0, 4 + 12 + 4 + 8))
+
+
+@pytest.mark.parametrize("read", NUMBERS.values(), ids=NUMBERS)
+def test_guards_and_the_journal_count_them(simulated, read):
+    blob = blob_in(GPU)
+    simulated.reset_counts()
+    with syncblob.record_transfers() as log, syncblob.max_transfers(bytes=4) as guard:
+        read(blob)
+    assert [(t.direction, t.nbytes, t.offset) for t in log] == [("download", 4, 16)]
+    assert (guard.count, guard.nbytes) == (1, 4)
+
+
+@pytest.mark.parametrize("read", NUMBERS.values(), ids=NUMBERS)
+@pytest.mark.parametrize("guard", [syncblob.no_transfers, lambda: syncblob.max_transfers(bytes=3)])
+def test_where_they_are_forbidden_nothing_has_changed(simulated, read, guard):
+    blob = blob_in(GPU)
+    before = state(blob)
+    simulated.reset_counts()
+    with guard():
+        try:
+            # A text says why there are no values, and what is left of it is no number.
+            with pytest.raises((syncblob.TransferGuardError, ValueError), match="allowed"):
+                read(blob)
+        finally:
+            assert (state(blob), moved(simulated)) == (before, (0, 0))
+    assert read(blob) == 4
+
+
+@pytest.mark.parametrize("read", NUMBERS.values(), ids=NUMBERS)
+def test_a_failed_download_changes_nothing(simulated, read):
+    blob = blob_in(GPU)
+    before = state(blob)
+    with simulated.failing(transfer=1), pytest.raises(RuntimeError, match="injected"):
+        read(blob)
+    assert state(blob) == before
+    assert read(blob) == 4
+
+
+def test_an_index_that_is_none_is_refused_before_anything_moves(simulated):
+    blob = blob_in(GPU)
+    simulated.reset_counts()
+    for read in (
+        blob.item,
+        lambda: blob.item(6),
+        lambda: blob.item(0, 3),
+        lambda: blob.item(-7),
+        lambda: blob.data_at(2),
+        lambda: blob.diff_at(0, 0, 0),
+        lambda: int(blob),
+    ):
+        with pytest.raises((IndexError, ValueError, TypeError)):
+            read()
+    assert (moved(simulated), blob.head, blob._diff) == ((0, 0), GPU, None)
+
+
+def test_an_integer_blob_as_an_index_moves_itself(simulated):
+    blob = blob_in(GPU, "int64")
+    simulated.reset_counts()
+    assert (operator.index(blob[0, 2]), [7, 8, 9][blob[0, 2]]) == (2, 9)
+    assert blob[blob[0, 1]].shape == (3,)
+    assert (moved(simulated), blob.head) == ((0, 24), GPU)
+
+
+# --- copies --------------------------------------------------------------------------------------
+
+
+def loaded(blob):
+    return pickle.loads(pickle.dumps(blob)).cpu_data()
+
+
+def loaded_out_of_band(blob):
+    buffers = []
+    stream = pickle.dumps(blob, 5, buffer_callback=buffers.append)
+    return pickle.loads(stream, buffers=buffers).cpu_data()
+
+
+# Copies on the host, of whatever shape; and copies on the accelerator.
+HOST_COPIES = {
+    "tolist": lambda b: np.array(b.tolist(), b.dtype).reshape(b.shape),
+    "tobytes": lambda b: np.frombuffer(b.tobytes(), b.dtype).reshape(b.shape),
+    "np.array": np.array,
+    "__array__, copy": lambda b: b.__array__(copy=True),
+    "__array__, converted": lambda b: b.__array__("complex128"),
+    "np.asarray, copy": lambda b: np.asarray(b, copy=True),
+    "the host, copied": lambda b: np.array(b.cpu, copy=True),
+    "the host, const": lambda b: np.array(b.cpu.const, copy=True),
+    "from_dlpack, copy": lambda b: np.from_dlpack(b, device="cpu", copy=True),
+    "from_dlpack of the host": lambda b: np.from_dlpack(b.cpu, copy=True),
+    "to_device": lambda b: b.to_device("cpu").cpu_data(),
+    "another device": lambda b: b.to_device("simulated:1").cpu_data(),
+    "astype on the host": lambda b: b.on("cpu").astype("complex128").cpu_data(),
+    "pickle": loaded,
+    "pickle, out of band": loaded_out_of_band,
+}
+DEVICE_COPIES = {
+    "to_device": lambda b: b.on("cpu").to_device("simulated:0").gpu_data(),
+    "astype": lambda b: b.astype("complex128").gpu_data(),
+    "from_dlpack": lambda b: np.from_dlpack(b.gpu, copy=True),
+    "np.array": lambda b: np.array(b.gpu, copy=True),
+}
+if torch is not None:
+    HOST_COPIES["torch"] = lambda b: b.on("cpu").to_torch(copy=True).numpy()
+    DEVICE_COPIES["torch"] = lambda b: b.to_torch(copy=True).numpy()
+
+GAPS = {
+    "every other": lambda a: a[..., ::2],
+    "a column": lambda a: a[:, 1],
+    "a block": lambda a: a[1:3, 2:5],
+    "backwards": lambda a: a[::-2, ::-3],
+    "transposed": lambda a: a.T[1:4],
+    "corners": lambda a: a[:: len(a) - 1, :: a.shape[1] - 1],
+}
+DENSE = {
+    "all": lambda a: a,
+    "transposed": lambda a: a.T,
+    "rows": lambda a: a[1:3],
+    "backwards": lambda a: a[::-1],
+    "in another shape": lambda a: a.reshape(-1)[5:11],
+}
+
+
+@pytest.mark.parametrize("view", GAPS.values(), ids=GAPS)
+@pytest.mark.parametrize("make", HOST_COPIES.values(), ids=HOST_COPIES)
+def test_a_copy_of_a_view_with_gaps_moves_its_elements_each_time(simulated, make, view):
+    blob, expected = blob_in(GPU, "float32", (4, 6)), view(values("float32", (4, 6)))
+    before = state(blob)
+    simulated.reset_counts()
+    for number in (1, 2):
+        np.testing.assert_array_equal(make(view(blob)), expected)
+        assert simulated.downloaded_bytes == number * expected.nbytes
+        assert simulated.uploads == 0
+    assert (state(blob), blob.head) == (before, GPU)
+
+
+@pytest.mark.parametrize("view", GAPS.values(), ids=GAPS)
+@pytest.mark.parametrize("make", DEVICE_COPIES.values(), ids=DEVICE_COPIES)
+def test_a_copy_on_the_accelerator_of_what_the_host_has_too(simulated, make, view):
+    blob, expected = blob_in(GPU, "float32", (4, 6)), view(values("float32", (4, 6)))
+    blob.mutable_cpu_data()
+    before = state(blob)
+    simulated.reset_counts()
+    for number in (1, 2):
+        np.testing.assert_array_equal(make(view(blob)), expected)
+        assert moved(simulated) == (number * expected.nbytes, 0)
+    assert (state(blob), blob.head) == (before, CPU)
+
+
+@pytest.mark.parametrize("view", DENSE.values(), ids=DENSE)
+@pytest.mark.parametrize("make", HOST_COPIES.values(), ids=HOST_COPIES)
+def test_a_copy_of_a_view_without_gaps_is_a_const_access(simulated, make, view):
+    blob, expected = blob_in(GPU, "float32", (4, 6)), view(values("float32", (4, 6)))
+    simulated.reset_counts()
+    for _ in range(3):
+        np.testing.assert_array_equal(make(view(blob)), expected)
+        assert (simulated.uploads, simulated.downloaded_bytes) == (0, expected.nbytes)
+    assert view(blob).head is SYNCED
+    assert blob.head is (SYNCED if expected.size == blob.size else GPU)
+
+
+@pytest.mark.parametrize("view", DENSE.values(), ids=DENSE)
+@pytest.mark.parametrize("make", DEVICE_COPIES.values(), ids=DEVICE_COPIES)
+def test_and_so_is_one_on_the_accelerator(simulated, make, view):
+    blob, expected = blob_in(GPU, "float32", (4, 6)), view(values("float32", (4, 6)))
+    blob.mutable_cpu_data()
+    simulated.reset_counts()
+    for _ in range(3):
+        np.testing.assert_array_equal(make(view(blob)), expected)
+        assert moved(simulated) == (expected.nbytes, 0)
+    assert view(blob).head is SYNCED
+
+
+@pytest.mark.parametrize("view", [*GAPS.values(), *DENSE.values()], ids=[*GAPS, *DENSE])
+@pytest.mark.parametrize("head", [CPU, GPU, SYNCED])
+@pytest.mark.parametrize("make", [Blob.copy, copy.deepcopy, lambda b: b.const.copy()])
+def test_a_blobs_copy_is_made_where_the_contents_are(simulated, make, head, view):
+    blob, expected = blob_in(head, "float32", (4, 6)), view(values("float32", (4, 6)))
+    blob.diff[...] = values("float32", (4, 6)) + 1
+    before = state(blob)
+    simulated.reset_counts()
+    result = make(view(blob))
+    assert (moved(simulated), state(blob)) == ((0, 0), before)
+    assert (result.device, result.tolist()) == (blob.device, expected.tolist())
+    assert result.diff.tolist() == (expected + 1).tolist()
+
+
+def test_a_blobs_copy_of_a_split_view_with_gaps_gathers_on_its_device(simulated):
+    blob = blob_in(GPU, "float32", (4, 6))
+    blob[:2].mutable_cpu_data()[...] += 10
+    expected = values("float32", (4, 6))
+    expected[:2] += 10
+    before = state(blob)
+    simulated.reset_counts()
+    result = blob[:, ::3].copy()
+    assert (moved(simulated), state(blob)) == ((16, 0), before)
+    assert (result.head, result.tolist()) == (GPU, expected[:, ::3].tolist())
+    simulated.reset_counts()
+    result = blob.on("cpu")[:, ::3].copy()
+    assert (moved(simulated), state(blob)) == ((0, 16), before)
+    assert (result.head, result.device, result.tolist()) == (CPU, "cpu", expected[:, ::3].tolist())
+
+
+@pytest.mark.parametrize("make", HOST_COPIES.values(), ids=HOST_COPIES)
+def test_a_copy_of_no_elements_moves_none(simulated, make):
+    blob = blob_in(GPU, "float32", (4, 6))
+    before = blob.memory.spans
+    simulated.reset_counts()
+    for view in (blob[:, 3:3], blob[:0, ::2], blob[4:]):
+        assert make(view).shape == view.shape
+    assert (moved(simulated), blob.memory.spans) == ((0, 0), before)
+
+
+@pytest.mark.parametrize("make", HOST_COPIES.values(), ids=HOST_COPIES)
+def test_of_a_source_a_copy_with_gaps_reads_the_part_and_leaves_it_unread(simulated, make):
+    source = Source(values("float32", (4, 6)))
+    blob = Blob.from_source((4, 6), "float32", source, device="simulated")
+    np.testing.assert_array_equal(make(blob[1:3, ::2]), values("float32", (4, 6))[1:3, ::2])
+    # From its first element to its last.
+    assert source.read == [(24, 44)]
+    assert (blob.head, moved(simulated)) == (NONE, (0, 0))
+
+
+@pytest.mark.parametrize("make", HOST_COPIES.values(), ids=HOST_COPIES)
+def test_a_failed_gathering_changes_nothing(simulated, make):
+    blob = blob_in(GPU, "float32", (4, 6))
+    before = state(blob)
+    with simulated.failing(transfer=1), pytest.raises(RuntimeError, match="injected"):
+        make(blob[:, ::2])
+    assert state(blob) == before
+    with syncblob.no_transfers(), pytest.raises(syncblob.TransferGuardError, match="48 bytes"):
+        make(blob[:, ::2])
+    assert state(blob) == before
+
+
+@pytest.mark.parametrize("side", ["cpu", "gpu"])
+def test_a_private_copy_is_not_seen_and_sees_nothing(side):
+    blob = blob_in(GPU, "float32", (4, 6))
+    view = blob[:, ::2]
+    private = np.array(getattr(view, side), copy=True)
+    private[...] = 9
+    blob[...] = 1
+    assert (blob.tolist(), private.tolist()) == ([[1] * 6] * 4, [[9] * 3] * 4)
+    assert not blob.memory.aliased
+
+
+# --- any view of any map -------------------------------------------------------------------------
+
+
+@st.composite
+def mixed(draw):
+    """Draw a Blob whose parts are on one side or both, its contents, and who has each element."""
+    shape = draw(of_numpy.array_shapes(min_dims=1, max_dims=3, min_side=1, max_side=6))
+    dtype = draw(st.sampled_from(["int8", "int16", "float32", "complex64"]))
+    array = values(dtype, shape)
+    blob = Blob(shape, dtype, device="simulated:0")
+    blob.overwrite_gpu_data()[...] = array
+    on_host, on_device = np.zeros(shape, bool), np.ones(shape, bool)
+    flat = blob.reshape(-1)
+    for _ in range(draw(st.integers(0, 6))):
+        start, stop = sorted((draw(st.integers(0, blob.size)), draw(st.integers(0, blob.size))))
+        access = draw(st.sampled_from(["cpu", "mutable_cpu", "gpu", "mutable_gpu"]))
+        getattr(flat[start:stop], f"{access}_data")()
+        here, there = (on_host, on_device) if "cpu" in access else (on_device, on_host)
+        here.reshape(-1)[start:stop] = True
+        if "mutable" in access:
+            there.reshape(-1)[start:stop] = False
+    key = draw(of_numpy.basic_indices(shape, allow_ellipsis=True))
+    order = draw(st.permutations(range(np.asarray(array[key]).ndim)))
+    return blob, array, on_host, on_device, lambda a: a[key].transpose(order)
+
+
+def expected_head(on_host, on_device):
+    common = on_host.all() + 2 * on_device.all()
+    return Head(common) if common else SPLIT
+
+
+@settings(max_examples=300)
+@given(made=mixed(), data=st.data())
+def test_of_any_map_a_copy_has_the_contents_and_moves_what_is_elsewhere(made, data):
+    simulated = syncblob.simulated(0)
+    blob, array, on_host, on_device, view = made
+    assert blob.head is expected_head(on_host, on_device)
+    where = data.draw(st.sampled_from(["host", "device"]))
+    copies = HOST_COPIES if where == "host" else DEVICE_COPIES
+    make = copies[data.draw(st.sampled_from(sorted(copies)))]
+    part, here = view(blob), view(on_host if where == "host" else on_device)
+    simulated.reset_counts()
+    before = blob.memory.spans
+    np.testing.assert_array_equal(make(part), view(array))
+    nbytes = int(np.count_nonzero(~here)) * blob.itemsize
+    assert moved(simulated) == ((0, nbytes) if where == "host" else (nbytes, 0))
+    if nbytes and not part._layout.gapless:
+        assert blob.memory.spans == before
+    if part.size and part._layout.gapless:
+        held = part.head if nbytes else None
+        assert held in (None, SYNCED, CPU if where == "host" else GPU)
+    # Numbers and texts, wherever they are.
+    before = blob.memory.spans
+    simulated.reset_counts()
+    if part.size:
+        place = data.draw(st.integers(0, part.size - 1))
+        assert part.item(place) == view(array).item(place)
+    assert str(part) == str(view(array))
+    assert blob.memory.spans == before
+    assert simulated.uploads == 0
+    np.testing.assert_array_equal(np.array(blob), array)

@@ -107,13 +107,16 @@ class BlobBase(Arrays):
     def name(self) -> str:
         """What the journal and `explain` call this Blob's memory; empty without a name.
 
-        Views, and Blobs that share data, have it in common.
+        Views, and Blobs that share data, have it in common; copies and results have none.
         """
         return self._memory.name
 
     @name.setter
     def name(self, name: str) -> None:
         self._memory.name = name
+        diff = self._existing_diff()
+        if diff is not None:
+            diff.name = name
 
     @property
     def head(self) -> Head:

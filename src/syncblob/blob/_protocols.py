@@ -334,7 +334,9 @@ class Protocols(Pickles):
         """Copy this Blob's elements out of a memory into a new one, on a side that holds them."""
         layout = self._layout
         if memory.blank:
-            return memory.successor(self.nbytes)
+            duplicate = memory.successor(self.nbytes)
+            duplicate.name = ""
+            return duplicate
         side = self._side
         held = memory.spans.common(layout.start, layout.stop)
         if held and not held & (1 << side):

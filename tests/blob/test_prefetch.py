@@ -1,0 +1,219 @@
+"""prefetch: what is missing on the device is brought there, while the program goes on."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from made_blobs import blob_in, values
+
+import syncblob
+from syncblob import Blob, Head
+
+NONE, CPU, GPU, SYNCED, SPLIT = Head
+
+
+def moved(simulated):
+    """Return the bytes that were moved either way, when what is under way has arrived."""
+    simulated.synchronize()
+    return simulated.uploaded_bytes, simulated.downloaded_bytes
+
+
+def on_host(shape=(2, 3)):
+    """Make a Blob of the simulated device whose contents are on the host."""
+    blob = Blob(shape, device="simulated")
+    blob.overwrite_cpu_data()[...] = values("float32", shape)
+    return blob
+
+
+# What a prefetch to the accelerator moves, and the head that it leaves; and one to the host.
+TO_DEVICE = {NONE: (GPU, 0), CPU: (SYNCED, 24), GPU: (GPU, 0), SYNCED: (SYNCED, 0), SPLIT: (GPU, 4)}
+TO_HOST = {NONE: (CPU, 0), CPU: (CPU, 0), GPU: (SYNCED, 24), SYNCED: (SYNCED, 0), SPLIT: (CPU, 20)}
+
+
+@pytest.mark.parametrize("const", [False, True])
+@pytest.mark.parametrize("head", Head)
+def test_it_brings_what_the_device_lacks_and_nothing_is_left_to_move(simulated, head, const):
+    blob = blob_in(head).on("simulated:0")
+    simulated.reset_counts()
+    after, nbytes = TO_DEVICE[head]
+    for _ in range(3):
+        assert (blob.const if const else blob).prefetch() is None
+        assert (blob.head, moved(simulated)) == (after, (nbytes, 0))
+    with syncblob.no_transfers():
+        result = blob + 1
+    assert result.tolist() == (values() * bool(head) + 1).tolist()
+
+
+@pytest.mark.parametrize("head", Head)
+def test_to_the_host_too_where_that_is_the_device(simulated, head):
+    blob = blob_in(head).on("cpu")
+    simulated.reset_counts()
+    after, nbytes = TO_HOST[head]
+    for _ in range(3):
+        blob.prefetch()
+        assert (blob.head, moved(simulated)) == (after, (0, nbytes))
+    with syncblob.no_transfers():
+        assert (blob + 1).tolist() == (values() * bool(head) + 1).tolist()
+
+
+def test_of_a_host_blob_without_an_accelerator_it_does_nothing():
+    blob = Blob(3, device="cpu")
+    blob[...] = 2
+    blob.prefetch()
+    assert (blob.head, blob.memory.accelerator, blob.tolist()) == (CPU, None, [2, 2, 2])
+
+
+VIEWS = {
+    "row": (lambda b: b[1], 4, 8),
+    "rows": (lambda b: b[1:3], 4, 12),
+    "column": (lambda b: b[:, 1], 1, 14),
+    "block": (lambda b: b[1:3, 2:], 6, 12),
+    "element": (lambda b: b[2, 1], 9, 10),
+    "transposed": (lambda b: b.T, 0, 16),
+    "backwards": (lambda b: b[::-1], 0, 16),
+    "nothing": (lambda b: b[:, :0], 0, 0),
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_of_a_view_its_part_moves_with_what_lies_in_its_gaps(simulated, name):
+    view, start, stop = VIEWS[name]
+    blob = on_host((4, 4))
+    with syncblob.record_transfers() as log:
+        view(blob).prefetch()
+        view(blob).prefetch()
+    found = [(t.direction, t.offset, t.nbytes, t.reason, t.asynchronous) for t in log]
+    nbytes = 4 * (stop - start)
+    assert found == ([("upload", 4 * start, nbytes, "prefetch", True)] if nbytes else [])
+    expected = np.full(16, CPU)
+    expected[start:stop] = SYNCED
+    assert [element.head for element in blob.reshape(16)] == expected.tolist()
+    simulated.synchronize()
+    simulated.reset_counts()
+    assert (view(blob) + 1).tolist() == (view(values("float32", (4, 4))) + 1).tolist()
+    assert moved(simulated) == (0, view(blob).size * 4)  # the list
+
+
+def test_it_returns_while_the_upload_runs_and_who_needs_it_waits(simulated):
+    blob = on_host()
+    simulated.delay = 0.3
+    start = time.perf_counter()
+    blob.prefetch()
+    assert blob.head is SYNCED
+    assert blob.cpu_data().tolist() == values().tolist()
+    assert time.perf_counter() - start < 0.25
+    assert (blob + 1).on("cpu").tolist() == (values() + 1).tolist()
+    assert time.perf_counter() - start >= 0.3
+
+
+def test_what_is_written_meanwhile_waits_and_is_moved_too(simulated):
+    blob = on_host()
+    simulated.delay = 0.1
+    blob.prefetch()
+    blob.mutable_cpu_data()[0] = 9
+    simulated.delay = 0
+    assert blob.head is CPU
+    assert (blob + 0).tolist() == [[9, 9, 9], [3, 4, 5]]
+
+
+def test_beside_a_part_that_is_under_way_others_are_free(simulated):
+    blob = on_host((4, 4))
+    simulated.delay = 0.3
+    start = time.perf_counter()
+    blob[:2].prefetch()
+    blob[2:].mutable_cpu_data()[...] = 7
+    assert time.perf_counter() - start < 0.25
+    simulated.delay = 0
+    expected = values("float32", (4, 4))
+    expected[2:] = 7
+    assert (blob + 0).tolist() == expected.tolist()
+
+
+def test_the_next_batch_is_pushed_while_this_one_computes(simulated):
+    data = on_host((8, 4))
+    expected = values("float32", (8, 4))
+    simulated.reset_counts()
+    results = []
+    with syncblob.record_transfers() as log:
+        data[:2].prefetch()
+        for start in range(0, 8, 2):
+            data[start + 2 : start + 4].prefetch()
+            results.append(data[start : start + 2] * 2)
+    assert [(t.offset, t.nbytes) for t in log] == [(start * 16, 32) for start in range(0, 8, 2)]
+    assert all(transfer.asynchronous for transfer in log)
+    assert np.concatenate([r.cpu_data() for r in results]).tolist() == (expected * 2).tolist()
+
+
+def test_of_a_source_what_is_needed_is_there_when_it_returns(simulated):
+    contents = values().reshape(-1).view(np.uint8)
+    blob = Blob.from_source((2, 3), "float32", lambda: contents, device="simulated")
+    with syncblob.record_transfers() as log:
+        blob[1].prefetch()
+    assert [(t.offset, t.nbytes, t.reason) for t in log] == [(12, 12, "prefetch")]
+    assert (blob.head, blob[0].head, blob[1].head) == (SPLIT, NONE, GPU)
+    with syncblob.no_transfers():
+        assert blob[1].gpu_data().tolist() == [3, 4, 5]
+    simulated.reset_counts()
+    blob.prefetch()
+    assert (blob.head, moved(simulated)) == (GPU, (12, 0))
+    assert blob.tolist() == values().tolist()
+
+
+def test_guards_forbid_it_and_nothing_has_changed(simulated):
+    blob = on_host()
+    with syncblob.no_transfers(), pytest.raises(syncblob.TransferGuardError, match="prefetch"):
+        blob.prefetch()
+    assert (blob.head, simulated.uploads) == (CPU, 0)
+    with syncblob.max_transfers(bytes=12) as guard:
+        blob[0].prefetch()
+        with pytest.raises(syncblob.TransferGuardError, match="prefetch"):
+            blob.prefetch()
+    assert (guard.nbytes, blob[0].head, blob[1].head) == (12, SYNCED, CPU)
+
+
+def test_an_upload_that_fails_is_told_to_who_needs_it_and_can_be_made_again(simulated):
+    blob = on_host()
+    with simulated.failing(transfer=1), pytest.raises(RuntimeError, match="injected"):
+        _ = blob.prefetch(), blob.gpu_data()
+    assert blob.head is CPU
+    blob.prefetch()
+    assert (blob + 1).tolist() == (values() + 1).tolist()
+
+
+def test_while_somebody_may_write_on_the_host_what_was_pushed_is_not_trusted():
+    blob = on_host()
+    alias = np.asarray(blob[0].cpu)
+    blob.prefetch()
+    assert (blob[0].head, blob[1].head) == (CPU, SYNCED)
+    alias[...] = 8
+    assert (blob + 0).tolist() == [[8, 8, 8], [3, 4, 5]]
+
+
+def test_a_borrow_of_what_was_pushed_may_not_write_any_more():
+    blob = on_host((2, 3))
+    first, second = blob[0].mutable_cpu_data(), blob[1].mutable_cpu_data()
+    blob[0].prefetch()
+    assert not first.flags.writeable
+    second[...] = 8
+    assert (blob + 0).tolist() == [[0, 1, 2], [8, 8, 8]]
+
+
+@pytest.mark.parametrize("head", [h for h in Head if h is not CPU])
+def test_async_gpu_push_starts_from_the_host_as_in_caffe(head):
+    blob = blob_in(head)
+    with pytest.raises(RuntimeError, match=f"the head is {head.name}"):
+        blob.async_gpu_push()
+    assert blob.head is head
+
+
+def test_async_gpu_push_of_a_view_looks_at_its_part():
+    blob = blob_in(SPLIT)
+    with syncblob.record_transfers() as log:
+        blob[0, :1].async_gpu_push()
+    assert [(t.offset, t.nbytes, t.asynchronous) for t in log] == [(0, 4, True)]
+    assert (blob.head, blob[0, :1].head) == (GPU, SYNCED)
+    with pytest.raises(RuntimeError, match="SPLIT"):
+        blob_in(SPLIT)[0].async_gpu_push()
+    assert blob.gpu_data().tolist() == values().tolist()

@@ -22,6 +22,7 @@ from leak_counts import held, resident_nbytes, watched_buffers
 
 import syncblob as xp
 from syncblob import Blob, Layer, ModelFile, StaleAliasWarning, open_model, save_model, simulated
+from syncblob.devices import Side
 
 try:
     import torch
@@ -39,6 +40,7 @@ BACKEND = simulated(0)
 
 def made(device="simulated"):
     blob = Blob((4, 8), device=device)
+    blob.memory.bind(BACKEND)
     blob.mutable_cpu_data()[...] = 1
     return blob
 
@@ -62,8 +64,37 @@ def push_that_nobody_waits_for():
     made().async_gpu_push()
 
 
-def aliases():
+def parts():
+    """Let each row of a Blob be somewhere else, in use by somebody else."""
     blob = made()
+    borrow = blob[0].mutable_cpu_data()
+    kept = [np.asarray(blob[1].gpu), np.from_dlpack(blob[2].cpu)]
+    blob[3].async_gpu_push()
+    blob.memory.expose(Side.ACCELERATOR, start=96, stop=100)
+    for _ in range(3):
+        blob.cpu_data()
+        blob.gpu_data()
+        blob[:, ::3].copy()
+        np.array(blob[1:, ::2])
+        blob.tolist()
+    with xp.verified_const():
+        kept.append(np.asarray(blob[0].cpu.const))
+        blob[0].mutable_gpu_data()
+    assert blob.head is xp.Head.SPLIT
+    assert not borrow.flags.writeable
+
+
+def parts_of_a_source():
+    contents = np.ones(128, np.uint8)
+    blob = Blob.from_source((4, 8), "float32", lambda: contents, device="simulated")
+    blob[0].cpu_data()
+    blob[2].gpu_data()
+    blob[:, 3].tolist()
+    blob[1].overwrite_gpu_data()
+
+
+def aliases():
+    blob = made("cpu")
     kept = [np.asarray(blob.cpu), np.from_dlpack(blob), memoryview(np.asarray(blob.cpu))[1:]]
     blob.gpu_data()
     kept.append(blob)
@@ -202,11 +233,13 @@ def threads():
 
 
 def tensors():
-    blob = made()
+    blob = made("cpu")
     tensor = torch.from_dlpack(blob)[1:]
     tensor.add_(1)
     torch.add(blob, 1)
     torch.as_tensor(blob.cpu)
+    tensor = torch.from_dlpack(made())[1:]
+    tensor.add_(1)
     xp.asarray(torch.ones(3), device="simulated").gpu_data()
 
 
@@ -226,6 +259,8 @@ QUICK = [
     sync,
     push,
     push_that_nobody_waits_for,
+    parts,
+    parts_of_a_source,
     aliases,
     an_alias_that_outlives_its_blob,
     an_alias_that_was_left_behind,

@@ -55,7 +55,7 @@ class Program:
     def step(self):
         self.count += 1
         moves = [self.read, self.write, self.alias, self.write_alias, self.compute]
-        moves += [self.fail, self.push, self.pickle, self.view, self.resize]
+        moves += [self.fail, self.push, self.pickle, self.view, self.part, self.resize]
         move = self.random.choice(moves)
         move()
         if self.random.random() < 0.02:
@@ -113,6 +113,18 @@ class Program:
         self.aliases.clear()
         self.blob[::2] = self.count % 7
         self.array[::2] = self.count % 7
+
+    def part(self):
+        """Read a part on one side, and write another part on the other."""
+        here, there = self.random.sample(("cpu", "gpu"), 2)
+        first, stop = sorted(self.random.sample(range(len(self.array) + 1), 2))
+        seen = getattr(self.blob[first:stop], f"{here}_data")()
+        assert np.array_equal(seen, self.array[first:stop]), here
+        self.aliases.clear()
+        first, stop = sorted(self.random.sample(range(len(self.array) + 1), 2))
+        access = self.random.choice(("mutable", "overwrite"))
+        getattr(self.blob[first:stop], f"{access}_{there}_data")()[...] = self.count % 999
+        self.array[first:stop] = self.count % 999
 
     def resize(self):
         self.aliases.clear()

@@ -116,7 +116,7 @@ class Way(ABC):
     def element(self, row: int, column: int) -> float:
         """Return one element."""
 
-    def ahead(self, rows: slice) -> None:
+    def ahead(self, rows: slice) -> None:  # noqa: B027  # most ways cannot say that
         """Start to bring rows to the device, where that can be said."""
 
     def count(self, run: Callable[[], float]) -> tuple[float, int | None]:
@@ -156,7 +156,7 @@ class Blobs(Way):
         """Index, as with any array."""
         return float(self.blob[row, column])
 
-    def ahead(self, rows: slice) -> None:
+    def ahead(self, rows: slice) -> None:  # noqa: B027  # most ways cannot say that
         """Prefetch a view."""
         self.blob[rows].prefetch()
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from benchmarks.machine import cuda_device
-from benchmarks.rows import Measured, Row
+from benchmarks.rows import Goal, Measured, Row
 from syncblob import Blob
 
 if TYPE_CHECKING:
@@ -25,6 +25,10 @@ __all__ = ["measure"]
 
 SIZES = (1 << 16, 1 << 20, 1 << 24, 1 << 28)
 BRIEF_SIZES = (1 << 10,)
+# So little that the time is ours.
+SMALL = 64
+# What a transfer may cost above the copy itself, in seconds.
+OWN_TIME = 5e-6
 # What moves, and what is computed on, while a computation runs.
 PUSHED = 1 << 26
 WORK = 1 << 22
@@ -39,6 +43,7 @@ def measure(timer: Timer) -> Measured:
         for size in (BRIEF_SIZES if timer.brief else SIZES)
         for row in _bandwidth(timer, bare, size)
     ]
+    rows += _own_time(timer, bare)
     rows += _overlap(timer, bare)
     notes = [] if device else ["there is no CUDA device: the simulated device's copies are timed"]
     return Measured(rows, notes)
@@ -148,6 +153,30 @@ def _bandwidth(timer: Timer, bare: BareCopies, nbytes: int) -> list[Row]:
             for rival in rivals
         ]
     return rows
+
+
+def _own_time(timer: Timer, bare: BareCopies) -> list[Row]:
+    """Time a transfer of a few bytes, with both of its accesses, beside the copy alone."""
+    blob = Blob(SMALL, "uint8", device=bare.device)
+
+    def there_and_back() -> None:
+        blob.mutable_cpu_data()
+        blob.gpu_data()
+        blob.mutable_gpu_data()
+        blob.cpu_data()
+
+    copies = list(bare.copies(SMALL).items())
+    both = [call for (_, name), call in copies if name == copies[0][0][1]]
+
+    def alone() -> None:
+        for call in both:
+            call()
+
+    times = timer.medians({"ours": there_and_back, "alone": alone})
+    name = "mutable_cpu_data, gpu_data, mutable_gpu_data, cpu_data"
+    section = f"an upload and a download of {_size(SMALL)}"
+    goal = Goal(2 * OWN_TIME, "difference")
+    return [Row(section, name, times["ours"], copies[0][0][1], times["alone"], goal=goal)]
 
 
 def _size(nbytes: int) -> str:

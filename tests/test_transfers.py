@@ -62,7 +62,8 @@ def test_a_transfer_names_its_reason_its_bytes_and_is_the_users(
     assert transfer.line.filename == __file__
     assert "blob)" in transfer.line.text or "lambda blob:" in transfer.line.text
     place = f" from byte {offset}" if offset else ""
-    assert str(transfer).startswith(f"download of {nbytes} bytes{place} for {reason} at {__file__}:")
+    text = f"download of {nbytes} bytes{place} for {reason} at {__file__}:"
+    assert str(transfer).startswith(text)
 
 
 def test_each_copy_of_a_part_is_an_entry_of_its_own() -> None:

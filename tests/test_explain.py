@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import io
 import json
+import re
+import sys
 import warnings
 
 import numpy as np
@@ -11,6 +14,7 @@ import pytest
 
 import syncblob
 from syncblob import Blob, ConstWriteWarning, record_transfers, verified_const
+from syncblob.devices import Side
 
 torch = pytest.importorskip("torch", reason="torch is one of the consumers")
 
@@ -80,6 +84,190 @@ def test_notebooks_get_a_table_without_raw_text() -> None:
     assert html.startswith("<table>")
     assert "HEAD_AT_CPU" in html
     assert "UNINITIALIZED -&gt; HEAD_AT_CPU" in html
+
+
+# --- parts ---------------------------------------------------------------------------------------
+
+FULL, SOME, NONE = "▓", "▒", "░"
+
+
+def rows_of(blob: Blob) -> dict[str, str]:
+    """Return the rows that are there once, by their labels."""
+    return {label: text.strip() for label, text in blob.explain().rows}
+
+
+def split() -> Blob:
+    """Make a Blob of 80 bytes, of which the host has the first 20, and the device the others."""
+    blob = Blob(80, "int8", device="simulated", name="frame")
+    blob[...] = 1
+    blob[:20].mutable_cpu_data()
+    return blob
+
+
+def test_a_memory_of_one_piece_needs_no_picture() -> None:
+    for blob in (at_cpu(), at_cpu().reshape(6), at_cpu()[...], Blob(3), Blob((0, 2))):
+        assert not any(mark in str(blob.explain()) for mark in (FULL, SOME, NONE))
+    whole = at_cpu()
+    alias = np.asarray(whole.cpu)
+    assert FULL not in str(whole.explain())
+    assert alias is not None
+
+
+def test_the_map_is_drawn_as_a_line_of_blocks_for_each_side() -> None:
+    with record_transfers() as log:
+        blob = split()
+        rows = rows_of(blob)
+    assert len(log) == 1
+    assert rows["head"] == "SPLIT: each side holds a part of the newest contents"
+    assert rows["host"] == "80 bytes, 20 bytes up to date"
+    assert rows["accelerator"] == "simulated:0, 80 bytes, 60 bytes up to date"
+    assert rows["on the host"] == FULL * 10 + NONE * 30
+    assert rows["on the accelerator"] == NONE * 10 + FULL * 30
+    assert "this view" not in rows
+    blob[10:50].gpu_data()
+    rows = rows_of(blob)
+    assert rows["on the host"] == FULL * 10 + NONE * 30
+    assert rows["on the accelerator"] == NONE * 5 + FULL * 35
+    blob.cpu_data()
+    assert rows_of(blob)["on the host"] == FULL * 40
+
+
+@pytest.mark.parametrize(
+    ("size", "start", "stop", "picture"),
+    [
+        (80, 0, 1, SOME + NONE * 39),
+        (80, 1, 4, SOME + FULL + NONE * 38),
+        (80, 79, 80, NONE * 39 + SOME),
+        (40, 3, 5, NONE * 3 + FULL * 2 + NONE * 35),
+        (10, 9, 10, NONE * 36 + FULL * 4),
+        (3, 1, 2, NONE * 13 + SOME + FULL * 12 + SOME + NONE * 13),
+        (100_000, 0, 1, SOME + NONE * 39),
+        (41, 0, 41, FULL * 40),
+    ],
+)
+def test_a_block_is_full_where_all_of_its_bytes_are(
+    size: int, start: int, stop: int, picture: str
+) -> None:
+    blob = Blob(size, "int8", device="simulated")
+    blob[...] = 1
+    kept = blob[:0].cpu_data(), blob[start:stop].cpu_data()
+    if start or stop < size:
+        assert rows_of(blob)["on the host"] == picture
+        assert rows_of(blob)["on the accelerator"] == FULL * 40
+    assert rows_of(blob[start:stop]).get("this view", picture) == picture
+    assert kept
+
+
+def test_below_it_are_the_ranges_of_living_aliases() -> None:
+    blob = split()
+    first, second = np.asarray(blob[4:8].cpu), np.asarray(blob[6:12].cpu)
+    third = np.asarray(blob[60:].gpu)
+    rows = rows_of(blob)
+    assert rows["host aliases"] == NONE * 2 + FULL * 4 + NONE * 34
+    assert rows["accelerator aliases"] == NONE * 30 + FULL * 10
+    text = str(blob.explain())
+    assert f"the host side, made at {__file__}" in text
+    assert "np.asarray(blob[4:8].cpu), np.asarray(blob[6:12].cpu), bytes 4 to 8" in text
+    assert ", bytes 60 to 80" in text
+    del first, second, third
+    assert "alias" not in str(blob.explain())
+
+
+def test_aliases_of_the_same_bytes_fill_no_more_than_one_does() -> None:
+    blob = split()
+    kept = [np.asarray(blob[4:5].cpu) for _ in range(4)]
+    assert rows_of(blob)["host aliases"] == NONE * 2 + SOME + NONE * 37
+    assert kept
+
+
+def test_exposed_ranges_are_drawn_and_named_too() -> None:
+    blob = split()
+    blob.memory.expose(Side.HOST, start=0, stop=20)
+    rows = rows_of(blob)
+    assert rows["host aliases"] == FULL * 10 + NONE * 30
+    assert rows["exposed"].startswith("the host side, to somebody of unknown lifetime, at ")
+    assert rows["exposed"].endswith(", bytes 0 to 20")
+    blob[:10].assume_unaliased()
+    assert rows_of(blob)["exposed"].endswith(", bytes 10 to 20")
+
+
+def test_of_a_view_it_says_which_part_it_is() -> None:
+    blob = split()
+    rows = rows_of(blob[10:30])
+    assert rows["view"] == "bytes 10 to 30 of 80"
+    assert rows["this view"] == NONE * 5 + FULL * 10 + NONE * 25
+    assert rows["head"].startswith("SPLIT")
+    assert rows_of(blob[:20])["head"].startswith("HEAD_AT_CPU")
+    gaps = rows_of(blob.reshape(8, 10)[2:5, ::3])
+    assert gaps["view"] == "bytes 20 to 50 of 80, with gaps"
+    assert gaps["head"] == "HEAD_AT_GPU: the newest contents are on the accelerator"
+    assert rows_of(blob.reshape(8, 10).T)["view"] == "bytes 0 to 80 of 80"
+    assert "view" not in rows_of(blob)
+    assert rows_of(blob.on("cpu"))["device"] == "cpu, where operations run"
+
+
+def test_the_part_of_the_gradient_is_told_too() -> None:
+    blob = split()
+    blob.diff[...] = 2
+    blob[:8].mutable_cpu_diff()
+    rows = rows_of(blob[4:])
+    assert rows["diff head"] == "SPLIT: each side holds a part of the newest contents"
+    assert rows["diff on the host"] == FULL * 4 + NONE * 36
+    assert rows["diff this view"] == NONE * 2 + FULL * 38
+
+
+def test_what_a_source_has_not_given_yet_is_on_no_side() -> None:
+    blob = Blob.from_source(80, "int8", lambda: np.zeros(80, np.uint8), device="simulated")
+    assert rows_of(blob)["head"] == "UNINITIALIZED: its source has not been read"
+    blob[40:].gpu_data()
+    rows = rows_of(blob)
+    assert rows["head"] == "SPLIT: a part of its source has not been read"
+    assert (rows["on the host"], rows["on the accelerator"]) == (NONE * 40, NONE * 20 + FULL * 20)
+    assert rows_of(blob[:40])["head"] == "UNINITIALIZED: its source has not been read"
+
+
+def test_a_terminal_without_blocks_gets_plain_letters(monkeypatch: pytest.MonkeyPatch) -> None:
+    blob = split()
+    blob[20:21].cpu_data()
+    blocks = str(blob.explain())
+    assert FULL * 10 + SOME + NONE * 29 in blocks
+    for encoding, plain in (("ascii", True), ("latin-1", True), ("cp437", False), ("utf-8", False)):
+        stdout = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+        monkeypatch.setattr(sys, "stdout", stdout)
+        stdout.write(str(blob.explain()))
+        stdout.flush()
+        text = stdout.buffer.getvalue().decode(encoding)
+        assert text.rstrip() == (plain_letters(blocks) if plain else blocks)
+        assert ("#" * 10 + "+" + "." * 29 in text) == plain
+    monkeypatch.setattr(sys, "stdout", None)
+    assert str(blob.explain()) == blocks
+
+
+def plain_letters(text: str) -> str:
+    return text.replace(FULL, "#").replace(SOME, "+").replace(NONE, ".")
+
+
+def test_notebooks_get_coloured_bars() -> None:
+    blob = split()
+    blob[20:21].cpu_data()
+    blob.name = "<b>"
+    html = blob._repr_html_()
+    assert not any(mark in html for mark in (FULL, SOME, NONE))
+    assert "<caption>Blob &#x27;&lt;b&gt;&#x27; of shape (80,)" in html
+    host = re.search(r"on the host</th><td[^>]*>(.*?)</td>", html)
+    assert host is not None
+    cells = re.findall(r"width:([\d.]+)em;height:1em;background:(#\w+)", host[1])
+    assert [float(width) for width, _ in cells] == [5, 0.5, 14.5]
+    assert len({colour for _, colour in cells}) == 3
+    assert at_cpu()._repr_html_().count("background") == 0
+
+
+def test_the_picture_stays_as_it_was_made() -> None:
+    blob = split()
+    explanation = blob.explain()
+    before = str(explanation)
+    blob.cpu_data()
+    assert str(explanation) == before != str(blob.explain())
 
 
 # --- the journal ---------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ from syncblob.devices import Side
 from syncblob.memory import Head, SyncedMemory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from syncblob._shape import Layout
     from syncblob.blob._base import BlobBase
@@ -36,9 +37,9 @@ class Bar(str):
     def _repr_html_(self) -> str:
         """Return the blocks as a coloured bar."""
         cells = "".join(
-            f"<span style='display:inline-block;width:0.5em;height:1em;"
+            f"<span style='display:inline-block;width:{len(list(run)) / 2}em;height:1em;"
             f"background:{_COLOURS[block]}'></span>"
-            for block in self
+            for block, run in itertools.groupby(self)
         )
         return f"<span style='white-space:nowrap'>{cells}</span>"
 
@@ -159,7 +160,7 @@ def _picture(memory: SyncedMemory, layout: Layout) -> list[tuple[str, str]]:
 def _bar(ranges: Iterable[tuple[int, int]], nbytes: int) -> Bar:
     """Draw ranges of a memory."""
     covered = [0.0] * _CELLS
-    for start, stop in ranges:
+    for start, stop in _merged(ranges):
         for cell in range(start * _CELLS // nbytes, -(-stop * _CELLS // nbytes)):
             low, high = cell * nbytes / _CELLS, (cell + 1) * nbytes / _CELLS
             covered[cell] += max(0.0, min(stop, high) - max(start, low)) / (high - low)
@@ -170,6 +171,15 @@ def _bar(ranges: Iterable[tuple[int, int]], nbytes: int) -> Bar:
             for part in covered
         )
     )
+
+
+def _merged(ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Yield ranges with those that overlap joined."""
+    end = 0
+    for start, stop in sorted(ranges):
+        if stop > end:
+            yield max(start, end), stop
+            end = stop
 
 
 def _part(memory: SyncedMemory, layout: Layout) -> str:
@@ -189,6 +199,8 @@ def _meaning(memory: SyncedMemory, layout: Layout) -> str:
     if head is Head.UNINITIALIZED:
         return "zeros that nobody has read" if memory.blank else "its source has not been read"
     if head is Head.SPLIT:
+        if any(not run.holders for run in memory.spans.runs(layout.start, layout.stop)):
+            return "a part of its source has not been read"
         return "each side holds a part of the newest contents"
     newest = Side.HOST if head is Head.HEAD_AT_CPU else Side.ACCELERATOR
     sticky = memory.loans(newest).may_write_in(layout.start, layout.stop)

@@ -92,8 +92,8 @@ class SyncedMemory:
         bytes. It is called by the first access that needs one of them, in place of zero-filling,
         and by `peek_at_source`, which may be before. Only the bytes that an access needs are taken
         from it; accesses on the accelerator upload them straight from it. If it has a method
-        ``read_into(buffer, offset)``, bytes for the host are read with that in its place: it fills
-        `buffer` with the bytes that begin at `offset`.
+        ``read_into(buffer, offset)``, that is called in its place: it fills `buffer` with the bytes
+        that begin at `offset`. All bytes at once for an accelerator come from the function itself.
     name
         What the journal and `Blob.explain` call this memory.
 
@@ -487,14 +487,20 @@ class SyncedMemory:
         The answer stands until ``_exclusive_buffer`` is None again, which Blobs look at to save
         themselves the way through here. If there is another buffer, ``_fast_buffer`` says the same,
         but for what open logs are told.
+
+        Nobody is waited for: where another thread is inside, the answer is that of now.
         """
-        with self._lock:
+        if not self._lock.acquire(blocking=False):
+            return self._exclusive_buffer
+        try:
             spans = self._spans
             found = self._found_exclusive(spans)
             # What a signal handler or a finaliser has changed since has replaced the map. None can
             # come between this look at it and the answer: nothing is called there.
             self._exclusive_buffer, self._fast_buffer = found if self._spans is spans else _NEITHER
             return self._exclusive_buffer
+        finally:
+            self._lock.release()
 
     def peek_at_source(self) -> NDArray[np.uint8] | None:
         """Return what the source gives, for reading once; the memory stays UNINITIALIZED.
@@ -833,17 +839,28 @@ class SyncedMemory:
     def fit(self, nbytes: int) -> None:
         """Change the bytes in use, within the capacity. Bytes that come into use read as zeros."""
         with self._lock:
+            if self._moving:
+                self._refuse_reentry()
             used = self.used_nbytes
             if nbytes > used:
                 self._wait_for_uploads(Side.ACCELERATOR, Access.MUTABLE, 0, nbytes)
-                for side in Side:
-                    if self._watch is not None:
-                        self._watch.drop(side, used, nbytes)
-                    if self._spans.holders[-1] & (1 << side):
-                        self.home(side).zero(self._buffers.sides[side][used:nbytes])
-            if self._source is not None:
-                self._source.limit = min(self._source.limit, nbytes)
-            self._spans = self._spans.resized(nbytes)
+            revoked: list[NDArray[Any]] = []
+            after = None
+            try:
+                self._moving = True
+                self._invalidate_fast_path()
+                after = self._spans.resized(nbytes)
+                if nbytes > used:
+                    after = self._zeroed(after, used, revoked)
+                if self._source is not None:
+                    self._source.limit = min(self._source.limit, nbytes)
+                self._spans = after
+            except BaseException:
+                if self._spans is not after:
+                    restore(revoked)
+                raise
+            finally:
+                self._moving = False
 
     def fitted(self) -> tuple[Spans, int]:
         """Return what `fit` changes, for `refit`."""
@@ -851,6 +868,7 @@ class SyncedMemory:
 
     def refit(self, fitted: tuple[Spans, int]) -> None:
         """Undo `fit`."""
+        self._invalidate_fast_path()
         self._spans = fitted[0]
         if self._source is not None:
             self._source.limit = fitted[1]
@@ -1164,6 +1182,30 @@ class SyncedMemory:
         self._note(reason, before, 0, nbytes, copied)
         return True
 
+    def _zeroed(self, spans: Spans, used: int, revoked: list[NDArray[Any]]) -> Spans:
+        """Zero the bytes that come into use, as a map says; return the map with who holds them.
+
+        Borrows and aliases of these bytes may have been there since they were last in use. Where an
+        alias is, its side alone holds them; a borrow ends unless its side alone does.
+        """
+        nbytes = spans.nbytes
+        buffers = self._buffers.sides
+        for side in Side:
+            for writer in self._loans[side].writers(used, nbytes):
+                if buffers[side] is not None:
+                    start, stop = max(writer.start, used), min(writer.stop, nbytes)
+                    spans = spans.replaced([Run(start, stop, 1 << side)])
+        for side in Side:
+            buffer = buffers[side]
+            if self._watch is not None:
+                self._watch.drop(side, used, nbytes)
+            ranges = [run[:2] for run in spans.runs(used, nbytes) if run.holders != 1 << side]
+            self._revoke(side, ranges, revoked, writes=False)
+            for run in spans.runs(used, nbytes):
+                if run.holders & (1 << side):
+                    self.home(side).zero(buffer[run.start : run.stop])
+        return spans
+
     def _stay(self, side: Side, start: int, stop: int, reason: str) -> None:
         """Write on a side that holds the newest contents. Nothing is copied, nothing can fail."""
         before = self._spans
@@ -1320,7 +1362,7 @@ class SyncedMemory:
         revoke = loans.revoke if writes else loans.borrows.revoke
         buffer = self._buffers.sides[side]
         for start, stop in ranges:
-            if stop - start == self._spans.nbytes:
+            if start == 0 and stop == self._spans.nbytes:
                 revoke(revoked)
             elif isinstance(buffer, np.ndarray):
                 # Arrays that are not NumPy's have no permission, and were not noted.
@@ -1397,7 +1439,7 @@ class SyncedMemory:
             for loans in self._loans:
                 loans.revoke(revoked)
             # The other buffer may be larger than the new one; what is in use fits in both.
-            self._buffers.nbytes = used
+            capacity, self._buffers.nbytes = self._buffers.nbytes, used
             if before.any(0, used) == Head.SYNCED:
                 self._spans = between
             sides[side] = buffer
@@ -1405,7 +1447,7 @@ class SyncedMemory:
             self._loans[side].detach()
             self._source = None
             for loans in self._loans:
-                loans.exposures = loans.without_exposures(0, used)
+                loans.exposures = loans.without_exposures(0, capacity)
                 loans.borrows.forget()
             self._note("adoption", before, 0, used)
         except BaseException:

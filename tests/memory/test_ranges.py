@@ -1,0 +1,607 @@
+"""What a memory promises of its parts: each has a head, borrows and pushes of its own.
+
+The map is written as one letter for each eight bytes: H where the host holds them, G where the
+accelerator does, B for both.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from fault_states import newest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import syncblob
+from syncblob import Head, SyncedMemory, record_transfers
+from syncblob._dtypes import UINT8
+from syncblob._shape import Layout
+from syncblob.devices import Side
+from syncblob.memory import Access
+
+UNIT = 8
+UNITS = 8
+NBYTES = UNIT * UNITS
+VALUES = np.arange(NBYTES, dtype=np.uint8)
+HOST, ACCELERATOR = Side
+CONST, MUTABLE, OVERWRITE = Access
+LETTERS = ".HGB"
+HELD = {"H": {HOST}, "G": {ACCELERATOR}, "B": {HOST, ACCELERATOR}}
+NEW = 200
+
+
+def use(memory, side, access, first, last):
+    """Borrow some of the units."""
+    layout = Layout.raw((last - first) * UNIT, first * UNIT)
+    return memory.lend(side, access, layout, "use")
+
+
+def made(letters="H" * UNITS):
+    """Make a memory of some units, each newest somewhere; its bytes count up."""
+    memory = SyncedMemory(len(letters) * UNIT, device="simulated")
+    memory.overwrite_cpu_data()[:] = values = np.arange(memory.nbytes) % 199
+    for place, letter in enumerate(letters):
+        if letter == "G":
+            part = slice(place * UNIT, (place + 1) * UNIT)
+            use(memory, ACCELERATOR, OVERWRITE, place, place + 1)[:] = values[part]
+        if letter == "B":
+            use(memory, ACCELERATOR, CONST, place, place + 1)
+    assert drawn(memory) == letters
+    return memory
+
+
+def drawn(memory):
+    """Write the map."""
+    holders = memory.spans
+    letters = [
+        LETTERS[holders.common(start, start + UNIT)] for start in range(0, memory.used_nbytes, UNIT)
+    ]
+    assert all(run.start % UNIT == 0 for run in holders.runs(0, memory.used_nbytes))
+    return "".join(letters)
+
+
+def contents(memory):
+    return list(newest(memory))
+
+
+def moved(log):
+    return [(transfer.direction, transfer.offset, transfer.nbytes) for transfer in log]
+
+
+# --- the table, for each part --------------------------------------------------------------------
+
+
+@st.composite
+def accesses(draw):
+    letters = draw(st.text("HGB", min_size=1, max_size=UNITS))
+    first = draw(st.integers(0, len(letters) - 1))
+    last = draw(st.integers(first + 1, len(letters)))
+    return letters, draw(st.sampled_from(Side)), draw(st.sampled_from(Access)), first, last
+
+
+def expected(letters, side, access, first, last):
+    """Say what the table says: the map afterwards, and the units that move."""
+    after, moves = list(letters), []
+    for place in range(first, last):
+        held = HELD[letters[place]]
+        if access is not OVERWRITE and side not in held:
+            moves.append(place)
+        held = held | {side} if access is CONST else {side}
+        after[place] = LETTERS[sum(1 << each for each in held)]
+    return "".join(after), moves
+
+
+@settings(max_examples=300)
+@given(accesses())
+def test_every_part_goes_through_the_table_by_itself(drawn_access):
+    letters, side, access, first, last = drawn_access
+    memory = made(letters)
+    before = contents(memory)
+    after, moves = expected(*drawn_access)
+    with record_transfers() as log:
+        array = use(memory, side, access, first, last)
+    assert drawn(memory) == after
+    # One copy for each piece of bytes without a gap.
+    copied = [place * UNIT + byte for place in moves for byte in range(UNIT)]
+    assert [b for _, start, size in moved(log) for b in range(start, start + size)] == copied
+    gaps = sum(place - 1 not in moves for place in moves)
+    assert len(log) == gaps
+    assert {each for each, *_ in moved(log)} <= {"upload" if side else "download"}
+    assert memory.head_over(first * UNIT, last * UNIT) is memory_head(after[first:last])
+    assert memory.head is memory_head(after)
+    part = slice(first * UNIT, last * UNIT)
+    if access is CONST:
+        assert not array.flags.writeable
+    else:
+        if access is MUTABLE:
+            assert array.tolist() == before[part]
+        array[:] = NEW
+        before[part] = [NEW] * len(array)
+    assert contents(memory) == before
+    assert memory.cpu_data().tolist() == memory.gpu_data().tolist() == before
+
+
+def memory_head(letters):
+    common = set.intersection(*(HELD[letter] for letter in letters))
+    return Head(sum(1 << side for side in common)) if common else Head.SPLIT
+
+
+@pytest.mark.parametrize("side", Side)
+@pytest.mark.parametrize("access", Access)
+def test_the_first_access_of_any_part_makes_a_buffer_and_zeroes_all_of_it(side, access):
+    memory = SyncedMemory(NBYTES, device="simulated")
+    with record_transfers() as log:
+        array = use(memory, side, access, 2, 4)
+    assert drawn(memory) == "HG"[side] * UNITS
+    assert memory.buffer(side.other) is None
+    if access is not CONST:
+        array[:] = 5
+        assert contents(memory) == [0] * 16 + [5] * 16 + [0] * 32
+    assert len(log) == 0
+
+
+def test_an_overwrite_with_gaps_reads_and_reaches_what_lies_in_the_gaps():
+    memory = made("H" * UNITS)
+    every_other = Layout((4,), UINT8, (2,), UNIT)
+    with record_transfers() as log:
+        memory.lend(ACCELERATOR, OVERWRITE, every_other, "use")[:] = NEW
+    assert moved(log) == [("upload", UNIT, 7)]
+    spans = [(run.start, run.stop, run.holders) for run in memory.spans.runs(0, NBYTES)]
+    assert spans == [(0, 8, 1), (8, 15, 2), (15, 64, 1)]
+    expected = VALUES.tolist()
+    expected[8:15:2] = [NEW] * 4
+    assert memory.cpu_data().tolist() == expected
+
+
+def test_an_access_of_nothing_moves_nothing_and_leaves_the_map():
+    for letters in ("HGBHGBHG", "HHHHHHHH", "BBBBBBBB"):
+        memory = made(letters)
+        for side in Side:
+            for access in Access:
+                with record_transfers() as log:
+                    assert use(memory, side, access, 3, 3).size == 0
+                assert len(log) == 0
+                assert drawn(memory) == letters
+
+
+def test_what_is_noted_says_which_part():
+    memory = made("HHHHGGGG")
+    memory.name = "weights"
+    with record_transfers() as log:
+        use(memory, HOST, CONST, 2, 6)
+    (transfer,) = log
+    assert (transfer.offset, transfer.nbytes, transfer.name) == (32, 16, "weights")
+    assert "download of 16 bytes of weights from byte 32 for use at" in str(transfer)
+    last = memory.history[-1]
+    assert (last.start, last.stop, last.copied) == (16, 48, "download")
+    assert (last.before, last.after) == (Head.SPLIT, Head.SPLIT)
+
+
+# --- borrows -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("side", Side)
+@pytest.mark.parametrize("access", Access)
+@pytest.mark.parametrize(
+    ("first", "last", "ends"),
+    [(0, 2, False), (5, 8, False), (0, 3, True), (4, 8, True), (3, 4, True), (0, 8, True)],
+)
+def test_a_borrow_ends_where_the_other_side_uses_some_of_it(side, access, first, last, ends):
+    memory = made("HG"[side] * UNITS)
+    borrow = use(memory, side, MUTABLE, 2, 5)
+    use(memory, side.other, access, first, last)
+    assert borrow.flags.writeable is not ends
+    if not ends:
+        borrow[:] = NEW
+        assert memory.cpu_data()[16:40].tolist() == memory.gpu_data()[16:40].tolist() == [NEW] * 24
+
+
+@pytest.mark.parametrize("access", Access)
+def test_borrows_with_gaps_end_by_what_lies_between_their_elements(access):
+    for step, offset in ((2, 16), (-2, 38)):
+        memory = made()
+        layout = Layout((12,), UINT8, (step,), offset)
+        borrow = memory.lend(HOST, MUTABLE, layout, "use")
+        use(memory, ACCELERATOR, access, 0, 2)
+        use(memory, ACCELERATOR, access, 5, 8)
+        assert borrow.flags.writeable
+        memory.lend(ACCELERATOR, access, Layout.raw(1, 17), "between two elements")
+        assert not borrow.flags.writeable
+
+
+def test_borrows_of_both_sides_live_side_by_side():
+    memory = made("HHHHGGGG")
+    host = use(memory, HOST, MUTABLE, 0, 4)
+    accelerator = use(memory, ACCELERATOR, MUTABLE, 4, 8)
+    with record_transfers() as log:
+        for value in (1, 2):
+            host[:] = value
+            accelerator[:] = value + 10
+            use(memory, HOST, MUTABLE, 1, 3)
+            use(memory, ACCELERATOR, OVERWRITE, 5, 6)[:] = value + 10
+    assert len(log) == 0
+    assert host.flags.writeable
+    assert accelerator.flags.writeable
+    assert contents(memory) == [2] * 32 + [12] * 32
+    assert memory.cpu_data().tolist() == [2] * 32 + [12] * 32
+    assert host.flags.writeable
+    assert not accelerator.flags.writeable
+
+
+def test_an_adoption_ends_the_borrows_of_all_parts():
+    for side in Side:
+        memory = made("HHHHGGGG")
+        borrows = [use(memory, HOST, MUTABLE, 0, 2), use(memory, ACCELERATOR, MUTABLE, 6, 8)]
+        memory.replace_side(side, np.full(NBYTES, 3, np.uint8))
+        assert not any(borrow.flags.writeable for borrow in borrows)
+        assert [len(memory.loans(each).borrows) for each in Side] == [0, 0]
+
+
+# --- asynchronous uploads ------------------------------------------------------------------------
+
+
+def push(memory, first, last):
+    memory.async_gpu_push(None, first * UNIT, last * UNIT)
+
+
+def test_a_part_is_pushed_and_the_rest_stays(simulated):
+    memory = made()
+    borrows = [use(memory, HOST, MUTABLE, *part) for part in ((0, 2), (1, 3), (4, 8))]
+    with record_transfers() as log:
+        push(memory, 2, 4)
+    simulated.synchronize()
+    assert moved(log) == [("upload", 16, 16)]
+    assert drawn(memory) == "HHBBHHHH"
+    assert [borrow.flags.writeable for borrow in borrows] == [True, False, True]
+
+
+def test_a_push_moves_the_pieces_that_are_missing(simulated):
+    memory = made("HBHHBHBH")
+    with record_transfers() as log:
+        push(memory, 0, 6)
+    simulated.synchronize()
+    assert moved(log) == [("upload", 0, 8), ("upload", 16, 16), ("upload", 40, 8)]
+    assert drawn(memory) == "BBBBBBBH"
+    assert memory.gpu_data().tolist() == VALUES.tolist()
+
+
+@pytest.mark.parametrize("letters", ["HHGHHHHH", "BBBBBBBB", "GGGGGGGG"])
+def test_a_push_of_what_the_host_does_not_have_alone_is_an_error(letters):
+    memory = made(letters)
+    with pytest.raises(RuntimeError, match="starts from HEAD_AT_CPU"):
+        push(memory, 0, 4)
+    assert drawn(memory) == letters
+
+
+@pytest.mark.parametrize(
+    ("side", "access"), [(HOST, MUTABLE), (HOST, OVERWRITE), (ACCELERATOR, CONST)]
+)
+def test_who_uses_another_part_does_not_wait_for_the_upload(side, access, simulated):
+    simulated.delay = 0.2
+    memory = made("HHHHHHBB")
+    push(memory, 2, 4)
+    uploads = simulated.uploads
+    use(memory, side, access, 6, 8)
+    use(memory, HOST, MUTABLE, 0, 2)
+    assert simulated.uploads == uploads
+    use(memory, side, access, 3, 6)
+    assert simulated.uploads > uploads
+
+
+def test_of_two_pushes_each_is_waited_for_by_itself(simulated):
+    memory = made()
+    slow, fast = simulated.stream(delay=0.3), simulated.stream(delay=0.0)
+    memory.async_gpu_push(slow, 0, 16)
+    memory.async_gpu_push(fast, 32, 48)
+    fast.synchronize()
+    uploads = simulated.uploads
+    assert use(memory, ACCELERATOR, CONST, 4, 6).tolist() == VALUES[32:48].tolist()
+    assert simulated.uploads == uploads
+    assert use(memory, ACCELERATOR, CONST, 0, 2).tolist() == VALUES[:16].tolist()
+    assert simulated.uploads == uploads + 1
+
+
+@pytest.mark.parametrize("fails", [1, 2, 3])
+def test_a_push_that_fails_takes_back_its_part_alone(fails, simulated):
+    memory = made()
+    with simulated.failing(transfer=fails):
+        for first in (0, 3, 6):
+            push(memory, first, first + 2)
+        with pytest.raises(RuntimeError, match="injected"):
+            memory.gpu_data()
+    parts = ["BB", "BB", "BB"]
+    parts[fails - 1] = "HH"
+    assert drawn(memory) == "H".join(parts)
+    assert memory.gpu_data().tolist() == VALUES.tolist()
+
+
+def test_a_write_on_the_host_does_not_reach_an_upload_of_a_part(simulated):
+    simulated.delay = 0.05
+    memory = made()
+    push(memory, 2, 6)
+    use(memory, HOST, OVERWRITE, 3, 4)[:] = NEW
+    assert memory.buffer(ACCELERATOR)[16:48].tolist() == VALUES[16:48].tolist()
+    assert drawn(memory) == "HHBHBBHH"
+    expected = [*range(24), *[NEW] * 8, *range(32, 64)]
+    assert memory.gpu_data().tolist() == memory.cpu_data().tolist() == expected
+
+
+@pytest.mark.parametrize("side", Side)
+@pytest.mark.parametrize("letters", ["HHHHHHHH", "HBHBGGHB", "GGGGGGGG", "BBBBBBBB"])
+def test_a_prefetch_brings_what_is_missing_and_nothing_twice(side, letters, simulated):
+    memory = made(letters)
+    with record_transfers() as log:
+        for _ in range(2):
+            memory.prefetch(side, 0, 5 * UNIT)
+            simulated.synchronize()
+    after, moves = expected(letters, side, CONST, 0, 5)
+    assert drawn(memory) == after
+    assert log.nbytes == len(moves) * UNIT
+    assert memory.cpu_data().tolist() == memory.gpu_data().tolist() == VALUES.tolist()
+
+
+# --- bytes in use --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("letters", ["HHHHGGGG", "GGHHBBHH", "BBBBBBBG", "HGHGHGHG"])
+@pytest.mark.parametrize("count", [0, 1, 3, 4, 7])
+def test_bytes_that_come_into_use_again_are_zeros_wherever_the_rest_is(letters, count):
+    memory = made(letters)
+    memory.fit(count * UNIT)
+    assert drawn(memory) == letters[:count]
+    assert contents(memory) == VALUES[: count * UNIT].tolist()
+    memory.fit(6 * UNIT)
+    kept = min(count, 6)
+    expected = [*VALUES[: kept * UNIT].tolist(), *[0] * ((6 - kept) * UNIT)]
+    assert drawn(memory)[:kept] == letters[:kept]
+    assert contents(memory) == expected
+    assert memory.cpu_data().tolist() == memory.gpu_data().tolist() == expected
+
+
+def test_what_fit_has_changed_can_be_undone():
+    memory = made("HHHHGGGG")
+    fitted = memory.fitted()
+    memory.fit(2 * UNIT)
+    memory.refit(fitted)
+    assert drawn(memory) == "HHHHGGGG"
+    assert contents(memory) == VALUES.tolist()
+
+
+@pytest.mark.parametrize("side", Side)
+@pytest.mark.parametrize("kept", "HGB")
+def test_who_may_write_into_bytes_that_come_into_use_again_is_believed(side, kept):
+    """Nobody said to a borrow or an alias that its bytes went out of use for a while."""
+    for lend in ("borrow", "alias", "exposure"):
+        memory = made(kept * 2 + "HG"[side] * 6)
+        layout = Layout.raw(2 * UNIT, 4 * UNIT)
+        if lend == "alias":
+            array = memory.export(side, MUTABLE, layout, "use", "DLPack")
+        else:
+            array = memory.lend(side, MUTABLE, layout, "use")
+        if lend == "exposure":
+            memory.expose(side, start=layout.start, stop=layout.stop)
+            array = memory.buffer(side)[layout.start : layout.stop]
+        memory.fit(2 * UNIT)
+        memory.fit(NBYTES)
+        memory.cpu_data()
+        memory.gpu_data()
+        if array.flags.writeable:
+            array[:] = NEW
+            for read in (memory.gpu_data, memory.cpu_data):
+                assert read()[32:48].tolist() == [NEW] * 16, (lend, read)
+
+
+# --- adoption ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("letters", ["HHHHGGGG", "GGHHBBHH", "BBBBBBBG", "HGHGHGHG"])
+@pytest.mark.parametrize("side", Side)
+def test_an_adopted_array_is_the_newest_in_all_parts(letters, side):
+    memory = made(letters)
+    array = np.full(NBYTES, NEW, np.uint8)
+    with record_transfers() as log:
+        memory.replace_side(side, array)
+    assert len(log) == 0
+    assert drawn(memory) == "HG"[side] * UNITS
+    assert contents(memory) == [NEW] * NBYTES
+    use(memory, side.other, MUTABLE, 2, 3)[:] = 1
+    use(memory, side, CONST, 0, UNITS)
+    assert array.tolist() == [NEW] * 16 + [1] * 8 + [NEW] * 40
+
+
+@pytest.mark.parametrize("letters", ["HHHHGGGG", "HGHGHGHG"])
+@pytest.mark.parametrize("side", Side)
+def test_an_adoption_that_is_refused_leaves_the_map(letters, side):
+    memory = made(letters)
+    alias = memory.export(HOST, MUTABLE, Layout.raw(UNIT), "use", "DLPack")
+    with pytest.warns(syncblob.StaleAliasWarning) as caught:
+        memory.replace_side(side, np.full(NBYTES, NEW, np.uint8))
+    assert len(caught) == 1
+    memory = made(letters)
+    borrow = use(memory, HOST, MUTABLE, 0, 1)
+    with pytest.raises(ValueError, match="expected 64 bytes"):
+        memory.replace_side(side, np.zeros(NBYTES - 1, np.uint8))
+    assert drawn(memory) == letters
+    assert borrow.flags.writeable
+    assert alias is not None
+
+
+def test_an_adoption_within_a_capacity_of_a_split_map():
+    memory = made("HHHHGGGG")
+    memory.fit(6 * UNIT)
+    memory.expose(ACCELERATOR)
+    memory.set_cpu_data(np.full(6 * UNIT, 3, np.uint8))
+    assert (memory.nbytes, drawn(memory), memory.aliased) == (48, "HHHHHH", False)
+    use(memory, ACCELERATOR, MUTABLE, 5, 6)[:] = 4
+    assert memory.cpu_data().tolist() == [3] * 40 + [4] * 8
+
+
+# --- failures ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("side", Side)
+@pytest.mark.parametrize("access", [CONST, MUTABLE])
+@pytest.mark.parametrize("which", [1, 2, 3])
+def test_a_copy_that_fails_in_the_middle_of_several_changes_nothing(side, access, which, simulated):
+    here, there = "HG"[side], "GH"[side]
+    letters = f"{there}{here}{there}B{there}{here}B{there}"
+    memory = made(letters)
+    borrows = [
+        use(memory, side.other, MUTABLE, 0, 1),
+        use(memory, side.other, MUTABLE, 4, 5),
+        use(memory, side.other, MUTABLE, 7, 8),
+        use(memory, side, MUTABLE, 1, 2),
+    ]
+    for place, borrow in zip((0, 4, 7, 1), borrows, strict=True):
+        borrow[:] = 100 + place
+    before, history = contents(memory), memory.history
+    with simulated.failing(transfer=which), pytest.raises(RuntimeError, match="injected"):
+        use(memory, side, access, 0, 7)
+    assert (drawn(memory), contents(memory)) == (letters, before)
+    assert memory.history == history
+    assert all(borrow.flags.writeable for borrow in borrows)
+    # What has arrived of it is overwritten by what is written now.
+    for place, borrow in zip((0, 4), borrows, strict=False):
+        borrow[:] = before[place * UNIT : (place + 1) * UNIT] = [50 + place] * UNIT
+    with record_transfers() as log:
+        array = use(memory, side, access, 0, 7)
+    assert array.tolist() == before[: 7 * UNIT]
+    assert [offset for _, offset, _ in moved(log)] == [0, 16, 32]
+    assert [borrow.flags.writeable for borrow in borrows] == [False, False, True, True]
+
+
+def test_a_write_that_raises_leaves_what_it_has_not_reached(simulated):
+    del simulated
+
+    def raises(array, _key, value):
+        array[:3] = value
+        raise KeyError("in the middle")
+
+    for letters in ("GGGGGGGG", "GHGHGHGH", "BBBBBBBB"):
+        memory = made(letters)
+        with pytest.raises(KeyError):
+            memory.write(HOST, OVERWRITE, Layout.raw(24, 16), "use", raises, ..., NEW)
+        seen = contents(memory)
+        assert seen[:16] + seen[40:] == [*range(16), *range(40, 64)]
+        # Where the accelerator still has what was there, that counts.
+        for place in (2, 3, 4):
+            part = slice(place * UNIT, (place + 1) * UNIT)
+            if letters[place] == "G":
+                assert seen[part] == VALUES[part].tolist()
+        assert memory.cpu_data().tolist() == memory.gpu_data().tolist() == seen
+
+
+# --- who may write at any moment -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("side", Side)
+def test_only_the_range_of_an_alias_is_copied_again(side):
+    memory = made("HG"[side] * UNITS)
+    alias = memory.export(side, MUTABLE, Layout.raw(16, 16), "use", "DLPack")
+    for value in (5, 6, 7):
+        alias[:] = value
+        with record_transfers() as log:
+            seen = use(memory, side.other, CONST, 0, UNITS)
+        assert seen[16:32].tolist() == [value] * 16
+        assert log.nbytes == (NBYTES if value == 5 else 16)
+        assert [bool(transfer.because) for transfer in log] == (
+            [False, True, False] if value == 5 else [True]
+        ) or value == 5
+    assert drawn(memory) == "BB" + "HG"[side] * 2 + "BBBB"
+    del alias
+    use(memory, side.other, CONST, 0, UNITS)
+    assert drawn(memory) == "B" * UNITS
+
+
+@pytest.mark.parametrize("side", Side)
+def test_what_is_read_on_the_side_of_an_alias_is_its_side_alone_again(side):
+    memory = made("HG"[side] * UNITS)
+    alias = memory.export(side, MUTABLE, Layout.raw(16, 16), "use", "DLPack")
+    with pytest.warns(syncblob.StaleAliasWarning):
+        use(memory, side.other, OVERWRITE, 0, 4)[:] = NEW
+    assert drawn(memory) == "GH"[side] * 4 + "HG"[side] * 4
+    use(memory, side, CONST, 0, UNITS)
+    assert drawn(memory) == "BB" + "HG"[side] * 6
+    alias[0] = 1
+    assert use(memory, side.other, CONST, 2, 3)[0] == 1
+
+
+@pytest.mark.parametrize("side", Side)
+@pytest.mark.parametrize("access", [MUTABLE, OVERWRITE])
+@pytest.mark.parametrize(
+    ("first", "last", "overlaps"),
+    [(0, 2, False), (4, 8, False), (0, 3, True), (3, 8, True), (0, 8, True)],
+)
+def test_it_warns_of_aliases_exactly_where_they_overlap(side, access, first, last, overlaps):
+    memory = made("HG"[side] * UNITS)
+    alias = memory.export(side, MUTABLE, Layout.raw(16, 16), "use", "NumPy")
+    if overlaps:
+        with pytest.warns(syncblob.StaleAliasWarning):
+            use(memory, side.other, access, first, last)
+    else:
+        use(memory, side.other, access, first, last)
+    assert alias.flags.writeable is not overlaps
+
+
+@pytest.mark.parametrize("side", Side)
+def test_exposure_is_of_a_range(side):
+    memory = made("B" * UNITS)
+    memory.expose(side, start=16, stop=32)
+    assert drawn(memory) == "BB" + "HG"[side] * 2 + "BBBB"
+    for _ in range(3):
+        memory.buffer(side)[16:32] += 1
+        with record_transfers() as log:
+            seen = use(memory, side.other, CONST, 0, UNITS)
+        assert seen.tolist() == memory.buffer(side).tolist()
+        assert [offset for _, offset, _ in moved(log)] == [16]
+        assert log.nbytes == 16
+
+
+@pytest.mark.parametrize("side", Side)
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_write_on_the_other_side_ends_the_exposure_of_what_it_overlaps(side, shared):
+    memory = made("HG"[side] * UNITS)
+    memory.expose(side, start=16, stop=48, shared=shared)
+    use(memory, side.other, MUTABLE, 0, 1)
+    assert exposed(memory, side) == [(16, 48)]
+    use(memory, side.other, MUTABLE, 3, 4)
+    assert exposed(memory, side) == ([(16, 48)] if shared else [(16, 24), (32, 48)])
+    use(memory, side.other, OVERWRITE, 0, 3)
+    assert exposed(memory, side) == ([(16, 48)] if shared else [(32, 48)])
+    memory.assume_unaliased(40, 64)
+    assert exposed(memory, side) == ([(16, 40)] if shared else [(32, 40)])
+    memory.assume_unaliased()
+    assert not memory.aliased
+
+
+def exposed(memory, side):
+    return [exposure[:2] for exposure in memory.loans(side).exposures]
+
+
+def test_a_write_on_the_side_that_is_equal_ends_exposures_of_the_other():
+    memory = made("BBBBHHHH")
+    memory.expose(ACCELERATOR, start=40, stop=48)
+    memory.expose(ACCELERATOR, start=0, stop=8)
+    assert drawn(memory) == "GBBBHHHH"
+    use(memory, HOST, MUTABLE, 1, 6)
+    assert exposed(memory, ACCELERATOR) == [(0, 8)]
+    assert drawn(memory) == "GHHHHHHH"
+
+
+def test_two_who_share_the_host_lose_nothing_of_each_others():
+    """Two processes have one buffer on the host, and each an accelerator of its own."""
+    buffer = np.zeros(NBYTES, np.uint8)
+    memories = []
+    for number in range(2):
+        memory = SyncedMemory.adopting(
+            HOST, buffer, accelerator=syncblob.simulated(number), device=f"simulated:{number}"
+        )
+        memory.expose(HOST, shared=True)
+        memories.append(memory)
+    for number, memory in enumerate(memories):
+        memory.gpu_data()
+        use(memory, ACCELERATOR, MUTABLE, 4 * number, 4 * number + 4)[:] = number + 1
+    for memory in memories:
+        memory.cpu_data()
+    assert buffer.tolist() == [1] * 32 + [2] * 32
+    assert [memory.gpu_data().tolist() for memory in memories] == [buffer.tolist()] * 2

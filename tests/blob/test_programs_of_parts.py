@@ -1,0 +1,161 @@
+"""Random programs over overlapping views, both sides and living aliases: what NumPy has comes out.
+
+Whatever warns is an error here. An alias is let go of before its bytes are written on the other
+side, so a warning means that something was taken for an overlap that is none.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as of_numpy
+from made_blobs import values
+
+import syncblob
+from syncblob import Blob, Head
+
+DEVICES = {"cpu": "cpu", "gpu": "simulated:0"}
+# Each is done on a side, to a view of the Blob; `x` is the same view of an ndarray.
+WRITES = {
+    "number": lambda v, x, _: (v.__setitem__(..., 7), x.__setitem__(..., 7)),
+    "array": lambda v, x, _: (v.__setitem__(..., -x), np.negative(x, out=x)),
+    "backwards": lambda v, x, _: (
+        v.__setitem__(..., v[flipped(x)]),
+        x.__setitem__(..., x[flipped(x)].copy()),
+    ),
+    "in place": lambda v, x, _: (v.__iadd__(3), x.__iadd__(3)),
+    "in place, itself": lambda v, x, _: (
+        v.__iadd__(v[flipped(x)]),
+        x.__iadd__(x[flipped(x)].copy()),
+    ),
+    "out": lambda v, x, _: (np.multiply(v, 2, out=v), np.multiply(x, 2, out=x)),
+    "out, overwritten": lambda v, x, _: (np.add(x * 0, 5, out=v), x.__setitem__(..., 5)),
+    "masked": lambda v, x, _: (v.__setitem__(v > 3, 1), x.__setitem__(x > 3, 1)),
+    "copy_from": lambda v, x, _: (v.copy_from(x + 1), x.__iadd__(1)),
+    "fill": lambda v, x, _: (v.fill(2), x.fill(2)),
+    "borrow": lambda v, x, side: (
+        getattr(v, f"mutable_{side}_data")().__iadd__(4),
+        x.__iadd__(4),
+    ),
+    "overwrite": lambda v, x, side: (
+        getattr(v, f"overwrite_{side}_data")().__setitem__(..., x * 3),
+        x.__imul__(3),
+    ),
+}
+READS = {
+    "accessor": lambda v, side: getattr(v, f"{side}_data")(),
+    "array": lambda v, _: np.asarray(v),
+    "const export": lambda v, side: np.asarray(getattr(v, side).const),
+    "copy": lambda v, side: np.array(getattr(v, side), copy=True),
+    "list": lambda v, _: np.array(v.tolist(), v.dtype).reshape(v.shape),
+    "result": lambda v, _: (v + 0).cpu_data(),
+    "duplicate": lambda v, side: getattr(v.copy(), f"{side}_data")(),
+    "elements": lambda v, _: np.array([v.item(place) for place in range(v.size)], v.dtype).reshape(
+        v.shape
+    ),
+}
+
+
+def flipped(x):
+    return (slice(None, None, -1),) * x.ndim
+
+
+def bounds(x, whole):
+    """Return the first byte of a view in the memory, and the one behind its last."""
+    start = whole.__array_interface__["data"][0]
+    low, high = np.lib.array_utils.byte_bounds(x) if x.size else (start, start)
+    return low - start, high - start
+
+
+class Program:
+    """A Blob, an ndarray with what it should hold, and the aliases that are alive."""
+
+    def __init__(self, shape, device, where):
+        self.array = values("int32", shape)
+        self.blob = Blob(shape, "int32", device=DEVICES[device])
+        self.blob.memory.bind(syncblob.simulated(0))
+        getattr(self.blob, f"overwrite_{where}_data")()[...] = self.array
+        # The side, the range, the array over the Blob, and the one over what it should hold.
+        self.aliases = []
+
+    def prepare(self, x, side):
+        """Let go of the aliases that a write on a side would leave behind."""
+        start, stop = bounds(x, self.array)
+        self.aliases = [
+            alias
+            for alias in self.aliases
+            if alias[0] == side or alias[1][1] <= start or alias[1][0] >= stop
+        ]
+
+    def write(self, action, v, x, side):
+        self.prepare(x, side)
+        WRITES[action](v, x, side)
+
+    def alias(self, v, x, side):
+        self.prepare(x, side)
+        self.aliases.append((side, bounds(x, self.array), np.asarray(getattr(v, side)), x))
+
+    def write_alias(self, number):
+        if self.aliases:
+            _, _, array, x = self.aliases[number % len(self.aliases)]
+            array += 1
+            x += 1
+
+    def check(self):
+        for side, _, array, x in self.aliases:
+            # What was written on the other side since would have ended it.
+            np.testing.assert_array_equal(array, x, err_msg=side)
+
+
+@st.composite
+def part(draw, shape):
+    key = draw(of_numpy.basic_indices(shape, allow_ellipsis=False))
+    key = key if isinstance(key, tuple) else (key,)
+    # With an ellipsis it is a view even where there is no axis.
+    ndim = np.empty(shape)[(*key, ...)].ndim
+    return (*key, ...), draw(st.permutations(range(ndim)))
+
+
+@settings(max_examples=200)
+@given(data=st.data())
+def test_whatever_is_done_to_parts_the_contents_are_numpys(data):
+    shape = data.draw(of_numpy.array_shapes(min_dims=1, max_dims=3, min_side=1, max_side=5))
+    sides = st.sampled_from(["cpu", "gpu"])
+    program = Program(shape, data.draw(sides), data.draw(sides))
+    device = program.blob.device
+    steps = st.lists(
+        st.one_of(
+            st.tuples(st.sampled_from(sorted(WRITES)), part(shape), sides),
+            st.tuples(st.sampled_from(sorted(READS)), part(shape), sides),
+            st.tuples(st.sampled_from(["alias", "prefetch", "push"]), part(shape), sides),
+            st.tuples(st.just("write an alias"), st.integers(0, 9), sides),
+        ),
+        max_size=12,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for action, what, side in data.draw(steps):
+            if action == "write an alias":
+                program.write_alias(what)
+                continue
+            key, order = what
+            v = program.blob[key].transpose(*order).on(DEVICES[side])
+            x = program.array[key].transpose(*order)
+            if action in WRITES:
+                program.write(action, v, x, side)
+            elif action in READS:
+                np.testing.assert_array_equal(READS[action](v, side), x)
+            elif action == "alias":
+                program.alias(v, x, side)
+            elif action == "prefetch":
+                v.prefetch()
+            elif v.head is Head.HEAD_AT_CPU:
+                v.async_gpu_push()
+            program.check()
+    assert program.blob.device == device
+    np.testing.assert_array_equal(np.array(program.blob.gpu, copy=True), program.array)
+    np.testing.assert_array_equal(np.array(program.blob), program.array)
+    assert str(program.blob) == str(program.array)

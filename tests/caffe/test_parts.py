@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from syncblob import record_transfers
-from syncblob.caffe import open_model, read_blob, save_model
+from syncblob.caffe import open_model, read_blob, save_model, write_blob
+from syncblob.caffe._blob_index import Run, Values
 from syncblob.caffe._mapped_file import MappedFile
 from syncblob.caffe._pb.caffe_pb2 import BlobProto, BlobShape, LayerParameter, NetParameter
 from syncblob.devices import use_device
@@ -161,6 +162,7 @@ def test_a_mapped_model(write, reads, saved):
     before = path.read_bytes()
     save_model(model, path)
     assert path.read_bytes() == before
+    assert blob.head is Head.SPLIT  # the rest was copied from file to file
     blob[PART].mutable_cpu_data()[...] = 0
     changed = MATRIX.copy()
     changed[PART] = 0
@@ -195,6 +197,27 @@ def test_a_file_that_is_closed_in_between(write):
     with pytest.raises(ValueError, match="was closed before this part of it was read"):
         blob.cpu_data()
     assert (blob[PART].head, blob.head) == (Head.HEAD_AT_CPU, Head.SPLIT)
+
+
+@pytest.mark.parametrize("touched", [False, True])
+def test_what_went_out_of_use_is_zero_in_the_file_that_is_written(write, tmp_path, touched):
+    blob = read_blob(write(SHAPE + MESSAGES["packed"][0], "mean.binaryproto"))
+    if touched:
+        blob[0].cpu_data()
+    blob.resize(20, COLUMNS)
+    blob.resize(ROWS, COLUMNS)
+    write_blob(blob, tmp_path / "new.binaryproto")
+    expected = MATRIX.copy()
+    expected[20:] = 0
+    np.testing.assert_array_equal(read_blob(tmp_path / "new.binaryproto").cpu_data(), expected)
+
+
+def test_parts_of_values():
+    values = Values(np.dtype("<f4"), (Run(100, 3, 4), Run(200, 2, 5), Run(300, 4, 4)))
+    assert values.part(0, 9) == values
+    assert values.part(1, 2).runs == (Run(104, 1, 4),)
+    assert values.part(2, 6).runs == (Run(108, 1, 4), Run(200, 2, 5), Run(300, 1, 4))
+    assert values.part(4, 4).runs == values.part(9, 12).runs == ()
 
 
 # --- HDF5 -----------------------------------------------------------------------------------------

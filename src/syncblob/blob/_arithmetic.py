@@ -150,7 +150,7 @@ class Arithmetic(Views):
 
         Where the head is neither, it is the side of the device.
         """
-        head = memory.head_over(self._layout.start, self._layout.stop)
+        head = memory.head_over(*memory.range_of(self._layout))
         if head in {Head.UNINITIALIZED, Head.SPLIT}:
             return self._side
         return Side.HOST if head is Head.HEAD_AT_CPU else Side.ACCELERATOR

@@ -124,12 +124,12 @@ class Arrays(BlobState):
         if held is not None and held._fast_buffer is None:
             layout = self._layout
             side = Side.HOST if home is HOST else Side.ACCELERATOR
-            held.finish_write(side, layout.start, layout.stop, reason)
+            held.finish_write(side, *held.range_of(layout), reason)
 
     def _downloads_from(self) -> Accelerator | None:
         """Return the accelerator that `_values` would copy from; None where it need not."""
         memory, layout = self._memory, self._layout
-        if memory.holds_newest(Side.HOST, layout.start, layout.stop):
+        if memory.holds_newest(Side.HOST, *memory.range_of(layout)):
             return None
         return memory.accelerator
 
@@ -143,7 +143,7 @@ class Arrays(BlobState):
             if held._exclusive_buffer is kept[0]:
                 return kept[1].view()
             layout = self._layout
-            if held.newest(0, layout.start, layout.stop) is kept[0] and not recording():
+            if held.newest(0, layout) is kept[0] and not recording():
                 return kept[1].view()
         template = None if kept is None else kept[:2]
         array: NDArray[Any] = self._memory.array(
@@ -158,11 +158,7 @@ class Arrays(BlobState):
         side = place & 1
         kept = self._kept[place]
         layout = self._layout
-        if (
-            kept is not None
-            and memory.newest(side, layout.start, layout.stop) is kept[0]
-            and not recording()
-        ):
+        if kept is not None and memory.newest(side, layout) is kept[0] and not recording():
             return kept[1].view()
         template = None if kept is None else kept[:2]
         array = memory.array(_SIDES[side], Access.CONST, layout, reason, template)
@@ -197,7 +193,7 @@ class Arrays(BlobState):
         if not home.native:
             return
         layout = self._layout
-        buffer = memory.newest(side, layout.start, layout.stop)
+        buffer = memory.newest(side, layout)
         if buffer is None:
             return
         if layout.stop > memory.used_nbytes:
@@ -240,4 +236,4 @@ def write_by(
     try:
         memory.home(side).compute(function, *arguments)
     finally:
-        memory.finish_write(side, layout.start, layout.stop, reason)
+        memory.finish_write(side, *memory.range_of(layout), reason)

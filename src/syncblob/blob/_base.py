@@ -121,8 +121,8 @@ class BlobBase(Arrays):
     @property
     def head(self) -> Head:
         """Where the newest contents of data are: of a view, those of its part of the memory."""
-        layout = self._layout
-        return self._memory.head_over(layout.start, layout.stop)
+        memory = self._memory
+        return memory.head_over(*memory.range_of(self._layout))
 
     @property
     def diff_head(self) -> Head:
@@ -130,7 +130,7 @@ class BlobBase(Arrays):
         diff = self._existing_diff()
         if diff is None:
             return Head.UNINITIALIZED
-        return diff.head_over(self._layout.start, self._layout.stop)
+        return diff.head_over(*diff.range_of(self._layout))
 
     @property
     def memory(self) -> SyncedMemory:

@@ -198,7 +198,7 @@ def forgets_newest(x: BlobBase, side: Side) -> bool:
     more.
     """
     memory, layout = x._memory, x._layout
-    newest_here = memory.spans.common(layout.start, layout.stop) & (1 << side)
+    newest_here = memory.spans.common(*memory.range_of(layout)) & (1 << side)
     return not newest_here and not memory.blank and layout.gapless
 
 

@@ -193,7 +193,7 @@ def _bytes(memory: SyncedMemory, start: int, stop: int) -> str:
 
 
 def _meaning(memory: SyncedMemory, layout: Layout) -> str:
-    head = memory.head_over(layout.start, layout.stop)
+    head = memory.head_over(*memory.range_of(layout))
     if head is Head.SYNCED:
         return "both sides hold the newest contents"
     if head is Head.UNINITIALIZED:

@@ -328,7 +328,7 @@ class Protocols(Pickles):
     def _is_on_host(self) -> bool:
         """Tell whether a const access on the host would change nothing."""
         layout = self._layout
-        return self._memory.newest(Side.HOST, layout.start, layout.stop) is not None
+        return self._memory.newest(Side.HOST, layout) is not None
 
     def _duplicate(self, memory: SyncedMemory) -> SyncedMemory:
         """Copy this Blob's elements out of a memory into a new one, on a side that holds them."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import weakref
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -30,9 +30,12 @@ if TYPE_CHECKING:
 __all__ = [
     "CHUNK",
     "Origin",
+    "Part",
     "origin_of",
+    "parts_of",
     "read_chunks",
     "register",
+    "touched_values",
     "unchanged",
     "untouched",
 ]
@@ -99,6 +102,60 @@ def untouched(blob: Blob, *, diff: bool) -> tuple[MappedFile, Values] | None:
     return None if file is None else (file, values)
 
 
+class Part(NamedTuple):
+    """Values of a Blob in a row.
+
+    Attributes
+    ----------
+    first, stop
+        Which, counted in C order.
+    in_file
+        The file, and where in it they are, if nobody has touched them; None if somebody has.
+    """
+
+    first: int
+    stop: int
+    in_file: tuple[MappedFile, Values] | None
+
+
+def parts_of(blob: Blob, *, diff: bool) -> list[Part]:
+    """Divide data or diff into what has been touched and what is still in a file alone."""
+    origin = origin_of(blob)
+    memory = blob._existing_diff() if diff else blob.memory  # must not be created
+    values = None if origin is None else _values_of(origin, diff=diff)
+    file = None if origin is None else origin.file()
+    if (
+        origin is None
+        or memory is None
+        or values is None
+        or file is None
+        or not _rest_is_in_file(memory, origin)
+    ):
+        return [Part(0, blob.size, None)]
+    parts: list[Part] = []
+    end = 0
+    for run in memory.spans.runs(0, blob.nbytes):
+        # A value of which one byte has been touched has been touched.
+        first, stop = max(end, run.start // blob.itemsize), -(-run.stop // blob.itemsize)
+        if run.holders and first < stop:
+            if end < first:
+                parts.append(Part(end, first, (file, values.part(end, first))))
+            parts.append(Part(first, stop, None))
+            end = stop
+    if end < blob.size:
+        parts.append(Part(end, blob.size, (file, values.part(end, blob.size))))
+    return parts
+
+
+def touched_values(blob: Blob, part: Part, *, diff: bool) -> NDArray[np.generic]:
+    """Return the values of a part as an array on the host, of any shape: a const access."""
+    of = blob.diff if diff else blob
+    if part.first == 0 and part.stop == blob.size:
+        return of.cpu_data()
+    # Part of what lies as it does in a file: the view copies nothing.
+    return of.reshape(-1)[part.first : part.stop].cpu_data()
+
+
 def unchanged(blob: Blob, *, write_diff: bool | None) -> tuple[MappedFile, BlobIndex] | None:
     """Return what a Blob was read from, if it is as it was.
 
@@ -124,7 +181,7 @@ def unchanged(blob: Blob, *, write_diff: bool | None) -> tuple[MappedFile, BlobI
         if (
             values is not None
             and not _is_untouched(blob, origin, diff=diff)
-            and not _equal(file, values, blob, origin, diff=diff)
+            and not _equal(file, values, blob, diff=diff)
         ):
             return None
     return file, index
@@ -167,21 +224,16 @@ def _rest_is_in_file(memory: SyncedMemory, origin: Origin) -> bool:
     return _origins.get(memory) is origin and limit == memory.nbytes
 
 
-def _equal(file: MappedFile, values: Values, blob: Blob, origin: Origin, *, diff: bool) -> bool:
+def _equal(file: MappedFile, values: Values, blob: Blob, *, diff: bool) -> bool:
     """Compare the values that have been touched with those in a file, bit for bit."""
-    compared = blob.diff if diff else blob
-    memory, elements = compared.memory, compared.reshape(-1)
-    itemsize = blob.itemsize
-    whole = not _rest_is_in_file(memory, origin)
-    for run in memory.spans.runs(0, blob.nbytes):
-        if not run.holders and not whole:
+    for part in parts_of(blob, diff=diff):
+        if part.in_file is not None:
             continue
-        first, stop = run.start // itemsize, -(-run.stop // itemsize)
-        current = elements[first:stop].cpu_data()
+        current = touched_values(blob, part, diff=diff).reshape(-1)
         position = 0
-        for chunk in read_chunks(file, values.part(first, stop), current.dtype):
-            part = current[position : position + chunk.size]
-            if not np.array_equal(part.view(np.uint8), chunk.view(np.uint8)):
+        for chunk in read_chunks(file, values.part(part.first, part.stop), current.dtype):
+            expected = current[position : position + chunk.size]
+            if not np.array_equal(expected.view(np.uint8), chunk.view(np.uint8)):
                 return False
             position += chunk.size
     return True

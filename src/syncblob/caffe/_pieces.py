@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from syncblob.caffe._lazy import untouched_values
-from syncblob.caffe._origins import CHUNK, read_chunks, untouched
+from syncblob.caffe._origins import CHUNK, parts_of, read_chunks, touched_values, untouched
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -61,19 +61,24 @@ class BlobValues:
         return self.blob.size * self.dtype.itemsize
 
     def chunks(self) -> Iterator[memoryview]:
-        """Yield the bytes: from the source if nobody has touched the Blob, else from the host."""
-        stored = untouched(self.blob, diff=self.diff)
-        if stored is not None:
-            arrays = read_chunks(*stored, self.dtype)
-        elif self.diff and self.blob._existing_diff() is None:  # must not be created
-            arrays = _zeros(self.blob.size, self.dtype)
-        else:
-            array = untouched_values(self.blob, diff=self.diff)
-            if array is None:
-                array = self.blob.cpu_diff() if self.diff else self.blob.cpu_data()
-            arrays = _converted(array, self.dtype)
-        for array in arrays:
+        """Yield the bytes: what nobody has touched from the source, the rest from the host."""
+        for array in self._arrays():
             yield array.view(np.uint8).data
+
+    def _arrays(self) -> Iterator[NDArray[np.generic]]:
+        blob, diff = self.blob, self.diff
+        if diff and blob._existing_diff() is None:  # must not be created
+            yield from _zeros(blob.size, self.dtype)
+            return
+        values = untouched_values(blob, diff=diff) if untouched(blob, diff=diff) is None else None
+        if values is not None:
+            yield from _converted(values, self.dtype)
+            return
+        for part in parts_of(blob, diff=diff):
+            if part.in_file is not None:
+                yield from read_chunks(*part.in_file, self.dtype)
+            else:
+                yield from _converted(touched_values(blob, part, diff=diff), self.dtype)
 
 
 Piece = bytes | FileRange | BlobValues

@@ -67,7 +67,7 @@ def _refuse_copy(memory: SyncedMemory, layout: Layout, side: Side, dtype: DTypeL
     """Raise ValueError if a transfer, or a conversion to `dtype`, is needed."""
     if dtype is not None:
         needed = f"a conversion from {layout.dtype} to {np.dtype(dtype)}"
-    elif not memory.holds_newest(side, layout.start, layout.stop):
+    elif not memory.holds_newest(side, *memory.range_of(layout)):
         needed = "a download" if side is Side.HOST else "an upload"
     else:
         return

@@ -9,9 +9,6 @@ from syncblob.devices import HOST, Side, current_accelerator, default_device, ho
 from syncblob.transfers import Copying, download, push, upload
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from syncblob.devices.base import Accelerator, Home, Push
     from syncblob.memory.sources import Source
 
@@ -174,8 +171,7 @@ class Buffers:
             return
         known = max(start, min(source.limit, stop))
         if known > start:
-            contents: NDArray[np.uint8] = source.contents()[start:known]
-            upload(copying, contents, buffer[start:known], start)
+            upload(copying, source.part(start, known), buffer[start:known], start)
         if known < stop:
             copying.accelerator.zero(buffer[known:stop])
 

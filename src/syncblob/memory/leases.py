@@ -309,7 +309,7 @@ class Loans:
         """
         self.borrows.revoke(revoked, buffer, start, stop)
         for lease in list(self.leases) if buffer is None else self.leases_in(start, stop):
-            if lease.kind == NUMPY:
+            if lease.kind == NUMPY and lease.start < lease.stop:
                 _revoke(lease(), revoked)
 
     def detach(self) -> None:

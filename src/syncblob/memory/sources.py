@@ -24,8 +24,9 @@ class Source:
     function
         Returns all bytes as a one-dimensional uint8 array. Called at most once, unless it fails,
         and its result is kept until every byte has been taken. If it has a method
-        ``read_into(buffer, offset)``, bytes for the host are read with that instead: it fills
-        `buffer` with the bytes that begin at `offset`.
+        ``read_into(buffer, offset)``, that is called instead: it fills `buffer` with the bytes that
+        begin at `offset`. But all bytes at once for an accelerator come from the function, whose
+        result is uploaded without a copy in between.
     nbytes
         The number of bytes that the function returns.
     """
@@ -65,6 +66,15 @@ class Source:
                 raise ValueError(f"{expected}, got {contents.dtype} of shape {contents.shape}")
             self._contents = contents
         return contents
+
+    def part(self, start: int, stop: int) -> NDArray[np.uint8]:
+        """Return a range of the bytes, to be read; not beyond the limit."""
+        everything = stop - start == self._nbytes
+        if self._read_into is None or self._contents is not None or everything:
+            return self.contents()[start:stop]
+        part = np.empty(stop - start, np.uint8)
+        self._read_into(part, start)
+        return part
 
     def fill(self, buffer: NDArray[np.uint8], start: int) -> None:
         """Fill a host buffer with the bytes that begin at `start`; zeros beyond the limit."""

@@ -462,7 +462,10 @@ class SyncedMemory:
         return self._loans[side]
 
     def range_of(self, layout: Layout) -> tuple[int, int]:
-        """Return the bytes that an access through a layout is for."""
+        """Return the bytes that an access through a layout is for.
+
+        Others reach those of its elements alone: so the ranges of aliases are these.
+        """
         if layout.whole:
             return 0, self._spans.ends[-1]
         return layout.start, layout.stop
@@ -472,10 +475,12 @@ class SyncedMemory:
         holder = 1 << side
         return not any(run.holders for run in self._spans.lacking(start, stop, holder))
 
-    def newest(self, side: int, start: int, stop: int) -> Any:
-        """Return a side's buffer if a const access of a range has only to read it, else None."""
+    def newest(self, side: int, layout: Layout) -> Any:
+        """Return a side's buffer if a const access has only to read it, else None."""
         spans = self._spans
-        held = spans.holders[0] if len(spans.holders) == 1 else spans.common(start, stop)
+        held = spans.holders[0]
+        if len(spans.holders) > 1:
+            held = spans.common(*self.range_of(layout))
         if not held & (1 << side) or self._watch is not None:
             return None
         # Reading on the host does not wait for an upload.
@@ -558,7 +563,7 @@ class SyncedMemory:
         """
         if access is Access.CONST and not recording():
             # No state can change, so no lock is needed.
-            buffer = self.newest(side, layout.start, layout.stop)
+            buffer = self.newest(side, layout)
             if buffer is not None:
                 return self._buffers.home(side).view(buffer, layout, writable=False)
         try:
@@ -1006,9 +1011,10 @@ class SyncedMemory:
 
     def _is_alone(self, side: Side, layout: Layout) -> bool:
         """Tell whether one side holds every element, and the other side holds none."""
-        if layout.start == layout.stop and self._spans.nbytes:
+        start, stop = self.range_of(layout)
+        if start == stop and self._spans.nbytes:
             return True
-        return self._spans.any(layout.start, layout.stop) == 1 << side
+        return self._spans.any(start, stop) == 1 << side
 
     def _write(  # noqa: PLR0913, PLR0917  # an access, and what is done in it
         self,
@@ -1025,7 +1031,7 @@ class SyncedMemory:
             home.compute(function, home.view(buffer, layout, writable=True), *args)
 
         self._acquire(side, access, layout, reason, announced, fill)
-        self.finish_write(side, layout.start, layout.stop, reason)
+        self.finish_write(side, *self.range_of(layout), reason)
 
     def _alias(self, side: Side, buffer: Any, layout: Layout) -> tuple[Any, object]:
         """Lay an array over one side's buffer, whose lifetime can be seen."""

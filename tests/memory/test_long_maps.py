@@ -1,0 +1,196 @@
+"""Maps of many spans: how long they get, what is copied then, and that nothing is lost by it."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from fault_states import newest
+
+from syncblob import SyncedMemory, record_transfers
+from syncblob._shape import Layout
+from syncblob.devices import Side
+from syncblob.memory import Access
+from syncblob.memory.state import MAX_SPANS
+
+HOST, ACCELERATOR = Side
+CONST, MUTABLE, OVERWRITE = Access
+# Every other byte of it makes more spans than a map may have.
+NBYTES = 3 * MAX_SPANS
+NEW = 200
+
+
+def counting():
+    return (np.arange(NBYTES) % 199).astype(np.uint8)
+
+
+def use(memory, side, access, start, stop):
+    return memory.lend(side, access, Layout.raw(stop - start, start), "use")
+
+
+def made(holders):
+    """Make a memory that one side holds, or both, or that has a source."""
+    if holders == "source":
+        return SyncedMemory(NBYTES, device="simulated", source=counting)
+    memory = SyncedMemory(NBYTES, device="simulated")
+    (memory.overwrite_gpu_data if holders == "accelerator" else memory.overwrite_cpu_data)()[:] = (
+        counting()
+    )
+    if holders == "both":
+        memory.gpu_data()
+    return memory
+
+
+def places(order):
+    result = list(range(1, NBYTES, 2))
+    if order == "backwards":
+        result.reverse()
+    if order == "shuffled":
+        random.Random(1).shuffle(result)  # noqa: S311  # an order, not a secret
+    return result
+
+
+@pytest.mark.parametrize("holders", ["host", "accelerator", "both", "source"])
+@pytest.mark.parametrize("side", Side)
+@pytest.mark.parametrize("access", Access)
+@pytest.mark.parametrize("order", ["forwards", "backwards", "shuffled"])
+def test_accesses_of_every_other_byte(holders, side, access, order):
+    memory = made(holders)
+    contents = counting()
+    longest = 0
+    with record_transfers() as log:
+        for place in places(order):
+            array = use(memory, side, access, place, place + 1)
+            longest = max(longest, len(memory.spans.holders))
+            if access is not OVERWRITE:
+                assert array[0] == contents[place]
+            if access is not CONST:
+                array[0] = contents[place] = place % 100
+    assert longest <= MAX_SPANS
+    assert list(newest(memory)) == contents.tolist()
+    # What joins spans is small: nothing moves twice.
+    assert log.nbytes <= NBYTES
+    assert memory.cpu_data().tolist() == memory.gpu_data().tolist() == contents.tolist()
+
+
+def test_pushes_of_every_other_byte(simulated):
+    memory = made("host")
+    with record_transfers() as log:
+        for place in places("forwards"):
+            memory.async_gpu_push(None, place, place + 1)
+            assert len(memory.spans.holders) <= MAX_SPANS
+    simulated.synchronize()
+    assert log.nbytes <= NBYTES
+    assert memory.gpu_data().tolist() == memory.cpu_data().tolist() == counting().tolist()
+
+
+@pytest.mark.parametrize("side", Side)
+@pytest.mark.parametrize("what", ["exposures", "writes that are over"])
+def test_what_one_side_alone_holds_of_what_both_did(what, side):
+    memory = made("both")
+    for place in places("forwards"):
+        if what == "exposures":
+            memory.expose(side, start=place, stop=place + 1)
+            memory.assume_unaliased(place, place + 1)
+        else:
+            memory.finish_write(side, place, place + 1, "test")
+        assert len(memory.spans.holders) <= MAX_SPANS
+        assert memory.spans.common(place, place + 1) == 1 << side
+    assert list(newest(memory)) == counting().tolist()
+
+
+@pytest.mark.parametrize("holders", ["host", "source"])
+def test_what_joins_spans_is_what_moves_least(holders):
+    """A byte in the middle of much does not bring the half of it."""
+    memory = made(holders)
+    for place in range(1, MAX_SPANS - 1, 2):
+        use(memory, ACCELERATOR, CONST, place, place + 1)
+    assert len(memory.spans.holders) == MAX_SPANS - 1
+    with record_transfers() as log:
+        for place in (2000, 2500, 3000):
+            use(memory, ACCELERATOR, CONST, place, place + 1)
+            assert len(memory.spans.holders) <= MAX_SPANS
+    assert log.nbytes <= 3 * 3
+    assert memory.gpu_data().tolist() == counting().tolist()
+
+
+def test_what_somebody_may_write_is_not_joined():
+    memory = made("host")
+    alias = memory.export(HOST, MUTABLE, Layout.raw(40, 40), "use", "DLPack")
+    for place in places("forwards"):
+        if not 40 <= place < 80:
+            use(memory, ACCELERATOR, MUTABLE, place, place + 1)
+    assert len(memory.spans.holders) <= MAX_SPANS
+    assert memory.spans.common(40, 80) == 1 << HOST
+    alias[:] = NEW
+    assert memory.gpu_data()[40:80].tolist() == [NEW] * 40
+
+
+def test_a_long_map_that_nothing_can_join_is_longer():
+    """While somebody may write everywhere, nothing is brought to anywhere else."""
+    memory = made("host")
+    for place in places("forwards"):
+        use(memory, ACCELERATOR, MUTABLE, place, place + 1)
+    memory.expose(HOST)
+    memory.expose(ACCELERATOR)
+    assert len(memory.spans.holders) <= MAX_SPANS
+    assert memory.cpu_data().tolist() == memory.gpu_data().tolist() == counting().tolist()
+
+
+@pytest.mark.parametrize("side", Side)
+@pytest.mark.parametrize("access", [CONST, MUTABLE, OVERWRITE])
+def test_borrows_of_what_is_joined_end(side, access):
+    memory = made("both")
+    for place in range(1, MAX_SPANS - 1, 2):
+        use(memory, side, MUTABLE, place, place + 1)
+    # From here on nothing is on both sides.
+    use(memory, side.other, MUTABLE, MAX_SPANS - 1, NBYTES)
+    for place in range(0, MAX_SPANS, 2):
+        if place != MAX_SPANS - 2:
+            use(memory, side.other, MUTABLE, place, place + 1)
+    assert len(memory.spans.holders) > MAX_SPANS - 4
+    borrows = [use(memory, side.other, MUTABLE, place, place + 1) for place in range(0, 40, 2)]
+    expected = np.frombuffer(newest(memory), np.uint8).copy()
+    for place in (2000, 2500, 3000):
+        array = use(memory, side, access, place, place + 1)
+        if access is not CONST:
+            array[0] = expected[place] = NEW
+    assert len(memory.spans.holders) <= MAX_SPANS
+    for place, borrow in zip(range(0, 40, 2), borrows, strict=True):
+        alone = memory.spans.common(place, place + 1) == 1 << side.other
+        assert borrow.flags.writeable == alone
+        if alone:
+            borrow[0] = expected[place] = NEW
+    assert memory.cpu_data().tolist() == memory.gpu_data().tolist() == expected.tolist()
+
+
+# --- many pieces in one access -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("side", Side)
+@pytest.mark.parametrize(("pieces", "copies"), [(1, 1), (64, 64), (65, 1), (500, 1)])
+def test_beyond_64_pieces_are_joined_across_what_both_sides_hold(side, pieces, copies):
+    memory = made("both")
+    for place in range(pieces):
+        use(memory, side.other, MUTABLE, 4 * place, 4 * place + 1)[0] = NEW
+    with record_transfers() as log:
+        use(memory, side, CONST, 0, NBYTES)
+    assert len(log) == copies
+    assert log.nbytes == (pieces if copies == pieces else 4 * pieces - 3)
+    assert memory.spans.uniform == 3
+    assert memory.cpu_data().tolist() == memory.gpu_data().tolist()
+
+
+@pytest.mark.parametrize("side", Side)
+def test_pieces_are_not_joined_across_what_is_newer_here(side):
+    memory = made("both")
+    for place in range(100):
+        use(memory, side.other, MUTABLE, 4 * place, 4 * place + 1)[0] = NEW
+        use(memory, side, MUTABLE, 4 * place + 2, 4 * place + 3)[0] = NEW + 1
+    with record_transfers() as log:
+        array = use(memory, side, CONST, 0, NBYTES)
+    assert (len(log), log.nbytes) == (100, 100)
+    expected = counting()
+    expected[:400:4], expected[2:400:4] = NEW, NEW + 1
+    assert array.tolist() == expected.tolist()

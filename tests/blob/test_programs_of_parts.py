@@ -21,7 +21,8 @@ DEVICES = {"cpu": "cpu", "gpu": "simulated:0"}
 # Each is done on a side, to a view of the Blob; `x` is the same view of an ndarray.
 WRITES = {
     "number": lambda v, x, _: (v.__setitem__(..., 7), x.__setitem__(..., 7)),
-    "array": lambda v, x, _: (v.__setitem__(..., -x), np.negative(x, out=x)),
+    # Not in place: NumPy 2.4 negates the wrong elements of some strided arrays.
+    "array": lambda v, x, _: (v.__setitem__(..., -x), x.__setitem__(..., -x)),
     "backwards": lambda v, x, _: (
         v.__setitem__(..., v[flipped(x)]),
         x.__setitem__(..., x[flipped(x)].copy()),
@@ -96,7 +97,10 @@ class Program:
 
     def alias(self, v, x, side):
         self.prepare(x, side)
-        self.aliases.append((side, bounds(x, self.array), np.asarray(getattr(v, side)), x))
+        array = np.asarray(getattr(v, side))
+        # One without elements has no part of the memory to be left behind in.
+        if array.size:
+            self.aliases.append((side, bounds(x, self.array), array, x))
 
     def write_alias(self, number):
         if self.aliases:

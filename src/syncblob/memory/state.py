@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import enum
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from syncblob.devices import Side
 from syncblob.memory.spans import Run, Spans
@@ -47,14 +47,14 @@ __all__ = [
     "Head",
     "Plan",
     "Transition",
+    "cheapest_join",
     "head_over",
     "joined",
     "plan_access",
-    "widened",
 ]
 
 MAX_SPANS = 1024
-"""An access that would leave more spans than this brings neighbours too, which joins them."""
+"""An access that would leave more spans than this joins others, and copies what that takes."""
 
 _MAX_PIECES = 64
 """Up to so many pieces, an access moves exactly the bytes that its side lacks."""
@@ -124,6 +124,16 @@ class Transition(NamedTuple):
         head = self.after.name
         change = head if self.before is self.after else f"{self.before.name} -> {head}"
         return f"{self.reason}: {change}{copied}, at {self.place.line.described()}"
+
+
+class _Range(Protocol):
+    """A lease, an exposure or an upload."""
+
+    @property
+    def start(self) -> int: ...
+
+    @property
+    def stop(self) -> int: ...
 
 
 class Plan(NamedTuple):
@@ -250,36 +260,54 @@ def joined(pieces: list[Run], spans: Spans) -> list[Run]:
     return result
 
 
-def widened(
+def cheapest_join(
     spans: Spans,
+    side: Side | None,
     start: int,
     stop: int,
-    side: Side,
-    writers: Sequence[Lease | Exposure],
-) -> tuple[int, int] | None:
-    """Return a larger range for an access: with the smaller of the spans beside it.
+    writers: Sequence[_Range] = (),
+) -> tuple[Run, int] | None:
+    """Find the span of a long map that can be joined to one beside it for the fewest bytes.
+
+    What both sides hold may be left to one of them, which moves nothing. Other spans have to be
+    brought to a side.
 
     Parameters
     ----------
     spans
-        The holders that the access would leave.
-    start, stop
-        Its range.
+        The holders that an access would leave.
     side
-        Its side.
+        The side of the access: where spans may be brought. None where nothing may move.
+    start, stop
+        Its range. What it leaves there stays.
     writers
-        Whoever may write on either side at any moment. Spans that they reach stay as they are.
+        Whoever may write on either side at any moment. Nothing is brought where they reach.
 
     Returns
     -------
-    tuple of int or None
-        None where neither neighbour can be brought to the side.
+    run : Run
+        The span.
+    holders : int
+        Its holders afterwards, those of the span beside it. The side of the access has to be
+        brought it if it is among them and did not hold it before.
     """
-    found: list[tuple[int, int, int]] = []
-    before = list(spans.runs(0, start))[-1:]
-    after = list(spans.runs(stop, spans.nbytes))[:1]
-    for run in (*before, *after):
-        free = not any(writer.start < run.stop and run.start < writer.stop for writer in writers)
-        if free and run.holders not in {0, 1 << side}:
-            found.append((run.nbytes, min(start, run.start), max(stop, run.stop)))
-    return min(found)[1:] if found else None
+    holder = 0 if side is None else 1 << side
+    ends, held = spans.ends, spans.holders
+    best: tuple[int, int, int, int] | None = None
+    for index, holders in enumerate(held):
+        low, high = ends[index - 1] if index else 0, ends[index]
+        if low < stop and start < high:
+            continue
+        for beside in held[max(index - 1, 0) : index + 2 : 2] if index else held[1:2]:
+            if not beside or beside & ~(holders | holder):
+                continue
+            costs = high - low if beside & ~holders else 0
+            rank = costs, high - low, index, beside
+            if best is not None and best < rank:
+                continue
+            if not costs or not any(low < one.stop and one.start < high for one in writers):
+                best = rank
+    if best is None:
+        return None
+    _, nbytes, index, beside = best
+    return Run(ends[index] - nbytes, ends[index], held[index]), beside

@@ -42,10 +42,10 @@ from syncblob.memory.state import (
     Access,
     Head,
     Transition,
+    cheapest_join,
     head_over,
     joined,
     plan_access,
-    widened,
 )
 from syncblob.memory.verify import Watch, verifying
 from syncblob.transfers import avoided, log_generation, recording
@@ -617,10 +617,8 @@ class SyncedMemory:
         if self._fast_buffer is not None:
             return
         with self._lock:
-            before = self._spans
-            after = before.replaced(_taken(before.runs(start, stop), side))
-            if after != before:
-                self._spans = after
+            before = self._take(side, start, stop)
+            if self._spans is not before:
                 self._note(reason, before, start, stop)
 
     def lend(
@@ -805,8 +803,7 @@ class SyncedMemory:
         with self._lock:
             stop = self.nbytes if stop is None else stop
             self._invalidate_fast_path()
-            runs = self._spans.runs(start, min(stop, self.used_nbytes))
-            self._spans = self._spans.replaced(_taken(runs, side))
+            self._take(side, start, min(stop, self.used_nbytes))
             loans = self._loans[side]
             loans.exposures = (
                 *(other for other in loans.exposures if other[:2] != (start, stop)),
@@ -1226,14 +1223,24 @@ class SyncedMemory:
         # Nobody can write on the other side: what brought the two in step ended that.
         if stop - start == before.nbytes:
             self._spans = Spans.whole(before.nbytes, 1 << side)
-        elif start < stop:
-            after = before.replaced([Run(start, stop, 1 << side)])
-            if after == before:
-                return
-            self._spans = after
         else:
-            return
+            before = self._take(side, start, stop)
+            if self._spans is before:
+                return
         self._note(reason, before, start, stop)
+
+    def _take(self, side: Side, start: int, stop: int) -> Spans:
+        """Leave what both sides hold of a range to one of them; return the map before."""
+        try:
+            # What comes in between, on this thread, is refused: its change would be lost.
+            self._moving = True
+            before = self._spans
+            after = before.replaced(_taken(before.runs(start, stop), side))
+            if after != before:
+                self._spans = self._shortened(after, None, start, stop)[1]
+        finally:
+            self._moving = False
+        return before
 
     def _cross(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # a change, in the order of its steps
         self,
@@ -1263,8 +1270,9 @@ class SyncedMemory:
                 require_announced(self._loans, announced, start, stop, side.other)
             # Decided before the copy: what an alias writes during the copy must be copied again.
             pieces, after, changed = self._planned(side, access, start, stop)
-            whole = writes or not before.nbytes
-            ranges = [changed] if whole else [piece[:2] for piece in pieces]
+            ranges = [piece[:2] for piece in pieces]
+            if writes or not before.nbytes:
+                ranges.append(changed)
             self._revoke(side.other, ranges, revoked, writes=writes)
             initial = before.uniform == 0 and self._source is None
             zeroed = initial and (access is not Access.OVERWRITE or stop - start < before.nbytes)
@@ -1298,7 +1306,8 @@ class SyncedMemory:
         finally:
             self._moving = False
         if self._watch is not None:
-            self._watch.renew(side, start, stop)
+            for low, high in ranges:
+                self._watch.renew(side, low, high)
         return buffer
 
     def _planned(
@@ -1320,28 +1329,6 @@ class SyncedMemory:
                 return pieces, Spans.whole(nbytes, holder), (0, nbytes)
             if not here.may_be_written and not there.may_be_written:
                 return pieces, Spans.whole(nbytes, held | holder), (0, nbytes)
-        pieces, after = self._planned_over(side, access, start, stop)
-        wide = start, stop
-        while len(after.holders) > MAX_SPANS:
-            writers = [*here.writers(0, nbytes), *there.writers(0, nbytes)]
-            wider = widened(after, *wide, side, writers)
-            if wider is None:
-                break
-            wide = wider
-            pieces, after = self._planned_over(side, access, *wide)
-        if access is Access.OVERWRITE and wide != (start, stop):
-            # Only the range that was asked for is going to be overwritten.
-            pieces = [
-                *before.lacking(wide[0], start, holder),
-                *before.lacking(stop, wide[1], holder),
-            ]
-        return pieces, after, wide
-
-    def _planned_over(
-        self, side: Side, access: Access, start: int, stop: int
-    ) -> tuple[list[Run], Spans]:
-        before = self._spans
-        here, there = self._loans[side], self._loans[1 - side]
         plan = plan_access(
             before,
             side,
@@ -1351,7 +1338,43 @@ class SyncedMemory:
             here=here.writers(start, stop) if here.may_be_written else (),
             there=there.writers(start, stop) if there.may_be_written else (),
         )
-        return plan.pieces, before.replaced(plan.runs if start < stop else [])
+        after = before.replaced(plan.runs if start < stop else [])
+        more, after = self._shortened(after, side, start, stop)
+        pieces = sorted([*plan.pieces, *more]) if more else plan.pieces
+        return pieces, after, (start, stop)
+
+    def _shortened(
+        self, spans: Spans, side: Side | None, start: int, stop: int, *, source: bool = True
+    ) -> tuple[list[Run], Spans]:
+        """Return a map that is not too long, and what has to be brought to a side for that.
+
+        Parameters
+        ----------
+        spans
+            The map that an access of a range would leave.
+        side
+            The side of the access; None where nothing may move.
+        start, stop
+            Its range.
+        source
+            Whether what nobody holds may be brought, too.
+        """
+        pieces: list[Run] = []
+        if len(spans.holders) > MAX_SPANS:
+            nbytes = spans.nbytes
+            writers = [writer for loans in self._loans for writer in loans.writers(0, nbytes)]
+            writers += self._uploads
+            while len(spans.holders) > MAX_SPANS:
+                found = cheapest_join(spans, side, start, stop, writers)
+                if found is not None and not (found[0].holders or source):
+                    found = cheapest_join(spans, None, start, stop, writers)
+                if found is None:
+                    break
+                run, holders = found
+                if holders & ~run.holders:
+                    pieces.append(run)
+                spans = spans.replaced([run._replace(holders=holders)])
+        return pieces, spans
 
     def _revoke(
         self,
@@ -1482,11 +1505,13 @@ class SyncedMemory:
             writers = [writer for loans in self._loans for writer in loans.writers(start, stop)]
             plan = plan_access(before, Side.ACCELERATOR, Access.CONST, start, stop, there=writers)
             after = before.replaced(plan.runs if before.nbytes else [Run(0, 0, Head.SYNCED)])
+            more, after = self._shortened(after, Side.ACCELERATOR, start, stop, source=False)
+            pieces = sorted([*plan.pieces, *more])
             buffer = buffers.get(Side.ACCELERATOR, accelerator)
-            ranges = [piece[:2] for piece in plan.pieces] if before.nbytes else [(0, 0)]
+            ranges = [piece[:2] for piece in pieces] if before.nbytes else [(0, 0)]
             self._revoke(Side.HOST, ranges, revoked, writes=False)
             copying = buffers.copying(accelerator, reason)
-            for piece in joined(plan.pieces, before):
+            for piece in joined(pieces, before):
                 if piece.start < piece.stop:
                     push = buffers.start_upload(copying, buffer, piece.start, piece.stop, stream)
                     started.append(_Upload(piece.start, piece.stop, push))
@@ -1507,7 +1532,8 @@ class SyncedMemory:
         finally:
             self._moving = False
         if self._watch is not None:
-            self._watch.drop(Side.ACCELERATOR, start, stop)
+            for low, high in ranges:
+                self._watch.drop(Side.ACCELERATOR, low, high)
 
     def _wait_for_uploads(self, side: Side, access: Access, start: int, stop: int) -> None:
         """Wait for the asynchronous uploads that overlap a range, as far as an access needs them.
@@ -1536,8 +1562,7 @@ class SyncedMemory:
                     raise
                 # It never arrived. The host still has the newest contents: nothing wrote since. The
                 # map goes first: readers without the lock believe it once no upload is under way.
-                runs = self._spans.runs(upload.start, min(upload.stop, self.used_nbytes))
-                self._spans = self._spans.replaced(_taken(runs, Side.HOST))
+                self._take(Side.HOST, upload.start, min(upload.stop, self.used_nbytes))
                 self._forget_upload(upload)
                 raise
             self._forget_upload(upload)

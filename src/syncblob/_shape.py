@@ -223,6 +223,22 @@ class Layout:
         """Lay out plain bytes."""
         return cls((nbytes,), UINT8, None, offset)
 
+    def of_view(self) -> Layout:
+        """Return the layout of a view of the same elements, whose accesses are for them alone."""
+        if not self.whole:
+            return self
+        layout = Layout.__new__(Layout)
+        layout.shape = self.shape
+        layout.dtype = self.dtype
+        layout.strides = self.strides
+        layout.offset = self.offset
+        layout.size = self.size
+        layout.contiguous = self.contiguous
+        layout.start = self.start
+        layout.stop = self.stop
+        layout.whole = False
+        return layout
+
     @property
     def backwards(self) -> bool:
         """Whether any axis has a negative stride, which PyTorch does not have."""

@@ -504,9 +504,12 @@ class Program:
             self.store(memory, loan.array, loan.cells)
 
     def assign(self) -> None:
-        """Assign a number to all of a Blob or view: an overwrite, where its operations run."""
+        """Assign a number to all of a Blob or view: an overwrite, where its operations run.
+
+        It is one of the elements that the index names, also of a Blob that is no view.
+        """
         part = self.part(empty=False)
-        plan = part.plan(part.device, "overwrite")
+        plan = part.memory.plan(part.device, "overwrite", part.cells)
         value = int(self.fresh(np.zeros(1))[0])
         self.note(f"{part.name}[...] = {value}")
         done, _ = self.use(part, "assignment", plan, lambda: part.blob.__setitem__(..., value))
@@ -692,14 +695,20 @@ class Program:
             return
         self.views += 1
         name = f"v{self.views}"
+        device = part.device
         if part.cells.ndim == 2 and self.chance(0.1):
             self.note(f"{name} = {part.name}.T")
             blob, cells = part.blob.T, part.cells.T
+        elif self.chance(0.1):
+            # All of it, and a view all the same: not all in use where that is more.
+            device = self.side()
+            self.note(f"{name} = {part.name}.on({DEVICES[device]!r})")
+            blob, cells = part.blob.on(DEVICES[device]), part.cells
         else:
             index = self.index(part.cells.shape)
             self.note(f"{name} = {part.name}[{shown(index)}]")
             blob, cells = part.blob[index], np.asarray(part.cells[index])
-        self.parts.append(Part(name, blob, part.memory, cells, part.device))
+        self.parts.append(Part(name, blob, part.memory, cells, device))
         if len(self.parts) > MOST_PARTS:
             self.forget(2)
 
@@ -865,7 +874,7 @@ class Program:
         part = self.part(empty=False)
         memory = part.memory
         self.note(f"{part.name}.async_gpu_push()")
-        if memory.head(part.cells) != "HEAD_AT_CPU":
+        if memory.head(part.accessed) != "HEAD_AT_CPU":
             with pytest.raises(RuntimeError, match="HEAD_AT_CPU"):
                 part.blob.async_gpu_push()
             return
@@ -894,7 +903,6 @@ class Program:
 
     def prefetch(self) -> None:
         part = self.part(empty=False)
-        memory = part.memory
         plan = part.plan(part.device, "const")
         if plan.filled or plan.zeroed:
             # What nobody holds is nowhere to be brought from: what it does then is open.
@@ -1094,6 +1102,46 @@ def test_only_who_overlaps_a_push_waits_for_it(
         assert not thread.is_alive()
     expected = [0, 1, 2, 3, -1, -1, -1, -1, -2, -2, -2, -2]
     assert blob.gpu_data().tolist() == blob.cpu_data().tolist() == expected
+
+
+def test_a_blob_made_smaller_stands_for_all_in_use_but_in_private_reads() -> None:
+    blob = Blob(10, "int32", device="simulated")
+    everything = blob[...]
+    blob.mutable_cpu_data()[...] = np.arange(10)
+    blob.resize(4)
+    everything[5:].mutable_gpu_data()
+    shown_alone = blob.on("cpu")
+    assert (blob.head, shown_alone.head) == (Head.SPLIT, Head.HEAD_AT_CPU)
+    with record_transfers() as log:
+        assert (blob.item(2), blob.data_at(3)) == (2, 3)
+        assert blob.copy().head is Head.HEAD_AT_CPU
+        assert str(blob) == "[0 1 2 3]"
+        assert shown_alone.tolist() == shown_alone.cpu_data().tolist() == [0, 1, 2, 3]
+    assert not log
+    assert blob.head is Head.SPLIT
+    with record_transfers() as log:
+        blob[...] = 7
+    assert not log
+    assert (shown_alone.head, everything[4].head) == (Head.HEAD_AT_GPU, Head.HEAD_AT_CPU)
+    with record_transfers() as log:
+        assert blob.item(2) == 7
+    assert (log.downloaded_bytes, log.uploads) == (ITEMSIZE, 0)
+    with record_transfers() as log:
+        # Of fewer than are in use: as mutable.
+        blob.overwrite_gpu_data()[...] = 8
+    assert (log.uploaded_bytes, log.downloads) == (ITEMSIZE, 0)
+    assert blob.head is everything.head is Head.HEAD_AT_GPU
+    assert everything.tolist() == [8] * 4 + list(range(4, 10))
+
+
+def test_a_promise_of_a_blob_made_smaller_is_for_what_it_shows() -> None:
+    blob = syncblob.asarray(np.arange(10, dtype=np.int32))
+    blob.memory.bind(BACKEND)
+    everything = blob[...]
+    blob.resize(4)
+    blob.assume_unaliased()
+    everything.gpu_data()
+    assert (everything[:4].head, everything[4:].head) == (Head.SYNCED, Head.HEAD_AT_CPU)
 
 
 def test_a_part_that_the_device_needs_is_the_part_that_is_read() -> None:

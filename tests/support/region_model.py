@@ -182,11 +182,7 @@ class Memory:
             Whether it is a Blob of its own, as Caffe has it: its accesses are for all elements in
             use, also where another Blob or a view keeps more of them in use than it has itself.
         """
-        own = reach(cells)
-        if intent == "const" and all(side in self.holders[element] for element in own):
-            # It has what it shows.
-            all_in_use = False
-        plan = Plan(side, intent, range(self.used) if all_in_use else own)
+        plan = Plan(side, intent, range(self.used) if all_in_use else reach(cells))
         hull, here = plan.hull, frozenset({side})
         unheld = [element for element in hull if not self.holders[element]]
         if unheld and self.untouched:

@@ -129,7 +129,7 @@ class Arrays(BlobState):
     def _downloads_from(self) -> Accelerator | None:
         """Return the accelerator that `_values` would copy from; None where it need not."""
         memory, layout = self._memory, self._layout
-        if memory.holds_newest(Side.HOST, *memory.range_of(layout)):
+        if memory.holds_newest(Side.HOST, layout.start, layout.stop):
             return None
         return memory.accelerator
 

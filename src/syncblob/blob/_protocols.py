@@ -342,6 +342,9 @@ class Protocols(Pickles):
         if held and not held & (1 << side):
             side = side.other
         home = memory.home(side)
+        if held:
+            # Nothing moves, also where more of the memory is in use than this Blob shows.
+            layout = layout.of_view()
         if held or layout.gapless:
             array = memory.array(side, Access.CONST, layout, "copy")
             contents = home.compute(array.copy, order="C")

@@ -99,7 +99,9 @@ class BlobState:
         self._home = memory.home(memory.side) if home is None else home
         self._buffer = NO_BUFFER
         self._held = memory
-        if base is None and layout.covers(memory.used_nbytes):
+        if base is not None:
+            layout = layout.of_view()
+        elif layout.covers(memory.used_nbytes):
             layout.whole = True
         self._placed = layout
         self._diff = diff

@@ -150,10 +150,10 @@ class Views(Accessors):
         may trust an older copy again. Tracked aliases need no promise.
         """
         layout = self._layout
-        self._memory.assume_unaliased(*self._memory.range_of(layout))
+        self._memory.assume_unaliased(layout.start, layout.stop)
         diff = self._existing_diff()
         if diff is not None:
-            diff.assume_unaliased(*diff.range_of(layout))
+            diff.assume_unaliased(layout.start, layout.stop)
 
     # --- other shapes of the same elements -------------------------------------------------------
 

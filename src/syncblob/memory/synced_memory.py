@@ -493,19 +493,18 @@ class SyncedMemory:
         themselves the way through here. If there is another buffer, ``_fast_buffer`` says the same,
         but for what open logs are told.
 
-        Nobody is waited for: where another thread is inside, the answer is that of now.
+        No transfer is waited for: where one is under way, the answer is that of now.
         """
-        if not self._lock.acquire(blocking=False):
+        if self._moving or self._uploads:
             return self._exclusive_buffer
-        try:
+        # By a `with` statement: after another acquisition an interrupt could leave it locked.
+        with self._lock:
             spans = self._spans
             found = self._found_exclusive(spans)
             # What a signal handler or a finaliser has changed since has replaced the map. None can
             # come between this look at it and the answer: nothing is called there.
             self._exclusive_buffer, self._fast_buffer = found if self._spans is spans else _NEITHER
             return self._exclusive_buffer
-        finally:
-            self._lock.release()
 
     def peek_at_source(self) -> NDArray[np.uint8] | None:
         """Return what the source gives, for reading once; the memory stays UNINITIALIZED.

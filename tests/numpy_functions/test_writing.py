@@ -55,7 +55,7 @@ def test_an_out_with_a_mask_is_brought_up_to_date(simulated, head):
     simulated.reset_counts()
     assert np.add(x, 1, out=out, where=mask) is out
     assert out.head is GPU
-    assert simulated.uploads == (head is CPU)
+    assert simulated.uploaded_bytes == {CPU: 24, SPLIT: 4}.get(head, 0)
     assert out.tolist() == np.where(values() > 2, values() + 11, before).tolist()
 
 
@@ -89,13 +89,24 @@ def test_where_a_mask_leaves_elements_they_are_brought_up_to_date(call):
     assert out.tolist() == call(x, *arguments, out=values(), where=mask).tolist()
 
 
-def test_an_out_that_is_a_part_keeps_the_rest(simulated):
+def test_an_out_that_is_a_part_keeps_the_rest_where_it_is(simulated):
     out = blob_in(CPU)
     row = on("simulated:0", values()[0])
     simulated.reset_counts()
     np.multiply(row, 10, out=out[1])
-    assert (out.head, simulated.uploads) == (GPU, 1)
+    assert (out.head, out[0].head, out[1].head) == (SPLIT, CPU, GPU)
+    assert (simulated.uploads, simulated.downloads) == (0, 0)
     assert out.tolist() == [[0, 1, 2], [0, 10, 20]]
+    assert (simulated.uploads, simulated.downloaded_bytes) == (0, 12)
+
+
+def test_an_out_with_gaps_is_brought_with_what_lies_in_them(simulated):
+    out = blob_in(CPU)
+    column = on("simulated:0", values()[:, 0])
+    simulated.reset_counts()
+    np.multiply(column, 10, out=out[:, 1])
+    assert (out.head, simulated.uploaded_bytes, simulated.downloads) == (SPLIT, 16, 0)
+    assert out.tolist() == [[0, 0, 2], [3, 30, 5]]
 
 
 def test_out_says_where_to_compute_as_operands_do():
@@ -104,7 +115,8 @@ def test_out_says_where_to_compute_as_operands_do():
     assert out.head is GPU
     here = Blob((2, 3), device="cpu")
     np.add(on("simulated:0", values()), 1, out=here)
-    assert (here.head, here.device) == (GPU, "simulated:0")
+    # The contents are where they were computed; the device of a Blob stays.
+    assert (here.head, here.device) == (GPU, "cpu")
 
 
 @pytest.mark.parametrize("device", DEVICES)

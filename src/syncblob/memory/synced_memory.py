@@ -1361,8 +1361,8 @@ class SyncedMemory:
         pieces: list[Run] = []
         if len(spans.holders) > MAX_SPANS:
             nbytes = spans.nbytes
-            writers = [writer for loans in self._loans for writer in loans.writers(0, nbytes)]
-            writers += self._uploads
+            loans = [writer for loans in self._loans for writer in loans.writers(0, nbytes)]
+            writers = (*loans, *self._uploads)
             while len(spans.holders) > MAX_SPANS:
                 found = cheapest_join(spans, side, start, stop, writers)
                 if found is not None and not (found[0].holders or source):

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from syncblob import Blob, Device, Head, SyncedMemory
 
-blob = Blob((2, 3), "float32", device="simulated")
+blob = Blob((2, 3), "float32", device="simulated", name="weights")
 
 # --- attributes ----------------------------------------------------------------------------------
 
@@ -23,6 +23,8 @@ assert_type(blob.nbytes, int)
 assert_type(blob.num, int)
 assert_type(len(blob), int)
 assert_type(blob.memory, SyncedMemory)
+assert_type(blob.name, str)
+blob.name = "bias"
 assert_type(blob.data, Blob)
 assert_type(blob.diff, Blob)
 assert_type(blob.const, Blob)
@@ -38,6 +40,10 @@ assert_type(blob.gpu_data(), Any)
 assert_type(blob.mutable_gpu_diff(), Any)
 assert_type(blob.set_cpu_data(np.ones((2, 3), np.float32)), None)
 assert_type(blob.async_gpu_push(), None)
+assert_type(blob.prefetch(), None)
+assert_type(blob[0].head is Head.SPLIT, bool)
+assert_type(blob.on("cpu"), Blob)
+assert_type(blob.on(blob.device), Blob)
 assert_type(blob.memory.cpu_data(), NDArray[np.uint8])
 
 # --- indexing ------------------------------------------------------------------------------------

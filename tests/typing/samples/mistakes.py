@@ -23,6 +23,8 @@ blob.device = "cuda"  # type: ignore[misc, assignment]  # pyright: ignore[report
 Blob("3")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 Blob(2.5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 Blob((2, 3), device=0)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+Blob((2, 3), name=5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+blob.on(0)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 Blob((2, 3), "float32", "cpu")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 blob.copy_from(blob, blob)  # type: ignore[call-arg, arg-type]  # pyright: ignore[reportCallIssue]
 blob.count("0")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

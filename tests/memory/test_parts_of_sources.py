@@ -1,0 +1,296 @@
+"""Sources are read part by part: what is needed, when it is needed, and once."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+from fault_states import newest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from syncblob import Blob, Head, SyncedMemory, record_transfers
+from syncblob._shape import Layout
+from syncblob.devices import POISON, Side
+from syncblob.memory import Access
+
+NBYTES = 64
+VALUES = list(range(100, 100 + NBYTES))
+HOST, ACCELERATOR = Side
+CONST, MUTABLE, OVERWRITE = Access
+
+
+class Reader:
+    """A source that fills a given array, and remembers what it was asked for."""
+
+    def __init__(self):
+        self.asked = []
+        self.calls = 0
+        self.fails = False
+
+    def __call__(self):
+        self.calls += 1
+        self.asked += range(NBYTES)
+        return np.array(VALUES, np.uint8)
+
+    def read_into(self, buffer, offset):
+        if self.fails:
+            buffer[: len(buffer) // 2] = POISON
+            raise OSError("gone")
+        self.asked += range(offset, offset + len(buffer))
+        buffer[:] = VALUES[offset : offset + len(buffer)]
+
+
+class Function:
+    """A source that returns all of it, and remembers how often it was called."""
+
+    def __init__(self):
+        self.calls = 0
+        self.result = lambda: None
+        self.fails = False
+
+    def __call__(self):
+        self.calls += 1
+        if self.fails:
+            raise OSError("gone")
+        contents = np.array(VALUES, np.uint8)
+        self.result = weakref.ref(contents)
+        contents.flags.writeable = False
+        return contents
+
+
+SOURCES = pytest.mark.parametrize("make", [Reader, Function])
+
+
+def memory_of(source, device="simulated"):
+    return SyncedMemory(NBYTES, device=device, source=source)
+
+
+def use(memory, side, access, start, stop):
+    return memory.lend(side, access, Layout.raw(stop - start, start), "use")
+
+
+def spans(memory):
+    return [tuple(run) for run in memory.spans.runs(0, memory.used_nbytes)]
+
+
+@st.composite
+def steps(draw):
+    start = draw(st.integers(0, NBYTES - 1))
+    stop = draw(st.integers(start + 1, NBYTES))
+    return draw(st.sampled_from(Side)), draw(st.sampled_from(Access)), start, stop
+
+
+@pytest.mark.parametrize("device", ["simulated", "cpu"])
+@SOURCES
+@settings(max_examples=150)
+@given(program=st.lists(steps(), max_size=12))
+def test_each_byte_is_asked_for_once_and_only_if_it_is_needed(make, device, program):
+    source = make()
+    memory = memory_of(source, device)
+    expected = list(VALUES)
+    needed = set()
+    held = [False] * NBYTES
+    for number, (side, access, start, stop) in enumerate(program):
+        if device == "cpu":
+            side = HOST  # noqa: PLW2901  # there is no accelerator
+        if access is not OVERWRITE:
+            needed |= {byte for byte in range(start, stop) if not held[byte]}
+        array = use(memory, side, access, start, stop)
+        held[start:stop] = [True] * (stop - start)
+        if access is not OVERWRITE:
+            assert array.tolist() == expected[start:stop]
+        if access is not CONST:
+            array[:] = number
+            expected[start:stop] = [number] * (stop - start)
+        assert [bool(memory.spans.common(byte, byte + 1)) for byte in range(NBYTES)] == held
+    if make is Reader:
+        assert sorted(source.asked) == sorted(needed)
+    else:
+        assert source.calls == bool(needed)
+    assert list(newest(memory)) == expected
+    assert memory.cpu_data().tolist() == expected
+
+
+@SOURCES
+@pytest.mark.parametrize("side", Side)
+def test_the_first_rows_of_a_source_are_all_that_is_read(make, side, simulated):
+    source = make()
+    memory = memory_of(source)
+    with record_transfers() as log:
+        assert use(memory, side, CONST, 0, 10).tolist() == VALUES[:10]
+    assert spans(memory) == [(0, 10, 1 << side), (10, NBYTES, 0)]
+    assert (memory.head, memory.head_over(0, 10)) == (Head.SPLIT, Head(1 << side))
+    assert log.nbytes == (10 if side else 0)
+    assert memory.buffer(side.other) is None
+    if make is Reader:
+        assert source.asked == list(range(10))
+    simulated.reset_counts()
+    with record_transfers() as log:
+        assert use(memory, side.other, CONST, 0, 20).tolist() == VALUES[:20]
+    assert spans(memory) == [(0, 10, 3), (10, 20, 1 << side.other), (20, NBYTES, 0)]
+    assert log.nbytes == (10 if side else 20)
+    assert simulated.allocations + simulated.host_allocations == 1
+
+
+@SOURCES
+def test_what_is_overwritten_is_never_read(make):
+    source = make()
+    memory = memory_of(source)
+    for side, start, stop in ((ACCELERATOR, 10, 20), (HOST, 0, 10), (ACCELERATOR, 20, NBYTES)):
+        use(memory, side, OVERWRITE, start, stop)[:] = start
+    assert source.calls == 0
+    expected = [0] * 10 + [10] * 10 + [20] * 44
+    assert memory.cpu_data().tolist() == memory.gpu_data().tolist() == expected
+    assert source.calls == 0
+
+
+def test_what_a_source_returned_is_kept_until_all_of_it_was_taken():
+    source = Function()
+    memory = memory_of(source)
+    for start, stop in ((0, 10), (40, NBYTES), (20, 40)):
+        use(memory, HOST, CONST, start, stop)
+        assert source.result() is not None
+    use(memory, ACCELERATOR, OVERWRITE, 10, 20)
+    gc.collect()
+    assert (source.calls, source.result()) == (1, None)
+
+
+def test_a_source_itself_is_let_go_when_all_of_it_was_taken():
+    source = Function()
+    gone = weakref.ref(source)
+    memory = memory_of(source)
+    del source
+    use(memory, HOST, CONST, 0, 10)
+    assert gone() is not None
+    use(memory, ACCELERATOR, MUTABLE, 10, NBYTES)
+    assert gone() is None
+    assert memory.cpu_data().tolist() == VALUES
+
+
+@SOURCES
+@pytest.mark.parametrize("side", Side)
+@pytest.mark.parametrize("access", [CONST, MUTABLE])
+def test_a_source_that_fails_for_a_part_changes_nothing_and_is_asked_again(make, side, access):
+    source = make()
+    memory = memory_of(source)
+    use(memory, HOST, OVERWRITE, 20, 30)[:] = 1
+    use(memory, ACCELERATOR, OVERWRITE, 40, 50)[:] = 2
+    before = spans(memory)
+    borrows = [use(memory, HOST, MUTABLE, 20, 30), use(memory, ACCELERATOR, MUTABLE, 40, 50)]
+    source.fails = True
+    for _ in range(2):
+        with pytest.raises(OSError, match="gone"):
+            use(memory, side, access, 10, NBYTES)
+        assert spans(memory) == before
+        assert all(borrow.flags.writeable for borrow in borrows)
+    source.fails = False
+    expected = list(VALUES)
+    expected[20:30], expected[40:50] = [1] * 10, [2] * 10
+    assert use(memory, side, access, 10, NBYTES).tolist() == expected[10:]
+    assert list(newest(memory)) == expected
+
+
+@SOURCES
+@pytest.mark.parametrize("side", Side)
+def test_bytes_that_went_out_of_use_unread_do_not_come_back(make, side):
+    memory = memory_of(make())
+    use(memory, side, CONST, 0, 16)
+    memory.fit(32)
+    memory.fit(NBYTES)
+    assert spans(memory) == [(0, 16, 1 << side), (16, NBYTES, 0)]
+    expected = [*VALUES[:32], *[0] * 32]
+    assert list(newest(memory)) == expected
+    assert use(memory, side.other, CONST, 24, 40).tolist() == expected[24:40]
+    assert use(memory, side, MUTABLE, 8, 60).tolist() == expected[8:60]
+    assert memory.cpu_data().tolist() == memory.gpu_data().tolist() == expected
+
+
+@SOURCES
+def test_bytes_that_go_out_of_use_and_come_back_where_the_last_are_held(make):
+    memory = memory_of(make())
+    use(memory, HOST, CONST, 16, 32)
+    memory.fit(24)
+    memory.fit(NBYTES)
+    assert spans(memory) == [(0, 16, 0), (16, NBYTES, 1)]
+    expected = [*VALUES[:24], *[0] * 40]
+    assert memory.gpu_data().tolist() == memory.cpu_data().tolist() == expected
+
+
+@SOURCES
+def test_once_a_part_was_taken_there_is_no_peek(make):
+    source = make()
+    memory = memory_of(source)
+    contents = memory.peek_at_source()
+    assert contents is not None
+    assert contents.tolist() == VALUES
+    use(memory, HOST, CONST, 0, 1)
+    assert memory.peek_at_source() is None
+
+
+@SOURCES
+def test_an_adopted_array_takes_the_place_of_what_was_not_read(make):
+    source = make()
+    memory = memory_of(source)
+    use(memory, HOST, CONST, 0, 1)
+    calls = source.calls
+    memory.set_gpu_data(np.full(NBYTES, 7, np.uint8))
+    assert memory.cpu_data().tolist() == [7] * NBYTES
+    assert source.calls == calls
+
+
+@SOURCES
+@pytest.mark.parametrize("side", Side)
+def test_private_copies_of_what_was_not_read_change_no_state(make, side):
+    memory = memory_of(make())
+    use(memory, HOST, OVERWRITE, 0, 10)[:] = 1
+    use(memory, ACCELERATOR, OVERWRITE, 20, 30)[:] = 2
+    before = spans(memory)
+    expected = np.array(VALUES, np.uint8)
+    expected[:10], expected[20:30] = 1, 2
+    gapped = Layout((2, 16), np.dtype(np.uint8), (32, 2))
+    copy = memory.gather(side, gapped, "test")
+    assert copy.tolist() == expected.reshape(2, 32)[:, ::2].tolist()
+    assert copy.flags.writeable
+    assert spans(memory) == before
+    assert list(newest(memory)) == expected.tolist()
+
+
+def test_a_part_of_a_source_is_prefetched_and_not_pushed():
+    memory = memory_of(Reader())
+    with pytest.raises(RuntimeError, match="the head is UNINITIALIZED"):
+        memory.async_gpu_push(None, 0, 10)
+    memory.prefetch(ACCELERATOR, 8, 16)
+    memory.prefetch(HOST, 12, 20)
+    assert spans(memory) == [(0, 8, 0), (8, 12, 2), (12, 16, 3), (16, 20, 1), (20, NBYTES, 0)]
+    assert memory.gpu_data().tolist() == VALUES
+
+
+@SOURCES
+def test_who_writes_a_part_leaves_the_rest_in_the_source(make):
+    source = make()
+    memory = memory_of(source)
+    alias = memory.export(HOST, OVERWRITE, Layout.raw(8, 8), "use", "DLPack")
+    assert source.calls == 0
+    alias[:] = 1
+    for _ in range(2):
+        assert use(memory, ACCELERATOR, CONST, 4, 20).tolist() == [
+            *VALUES[4:8],
+            *[1] * 8,
+            *VALUES[16:20],
+        ]
+    assert spans(memory) == [(0, 4, 0), (4, 8, 2), (8, 16, 1), (16, 20, 2), (20, NBYTES, 0)]
+
+
+def test_rows_of_a_blob_read_rows_of_its_source():
+    reader = Reader()
+    blob = Blob.from_source((4, 4), "float32", reader, device="simulated")
+    expected = np.array(VALUES, np.uint8).view(np.float32).reshape(4, 4)
+    assert np.array_equal(blob[1].cpu_data(), expected[1])
+    assert np.array_equal(blob[2:].gpu_data(), expected[2:])
+    assert sorted(reader.asked) == list(range(16, NBYTES))
+    assert blob[1, 1].item() == expected[1, 1]
+    assert np.array_equal(np.array(blob), expected)
+    assert sorted(reader.asked) == list(range(NBYTES))

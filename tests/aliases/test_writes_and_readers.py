@@ -86,3 +86,41 @@ def test_a_read_in_the_middle_of_a_write_loses_nothing(
         if not came:
             break
     assert line
+
+
+PARTS: dict[str, Callable[[Blob, str], Any]] = {
+    "accessor": lambda row, here: getattr(row, f"mutable_{here}_data")().fill(5),
+    "overwrite": lambda row, here: getattr(row, f"overwrite_{here}_data")().fill(5),
+    "alias": lambda row, here: np.from_dlpack(getattr(row, here)).fill(5),
+    "assignment": lambda row, _here: row.__setitem__(..., 5),
+    "array": lambda row, _here: row.__setitem__(..., np.full(SIZE, 5.0)),
+    "out": lambda row, _here: np.add(np.full(SIZE, 4.0), 1, out=row),
+    "in place": lambda row, _here: operator.iadd(row, 4.0),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+@pytest.mark.parametrize("where", ["here", "there", "both"])
+@pytest.mark.parametrize(("here", "there"), [("cpu", "gpu"), ("gpu", "cpu")])
+def test_a_write_of_one_part_in_the_middle_of_that_of_another_loses_neither(
+    name: str, here: str, there: str, where: str
+) -> None:
+    for line in itertools.count():
+        blob = Blob((2, SIZE), "float64", device="cpu" if here == "cpu" else "simulated:0")
+        blob.memory.bind(syncblob.simulated(0))
+        getattr(blob, f"mutable_{there if where == 'there' else here}_data")()[...] = 1
+        if where == "both":
+            getattr(blob, f"{there}_data")()
+        done = []
+
+        def write_below(blob: Blob = blob, done: list[bool] = done) -> None:
+            getattr(blob[1], f"mutable_{there}_data")()[...] = 7
+            done.append(True)
+
+        row = blob[0]
+        came = interrupted(lambda: PARTS[name](row, here), line, write_below)  # noqa: B023  # likewise
+        expected = [[5] * SIZE, [7 if done else 1] * SIZE]
+        assert blob.cpu_data().tolist() == blob.gpu_data().tolist() == expected, line
+        if not came:
+            break
+    assert line

@@ -367,6 +367,17 @@ def test_what_fit_has_changed_can_be_undone():
     assert contents(memory) == VALUES.tolist()
 
 
+def test_what_was_found_before_fit_was_undone_is_not_believed_afterwards():
+    memory = made("HHHHGGGG")
+    fitted = memory.fitted()
+    memory.fit(2 * UNIT)
+    assert memory.exclusive_buffer() is None
+    assert memory._fast_buffer is memory.buffer(HOST)
+    memory.refit(fitted)
+    assert memory._fast_buffer is None
+    assert memory.cpu_data().tolist() == VALUES.tolist()
+
+
 @pytest.mark.parametrize("side", Side)
 @pytest.mark.parametrize("kept", "HGB")
 def test_who_may_write_into_bytes_that_come_into_use_again_is_believed(side, kept):

@@ -286,6 +286,20 @@ def test_a_write_through_a_const_export_of_a_view_is_found(here):
 
 
 @HERE
+def test_a_borrow_of_a_part_excuses_writes_into_that_part(here):
+    for row, accuses in ((0, True), (1, False), (slice(1, 3), False), (slice(2, 4), True)):
+        blob = made(here)
+        with verified_const(), warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            borrow = getattr(blob[row], f"mutable_{here}_data")()
+            export = np.asarray(getattr(blob[1], here).const)
+            write_past_permissions(export)
+            getattr(blob[3], f"{here}_data")()
+        assert [warning.category for warning in caught] == [ConstWriteWarning] * accuses
+        assert borrow.flags.writeable
+
+
+@HERE
 def test_writes_by_right_beside_a_watched_view_accuse_nobody_and_end_nothing(here):
     blob = made(here)
     there = OTHER[here]

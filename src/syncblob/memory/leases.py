@@ -115,18 +115,24 @@ class Borrows:
         start, stop
             The range.
         """
-        origin = 0 if buffer is None else buffer.__array_interface__["data"][0]
+        if buffer is not None:
+            found = self.reaching(buffer, start, stop)
+        else:
+            found = [array for borrow in list(self.live) if (array := borrow()) is not None]
+        for array in found:
+            _revoke(array, revoked)
+
+    def reaching(self, buffer: NDArray[np.uint8], start: int, stop: int) -> list[NDArray[Any]]:
+        """Return the borrows, over a buffer, that overlap a range."""
+        origin = buffer.__array_interface__["data"][0]
+        found: list[NDArray[Any]] = []
         for borrow in list(self.live):
             array = borrow()
-            if array is None:
-                continue
-            if buffer is not None:
-                if not array.size:
-                    continue
+            if array is not None and array.size:
                 low, high = np.lib.array_utils.byte_bounds(array)
-                if high - origin <= start or low - origin >= stop:
-                    continue
-            _revoke(array, revoked)
+                if low - origin < stop and start < high - origin:
+                    found.append(array)
+        return found
 
     def forget(self) -> None:
         """Forget the borrows whose permission was revoked; others may have come since."""

@@ -1050,7 +1050,9 @@ class SyncedMemory:
             if isinstance(array, np.ndarray):
                 array.flags.writeable = False
             loans = self._loans[side]
-            if loans.may_write_in(layout.start, layout.stop) or len(loans.borrows):
+            reach = buffer, layout.start, layout.stop
+            borrowed = isinstance(buffer, np.ndarray) and loans.borrows.reaching(*reach)
+            if borrowed or loans.may_write_in(layout.start, layout.stop):
                 # Others may write here by right, so a difference would accuse nobody.
                 return array
             if self._watch is None:

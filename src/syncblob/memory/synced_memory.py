@@ -1232,6 +1232,9 @@ class SyncedMemory:
 
     def _take(self, side: Side, start: int, stop: int) -> Spans:
         """Leave what both sides hold of a range to one of them; return the map before."""
+        before = self._spans
+        if before.any(start, stop) == 1 << side:
+            return before
         try:
             # What comes in between, on this thread, is refused: its change would be lost.
             self._moving = True

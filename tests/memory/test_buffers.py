@@ -374,3 +374,10 @@ def test_a_read_of_what_is_up_to_date_waits_for_nobody(side: Side) -> None:
         reader.join(2)
         assert seen == [7]
     reader.join()
+
+
+@pytest.mark.parametrize("access", ["cpu_data", "mutable_cpu_data", "gpu_data", "mutable_gpu_data"])
+def test_a_source_of_no_bytes_is_taken_by_the_first_access(access: str) -> None:
+    memory = SyncedMemory(0, device="simulated", source=lambda: np.empty(0, np.uint8))
+    assert getattr(memory, access)().size == 0
+    assert memory.head is (Head.HEAD_AT_CPU if "cpu" in access else Head.HEAD_AT_GPU)

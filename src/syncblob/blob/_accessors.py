@@ -46,7 +46,7 @@ class Accessors(ShapeMethods):
     def overwrite_cpu_data(self) -> NDArray[Any]:
         """Return data on the host, to be written completely. Never transfers.
 
-        A view that does not cover its memory is brought up to date as by `mutable_cpu_data`.
+        A view with gaps is brought up to date as by `mutable_cpu_data`.
         """
         array: NDArray[Any] = self._write(HOST_DATA, Access.OVERWRITE, "overwrite_cpu_data")
         return array

@@ -1322,7 +1322,7 @@ class SyncedMemory:
         held = before.uniform
         holder = 1 << side
         nbytes = before.nbytes
-        if held == 0 and self._source is None:
+        if held == 0 and (self._source is None or not nbytes):
             # The first access makes a whole buffer.
             return [], Spans.whole(nbytes, holder), (0, nbytes)
         here, there = self._loans[side], self._loans[1 - side]

@@ -242,7 +242,7 @@ class Layout:
     @property
     def backwards(self) -> bool:
         """Whether any axis has a negative stride, which PyTorch does not have."""
-        return any(step < 0 for step in self.strides)
+        return min(self.strides, default=0) < 0
 
     def forwards(self) -> Layout:
         """Return the layout of the same elements with each axis of negative stride reversed."""

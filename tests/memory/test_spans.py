@@ -6,7 +6,7 @@ from itertools import accumulate, groupby, pairwise, product
 from typing import NamedTuple
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from syncblob import Head
@@ -154,6 +154,23 @@ def test_other_holders_in_a_range(drawn, data):
     require_canonical(after)
     assert after == spans_of([*listing[:start], *new, *listing[stop:]])
     assert spans == spans_of(listing), "a map never changes"
+
+
+@EXAMPLES
+@given(listings_with_a_range(), st.integers(0, 7))
+def test_the_same_holders_in_a_range(drawn, holders):
+    listing, start, stop = drawn
+    assume(start < stop)
+    after = spans_of(listing).put(start, stop, holders)
+    assert after == spans_of([*listing[:start], *[holders] * (stop - start), *listing[stop:]])
+
+
+@EXAMPLES
+@given(listings_with_a_range())
+def test_the_holders_of_a_range_where_all_are_alike(drawn):
+    listing, start, stop = drawn
+    found = set(listing[start:stop])
+    assert spans_of(listing).alike(start, stop) == (found.pop() if len(found) == 1 else None)
 
 
 @EXAMPLES

@@ -142,8 +142,7 @@ class Arrays(BlobState):
             held: Any = self._held
             if held._exclusive_buffer is kept[0]:
                 return kept[1].view()
-            layout = self._layout
-            if held.newest(0, layout) is kept[0] and not recording():
+            if held.read_again(Side.HOST, self._placed, reason, kept[0]):
                 return kept[1].view()
         template = None if kept is None else kept[:2]
         array: NDArray[Any] = self._memory.array(
@@ -155,22 +154,23 @@ class Arrays(BlobState):
     def _read(self, place: int, reason: str) -> Any:
         """Return a read-only array over data or diff on a side."""
         memory = self._diff_memory() if place > GPU_DATA else self._memory
-        side = place & 1
+        side = _SIDES[place & 1]
         kept = self._kept[place]
         layout = self._layout
-        if kept is not None and memory.newest(side, layout) is kept[0] and not recording():
+        if kept is not None and memory.read_again(side, layout, reason, kept[0]):
             return kept[1].view()
         template = None if kept is None else kept[:2]
-        array = memory.array(_SIDES[side], Access.CONST, layout, reason, template)
+        array = memory.array(side, Access.CONST, layout, reason, template)
         self._keep(place, memory)
         return array
 
     def _write(self, place: int, access: Access, reason: str) -> Any:
         """Return a writable borrow of data or diff on a side."""
         kept = self._kept[place]
-        if kept is not None:
+        if kept is not None and kept[2] is not None:
             held: Any = self._diff_memory() if place > GPU_DATA else self._held
-            array = held.lend_again(place & 1, kept[0], kept[2])
+            layout: Any = self._placed
+            array = held.lend_again(_SIDES[place & 1], access, layout, reason, kept[0], kept[2])
             if array is not None:
                 return array
         self._require_writable(reason)

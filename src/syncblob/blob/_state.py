@@ -264,7 +264,7 @@ class BlobState:
         held = self._held
         if held is None:
             held = self._settle()
-        if held._exclusive_buffer is not self._buffer and held.head:
+        if held._exclusive_buffer is not self._buffer and not held.on_both_sides:
             self._keep_array(held, self._layout)
         return held._exclusive_buffer is self._buffer
 
@@ -286,5 +286,6 @@ class BlobState:
             return self._array, self._home
         layout = self._layout
         array = held.array(self._side, Access.CONST, layout, reason)
-        self._keep_array(held, layout)
+        if not held.on_both_sides:
+            self._keep_array(held, layout)
         return array, self._home

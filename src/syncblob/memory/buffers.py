@@ -137,8 +137,12 @@ class Buffers:
 
     def bring_all(self, side: Side, buffer: Any, nbytes: int, reason: str) -> str:
         """Copy the first bytes from the other side into a buffer; return the direction."""
-        contents = _part(self.sides[1 - side], 0, nbytes)
-        buffer = _part(buffer, 0, nbytes)
+        contents = self.sides[1 - side]
+        # After an adoption the two may have different sizes.
+        if contents.nbytes != nbytes:
+            contents = contents[:nbytes]
+        if buffer.nbytes != nbytes:
+            buffer = buffer[:nbytes]
         copying = self.copying(self.accelerator, reason)  # type: ignore[arg-type]  # it has bytes
         if side is Side.HOST:
             download(copying, contents, buffer)

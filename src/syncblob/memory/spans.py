@@ -70,6 +70,16 @@ class Spans:
         """The holders of every byte; None where they differ."""
         return self.holders[0] if len(self.holders) == 1 else None
 
+    def alike(self, start: int, stop: int) -> int | None:
+        """Return the holders of every byte of a range; None where they differ, or it is empty."""
+        holders = self.holders
+        if start >= stop:
+            return None
+        if len(holders) == 1:
+            return holders[0]
+        first, last = self._indices(start, stop)
+        return holders[first] if first == last else None
+
     def common(self, start: int, stop: int) -> int:
         """Return the sides that hold every byte of a range.
 
@@ -129,6 +139,8 @@ class Spans:
         runs = list(runs)
         if not runs:
             return self
+        if len(runs) == 1:
+            return self.put(*runs[0])
         start, stop = runs[0].start, runs[-1].stop
         first, last = self._indices(start, stop)
         ends = list(self.ends[:first])
@@ -147,6 +159,35 @@ class Spans:
                 ends.append(run.stop)
                 holders.append(run.holders)
         return Spans((*ends, *self.ends[last + 1 :]), (*holders, *self.holders[last + 1 :]))
+
+    def put(self, start: int, stop: int, holders: int) -> Spans:
+        """Return a map with the same holders for every byte of a range, which is not empty.
+
+        As `replaced` with one run, in less time.
+        """
+        ends, held = self.ends, self.holders
+        first, last = self._indices(start, stop)
+        after = last + 1
+        if stop < ends[last]:
+            # What is left of the last span, which goes on with the same holders or is cut here.
+            if held[last] == holders:
+                stop = ends[last]
+            else:
+                after = last
+        elif after < len(held) and held[after] == holders:
+            stop = ends[after]
+            after += 1
+        if start > (ends[first - 1] if first else 0):
+            if held[first] != holders:
+                return Spans(
+                    (*ends[:first], start, stop, *ends[after:]),
+                    (*held[: first + 1], holders, *held[after:]),
+                )
+        elif first and held[first - 1] == holders:
+            first -= 1
+        return Spans(
+            (*ends[:first], stop, *ends[after:]), (*held[:first], holders, *held[after:])
+        )
 
     def resized(self, nbytes: int) -> Spans:
         """Return a map of another number of bytes; new ones have the holders of the last."""

@@ -639,33 +639,69 @@ class SyncedMemory:
                 self, found.stale, reason, self._borrow, side, access, layout, reason, template
             )
 
-    def lend_again(
-        self, side: int, buffer: Any, template: NDArray[Any] | None
-    ) -> NDArray[Any] | None:
-        """Return a writable borrow, as `lend` does, if nothing has to be done for it.
+    def lend_again(  # noqa: PLR0913, PLR0917  # an access, and what it gives
+        self,
+        side: Side,
+        access: Access,
+        layout: Layout,
+        reason: str,
+        buffer: Any,
+        template: Any,
+    ) -> Any:
+        """Return a writable borrow as `lend` does, if at most a copy of everything has to be made.
 
         Parameters
         ----------
-        side
-            Where NumPy can write.
+        side, access, layout, reason
+            As for `array`.
         buffer
             The buffer of that side, as it was when `template` was made.
         template
-            A writable array over it that nobody else has: the borrow is a view of it. None where
-            there is no such array.
+            A writable NumPy array over it that nobody else has: the borrow is a view of it.
 
         Returns
         -------
         ndarray or None
-            None if there is another buffer now, or something to do: then it is left to `lend`.
+            None if there is another buffer now, or more to do: then it is left to `lend`.
         """
-        if template is None or not (
-            self._exclusive_buffer is buffer or (self._fast_buffer is buffer and not recording())
-        ):
-            return None
-        array = template.view()
-        self._loans[side].borrows.add(array)
-        return array if self._fast_buffer is buffer else None
+        if self._exclusive_buffer is buffer or (self._fast_buffer is buffer and not recording()):
+            array = template.view()
+            self._loans[side].borrows.add(array)
+            if self._fast_buffer is buffer:
+                return array
+        if layout.whole:
+            with self._lock:
+                if self._again(side, access, layout, reason, buffer):
+                    array = template.view()
+                    self._loans[side].borrows.add(array)
+                    # A signal handler or a finaliser may have used the other side before that.
+                    if self._spans.holders == (1 << side,):
+                        return array
+        return None
+
+    def read_again(self, side: Side, layout: Layout, reason: str, buffer: Any) -> bool:
+        """Make one side fit to be read, if at most a copy of everything has to be made.
+
+        Parameters
+        ----------
+        side, layout, reason
+            As for `array`.
+        buffer
+            The buffer of that side, as the caller knows it.
+
+        Returns
+        -------
+        bool
+            Whether that was so: then an array over `buffer` is what `array` would return.
+        """
+        if recording():
+            return False
+        if self.newest(side, layout) is buffer:
+            return True
+        if not layout.whole:
+            return False
+        with self._lock:
+            return self._again(side, Access.CONST, layout, reason, buffer)
 
     def export(  # noqa: PLR0913, PLR0917  # an access, and whom it is for
         self,
@@ -707,7 +743,7 @@ class SyncedMemory:
         Parameters
         ----------
         buffer, template
-            As for `lend_again`.
+            As for `lend_again`; `template` may be None where there is no such array.
         kind
             What the warning calls it. Its consumer keeps the array itself, as those of DLPack do,
             and not what NumPy takes for the base of its views.
@@ -1128,8 +1164,8 @@ class SyncedMemory:
         if (
             buffer is not None
             and fill is None
-            and stop - start == self._spans.ends[-1]
-            and self._copied_whole(side, access, buffer, reason)
+            and layout.whole
+            and self._again(side, access, layout, reason, buffer)
         ):
             return buffer
         return self._cross(side, access, start, stop, reason, announced, fill)
@@ -1150,37 +1186,54 @@ class SyncedMemory:
         buffer = self._buffers.sides[side]
         return None if self._buffers.on_both_sides else buffer, buffer
 
-    def _has_only_to_copy(self, side: Side) -> bool:
-        """Tell whether a copy is all that is left of `_cross`, for an access of a whole memory.
+    def _again(
+        self, side: Side, access: Access, layout: Layout, reason: str, buffer: Any
+    ) -> bool:
+        """Make one side fit for an access of the whole memory, if that is quickly done.
 
-        That is Caffe's case, and the usual one: the other side holds everything, and nobody outside
-        has any of it.
+        That is Caffe's case, and the usual one: one side or both hold everything, nobody outside
+        has any of the other side, and no log is open.
+
+        Returns
+        -------
+        bool
+            Whether it was so. If not, nothing has changed, and there may be nothing to do at all.
         """
-        here, there = self._loans[side], self._loans[1 - side]
-        return (
-            self._spans.holders == ((_ACCELERATOR,) if side is Side.HOST else (_HOST,))
-            and not (here.leases or here.exposures)
-            and not (there.leases or there.exposures or there.borrows.live)
-            and self._watch is None
-            and not recording()
-        )
-
-    def _copied_whole(self, side: Side, access: Access, buffer: Any, reason: str) -> bool:
-        """Do what `_cross` does where `_has_only_to_copy`; tell whether that is the case."""
-        before = self._spans
-        nbytes = before.ends[0]
-        buffers = self._buffers
+        mine = 1 << side
+        here, there = self._loans if side is Side.HOST else self._loans[::-1]
         copied = ""
+        if self._moving:
+            return False
         try:
             # First of all: from here on no alias is made, also not by a finaliser.
             self._moving = True
-            self._invalidate_fast_path()
-            if not self._has_only_to_copy(side):
+            before = self._spans
+            held, nbytes = before.holders[0], before.ends[0]
+            if (
+                len(before.holders) > 1
+                or not held
+                or held == mine
+                or there.leases
+                or there.exposures
+                or there.borrows.live
+                or self._uploads
+                or self._watch is not None
+                or self._buffers.sides[side] is not buffer
+                or recording()
+            ):
                 return False
-            if nbytes and access is not Access.OVERWRITE:
-                copied = buffers.bring_all(side, buffer, nbytes, reason)
-            holders = _BOTH if access is Access.CONST else 1 << side
-            self._spans = Spans((nbytes,), (holders,))
+            if access is not Access.CONST:
+                if access is Access.OVERWRITE and layout.stop != nbytes:
+                    access = Access.MUTABLE
+                after = mine
+            elif held & mine or here.leases or here.exposures:
+                return False
+            else:
+                after = _BOTH
+            self._exclusive_buffer = self._fast_buffer = None
+            if not held & mine and access is not Access.OVERWRITE and nbytes:
+                copied = self._buffers.bring_all(side, buffer, nbytes, reason)
+            self._spans = Spans((nbytes,), (after,))
         finally:
             self._moving = False
         self._note(reason, before, 0, nbytes, copied)
@@ -1198,7 +1251,7 @@ class SyncedMemory:
             for writer in self._loans[side].writers(used, nbytes):
                 if buffers[side] is not None:
                     start, stop = max(writer.start, used), min(writer.stop, nbytes)
-                    spans = spans.replaced([Run(start, stop, 1 << side)])
+                    spans = spans.put(start, stop, 1 << side)
         for side in Side:
             buffer = buffers[side]
             if self._watch is not None:
@@ -1222,13 +1275,9 @@ class SyncedMemory:
                 self.exclusive_buffer()
             return
         # Nobody can write on the other side: what brought the two in step ended that.
-        if stop - start == before.nbytes:
-            self._spans = Spans.whole(before.nbytes, 1 << side)
-        else:
-            before = self._take(side, start, stop)
-            if self._spans is before:
-                return
-        self._note(reason, before, start, stop)
+        before = self._take(side, start, stop)
+        if self._spans is not before:
+            self._note(reason, before, start, stop)
 
     def _take(self, side: Side, start: int, stop: int) -> Spans:
         """Leave what both sides hold of a range to one of them; return the map before."""
@@ -1239,7 +1288,13 @@ class SyncedMemory:
             # What comes in between, on this thread, is refused: its change would be lost.
             self._moving = True
             before = self._spans
-            after = before.replaced(_taken(before.runs(start, stop), side))
+            if before.holders == (_BOTH,) and stop - start == before.nbytes:
+                self._spans = Spans.whole(before.nbytes, 1 << side)
+                return before
+            if start < stop and before.common(start, stop) == _BOTH:
+                after = before.put(start, stop, 1 << side)
+            else:
+                after = before.replaced(_taken(before.runs(start, stop), side))
             if after != before:
                 self._spans = self._shortened(after, None, start, stop)[1]
         finally:
@@ -1319,33 +1374,34 @@ class SyncedMemory:
     ) -> tuple[list[Run], Spans, tuple[int, int]]:
         """Return what an access brings, the map that it leaves, and the range that it changes."""
         before = self._spans
-        held = before.uniform
         holder = 1 << side
         nbytes = before.nbytes
-        if held == 0 and (self._source is None or not nbytes):
+        writes = access is not Access.CONST
+        if before.uniform == 0 and (self._source is None or not nbytes):
             # The first access makes a whole buffer.
             return [], Spans.whole(nbytes, holder), (0, nbytes)
+        if not nbytes:
+            return [], Spans.whole(0, holder if writes else _BOTH), (0, 0)
         here, there = self._loans[side], self._loans[1 - side]
-        if held and stop - start == nbytes:
-            # The usual case, and Caffe's: all of a memory that one side holds.
-            pieces = [] if access is Access.OVERWRITE or not nbytes else [Run(0, nbytes, held)]
-            if access is not Access.CONST:
-                return pieces, Spans.whole(nbytes, holder), (0, nbytes)
-            if not here.may_be_written and not there.may_be_written:
-                return pieces, Spans.whole(nbytes, held | holder), (0, nbytes)
-        plan = plan_access(
-            before,
-            side,
-            access,
-            start,
-            stop,
-            here=here.writers(start, stop) if here.may_be_written else (),
-            there=there.writers(start, stop) if there.may_be_written else (),
-        )
-        after = before.replaced(plan.runs if start < stop else [])
+        held = before.alike(start, stop)
+        if held and (writes or not (here.may_be_written or there.may_be_written)):
+            # The usual case: one side holds the whole range, and so will one side or both.
+            pieces = [] if access is Access.OVERWRITE else [Run(start, stop, held)]
+            after = before.put(start, stop, holder if writes else _BOTH)
+        else:
+            plan = plan_access(
+                before,
+                side,
+                access,
+                start,
+                stop,
+                here=here.writers(start, stop) if here.may_be_written else (),
+                there=there.writers(start, stop) if there.may_be_written else (),
+            )
+            after = before.replaced(plan.runs if start < stop else [])
+            pieces = plan.pieces
         more, after = self._shortened(after, side, start, stop)
-        pieces = sorted([*plan.pieces, *more]) if more else plan.pieces
-        return pieces, after, (start, stop)
+        return sorted([*pieces, *more]) if more else pieces, after, (start, stop)
 
     def _shortened(
         self, spans: Spans, side: Side | None, start: int, stop: int, *, source: bool = True
@@ -1377,7 +1433,7 @@ class SyncedMemory:
                 run, holders = found
                 if holders & ~run.holders:
                     pieces.append(run)
-                spans = spans.replaced([run._replace(holders=holders)])
+                spans = spans.put(run.start, run.stop, holders)
         return pieces, spans
 
     def _revoke(
@@ -1637,7 +1693,7 @@ class SyncedMemory:
         )
         if nbytes:
             avoided(nbytes)
-        self._last_used = generation, last.replaced([Run(start, stop, 1 << side)])
+        self._last_used = generation, last.put(start, stop, 1 << side)
 
     def _note(self, reason: str, before: Spans, start: int, stop: int, copied: str = "") -> None:
         """Write a transition into the history, as what `history` makes it of: that takes less."""

@@ -156,7 +156,7 @@ class Blobs(Way):
         """Index, as with any array."""
         return float(self.blob[row, column])
 
-    def ahead(self, rows: slice) -> None:  # noqa: B027  # most ways cannot say that
+    def ahead(self, rows: slice) -> None:  # most ways cannot say that
         """Prefetch a view."""
         self.blob[rows].prefetch()
 

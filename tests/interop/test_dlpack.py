@@ -154,7 +154,9 @@ def test_the_own_side_is_lent_to_write_and_the_other_gives_a_private_copy(simula
     assert managed.flags == (0 if wanted in (None, own) else IS_COPIED)
     assert blob.device == device
     # Of a split Blob the host has four bytes, and the device the others.
-    on_host, on_device = {NONE: (0, 0), CPU: (24, 0), GPU: (0, 24), SPLIT: (4, 20)}.get(head, (0, 0))
+    on_host, on_device = {NONE: (0, 0), CPU: (24, 0), GPU: (0, 24), SPLIT: (4, 20)}.get(
+        head, (0, 0)
+    )
     moved = simulated.uploaded_bytes, simulated.downloaded_bytes
     assert moved == ((on_host, 0) if (wanted or own) == (1, 1) else (0, on_device))
     if managed.flags:

@@ -9,7 +9,6 @@ from syncblob._dtypes import is_bfloat16
 from syncblob.blob._state import NOTHING_KEPT, BlobState, making
 from syncblob.devices import HOST, Side
 from syncblob.memory import Access, SyncedMemory
-from syncblob.transfers import recording
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -185,9 +185,7 @@ class Spans:
                 )
         elif first and held[first - 1] == holders:
             first -= 1
-        return Spans(
-            (*ends[:first], stop, *ends[after:]), (*held[:first], holders, *held[after:])
-        )
+        return Spans((*ends[:first], stop, *ends[after:]), (*held[:first], holders, *held[after:]))
 
     def resized(self, nbytes: int) -> Spans:
         """Return a map of another number of bytes; new ones have the holders of the last."""

@@ -1186,9 +1186,7 @@ class SyncedMemory:
         buffer = self._buffers.sides[side]
         return None if self._buffers.on_both_sides else buffer, buffer
 
-    def _again(
-        self, side: Side, access: Access, layout: Layout, reason: str, buffer: Any
-    ) -> bool:
+    def _again(self, side: Side, access: Access, layout: Layout, reason: str, buffer: Any) -> bool:
         """Make one side fit for an access of the whole memory, if that is quickly done.
 
         That is Caffe's case, and the usual one: one side or both hold everything, nobody outside

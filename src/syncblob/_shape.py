@@ -148,6 +148,7 @@ class Layout:
         "start",
         "stop",
         "strides",
+        "view",
         "whole",
     )
 
@@ -165,6 +166,8 @@ class Layout:
     # elements: those of a Blob that is no view and was made smaller, while another one that shares
     # its memory was not. So they move what Caffe moves.
     whole: bool
+    # What `of_view` returns, once it was asked for.
+    view: Layout | None
 
     def __init__(
         self,
@@ -180,6 +183,7 @@ class Layout:
         self.offset = offset
         self.size = math.prod(shape)
         self.whole = False
+        self.view = None
         self.contiguous = (
             self.size == 0
             or strides is None
@@ -216,6 +220,7 @@ class Layout:
         layout.start = 0
         layout.stop = array.nbytes
         layout.whole = True
+        layout.view = None
         return layout
 
     @classmethod
@@ -227,6 +232,8 @@ class Layout:
         """Return the layout of a view of the same elements, whose accesses are for them alone."""
         if not self.whole:
             return self
+        if self.view is not None:
+            return self.view
         layout = Layout.__new__(Layout)
         layout.shape = self.shape
         layout.dtype = self.dtype
@@ -237,6 +244,8 @@ class Layout:
         layout.start = self.start
         layout.stop = self.stop
         layout.whole = False
+        layout.view = layout
+        self.view = layout
         return layout
 
     @property
@@ -287,7 +296,7 @@ class Layout:
 
     def covers(self, nbytes: int) -> bool:
         """Tell whether writing every element writes every one of the first `nbytes` bytes."""
-        return self.nbytes == nbytes and not self.start and self.gapless
+        return not self.start and self.stop == nbytes and self.gapless
 
     def derive(
         self, view: Callable[[np.ndarray[Any, np.dtype[np.void]]], np.ndarray[Any, Any]]

@@ -60,7 +60,7 @@ def test_a_memory_over_a_buffer_has_its_contents_there(side: Side) -> None:
 def test_a_memory_over_a_buffer_on_an_accelerator_belongs_to_it() -> None:
     memory = SyncedMemory.adopting(Side.ACCELERATOR, counting(), accelerator=simulated_device(1))
     assert memory.accelerator is simulated_device(1)
-    assert (memory.device, memory.side) == ("simulated:1", Side.ACCELERATOR)
+    assert (memory.device, memory.device_home) == ("simulated:1", simulated_device(1))
 
 
 def test_the_device_of_a_memory_over_a_buffer_can_be_given_and_stays() -> None:
@@ -93,7 +93,7 @@ def test_a_memory_of_the_host_is_bound_to_the_accelerator_it_is_going_to_be_used
     memory.bind(simulated_device(1))
     assert memory.accelerator is simulated_device(1)
     memory.mutable_gpu_data()
-    assert (memory.device, memory.side) == ("cpu", Side.HOST)
+    assert (memory.device, memory.device_home) == ("cpu", HOST)
 
 
 def test_two_accelerators_are_told_apart_with_what_to_do() -> None:
@@ -114,7 +114,7 @@ def test_a_successor_is_for_the_same_device(device: str) -> None:
         successor = memory.successor(8)
     assert (successor.nbytes, successor.head) == (8, Head.UNINITIALIZED)
     assert successor.accelerator is memory.accelerator
-    assert (successor.device, successor.side) == (device, memory.side)
+    assert (successor.device, successor.device_home) == (device, memory.device_home)
     assert successor.name == "weights"
 
 

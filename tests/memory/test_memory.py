@@ -428,13 +428,13 @@ def test_without_an_accelerator_the_error_says_what_to_do() -> None:
 def test_the_device_is_what_was_asked_for_wherever_it_is_read_or_written(device: str) -> None:
     memory = SyncedMemory(NBYTES, device=device)
     memory.bind(simulated(0))
-    side = Side.HOST if device == "cpu" else Side.ACCELERATOR
+    home = memory.device_home
     for access in ACCESSES:
         getattr(memory, access)()
-        assert (memory.device, memory.side) == (device, side)
+        assert (memory.device, memory.device_home) == (device, home)
     memory.mutable_cpu_data()
     memory.async_gpu_push()
-    assert (memory.device, memory.side) == (device, side)
+    assert (memory.device, memory.device_home) == (device, home)
 
 
 @pytest.mark.parametrize("nbytes", [-1, 2.5])

@@ -141,7 +141,7 @@ class Arrays(BlobState):
             held: Any = self._held
             if held._exclusive_buffer is kept[0]:
                 return kept[1].view()
-            if held.read_again(Side.HOST, self._placed, reason, kept[0]):
+            if held.read_again(0, self._placed, reason, kept[0]):
                 return kept[1].view()
         template = None if kept is None else kept[:2]
         array: NDArray[Any] = self._memory.array(
@@ -152,14 +152,14 @@ class Arrays(BlobState):
 
     def _read(self, place: int, reason: str) -> Any:
         """Return a read-only array over data or diff on a side."""
-        memory = self._diff_memory() if place > GPU_DATA else self._memory
-        side = _SIDES[place & 1]
         kept = self._kept[place]
-        layout = self._layout
-        if kept is not None and memory.read_again(side, layout, reason, kept[0]):
-            return kept[1].view()
+        if kept is not None:
+            held: Any = self._diff_memory() if place > GPU_DATA else self._held
+            if held.read_again(place & 1, self._placed, reason, kept[0]):
+                return kept[1].view()
+        memory = self._diff_memory() if place > GPU_DATA else self._memory
         template = None if kept is None else kept[:2]
-        array = memory.array(side, Access.CONST, layout, reason, template)
+        array = memory.array(_SIDES[place & 1], Access.CONST, self._layout, reason, template)
         self._keep(place, memory)
         return array
 
@@ -169,7 +169,7 @@ class Arrays(BlobState):
         if kept is not None and kept[2] is not None:
             held: Any = self._diff_memory() if place > GPU_DATA else self._held
             layout: Any = self._placed
-            array = held.lend_again(_SIDES[place & 1], access, layout, reason, kept[0], kept[2])
+            array = held.lend_again(place & 1, access, layout, reason, kept[0], kept[2])
             if array is not None:
                 return array
         self._require_writable(reason)

@@ -125,7 +125,7 @@ class Protocols(Pickles):
             and copy is None
         ):
             held: Any = self._held
-            layout = self._layout
+            layout: Any = self._placed
             array = held.export_again(kept[0], kept[3], "DLPack", layout.start, layout.stop)
             if array is not None:
                 return array.__dlpack__(max_version=max_version)

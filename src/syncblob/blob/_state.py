@@ -96,7 +96,7 @@ class BlobState:
         readonly: bool = False,
     ) -> None:
         self._array = None
-        self._home = memory.home(memory.side) if home is None else home
+        self._home = memory.device_home if home is None else home
         self._buffer = NO_BUFFER
         self._held = memory
         if base is not None:

@@ -135,7 +135,7 @@ class Buffers:
         contents = _part(self.sides[1 - side], start, stop)
         self.move(copying, side, contents, _part(buffer, start, stop), start)
 
-    def bring_all(self, side: Side, buffer: Any, nbytes: int, reason: str) -> str:
+    def bring_all(self, side: int, buffer: Any, nbytes: int, reason: str) -> str:
         """Copy the first bytes from the other side into a buffer; return the direction."""
         contents = self.sides[1 - side]
         # After an adoption the two may have different sizes.
@@ -144,11 +144,11 @@ class Buffers:
         if buffer.nbytes != nbytes:
             buffer = buffer[:nbytes]
         copying = self.copying(self.accelerator, reason)  # type: ignore[arg-type]  # it has bytes
-        if side is Side.HOST:
-            download(copying, contents, buffer)
-            return "download"
-        upload(copying, contents, buffer)
-        return "upload"
+        if side:
+            upload(copying, contents, buffer)
+            return "upload"
+        download(copying, contents, buffer)
+        return "download"
 
     def start_upload(
         self, copying: Copying, buffer: Any, start: int, stop: int, stream: Any

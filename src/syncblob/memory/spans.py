@@ -44,50 +44,51 @@ class Spans:
         Behind the last byte of each span, in ascending order.
     holders
         The holders of each span.
+
+    Attributes
+    ----------
+    ends, holders
+        As above.
+    nbytes
+        The number of bytes.
+    uniform
+        The holders of every byte; None where they differ.
     """
 
-    __slots__ = ("ends", "holders")
+    __slots__ = ("ends", "holders", "nbytes", "uniform")
 
     ends: tuple[int, ...]
     holders: tuple[int, ...]
+    nbytes: int
+    uniform: int | None
 
     def __init__(self, ends: tuple[int, ...], holders: tuple[int, ...]) -> None:
         self.ends = ends
         self.holders = holders
+        # Nearly every access asks for these.
+        self.nbytes = ends[-1]
+        self.uniform = holders[0] if len(holders) == 1 else None
 
     @classmethod
     def whole(cls, nbytes: int, holders: int) -> Spans:
         """Make a map of one span."""
         return cls((nbytes,), (holders,))
 
-    @property
-    def nbytes(self) -> int:
-        """The number of bytes."""
-        return self.ends[-1]
-
-    @property
-    def uniform(self) -> int | None:
-        """The holders of every byte; None where they differ."""
-        return self.holders[0] if len(self.holders) == 1 else None
-
     def alike(self, start: int, stop: int) -> int | None:
         """Return the holders of every byte of a range; None where they differ, or it is empty."""
-        holders = self.holders
-        if start >= stop:
-            return None
-        if len(holders) == 1:
-            return holders[0]
+        if start >= stop or self.uniform is not None:
+            return self.uniform if start < stop else None
         first, last = self._indices(start, stop)
-        return holders[first] if first == last else None
+        return self.holders[first] if first == last else None
 
     def common(self, start: int, stop: int) -> int:
         """Return the sides that hold every byte of a range.
 
         Of an empty range these are the holders of the byte at `start`, or of the last byte.
         """
+        if self.uniform is not None:
+            return self.uniform
         holders = self.holders
-        if len(holders) == 1:
-            return holders[0]
         first, last = self._indices(start, stop)
         common = holders[first]
         for index in range(first + 1, last + 1):
@@ -96,9 +97,9 @@ class Spans:
 
     def any(self, start: int, stop: int) -> int:
         """Return the sides that hold some byte of a range; of an empty range, as `common`."""
+        if self.uniform is not None:
+            return self.uniform
         holders = self.holders
-        if len(holders) == 1:
-            return holders[0]
         first, last = self._indices(start, stop)
         found = holders[first]
         for index in range(first + 1, last + 1):

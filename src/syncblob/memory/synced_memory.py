@@ -18,6 +18,7 @@ from syncblob._shape import Layout
 from syncblob._source_lines import Place, user_frame, user_place
 from syncblob.devices import (
     CPU,
+    HOST,
     Device,
     Side,
     current_accelerator,
@@ -106,6 +107,7 @@ class SyncedMemory:
     __slots__ = (
         "__weakref__",
         "_buffers",
+        "_device_home",
         "_exclusive_buffer",
         "_fast_buffer",
         "_history",
@@ -113,7 +115,6 @@ class SyncedMemory:
         "_loans",
         "_lock",
         "_moving",
-        "_side",
         "_source",
         "_spans",
         "_uploads",
@@ -154,8 +155,7 @@ class SyncedMemory:
         accelerator = home_accelerator(device)
         self._buffers = Buffers(nbytes, accelerator)
         self._buffers.name = name
-        # The side of Blobs over this memory.
-        self._side = Side.HOST if accelerator is None else Side.ACCELERATOR
+        self._device_home: Home = HOST if accelerator is None else accelerator
         self._source = None if source is None else Source(source, nbytes)
         # A map of the bytes in use, and so their number.
         self._spans = Spans.whole(nbytes, 0)
@@ -356,15 +356,13 @@ class SyncedMemory:
     @property
     def used_nbytes(self) -> int:
         """The bytes in use. At most the capacity."""
-        return self._spans.ends[-1]
+        return self._spans.nbytes
 
     @property
     def head(self) -> Head:
         """Where the newest contents are. Never moves anything."""
         spans = self._spans
-        if len(spans.holders) == 1:
-            return Head(spans.holders[0])
-        return head_over(spans, 0, spans.ends[-1])
+        return head_over(spans, 0, spans.nbytes)
 
     def head_over(self, start: int, stop: int) -> Head:
         """Return the head of a range. Never moves anything."""
@@ -392,15 +390,12 @@ class SyncedMemory:
     @property
     def device(self) -> Device:
         """The device that was asked for. It never changes."""
-        accelerator = self._buffers.accelerator
-        if self._side is Side.HOST or accelerator is None:
-            return CPU
-        return accelerator.device
+        return self._device_home.device
 
     @property
-    def side(self) -> Side:
-        """The side of `device`."""
-        return self._side
+    def device_home(self) -> Home:
+        """The home that `device` is."""
+        return self._device_home
 
     @property
     def on_both_sides(self) -> bool:
@@ -467,7 +462,7 @@ class SyncedMemory:
         Others reach those of its elements alone: so the ranges of aliases are these.
         """
         if layout.whole:
-            return 0, self._spans.ends[-1]
+            return 0, self._spans.nbytes
         return layout.start, layout.stop
 
     def holds_newest(self, side: Side, start: int, stop: int) -> bool:
@@ -478,8 +473,8 @@ class SyncedMemory:
     def newest(self, side: int, layout: Layout) -> Any:
         """Return a side's buffer if a const access has only to read it, else None."""
         spans = self._spans
-        held = spans.holders[0]
-        if len(spans.holders) > 1:
+        held = spans.uniform
+        if held is None:
             held = spans.common(*self.range_of(layout))
         if not held & (1 << side) or self._watch is not None:
             return None
@@ -641,7 +636,7 @@ class SyncedMemory:
 
     def lend_again(  # noqa: PLR0913, PLR0917  # an access, and what it gives
         self,
-        side: Side,
+        side: int,
         access: Access,
         layout: Layout,
         reason: str,
@@ -675,11 +670,11 @@ class SyncedMemory:
                     array = template.view()
                     self._loans[side].borrows.add(array)
                     # A signal handler or a finaliser may have used the other side before that.
-                    if self._spans.holders == (1 << side,):
+                    if self._spans.uniform == 1 << side:
                         return array
         return None
 
-    def read_again(self, side: Side, layout: Layout, reason: str, buffer: Any) -> bool:
+    def read_again(self, side: int, layout: Layout, reason: str, buffer: Any) -> bool:
         """Make one side fit to be read, if at most a copy of everything has to be made.
 
         Parameters
@@ -696,8 +691,14 @@ class SyncedMemory:
         """
         if recording():
             return False
-        if self.newest(side, layout) is buffer:
-            return True
+        # What `newest` does, without the call.
+        spans = self._spans
+        held = spans.uniform
+        if held is None:
+            held = spans.common(*self.range_of(layout))
+        if held & (1 << side):
+            waits = side and self._uploads
+            return self._watch is None and not waits and self._buffers.sides[side] is buffer
         if not layout.whole:
             return False
         with self._lock:
@@ -914,7 +915,7 @@ class SyncedMemory:
         """Return an UNINITIALIZED memory of another capacity, for the same device."""
         memory = SyncedMemory(nbytes, device=CPU, name=self.name)
         memory._buffers.accelerator = self._buffers.accelerator
-        memory._side = self._side
+        memory._device_home = self._device_home
         return memory
 
     def leave(self, action: str, give_up: Callable[[], Any], *others: SyncedMemory) -> None:
@@ -1043,10 +1044,13 @@ class SyncedMemory:
 
     def _is_alone(self, side: Side, layout: Layout) -> bool:
         """Tell whether one side holds every element, and the other side holds none."""
-        start, stop = self.range_of(layout)
-        if start == stop and self._spans.nbytes:
+        spans = self._spans
+        if spans.uniform == 1 << side:
             return True
-        return self._spans.any(start, stop) == 1 << side
+        start, stop = self.range_of(layout)
+        if start == stop and spans.nbytes:
+            return True
+        return spans.any(start, stop) == 1 << side
 
     def _write(  # noqa: PLR0913, PLR0917  # an access, and what is done in it
         self,
@@ -1063,7 +1067,8 @@ class SyncedMemory:
             home.compute(function, home.view(buffer, layout, writable=True), *args)
 
         self._acquire(side, access, layout, reason, announced, fill)
-        self.finish_write(side, *self.range_of(layout), reason)
+        if self._fast_buffer is None:
+            self.finish_write(side, *self.range_of(layout), reason)
 
     def _alias(self, side: Side, buffer: Any, layout: Layout) -> tuple[Any, object]:
         """Lay an array over one side's buffer, whose lifetime can be seen."""
@@ -1135,16 +1140,19 @@ class SyncedMemory:
         Unannounced
             If the access may write, and other aliases of the other side overlap its range.
         """
+        spans = self._spans
         start, stop = self.range_of(layout)
         writes = access is not Access.CONST
         if writes:
             if self._loans[1 - side].leases:
                 require_announced(self._loans, announced, start, stop, side.other)
-            whole = layout.gapless and layout.stop - layout.start == stop - start
-            if access is Access.OVERWRITE and not whole:
+            if access is Access.OVERWRITE and not (
+                layout.gapless and layout.stop - layout.start == stop - start
+            ):
                 access = Access.MUTABLE
         buffer = self._buffers.sides[side]
-        held = self._spans.common(start, stop) & (1 << side)
+        uniform = spans.uniform
+        held = (spans.common(start, stop) if uniform is None else uniform) & (1 << side)
         if self._moving:
             if held and not writes:
                 return buffer
@@ -1186,7 +1194,7 @@ class SyncedMemory:
         buffer = self._buffers.sides[side]
         return None if self._buffers.on_both_sides else buffer, buffer
 
-    def _again(self, side: Side, access: Access, layout: Layout, reason: str, buffer: Any) -> bool:
+    def _again(self, side: int, access: Access, layout: Layout, reason: str, buffer: Any) -> bool:
         """Make one side fit for an access of the whole memory, if that is quickly done.
 
         That is Caffe's case, and the usual one: one side or both hold everything, nobody outside
@@ -1198,7 +1206,7 @@ class SyncedMemory:
             Whether it was so. If not, nothing has changed, and there may be nothing to do at all.
         """
         mine = 1 << side
-        here, there = self._loans if side is Side.HOST else self._loans[::-1]
+        here, there = self._loans[side], self._loans[1 - side]
         copied = ""
         if self._moving:
             return False
@@ -1206,10 +1214,9 @@ class SyncedMemory:
             # First of all: from here on no alias is made, also not by a finaliser.
             self._moving = True
             before = self._spans
-            held, nbytes = before.holders[0], before.ends[0]
+            held, nbytes = before.uniform, before.nbytes
             if (
-                len(before.holders) > 1
-                or not held
+                not held
                 or held == mine
                 or there.leases
                 or there.exposures

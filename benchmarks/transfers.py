@@ -15,6 +15,7 @@ import numpy as np
 from benchmarks.machine import cuda_device
 from benchmarks.rows import Goal, Measured, Row
 from syncblob import Blob
+from syncblob.devices import accelerator
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,6 +30,10 @@ BRIEF_SIZES = (1 << 10,)
 SMALL = 64
 # What a transfer may cost above the copy itself, in seconds.
 OWN_TIME = 5e-6
+# Parts of a memory that are stale, and what lies between them.
+PIECES = 128
+PIECE = 1 << 12
+GAPS = (1 << 13, 1 << 15, 1 << 17)
 # What moves, and what is computed on, while a computation runs.
 PUSHED = 1 << 26
 WORK = 1 << 22
@@ -44,6 +49,7 @@ def measure(timer: Timer) -> Measured:
         for row in _bandwidth(timer, bare, size)
     ]
     rows += _own_time(timer, bare)
+    rows += [row for gap in GAPS for row in _pieces(timer, bare, gap)]
     rows += _overlap(timer, bare)
     notes = [] if device else ["there is no CUDA device: the simulated device's copies are timed"]
     return Measured(rows, notes)
@@ -156,7 +162,7 @@ def _bandwidth(timer: Timer, bare: BareCopies, nbytes: int) -> list[Row]:
 
 
 def _own_time(timer: Timer, bare: BareCopies) -> list[Row]:
-    """Time a transfer of a few bytes, with both of its accesses, beside the copy alone."""
+    """Time a transfer of a few bytes, with both of its accesses, beside the device's copy."""
     blob = Blob(SMALL, "uint8", device=bare.device)
 
     def there_and_back() -> None:
@@ -165,18 +171,38 @@ def _own_time(timer: Timer, bare: BareCopies) -> list[Row]:
         blob.mutable_gpu_data()
         blob.cpu_data()
 
-    copies = list(bare.copies(SMALL).items())
-    both = [call for (_, name), call in copies if name == copies[0][0][1]]
+    backend = accelerator(bare.device)
+    host, buffer = backend.allocate_host(SMALL), backend.allocate(SMALL)
 
     def alone() -> None:
-        for call in both:
-            call()
+        backend.upload(host, buffer)
+        backend.download(buffer, host)
 
     times = timer.medians({"ours": there_and_back, "alone": alone})
     name = "mutable_cpu_data, gpu_data, mutable_gpu_data, cpu_data"
     section = f"an upload and a download of {_size(SMALL)}"
     goal = Goal(2 * OWN_TIME, "difference")
-    return [Row(section, name, times["ours"], copies[0][0][1], times["alone"], goal=goal)]
+    return [Row(section, name, times["ours"], "the device's copies", times["alone"], goal=goal)]
+
+
+def _pieces(timer: Timer, bare: BareCopies, gap: int) -> list[Row]:
+    """Time the copies of many pieces, and one copy that takes the gaps between them along.
+
+    That is what a memory decides where more than 64 pieces of it are stale: gaps of at most 32 KiB
+    are copied too.
+    """
+    backend = accelerator(bare.device)
+    step = PIECE + gap
+    host, buffer = backend.allocate_host(PIECES * step), backend.allocate(PIECES * step)
+    host.fill(1)
+
+    def each() -> None:
+        for start in range(0, PIECES * step, step):
+            backend.upload(host[start : start + PIECE], buffer[start : start + PIECE])
+
+    times = timer.medians({"each": each, "all": lambda: backend.upload(host, buffer)})
+    section = f"{PIECES} stale pieces of {_size(PIECE)}, with gaps of {_size(gap)}"
+    return [Row(section, "a copy for each", times["each"], "one copy of all", times["all"])]
 
 
 def _size(nbytes: int) -> str:

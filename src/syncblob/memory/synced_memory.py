@@ -72,6 +72,7 @@ _BOTH = int(Head.SYNCED)
 _HOST = 1 << Side.HOST
 _ACCELERATOR = 1 << Side.ACCELERATOR
 _NEITHER = (None, None)
+_NO_MAPS = (None,) * 4
 
 
 class SyncedMemory:
@@ -119,6 +120,7 @@ class SyncedMemory:
         "_spans",
         "_uploads",
         "_watch",
+        "_wholes",
     )
 
     # The lock-free paths. An access may go without the lock where it finds that it has nothing to
@@ -159,6 +161,8 @@ class SyncedMemory:
         self._source = None if source is None else Source(source, nbytes)
         # A map of the bytes in use, and so their number.
         self._spans = Spans.whole(nbytes, 0)
+        # Maps of one span that were in use, by holders: they come again and again.
+        self._wholes: tuple[Spans | None, ...] = _NO_MAPS
         self._loans = (Loans(), Loans())
         # Uploads that somebody may have to wait for.
         self._uploads: tuple[_Upload, ...] = ()
@@ -1238,10 +1242,15 @@ class SyncedMemory:
             self._exclusive_buffer = self._fast_buffer = None
             if not held & mine and access is not Access.OVERWRITE and nbytes:
                 copied = self._buffers.bring_all(side, buffer, nbytes, reason)
-            self._spans = Spans((nbytes,), (after,))
+            spans = self._wholes[after]
+            if spans is None or spans.nbytes != nbytes:
+                spans = Spans.whole(nbytes, after)
+                self._wholes = (*self._wholes[:after], spans, *self._wholes[after + 1 :])
+            self._spans = spans
         finally:
             self._moving = False
-        self._note(reason, before, 0, nbytes, copied)
+        # A Blob's accessor was called by the user, and there are two frames between that and this.
+        self._note(reason, before, 0, nbytes, copied, depth=6)
         return True
 
     def _zeroed(self, spans: Spans, used: int, revoked: list[NDArray[Any]]) -> Spans:
@@ -1700,12 +1709,22 @@ class SyncedMemory:
             avoided(nbytes)
         self._last_used = generation, last.put(start, stop, 1 << side)
 
-    def _note(self, reason: str, before: Spans, start: int, stop: int, copied: str = "") -> None:
-        """Write a transition into the history, as what `history` makes it of: that takes less."""
+    def _note(  # noqa: PLR0913, PLR0917  # what the history says
+        self, reason: str, before: Spans, start: int, stop: int, copied: str = "", depth: int = 3
+    ) -> None:
+        """Write a transition into the history, as what `history` makes it of: that takes less.
+
+        Parameters
+        ----------
+        reason, before, start, stop, copied
+            What `Transition` has of it.
+        depth
+            How many frames out the user may be, at least; there are our frames alone in between.
+            Two frames out is whoever acquired.
+        """
         if self._history is None:
             self._history = deque(maxlen=_REMEMBERED)
-        # Two frames out is whoever acquired; in between there are our frames alone.
-        frame, library = user_frame(3)
+        frame, library = user_frame(depth)
         place = (frame.f_code, frame.f_lasti, library)
         self._history.append((reason, before, self._spans, copied, place, start, stop))
 

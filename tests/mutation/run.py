@@ -3,7 +3,7 @@
 Each mutant is one small change of the source, by which a test has to fail. Those that survive must
 be explained in ``survivors.toml``, by file, function and the changed lines; others are a failure.
 What is mutated and which tests run is set in ``pyproject.toml``. Works in a temporary copy of the
-project, and takes some ten minutes.
+project, and takes some forty minutes.
 
 Usage: ``python tests/mutation/run.py``
 """

@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 import threading
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Never
 
 import numpy as np
@@ -1066,9 +1067,15 @@ class SyncedMemory:
         args: tuple[Any, ...],
         announced: Sequence[Lease],
     ) -> None:
-        def fill(buffer: Any) -> None:
+        def fill(buffer: Any, written: list[object] | None = None) -> None:
             home = self._buffers.home(side)
-            home.compute(function, home.view(buffer, layout, writable=True), *args)
+            array = home.view(buffer, layout, writable=True)
+            if written is None:
+                home.compute(function, array, *args)
+                return
+            # One call in C makes both calls, so that no signal handler comes in between.
+            calls = (partial(function, array, *args), partial(written.append, object()))
+            home.compute(deque, map(operator.call, calls), 0)
 
         self._acquire(side, access, layout, reason, announced, fill)
         if self._fast_buffer is None:
@@ -1125,7 +1132,7 @@ class SyncedMemory:
         layout: Layout,
         reason: str,
         announced: Sequence[Lease] = (),
-        fill: Callable[[Any], None] | None = None,
+        fill: Callable[..., None] | None = None,
     ) -> Any:
         """Bring the range of a layout up to date on one side, and return the side's buffer.
 
@@ -1136,8 +1143,8 @@ class SyncedMemory:
         announced
             The aliases of the other side that were warned of.
         fill
-            Is called with the buffer, to write what the access is for. What an overwrite forgets is
-            kept until that has been done.
+            Is called with the buffer, to write what the access is for, and with a list that gets an
+            entry when that has been done, where what an overwrite forgets is kept until then.
 
         Raises
         ------
@@ -1323,7 +1330,7 @@ class SyncedMemory:
         stop: int,
         reason: str,
         announced: Sequence[Lease],
-        fill: Callable[[Any], None] | None,
+        fill: Callable[..., None] | None,
     ) -> Any:
         """Bring contents that a side lacks."""
         accelerator = self._buffers.accelerator
@@ -1334,6 +1341,7 @@ class SyncedMemory:
         others = self._loans[1 - side]
         sides = self._buffers.sides
         revoked: list[NDArray[Any]] = []
+        written: list[object] = []
         after = None
         try:
             self._moving = True
@@ -1362,7 +1370,7 @@ class SyncedMemory:
             if fill is not None:
                 # What both sides hold is about to be overwritten here, perhaps only in part.
                 self._spans = before.replaced(_taken(before.runs(start, stop), side))
-                fill(buffer)
+                fill(buffer, written)
             self._spans = after
             if self._source is not None and 0 not in after.holders:
                 self._source = None
@@ -1373,6 +1381,10 @@ class SyncedMemory:
             if copied or after != before:
                 self._note(reason, before, start, stop, copied)
         except BaseException:
+            if written and after is not None:
+                # An interrupt came right after the write. The parts that this side held before are
+                # the new ones, and so all must be.
+                self._spans = after
             if self._spans is not after:
                 restore(revoked)
             raise

@@ -61,6 +61,7 @@ def test_what_moves_the_head_or_copies_is_noted_with_its_reason(access: str, bef
     after, copied = NOTED[access].get(before, (None, ""))
     expected = [] if after is None else [(reason, before, after, copied)]
     assert [tuple(entry[:4]) for entry in memory.history[known:]] == expected
+    assert {(entry.start, entry.stop) for entry in memory.history[known:]} <= {(0, NBYTES)}
 
 
 def test_an_entry_is_one_line_that_names_the_line_of_the_access() -> None:

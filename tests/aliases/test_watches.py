@@ -230,7 +230,7 @@ def test_the_warning_says_what_was_exported_where_and_what_follows() -> None:
 
 @contextmanager
 def in_use_by_another_thread(memory: SyncedMemory) -> Iterator[None]:
-    """Let another thread hold the lock for as long as the block takes, and for 5 seconds at most."""
+    """Let another thread hold the lock while the block runs, and for 5 seconds at most."""
     inside, go_on = threading.Event(), threading.Event()
     ended_by_us: list[bool] = []
 

@@ -1,4 +1,4 @@
-"""Accesses that are made again and again: the same as the first, with as little as there is to do."""
+"""Accesses that are made again and again: like the first, with as little as there is to do."""
 
 from __future__ import annotations
 

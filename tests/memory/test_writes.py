@@ -1,4 +1,4 @@
-"""Writes that are made as one step: what they move, whom they warn, and what is newest afterwards."""
+"""Writes made as one step: what they move, whom they warn, and what is newest afterwards."""
 
 from __future__ import annotations
 

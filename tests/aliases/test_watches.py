@@ -164,17 +164,20 @@ def test_a_const_export_is_watched_as_long_as_what_its_consumer_keeps() -> None:
             del target
 
 
+@pytest.mark.parametrize("where", Side)
 @pytest.mark.parametrize("side", Side)
-def test_a_private_copy_finds_a_write_through_a_const_export_and_ends_no_watch(side: Side) -> None:
+def test_a_private_copy_finds_a_write_through_a_const_export_and_ends_no_watch(
+    side: Side, where: Side
+) -> None:
     memory = at(side)
     gapped = Layout((2,), UINT8, (2,))
     with verified_const():
         export = under_watch(memory, side)
         for number in range(2):
-            memory.gather(side.other, gapped, "test")
+            memory.gather(where, gapped, "test")
             memory.buffer(side)[1] = 10 + number
             with pytest.warns(ConstWriteWarning):
-                memory.gather(side.other, gapped, "test")
+                memory.gather(where, gapped, "test")
         assert export[1] == 11
 
 

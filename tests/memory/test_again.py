@@ -7,7 +7,15 @@ from contextlib import nullcontext
 import numpy as np
 import pytest
 
-from syncblob import Blob, Head, SyncedMemory, TransferGuardError, no_transfers, record_transfers
+from syncblob import (
+    Blob,
+    Head,
+    SyncedMemory,
+    TransferGuardError,
+    no_transfers,
+    record_transfers,
+    verified_const,
+)
 from syncblob._shape import Layout
 from syncblob.devices import Side
 from syncblob.memory import Access
@@ -86,6 +94,95 @@ def test_where_a_copy_of_everything_has_to_be_made_it_is_made(side, before, acce
     borrow[:] = 4
     assert other().tolist() == [4] * NBYTES
     assert not borrow.flags.writeable
+
+
+def written_elsewhere(memory, side):
+    getattr(memory, f"mutable_{READS[side.other]}")()[:] = 3
+
+
+def exchanged(memory, side):
+    memory.replace_side(side, np.zeros(NBYTES, np.uint8))
+    written_elsewhere(memory, side)
+
+
+def watched(memory, side):
+    written_elsewhere(memory, side)
+    with verified_const():
+        return memory.export(side.other, CONST, WHOLE, "use", "NumPy")
+
+
+# What makes it more than a copy of everything. What it returns is kept.
+HINDRANCES = {
+    "a part is elsewhere": lambda m, side: m.lend(side.other, MUTABLE, Layout.raw(2), "use").fill(
+        3
+    ),
+    "another buffer": exchanged,
+    "a watch": watched,
+    "an alias": lambda m, side: m.export(side.other, MUTABLE, WHOLE, "use", "DLPack"),
+    "a borrow": lambda m, side: m.lend(side.other, MUTABLE, WHOLE, "use"),
+    "an exposure": lambda m, side: (written_elsewhere(m, side), m.expose(side.other)),
+}
+
+
+@pytest.mark.parametrize("hinders", HINDRANCES.values(), ids=HINDRANCES)
+@pytest.mark.parametrize("side", Side)
+def test_where_there_is_more_to_do_it_is_left_to_who_can_and_nothing_has_changed(side, hinders):
+    memory, buffer, template = used(side)
+    kept = hinders(memory, side)
+    before = memory.spans, memory.history
+    assert memory.lend_again(side, MUTABLE, WHOLE, "use", buffer, template) is None
+    assert not memory.read_again(side, WHOLE, "use", buffer)
+    assert (memory.spans, memory.history) == before
+    del kept
+
+
+def test_so_is_what_has_to_wait_for_an_upload(simulated):
+    memory, buffer, template = used(Side.HOST)
+    simulated.delay = 0.1
+    memory.async_gpu_push()
+    assert memory.lend_again(Side.HOST, MUTABLE, WHOLE, "use", buffer, template) is None
+    assert memory.head is Head.SYNCED
+    assert simulated.uploads == 0
+
+
+@pytest.mark.parametrize("side", Side)
+def test_what_is_written_and_written_again_is_noted_once(side):
+    blob = blob_on(side)
+    before = blob.memory.history
+    blob.memory.revoke([])
+    getattr(blob, f"mutable_{READS[side]}")()[...] = 2
+    assert blob.memory.history == before
+
+
+@pytest.mark.parametrize("side", Side)
+def test_an_overwrite_of_fewer_bytes_than_are_in_use_brings_the_others(side):
+    memory, buffer, _ = used(side)
+    written_elsewhere(memory, side)
+    fewer = Layout.dense(np.empty(5, np.uint8))
+    memory.lend_again(side, OVERWRITE, fewer, "use", buffer, buffer[:5])[:] = 4
+    assert memory.head is Head(1 << side)
+    assert memory.cpu_data().tolist() == memory.gpu_data().tolist() == [4] * 5 + [3] * 3
+
+
+@pytest.mark.parametrize("side", Side)
+def test_the_side_that_a_copy_of_everything_fills_is_not_given_meanwhile(
+    side, simulated, monkeypatch
+):
+    blob = blob_on(side)
+    copy = getattr(simulated, COPIES[side.other])
+    refused = []
+
+    def meddle(*args):
+        for access in (READS[side.other], f"mutable_{READS[side.other]}", f"mutable_{READS[side]}"):
+            with pytest.raises(RuntimeError, match="in the middle of a transfer"):
+                getattr(blob, access)()
+        refused.append(True)
+        copy(*args)
+
+    monkeypatch.setattr(simulated, COPIES[side.other], meddle)
+    assert getattr(blob, READS[side.other])().tolist() == [1] * NBYTES
+    assert refused == [True]
+    getattr(blob, f"mutable_{READS[side]}")()
 
 
 def blob_on(side):

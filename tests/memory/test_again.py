@@ -146,6 +146,41 @@ def test_so_is_what_has_to_wait_for_an_upload(simulated):
 
 
 @pytest.mark.parametrize("side", Side)
+def test_to_be_read_a_side_is_brought_everything_once(side, simulated):
+    memory, buffer, _ = used(side)
+    written_elsewhere(memory, side)
+    simulated.reset_counts()
+    for _ in range(2):
+        assert memory.read_again(side, WHOLE, "use", buffer)
+    assert buffer.tolist() == [3] * NBYTES
+    assert memory.head is Head.SYNCED
+    last = memory.history[-1]
+    assert (last.reason, last.copied) == ("use", COPIES[side])
+    assert simulated.uploads + simulated.downloads == 1
+    # And a write that was over only now is the newest all the same.
+    memory.finish_write(side.other, 0, NBYTES, "a write")
+    assert memory.head is Head(1 << side.other)
+
+
+@pytest.mark.filterwarnings("ignore::syncblob.StaleAliasWarning")
+@pytest.mark.parametrize("exposed", [False, True])
+@pytest.mark.parametrize("side", Side)
+def test_what_an_alias_of_the_side_writes_after_it_was_read_is_not_lost(side, exposed):
+    memory, buffer, _ = used(side)
+    if exposed:
+        memory.expose(side, shared=True)
+        alias = buffer
+    else:
+        alias = memory.export(side, MUTABLE, WHOLE, "use", "DLPack")
+    written_elsewhere(memory, side)
+    assert not memory.read_again(side, WHOLE, "use", buffer)
+    array = memory.array(side, CONST, WHOLE, "use")
+    assert array.tolist() == [3] * NBYTES
+    alias[0] = 5
+    assert getattr(memory, READS[side.other])().tolist() == [5] + [3] * (NBYTES - 1)
+
+
+@pytest.mark.parametrize("side", Side)
 def test_what_is_written_and_written_again_is_noted_once(side):
     blob = blob_on(side)
     before = blob.memory.history
@@ -206,14 +241,16 @@ def test_a_guard_names_the_access_that_would_copy_everything_again(side, access)
 
 
 @pytest.mark.parametrize("side", Side)
-def test_a_size_that_changed_in_between_is_the_size_that_is_in_use(side):
+def test_a_size_that_changed_in_between_is_the_size_that_is_in_use(side, simulated):
     blob = blob_on(side)
     for nbytes in (3, NBYTES, 5):
         blob.resize(nbytes)
         for number in range(2):
+            simulated.reset_counts()
             array = getattr(blob, f"mutable_{READS[side]}")()
             assert (array.shape, blob.head) == ((nbytes,), Head(1 << side))
             array[:] = number
             array = getattr(blob, READS[side.other])()
             assert (array.tolist(), blob.head) == ([number] * nbytes, Head.SYNCED)
+            assert simulated.uploaded_bytes + simulated.downloaded_bytes == nbytes
             assert blob.memory.used_nbytes == nbytes

@@ -155,7 +155,7 @@ def test_to_be_read_a_side_is_brought_everything_once(side, simulated):
     assert buffer.tolist() == [3] * NBYTES
     assert memory.head is Head.SYNCED
     last = memory.history[-1]
-    assert (last.reason, last.copied) == ("use", COPIES[side])
+    assert (last.reason, last.copied, last.start, last.stop) == ("use", COPIES[side], 0, NBYTES)
     assert simulated.uploads + simulated.downloads == 1
     # And a write that was over only now is the newest all the same.
     memory.finish_write(side.other, 0, NBYTES, "a write")
@@ -247,10 +247,19 @@ def test_a_size_that_changed_in_between_is_the_size_that_is_in_use(side, simulat
         blob.resize(nbytes)
         for number in range(2):
             simulated.reset_counts()
-            array = getattr(blob, f"mutable_{READS[side]}")()
-            assert (array.shape, blob.head) == ((nbytes,), Head(1 << side))
-            array[:] = number
+            getattr(blob, f"mutable_{READS[side]}")()[...] = number
+            assert blob.head is Head(1 << side)
             array = getattr(blob, READS[side.other])()
             assert (array.tolist(), blob.head) == ([number] * nbytes, Head.SYNCED)
             assert simulated.uploaded_bytes + simulated.downloaded_bytes == nbytes
             assert blob.memory.used_nbytes == nbytes
+
+
+def test_heads_go_round_as_often_as_the_sides_are_written():
+    blob = blob_on(Side.HOST)
+    for number in range(6):
+        side = Side(number % 2)
+        getattr(blob, f"mutable_{READS[side]}")()[...] = number
+        assert blob.head is Head(1 << side)
+        assert getattr(blob, READS[side.other])().tolist() == [number] * NBYTES
+        assert blob.head is Head.SYNCED

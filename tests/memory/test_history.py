@@ -200,3 +200,27 @@ def test_a_write_that_is_over_changes_nothing_else(side: Side) -> None:
     getattr(memory, f"{there}_data")()
     memory.finish_write(side, 0, 8, "a write")
     assert memory._fast_buffer is None
+
+
+def test_each_copy_is_written_down_with_who_may_write_and_with_the_name_at_that_time() -> None:
+    memory = memory_at(C)
+    memory.name = "before"
+    with record_transfers() as log:
+        memory.gpu_data()
+        memory.name = "after"
+        alias = memory.export(Side.HOST, Access.MUTABLE, Layout.raw(NBYTES), "use", "DLPack")
+        memory.gpu_data()
+        del alias
+        memory.mutable_cpu_data()
+        memory.gpu_data()
+    assert [transfer.because.partition(",")[0] for transfer in log] == [
+        "",
+        "a DLPack alias of the host side",
+        "",
+    ]
+    assert [transfer.name for transfer in log] == ["before", "after", "after"]
+    memory.name = "at the end"
+    with record_transfers() as log:
+        memory.mutable_cpu_data()
+        memory.gpu_data()
+    assert [transfer.name for transfer in log] == ["at the end"]

@@ -162,6 +162,44 @@ def test_to_be_read_a_side_is_brought_everything_once(side, simulated):
     assert memory.head is Head(1 << side.other)
 
 
+@pytest.mark.parametrize("side", Side)
+def test_what_a_side_holds_is_read_again_where_nothing_has_to_be_done_for_it(side, simulated):
+    memory, buffer, _ = used(side)
+    known = memory.history
+    assert memory.read_again(side, WHOLE, "use", buffer)
+    assert memory.newest(side, WHOLE) is buffer
+    # Another buffer, a log that has to be told, and a part that is elsewhere.
+    assert not memory.read_again(side, WHOLE, "use", buffer.copy())
+    with record_transfers():
+        assert not memory.read_again(side, WHOLE, "use", buffer)
+    assert not memory.read_again(side.other, Layout.raw(2), "use", memory.buffer(side.other))
+    assert memory.newest(side.other, Layout.raw(2)) is None
+    assert memory.history == known
+    with verified_const():
+        export = memory.export(side, CONST, WHOLE, "use", "NumPy")
+        assert not memory.read_again(side, WHOLE, "use", buffer)
+        assert memory.newest(side, WHOLE) is None
+        del export
+    memory.overwrite_cpu_data()[:] = 4
+    simulated.delay = 0.1
+    simulated.reset_counts()
+    memory.async_gpu_push()
+    # Only who reads on the accelerator has to wait.
+    assert memory.read_again(side, WHOLE, "use", buffer) == (side is Side.HOST)
+    assert memory.newest(side, WHOLE) is (buffer if side is Side.HOST else None)
+    assert simulated.uploads == 0
+
+
+@pytest.mark.parametrize("side", Side)
+def test_of_a_map_of_several_parts_a_part_is_read_again_where_its_side_holds_it(side):
+    memory, buffer, _ = used(side)
+    memory.lend(side.other, MUTABLE, Layout.raw(2), "use")
+    for start, held in ((0, False), (1, False), (2, True)):
+        part = Layout.raw(2, start)
+        assert memory.read_again(side, part, "use", buffer) == held
+        assert memory.newest(side, part) is (buffer if held else None)
+
+
 @pytest.mark.filterwarnings("ignore::syncblob.StaleAliasWarning")
 @pytest.mark.parametrize("exposed", [False, True])
 @pytest.mark.parametrize("side", Side)

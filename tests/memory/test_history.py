@@ -207,10 +207,10 @@ def test_each_copy_is_written_down_with_who_may_write_and_with_the_name_at_that_
     memory.name = "before"
     with record_transfers() as log:
         memory.gpu_data()
-        memory.name = "after"
         alias = memory.export(Side.HOST, Access.MUTABLE, Layout.raw(NBYTES), "use", "DLPack")
         memory.gpu_data()
         del alias
+        memory.name = "after"
         memory.mutable_cpu_data()
         memory.gpu_data()
     assert [transfer.because.partition(",")[0] for transfer in log] == [
@@ -218,7 +218,7 @@ def test_each_copy_is_written_down_with_who_may_write_and_with_the_name_at_that_
         "a DLPack alias of the host side",
         "",
     ]
-    assert [transfer.name for transfer in log] == ["before", "after", "after"]
+    assert [transfer.name for transfer in log] == ["before", "before", "after"]
     memory.name = "at the end"
     with record_transfers() as log:
         memory.mutable_cpu_data()

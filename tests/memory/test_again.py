@@ -301,3 +301,14 @@ def test_heads_go_round_as_often_as_the_sides_are_written():
         assert blob.head is Head(1 << side)
         assert getattr(blob, READS[side.other])().tolist() == [number] * NBYTES
         assert blob.head is Head.SYNCED
+
+
+@pytest.mark.parametrize("side", Side)
+def test_what_both_sides_hold_is_not_lent_to_be_written_without_more_ado(side):
+    memory, buffer, template = used(side)
+    getattr(memory, READS[side.other])()
+    assert memory.exclusive_buffer() is None
+    assert memory.lend_again(side, MUTABLE, Layout.raw(NBYTES), "use", buffer, template) is None
+    assert memory.head is Head.SYNCED
+    memory.mutable_cpu_data()[:] = 6
+    assert memory.gpu_data().tolist() == [6] * NBYTES

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
-from syncblob import Head, StaleAliasWarning, record_transfers
+import syncblob
+from syncblob import Head, StaleAliasWarning, SyncedMemory, record_transfers
 from syncblob._shape import Layout
 from syncblob.devices import Side
-from syncblob.memory import Access, SyncedMemory
+from syncblob.memory import Access
+from syncblob.memory.leases import Loans
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 COUNT = 4
 WHOLE = Layout.raw(COUNT)
@@ -90,3 +97,95 @@ def test_a_side_that_is_written_ends_the_exposure_of_the_other(side: Side) -> No
         memory.expose(side.other)
         getattr(memory, f"{write}_{READS[side]}")()
         assert not memory.aliased
+
+
+@pytest.mark.parametrize("side", Side)
+def test_a_write_ends_the_exposure_of_what_it_writes_and_of_nothing_else(side: Side) -> None:
+    memory = at(side)
+    for start in range(3):
+        memory.expose(side, start=start, stop=start + 1)
+    memory.lend(side.other, Access.MUTABLE, Layout.raw(1, 1), "use")
+    assert [part[:2] for part in memory.loans(side).exposures] == [(0, 1), (2, 3)]
+
+
+@pytest.mark.parametrize("place", [0, COUNT - 1])
+@pytest.mark.parametrize("side", Side)
+def test_an_alias_of_any_byte_is_warned_of_by_an_adoption(side: Side, place: int) -> None:
+    memory = at(Side.HOST)
+    alias = memory.export(Side.HOST, Access.MUTABLE, Layout.raw(1, place), "use", "DLPack")
+    with pytest.warns(StaleAliasWarning, match=r"^adoption leaves behind a DLPack alias"):
+        memory.replace_side(side, np.full(COUNT, 5, np.uint8))
+    assert alias.tolist() == [1]
+
+
+@pytest.mark.parametrize("side", Side)
+def test_an_adoption_that_is_interrupted_gives_borrows_back_their_right_to_write(
+    monkeypatch: pytest.MonkeyPatch, side: Side
+) -> None:
+    memory = at(Side.HOST)
+    borrow = memory.mutable_cpu_data()
+    revoke = Loans.revoke
+
+    def interrupted(loans: Loans, *args: Any) -> None:
+        revoke(loans, *args)
+        assert not borrow.flags.writeable
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Loans, "revoke", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            adopt(memory, side, 5)
+    borrow[0] = 7
+    assert memory.gpu_data().tolist() == [7, 1, 1, 1]
+    adopt(memory, side, 5)
+    assert memory.cpu_data().tolist() == memory.gpu_data().tolist() == [5] * COUNT
+
+
+@pytest.mark.parametrize("side", Side)
+def test_after_an_adoption_nothing_is_left_of_a_source(side: Side) -> None:
+    memory = SyncedMemory(COUNT, device="simulated", source=lambda: np.ones(COUNT, np.uint8))
+    adopt(memory, side, 5)
+    memory.fit(2)
+    memory.fit(COUNT)
+    assert memory.cpu_data().tolist() == memory.gpu_data().tolist() == [5, 5, 0, 0]
+
+
+def seen_without_the_lock(memory: SyncedMemory) -> set[int]:
+    """Return what readers find in all bytes, on both sides, without taking the lock."""
+    found = set()
+    for side in Side:
+        for place in range(COUNT):
+            buffer = memory.newest(side, Layout.raw(1, place))
+            if buffer is not None:
+                found.add(int(buffer[place]))
+    return found
+
+
+@pytest.mark.parametrize("first", [Head.HEAD_AT_CPU, Head.HEAD_AT_GPU, Head.SYNCED])
+@pytest.mark.parametrize("rest", [Head.HEAD_AT_CPU, Head.HEAD_AT_GPU, Head.SYNCED])
+@pytest.mark.parametrize("side", Side)
+def test_at_each_step_of_an_adoption_readers_find_the_old_contents_or_the_new_and_no_mixture(
+    side: Side, first: Head, rest: Head
+) -> None:
+    memory = at(Side.HOST)
+    for head, layout in ((first, Layout.raw(1)), (rest, Layout.raw(COUNT - 1, 1))):
+        if head is not Head.HEAD_AT_CPU:
+            access = Access.CONST if head is Head.SYNCED else Access.MUTABLE
+            memory.lend(Side.ACCELERATOR, access, layout, "use")
+    package = str(Path(syncblob.__file__).parent)
+    seen: list[set[int]] = []
+
+    def trace(frame: FrameType, _event: str, _argument: object) -> Any:
+        if not frame.f_code.co_filename.startswith(package):
+            return None
+        seen.append(seen_without_the_lock(memory))
+        return trace
+
+    outside = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        memory.replace_side(side, np.full(COUNT, 5, np.uint8))
+    finally:
+        sys.settrace(outside)
+    assert (seen[0], seen[-1]) == ({1}, {5})
+    assert all(found in ({1}, {5}, set()) for found in seen)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
-from typing import Any
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -16,9 +18,13 @@ from syncblob import (
     record_transfers,
     verified_const,
 )
+from syncblob._dtypes import UINT8
 from syncblob._shape import Layout
 from syncblob.devices import Side
 from syncblob.memory import Access, SyncedMemory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 COUNT = 4
 WHOLE = Layout.raw(COUNT)
@@ -156,3 +162,112 @@ def test_a_const_export_is_watched_as_long_as_what_its_consumer_keeps() -> None:
         memory.buffer(Side.HOST)[0] = 9
         with pytest.warns(ConstWriteWarning, match="const CUDA export"):
             del target
+
+
+@pytest.mark.parametrize("where", Side)
+@pytest.mark.parametrize("side", Side)
+def test_a_private_copy_finds_a_write_through_a_const_export_and_ends_no_watch(
+    side: Side, where: Side
+) -> None:
+    memory = at(side)
+    gapped = Layout((2,), UINT8, (2,))
+    with verified_const():
+        export = under_watch(memory, side)
+        for number in range(2):
+            memory.gather(where, gapped, "test")
+            memory.buffer(side)[1] = 10 + number
+            with pytest.warns(ConstWriteWarning):
+                memory.gather(where, gapped, "test")
+        assert export[1] == 11
+
+
+def test_an_adoption_accuses_nobody_of_the_bytes_that_it_replaces() -> None:
+    for side in Side:
+        memory = at(side)
+        with verified_const(), warnings.catch_warnings():
+            warnings.simplefilter("error")
+            export = memory.export(side, Access.CONST, Layout.raw(1), "const", "NumPy")
+            adopt(memory, side, 5)
+            getattr(memory, READS[side])()
+            assert export.tolist() == [1]
+
+
+@pytest.mark.parametrize(("place", "accuses"), [(0, True), (1, False), (2, False), (3, True)])
+@pytest.mark.parametrize("side", Side)
+def test_an_alias_excuses_writes_into_its_own_part(side: Side, place: int, accuses: bool) -> None:
+    memory = at(side)
+    alias = memory.export(side, Access.MUTABLE, Layout.raw(2, 1), "test", "DLPack")
+    with verified_const(), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        export = memory.export(side, Access.CONST, Layout.raw(1, place), "const", "NumPy")
+        write_past_permissions(export)
+        getattr(memory, READS[side])()
+    assert [warning.category for warning in caught] == [ConstWriteWarning] * accuses
+    assert alias.shape == (2,)
+
+
+@pytest.mark.parametrize("side", Side)
+def test_a_write_by_right_right_behind_an_export_leaves_it_under_watch(side: Side) -> None:
+    memory = at(side)
+    with verified_const():
+        export = memory.export(side, Access.CONST, Layout.raw(2), "const", "NumPy")
+        memory.lend(side, Access.MUTABLE, Layout.raw(2, 2), "use")[:] = 5
+        write_past_permissions(export)
+        with pytest.warns(ConstWriteWarning):
+            getattr(memory, READS[side])()
+
+
+def test_the_warning_says_what_was_exported_where_and_what_follows() -> None:
+    memory = at(Side.HOST)
+    with verified_const():
+        export = memory.export(Side.HOST, Access.CONST, WHOLE, "const", "DLPack")
+        write_past_permissions(export)
+        with pytest.warns(ConstWriteWarning) as caught:
+            memory.cpu_data()
+    text = str(caught[0].message)
+    assert text.startswith(
+        f"somebody wrote through the const DLPack export of the host side made at {__file__}:"
+    )
+    assert text.endswith("; the other side may hold older contents now")
+
+
+@contextmanager
+def in_use_by_another_thread(memory: SyncedMemory) -> Iterator[None]:
+    """Let another thread hold the lock while the block runs, and for 5 seconds at most."""
+    inside, go_on = threading.Event(), threading.Event()
+    ended_by_us: list[bool] = []
+
+    def use() -> None:
+        with memory.lock:
+            inside.set()
+            ended_by_us.append(go_on.wait(5))
+
+    thread = threading.Thread(target=use)
+    thread.start()
+    assert inside.wait(5)
+    try:
+        yield
+    finally:
+        go_on.set()
+        thread.join()
+    assert ended_by_us == [True]
+
+
+def test_an_export_that_ends_waits_for_nobody_and_is_compared_by_the_next_access() -> None:
+    memory = at(Side.HOST)
+    with verified_const():
+        export = under_watch(memory, Side.HOST)
+        write_past_permissions(export)
+        with in_use_by_another_thread(memory):
+            del export
+        with pytest.warns(ConstWriteWarning):
+            memory.cpu_data()
+
+
+def test_once_an_export_has_ended_other_threads_can_use_the_memory() -> None:
+    memory = at(Side.HOST)
+    with verified_const():
+        export = under_watch(memory, Side.HOST)
+        del export
+        with in_use_by_another_thread(memory):
+            pass

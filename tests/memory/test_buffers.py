@@ -235,6 +235,23 @@ def test_a_source_of_something_else_is_refused_by_its_type() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("side", "device"),
+    [(Side.HOST, "cpu"), (Side.HOST, "simulated"), (Side.ACCELERATOR, "simulated")],
+)
+def test_what_a_first_write_that_failed_has_left_reads_as_zeros(side: Side, device: str) -> None:
+    memory = SyncedMemory(NBYTES, device=device)
+
+    def fail(array: NDArray[np.uint8]) -> None:
+        array[...] = 7
+        raise RuntimeError("injected")
+
+    with pytest.raises(RuntimeError, match="injected"):
+        memory.write(side, Access.MUTABLE, Layout.raw(NBYTES), "a write", fail)
+    assert memory.head is Head.UNINITIALIZED
+    assert getattr(memory, READS[side])().tolist() == [0] * NBYTES
+
+
 # --- bytes in use --------------------------------------------------------------------------------
 
 

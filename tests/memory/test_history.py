@@ -61,6 +61,7 @@ def test_what_moves_the_head_or_copies_is_noted_with_its_reason(access: str, bef
     after, copied = NOTED[access].get(before, (None, ""))
     expected = [] if after is None else [(reason, before, after, copied)]
     assert [tuple(entry[:4]) for entry in memory.history[known:]] == expected
+    assert {(entry.start, entry.stop) for entry in memory.history[known:]} <= {(0, NBYTES)}
 
 
 def test_an_entry_is_one_line_that_names_the_line_of_the_access() -> None:
@@ -199,3 +200,27 @@ def test_a_write_that_is_over_changes_nothing_else(side: Side) -> None:
     getattr(memory, f"{there}_data")()
     memory.finish_write(side, 0, 8, "a write")
     assert memory._fast_buffer is None
+
+
+def test_each_copy_is_written_down_with_who_may_write_and_with_the_name_at_that_time() -> None:
+    memory = memory_at(C)
+    memory.name = "before"
+    with record_transfers() as log:
+        memory.gpu_data()
+        alias = memory.export(Side.HOST, Access.MUTABLE, Layout.raw(NBYTES), "use", "DLPack")
+        memory.gpu_data()
+        del alias
+        memory.name = "after"
+        memory.mutable_cpu_data()
+        memory.gpu_data()
+    assert [transfer.because.partition(",")[0] for transfer in log] == [
+        "",
+        "a DLPack alias of the host side",
+        "",
+    ]
+    assert [transfer.name for transfer in log] == ["before", "before", "after"]
+    memory.name = "at the end"
+    with record_transfers() as log:
+        memory.mutable_cpu_data()
+        memory.gpu_data()
+    assert [transfer.name for transfer in log] == ["at the end"]

@@ -450,5 +450,5 @@ def test_empty_memories_go_through_all_states_without_a_transfer() -> None:
             assert getattr(memory, access)().shape == (0,)
         memory.mutable_cpu_data()
         memory.async_gpu_push()
-        assert memory.head is Head.SYNCED
+        assert (memory.head, memory.used_nbytes) == (Head.SYNCED, 0)
     assert len(log) == 0

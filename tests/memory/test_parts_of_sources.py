@@ -284,6 +284,15 @@ def test_who_writes_a_part_leaves_the_rest_in_the_source(make):
     assert spans(memory) == [(0, 4, 0), (4, 8, 2), (8, 16, 1), (16, 20, 2), (20, NBYTES, 0)]
 
 
+def test_a_peek_leaves_what_was_returned_where_it_was_kept_for_others_to_take():
+    source = Function()
+    memory = memory_of(source)
+    for _ in range(2):
+        assert memory.gather(HOST, Layout.raw(4, 8), "test").tolist() == VALUES[8:12]
+        assert memory.peek_at_source().tolist() == VALUES
+        assert source.calls == 1
+
+
 def test_rows_of_a_blob_read_rows_of_its_source():
     reader = Reader()
     blob = Blob.from_source((4, 4), "float32", reader, device="simulated")

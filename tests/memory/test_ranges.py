@@ -337,6 +337,7 @@ def test_a_prefetch_brings_what_is_missing_and_nothing_twice(side, letters, simu
     after, moves = expected(letters, side, CONST, 0, 5)
     assert drawn(memory) == after
     assert log.nbytes == len(moves) * UNIT
+    assert {transfer.reason for transfer in log} <= {"prefetch"}
     assert memory.cpu_data().tolist() == memory.gpu_data().tolist() == VALUES.tolist()
 
 
@@ -394,12 +395,86 @@ def test_who_may_write_into_bytes_that_come_into_use_again_is_believed(side, kep
             array = memory.buffer(side)[layout.start : layout.stop]
         memory.fit(2 * UNIT)
         memory.fit(NBYTES)
-        memory.cpu_data()
-        memory.gpu_data()
+        for read in (memory.cpu_data, memory.gpu_data):
+            assert read()[16:].tolist() == [0] * 48, (lend, read)
         if array.flags.writeable:
             array[:] = NEW
             for read in (memory.gpu_data, memory.cpu_data):
                 assert read()[32:48].tolist() == [NEW] * 16, (lend, read)
+
+
+@pytest.mark.parametrize("side", Side)
+def test_a_borrow_of_bytes_that_come_into_use_again_is_good_where_its_side_alone_has_them(side):
+    memory = made("HG"[side] * UNITS)
+    borrow = use(memory, side, MUTABLE, 4, 6)
+    memory.fit(2 * UNIT)
+    memory.fit(NBYTES)
+    borrow[:] = NEW
+    expected = [*VALUES[:16].tolist(), *[0] * 16, *[NEW] * 16, *[0] * 16]
+    assert memory.cpu_data().tolist() == memory.gpu_data().tolist() == expected
+
+
+def test_a_regrowth_that_fails_gives_borrows_back_their_right_to_write(simulated, monkeypatch):
+    memory = made()
+    borrow = use(memory, HOST, MUTABLE, 4, 8)
+    memory.fit(2 * UNIT)
+    use(memory, ACCELERATOR, CONST, 1, 2)
+
+    def fail(_):
+        assert not borrow.flags.writeable
+        raise RuntimeError("injected")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(simulated, "zero", fail)
+        with pytest.raises(RuntimeError, match="injected"):
+            memory.fit(NBYTES)
+    assert drawn(memory) == "HB"
+    assert borrow.flags.writeable
+    memory.fit(NBYTES)
+    assert not borrow.flags.writeable
+    assert drawn(memory) == "HBBBBBBB"
+
+
+def test_nothing_comes_between_while_bytes_come_into_use(simulated, monkeypatch):
+    memory = made("G" * UNITS)
+    memory.replace_side(ACCELERATOR, VALUES.copy())
+    memory.fit(2 * UNIT)
+    memory.exclusive_buffer()
+    refused = []
+
+    def meddle(buffer):
+        assert memory.exclusive_buffer() is None
+        assert memory._fast_buffer is None
+        with pytest.raises(RuntimeError, match="in the middle of a transfer"):
+            memory.mutable_gpu_data()
+        refused.append(True)
+        buffer.fill(0)
+
+    assert memory._fast_buffer is not None
+    with monkeypatch.context() as patch:
+        patch.setattr(simulated, "zero", meddle)
+        memory.fit(memory.nbytes)
+    assert refused == [True]
+    assert memory.mutable_gpu_data().tolist() == [*VALUES[:16].tolist(), *[0] * 48]
+
+
+def test_a_memory_that_keeps_its_size_keeps_its_map_also_where_it_is_exposed_beyond():
+    memory = made("B" * UNITS)
+    memory.fit(2 * UNIT)
+    use(memory, ACCELERATOR, MUTABLE, 0, 2)
+    memory.expose(HOST)
+    before = memory.spans
+    memory.fit(2 * UNIT)
+    assert memory.spans == before
+
+
+def test_a_shrinking_that_is_undone_loses_nothing_of_a_source():
+    memory = SyncedMemory(NBYTES, device="simulated", source=VALUES.copy)
+    fitted = memory.fitted()
+    memory.fit(2 * UNIT)
+    memory.refit(fitted)
+    assert memory.peek_at_source().tolist() == VALUES.tolist()
+    assert memory.cpu_data().tolist() == VALUES.tolist()
 
 
 # --- adoption ------------------------------------------------------------------------------------

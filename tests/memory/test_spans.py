@@ -211,6 +211,11 @@ def test_maps_are_equal_where_all_bytes_are(one, other):
     assert left != one
 
 
+def test_maps_that_differ_have_different_hashes():
+    maps = [spans_of(listing) for listing in ([0], [1], [1, 1], [1, 0], [0, 1])]
+    assert len({hash(spans) for spans in maps}) == len(maps)
+
+
 def test_a_map_shows_its_spans():
     assert repr(spans_of([1, 1, 3, 0])) == "Spans(0:2=1, 2:3=3, 3:4=0)"
     assert repr(Spans.whole(0, 2)) == "Spans(0:0=2)"

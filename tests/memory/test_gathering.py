@@ -1,0 +1,169 @@
+"""Private copies of elements: each from a side that holds it, and everything stays as it was."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from syncblob import SyncedMemory, record_transfers, use_device
+from syncblob import simulated as simulated_device
+from syncblob._dtypes import UINT8
+from syncblob._shape import Layout
+from syncblob.devices import Side
+from syncblob.memory import Access
+
+NBYTES = 64
+VALUES = list(range(100, 100 + NBYTES))
+HOST, ACCELERATOR = Side
+# Every other byte of the first half, and of the second.
+GAPPED = Layout((2, 16), UINT8, (32, 2))
+EXPECTED = np.array(VALUES).reshape(2, 32)[:, ::2].tolist()
+
+
+def on_host():
+    memory = SyncedMemory(NBYTES, device="simulated")
+    memory.overwrite_cpu_data()[:] = VALUES
+    return memory
+
+
+def on_accelerator():
+    memory = SyncedMemory(NBYTES, device="simulated")
+    memory.overwrite_gpu_data()[:] = VALUES
+    return memory
+
+
+class Reader:
+    """A source that fills a given array, and remembers what it was asked for."""
+
+    def __init__(self):
+        self.asked = []
+
+    def __call__(self):
+        raise AssertionError("there is read_into")
+
+    def read_into(self, buffer, offset):
+        self.asked += range(offset, offset + len(buffer))
+        buffer[:] = VALUES[offset : offset + len(buffer)]
+
+
+# --- where the elements come from ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("side", Side)
+def test_what_nobody_has_written_is_copied_as_zeros(side):
+    memory = SyncedMemory(NBYTES, device="simulated")
+    assert memory.gather(side, GAPPED, "test").tolist() == [[0] * 16] * 2
+    assert memory.blank
+    assert [memory.buffer(each) for each in Side] == [None, None]
+
+
+@pytest.mark.parametrize("side", Side)
+def test_of_a_source_the_bytes_from_the_first_element_to_the_last_are_read(side):
+    source = Reader()
+    memory = SyncedMemory(NBYTES, device="simulated", source=source)
+    part = Layout((2, 4), UINT8, (16, 2), 8)
+    with record_transfers() as log:
+        copy = memory.gather(side, part, "test")
+    assert copy.tolist() == [VALUES[8:16:2], VALUES[24:32:2]]
+    assert source.asked == list(range(8, 31))
+    moved = [(transfer.direction, transfer.nbytes, transfer.reason) for transfer in log]
+    assert moved == ([("upload", 8, "test")] if side else [])
+
+
+@pytest.mark.parametrize(("side", "make"), [(HOST, on_host), (ACCELERATOR, on_accelerator)])
+def test_what_a_side_holds_is_copied_there_without_a_buffer_in_between(side, make, simulated):
+    memory = make()
+    simulated.reset_counts()
+    copy = memory.gather(side, GAPPED, "test")
+    assert copy.tolist() == EXPECTED
+    assert not np.shares_memory(copy, memory.buffer(side))
+    assert (simulated.allocations, simulated.host_allocations) == (0, 0)
+
+
+def test_a_copy_on_an_accelerator_binds_the_memory_to_it():
+    memory = SyncedMemory(NBYTES, device="cpu")
+    memory.overwrite_cpu_data()[:] = VALUES
+    with use_device("simulated:1"):
+        assert memory.gather(ACCELERATOR, GAPPED, "test").tolist() == EXPECTED
+    assert memory.accelerator is simulated_device(1)
+
+
+@pytest.mark.parametrize("side", Side)
+def test_elements_that_a_side_holds_are_not_copied(side):
+    memory = on_accelerator() if side else on_host()
+    array = memory.elements(side, GAPPED, "test")
+    assert array.tolist() == EXPECTED
+    assert np.shares_memory(array, memory.buffer(side))
+
+
+@pytest.mark.parametrize("side", Side)
+def test_elements_without_gaps_are_brought_once(side):
+    memory = on_host() if side else on_accelerator()
+    with record_transfers() as log:
+        for _ in range(2):
+            array = memory.elements(side, Layout.raw(16, 8), "test")
+            assert array.tolist() == VALUES[8:24]
+    assert len(log) == 1
+
+
+# --- uploads that are under way ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("pushed", [NBYTES, NBYTES // 2])
+def test_a_copy_on_the_accelerator_waits_for_uploads_of_its_elements(pushed, simulated):
+    memory = on_host()
+    simulated.delay = 0.1
+    memory.async_gpu_push(None, 0, pushed)
+    assert memory.gather(ACCELERATOR, GAPPED, "test").tolist() == EXPECTED
+
+
+def test_a_copy_on_the_host_waits_for_no_upload_of_what_the_host_holds(simulated):
+    for split in (False, True):
+        memory = on_host()
+        if split:
+            memory.lend(ACCELERATOR, Access.MUTABLE, Layout.raw(NBYTES // 2, NBYTES // 2), "use")
+        simulated.delay = 0.2
+        simulated.reset_counts()
+        memory.async_gpu_push(None, 0, NBYTES // 2)
+        assert memory.gather(HOST, GAPPED, "test").tolist() == EXPECTED
+        assert simulated.uploads == 0
+        simulated.synchronize()
+        simulated.delay = 0
+
+
+def test_a_copy_on_the_host_waits_for_an_upload_into_what_it_reads(simulated):
+    memory = on_host()
+    simulated.delay = 0.1
+    memory.async_gpu_push()
+    # From here on the accelerator counts alone.
+    memory.expose(ACCELERATOR)
+    assert memory.gather(HOST, GAPPED, "test").tolist() == EXPECTED
+
+
+def test_a_copy_on_the_accelerator_of_what_the_host_holds_waits_for_no_upload(simulated):
+    memory = on_host()
+    # What is uploaded is not trusted.
+    memory.expose(HOST)
+    simulated.delay = 0.2
+    memory.async_gpu_push()
+    assert memory.gather(ACCELERATOR, GAPPED, "test").tolist() == EXPECTED
+    # Its own.
+    assert simulated.uploads == 1
+
+
+# --- what comes between --------------------------------------------------------------------------
+
+
+def test_who_copies_what_is_just_being_taken_from_a_source_is_refused():
+    refused = []
+
+    def source():
+        if not refused:
+            refused.append(True)
+            with pytest.raises(RuntimeError, match="in the middle of a transfer"):
+                memory.gather(HOST, GAPPED, "test")
+        return np.array(VALUES, np.uint8)
+
+    memory = SyncedMemory(NBYTES, device="simulated", source=source)
+    assert memory.cpu_data().tolist() == VALUES
+    assert refused

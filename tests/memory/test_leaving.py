@@ -1,0 +1,98 @@
+"""Memories that are given up, and memories that a fork has lost."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+from syncblob import Blob, StaleAliasWarning, SyncedMemory
+from syncblob._shape import Layout
+from syncblob.devices import Side
+from syncblob.memory import Access
+
+NBYTES = 8
+LOST = "another thread was using this memory when the process forked"
+
+
+def made():
+    memory = SyncedMemory(NBYTES, device="simulated")
+    memory.mutable_cpu_data()[:] = 1
+    return memory
+
+
+def test_nothing_comes_between_while_memories_are_given_up():
+    memories = [made() for _ in range(3)]
+    assert all(memory.exclusive_buffer() is not None for memory in memories)
+    given_up = []
+
+    def give_up():
+        for memory in memories:
+            assert memory.exclusive_buffer() is None
+            with pytest.raises(RuntimeError, match="in the middle of a transfer"):
+                memory.mutable_cpu_data()
+        given_up.append(True)
+
+    memories[0].leave("a test", give_up, *memories[1:])
+    assert given_up == [True]
+    for memory in memories:
+        assert memory.mutable_cpu_data().tolist() == [1] * NBYTES
+
+
+@pytest.mark.parametrize("place", [0, NBYTES - 1])
+@pytest.mark.parametrize("aliased", range(3))
+def test_an_alias_of_one_byte_of_any_memory_is_warned_of_before_all_are_given_up(aliased, place):
+    memories = [made() for _ in range(3)]
+    layout = Layout.raw(1, place)
+    alias = memories[aliased].export(Side.HOST, Access.MUTABLE, layout, "use", "DLPack")
+    given_up = []
+    with pytest.warns(StaleAliasWarning, match=r"^a test leaves behind a DLPack alias") as caught:
+        memories[0].leave("a test", lambda: given_up.append(len(caught)), *memories[1:])
+    assert given_up == [1]
+    assert alias.tolist() == [1]
+
+
+# --- after a fork --------------------------------------------------------------------------------
+#
+# What is called in a child, called here: a test of the child itself is in test_forks.py.
+
+
+def test_a_memory_that_another_thread_was_inside_of_is_refused_from_then_on():
+    memory = made()
+    inside, go_on = threading.Event(), threading.Event()
+
+    def use():
+        with memory.lock:
+            inside.set()
+            go_on.wait(10)
+
+    thread = threading.Thread(target=use)
+    thread.start()
+    assert inside.wait(10)
+    try:
+        memory.after_fork()
+    finally:
+        go_on.set()
+        thread.join()
+    for access in (memory.cpu_data, memory.mutable_cpu_data, memory.gpu_data):
+        with pytest.raises(RuntimeError, match=LOST):
+            access()
+
+
+def test_a_memory_that_nobody_was_inside_of_is_as_before():
+    memory = made()
+    memory.after_fork()
+    assert memory.cpu_data().tolist() == memory.gpu_data().tolist() == [1] * NBYTES
+
+
+def test_of_a_lost_memory_nothing_is_given_that_was_kept():
+    blob = Blob(NBYTES, "uint8", device="simulated")
+    blob.mutable_cpu_data()[...] = 1
+    for _ in range(3):
+        blob.cpu_data(), blob.mutable_cpu_data(), np.from_dlpack(blob.cpu)
+    assert blob.memory.exclusive_buffer() is not None
+    blob.memory.lose()
+    for access in (blob.cpu_data, blob.mutable_cpu_data, lambda: np.from_dlpack(blob.cpu)):
+        with pytest.raises(RuntimeError, match=LOST):
+            access()

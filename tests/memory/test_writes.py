@@ -1,0 +1,63 @@
+"""Writes made as one step: what they move, whom they warn, and what is newest afterwards."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from syncblob import Head, StaleAliasWarning, SyncedMemory, record_transfers
+from syncblob._shape import Layout
+from syncblob.devices import Side
+from syncblob.memory import Access
+
+NBYTES = 8
+READS = {Side.HOST: "cpu_data", Side.ACCELERATOR: "gpu_data"}
+PART = Layout.raw(4, 2)
+
+
+def at(side):
+    memory = SyncedMemory(NBYTES, device="simulated")
+    getattr(memory, f"overwrite_{READS[side]}")()[:] = 1
+    return memory
+
+
+@pytest.mark.parametrize("aliased", [False, True])
+@pytest.mark.parametrize("access", [Access.MUTABLE, Access.OVERWRITE])
+@pytest.mark.parametrize("side", Side)
+def test_a_write_brings_what_it_needs_and_warns_of_the_alias_that_it_leaves(side, access, aliased):
+    memory = at(side.other)
+    alias = memory.export(side.other, Access.MUTABLE, PART, "use", "DLPack") if aliased else None
+    with record_transfers() as log:
+        if aliased:
+            with pytest.warns(StaleAliasWarning, match=r"^a write leaves behind a DLPack alias"):
+                memory.write(side, access, PART, "a write", np.copyto, 5)
+        else:
+            memory.write(side, access, PART, "a write", np.copyto, 5)
+    assert log.nbytes == (0 if access is Access.OVERWRITE else 4)
+    holders = [(run.start, run.stop, run.holders) for run in memory.spans.runs(0, NBYTES)]
+    here, there = 1 << side, 1 << side.other
+    assert holders == [(0, 2, there), (2, 6, here), (6, NBYTES, there)]
+    last = memory.history[-1]
+    assert (last.reason, last.start, last.stop) == ("a write", 2, 6)
+    del alias
+    expected = [1, 1, 5, 5, 5, 5, 1, 1]
+    assert memory.cpu_data().tolist() == memory.gpu_data().tolist() == expected
+
+
+@pytest.mark.parametrize("side", Side)
+def test_who_reads_the_other_side_in_the_middle_of_a_write_does_not_make_it_count(side):
+    memory = at(side)
+
+    def write(array):
+        array[:2] = 5
+        assert getattr(memory, READS[side.other])().tolist() == [1, 1, 5, 5, 1, 1, 1, 1]
+        assert memory.head is Head.SYNCED
+        array[2:] = 6
+
+    getattr(memory, READS[side.other])()
+    memory.write(side, Access.MUTABLE, PART, "a write", write)
+    assert memory.head_over(2, 6) is Head(1 << side)
+    last = memory.history[-1]
+    assert (last.reason, last.start, last.stop) == ("a write", 2, 6)
+    expected = [1, 1, 5, 5, 6, 6, 1, 1]
+    assert memory.cpu_data().tolist() == memory.gpu_data().tolist() == expected

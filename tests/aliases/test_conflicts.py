@@ -209,3 +209,32 @@ def test_a_growing_resize_warns_of_both_memories_without_holding_a_lock(
         blob.resize(100)
     assert used == [(1, 1), (1, 1)]
     assert len(aliases) == 2
+
+
+@pytest.mark.filterwarnings("ignore::syncblob.StaleAliasWarning")
+@pytest.mark.parametrize("first", ["cpu", "gpu"])
+def test_bytes_that_come_into_use_again_are_those_of_the_alias_that_was_not_left_behind(
+    first: str,
+) -> None:
+    blob = made()
+    stale = np.asarray(getattr(blob, first))
+    alias = np.asarray(getattr(blob, "gpu" if first == "cpu" else "cpu"))
+    blob.memory.fit(4)
+    blob.memory.fit(16)
+    with pytest.raises(ValueError, match="read-only"):
+        stale[2:] = 7
+    alias[2:] = 8
+    assert blob.tolist()[2:] == [8, 8]
+
+
+@pytest.mark.filterwarnings("ignore::syncblob.StaleAliasWarning")
+def test_of_aliases_of_both_sides_one_ends_where_bytes_come_into_use_again() -> None:
+    blob = made()
+    kept = torch.from_dlpack(blob.gpu)
+    ended = np.asarray(blob.cpu)
+    blob.memory.fit(4)
+    blob.memory.fit(16)
+    with pytest.raises(ValueError, match="read-only"):
+        ended[2:] = 7
+    kept[2:] = 8
+    assert blob.tolist()[2:] == [8, 8]

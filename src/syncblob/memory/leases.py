@@ -192,6 +192,12 @@ class Lease(_Reference):
         """Behind its last byte."""
         return self.noted[5]
 
+    @property
+    def revoked(self) -> bool:
+        """Whether it has lost its write permission, which only NumPy's can."""
+        array = self() if self.kind == NUMPY else None
+        return array is not None and not array.flags.writeable
+
     def described(self, side: Side) -> str:
         """Say what this alias is, of which side, and where it was made."""
         place = self.place
@@ -219,6 +225,11 @@ class Exposure(NamedTuple):
     stop: int
     place: Place
     shared: bool = False
+
+    @property
+    def revoked(self) -> bool:
+        """False: there is no permission that could be taken."""
+        return False
 
     def without(self, start: int, stop: int) -> list[Exposure]:
         """Return what is left of it outside of a range."""

@@ -1264,13 +1264,14 @@ class SyncedMemory:
         """Zero the bytes that come into use, as a map says; return the map with who holds them.
 
         Borrows and aliases of these bytes may have been there since they were last in use. Where an
-        alias is, its side alone holds them; a borrow ends unless its side alone does.
+        alias is, its side alone holds them; a borrow ends unless its side alone does. Where aliases
+        of both sides are, NumPy's of one side end too.
         """
         nbytes = spans.nbytes
         buffers = self._buffers.sides
         for side in Side:
             for writer in self._loans[side].writers(used, nbytes):
-                if buffers[side] is not None:
+                if buffers[side] is not None and not writer.revoked:
                     start, stop = max(writer.start, used), min(writer.stop, nbytes)
                     spans = spans.put(start, stop, 1 << side)
         for side in Side:
@@ -1278,7 +1279,7 @@ class SyncedMemory:
             if self._watch is not None:
                 self._watch.drop(side, used, nbytes)
             ranges = [run[:2] for run in spans.runs(used, nbytes) if run.holders != 1 << side]
-            self._revoke(side, ranges, revoked, writes=False)
+            self._revoke(side, ranges, revoked, writes=True)
             for run in spans.runs(used, nbytes):
                 if run.holders & (1 << side):
                     self.home(side).zero(buffer[run.start : run.stop])

@@ -133,16 +133,16 @@ class SideView:
 
     @property
     def __cupy_get_ndarray__(self) -> Callable[[], Any]:
-        """What CuPy calls for bfloat16, which the CUDA array interface has no name for.
+        """What CuPy calls where the CUDA array interface has no name for the dtype.
 
         Raises
         ------
         AttributeError
-            On the host, where the accelerator is no CUDA device, and for other dtypes.
+            On the host, and where the accelerator is no CUDA device.
         """
         if self._side is Side.HOST:
             raise AttributeError("__cupy_get_ndarray__: this is the host's side")
-        return cuda.for_cupy(*self._what(), self)
+        return cuda.for_cupy(self._what()[0], self)
 
     if not TYPE_CHECKING:  # to a checker it is not callable
 

@@ -1353,8 +1353,9 @@ class SyncedMemory:
             copied = ""
             if pieces:
                 copied = self._bring(side, access, buffer, pieces, accelerator, reason)
-            if side is Side.ACCELERATOR:
+            if side is Side.ACCELERATOR and accelerator is not None:
                 self._buffers.accelerator = accelerator
+                self._buffers.use(accelerator, buffer, *changed)
             # What the map does not count may hold anything.
             sides[side] = buffer
             if recording():

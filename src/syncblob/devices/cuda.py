@@ -1,10 +1,10 @@
 """CUDA devices, through CuPy. The one module that imports CuPy, and only when a device is used.
 
-Device memory comes from CuPy's allocator, and page-locked memory for the host side. Work is ordered on
-CuPy's current stream of the device; every method switches to its own device and back.
+Device memory comes from CuPy's allocator, and page-locked memory for the host side. Work is ordered
+on CuPy's current stream of the device; every method switches to its own device and back.
 
-Kernels of the user's may run on any stream, and nothing tells us of them. So what a transfer replaces
-or reads is waited for on the whole device, and what it has brought is there for every stream when the
+A user's kernels may run on any stream, and nothing tells us of them. So what a transfer replaces or
+reads is waited for on the whole device, and what it has brought is there for every stream when the
 call returns. Only a push goes on after that: accesses on the device order their stream after it.
 """
 
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CudaBackend", "current_index", "device_count"]
 
-# CuPy's pool of page-locked memory rounds up to powers of two and keeps what it has. Buffers of this
-# size and larger are allocated one by one, and freed with the last array over them.
+# CuPy's pool of page-locked memory rounds up to powers of two and keeps what it has. Buffers of
+# this size and larger are allocated one by one, and freed with the last array over them.
 _POOLED_AT_MOST = 1 << 16
 
 # `cudaErrorMemoryAllocation`.
@@ -312,7 +312,7 @@ class CudaBackend(Accelerator):
             )
 
     def _finish(self, stream: Any) -> None:
-        """Wait until nothing that was queued on a stream uses a buffer that is about to be freed."""
+        """Wait until nothing queued on a stream uses a buffer that is about to be freed."""
         for waiting in (stream, self._context):
             # What failed may be what fails now; the error that matters is on its way already.
             with suppress(Exception):

@@ -79,14 +79,14 @@ def _over(address: int, shape: Any, strides: Any, dtype: Any) -> Any:
 
 
 class PointerAttributes:
-    def __init__(self, device: int, devicePointer: int, hostPointer: int, type: int) -> None:  # noqa: A002, N803  # CuPy's names
+    def __init__(self, device: int, devicePointer: int, hostPointer: int, type: int) -> None:
         self.device = device
         self.devicePointer = devicePointer
         self.hostPointer = hostPointer
         self.type = type
 
 
-def pointerGetAttributes(ptr: int) -> PointerAttributes:  # noqa: N802  # CuPy's name
+def pointerGetAttributes(ptr: int) -> PointerAttributes:
     block = model.block_at(ptr)
     if block is None:
         return PointerAttributes(-2, 0, 0, model.UNREGISTERED)
@@ -129,7 +129,6 @@ runtime.__dict__.update(
     streamCaptureModeGlobal=model.GLOBAL,
     streamCaptureModeThreadLocal=model.THREAD_LOCAL,
     streamCaptureModeRelaxed=model.RELAXED,
-    errorMemoryAllocation=model.OUT_OF_MEMORY,
 )
 
 
@@ -244,7 +243,7 @@ class _BaseStream:
             )
         return current
 
-    def __cuda_stream__(self) -> tuple[int, int]:  # noqa: PLW3201  # a protocol of CUDA's
+    def __cuda_stream__(self) -> tuple[int, int]:
         return (0, self.ptr)
 
     def use(self) -> _BaseStream:
@@ -358,14 +357,14 @@ class BaseMemory:
 class _Allocated(BaseMemory):
     """Memory that goes back when nobody has it; pools own what lies behind it."""
 
-    kind = model.DEVICE
+    _kind = model.DEVICE
 
     def __init__(self, size: int, pool: Any = None) -> None:
         self.size, self.device_id, self.ptr = size, _machine.getDevice(), 0
         self._block: model.Block | None = None
         if size:
             try:
-                self._block, home = _machine.allocate(size, self.kind, pool=pool)
+                self._block, home = _machine.allocate(size, self._kind, pool=pool)
             except CUDARuntimeError as error:
                 if error.status != model.OUT_OF_MEMORY:
                     raise
@@ -386,7 +385,7 @@ class Memory(_Allocated):
 
 
 class ManagedMemory(_Allocated):
-    kind = model.MANAGED
+    _kind = model.MANAGED
 
     def __init__(self, size: int) -> None:
         super().__init__(size)
@@ -451,7 +450,7 @@ class _Pooled(_Allocated):
 
 
 class _PooledManaged(_Allocated):
-    kind = model.MANAGED
+    _kind = model.MANAGED
 
 
 def malloc_managed(size: int) -> MemoryPointer:
@@ -472,7 +471,7 @@ def alloc(size: int) -> MemoryPointer:
 
 def set_allocator(allocator: Callable[[int], MemoryPointer] | None = None) -> None:
     """Without an argument memory comes from CUDA, and from no pool, as in CuPy."""
-    global _allocator  # noqa: PLW0603  # it is a setting of the process in CuPy too
+    global _allocator
     _allocator = (lambda size: MemoryPointer(Memory(size), 0)) if allocator is None else allocator
 
 
@@ -513,7 +512,7 @@ class _Flags:
         self.owndata = owndata
 
 
-class ndarray:  # noqa: N801  # CuPy's name
+class ndarray:
     """An array; elements are looked at and written by queued copies only."""
 
     __slots__ = ("__weakref__", "base", "data", "dtype", "shape", "strides")
@@ -563,7 +562,7 @@ class ndarray:  # noqa: N801  # CuPy's name
         return _Flags(flags.c_contiguous, flags.f_contiguous, self.base is None)
 
     @property
-    def T(self) -> ndarray:  # noqa: N802  # NumPy's name
+    def T(self) -> ndarray:
         return self.transpose()
 
     def __len__(self) -> int:
@@ -578,7 +577,7 @@ class ndarray:  # noqa: N801  # CuPy's name
         array.base = self if self.base is None else self.base
         return array
 
-    def view(self, dtype: Any = None, type: Any = None) -> ndarray:  # noqa: A002  # CuPy's name
+    def view(self, dtype: Any = None, type: Any = None) -> ndarray:
         if type is not None:
             raise NotImplementedError("view(type=…)")
         return self._viewed(_over_nothing(self).view(dtype or self.dtype))
@@ -596,15 +595,11 @@ class ndarray:  # noqa: N801  # CuPy's name
         return self._viewed(_over_nothing(self).transpose(*axes))
 
     def __getitem__(self, slices: Any) -> ndarray:
-        found = _over_nothing(self)[slices if isinstance(slices, tuple) else (slices,)]
-        if isinstance(found, np.ndarray) and not np.may_share_memory(found, _over_nothing(self)):
+        index = slices if isinstance(slices, tuple) else (slices,)
+        if not all(isinstance(x, (int, slice)) or x in (None, ...) for x in index):
             raise NotImplementedError("indexing by arrays")
-        if not isinstance(found, np.ndarray):
-            # One element, which is an array of no axes in CuPy.
-            found = _over_nothing(self)[
-                (*(slices if isinstance(slices, tuple) else (slices,)), ...)
-            ]
-        return self._viewed(found)
+        # One element is an array of no axes.
+        return self._viewed(_over_nothing(self)[index if ... in index else (*index, ...)])
 
     # --- copies ---
 
@@ -622,13 +617,14 @@ class ndarray:  # noqa: N801  # CuPy's name
         self[...] = value
 
     def copy(self, order: str = "C") -> ndarray:
-        here = _machine.getDevice()
-        if self.device.id == here:
+        if self.device.id == _machine.getDevice():
             return self.astype(self.dtype, order=order)
-        with self.device:
-            dense = self.astype(self.dtype, order=order)
-        copied = ndarray(self.shape, self.dtype, order="F" if _fortran_only(dense) else "C")
-        copied.data.copy_from_device_async(dense.data, self.nbytes)
+        # To the current device, and with no order but that of its stream.
+        fortran = _fortran_only(self)
+        if not (fortran or self.flags.c_contiguous):
+            raise NotImplementedError("a copy from another device of an array with gaps")
+        copied = ndarray(self.shape, self.dtype, order="F" if fortran else "C")
+        copied.data.copy_from_device_async(self.data, self.nbytes)
         return copied
 
     def astype(
@@ -808,6 +804,9 @@ def asarray(
         raise NotImplementedError("asarray with an order or copy")
     found = _from_cupy_like(a)
     if found is not None:
+        if found.device.id != _machine.getDevice():
+            # What is on another device is copied to this one.
+            found = found.copy()
         return found if dtype is None else found.astype(dtype, copy=False)
     values = np.asarray(a, dtype)
     array = empty(values.shape, values.dtype)
@@ -954,7 +953,7 @@ def installed(machine: Machine) -> Iterator[types.ModuleType]:
 
     from syncblob.devices import cuda, selection
 
-    global _machine  # noqa: PLW0603  # CuPy has one machine too
+    global _machine
     there = {
         name: module
         for name, module in sys.modules.items()

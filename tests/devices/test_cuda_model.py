@@ -23,7 +23,7 @@ CLASSES = """Device Event ExternalStream ManagedMemory Memory MemoryAsync Memory
 
 
 @pytest.fixture
-def cupy(machine):
+def cupy(machine):  # noqa: ARG001  # it is there because of that one
     import cupy
 
     return cupy
@@ -288,7 +288,7 @@ def test_one_who_has_only_the_number_of_a_stream_uses_the_same_one(cupy):
     done = []
     stream = cupy.cuda.Stream(non_blocking=True)
     assert stream.is_non_blocking
-    with pytest.warns(DeprecationWarning):
+    with pytest.warns(DeprecationWarning, match="from_external"):
         other = cupy.cuda.ExternalStream(stream.ptr)
     assert other == stream == cupy.cuda.Stream.from_external(stream)
     launch(lambda: done.append(1), stream=other)
@@ -341,13 +341,13 @@ def test_captured_work_runs_when_the_graph_is_launched(cupy):
 
 
 FORBIDDEN = {
-    "to wait for the stream": lambda cupy, s: s.synchronize(),
-    "to ask the stream": lambda cupy, s: s.done,
-    "to wait for the device": lambda cupy, s: cupy.cuda.Device().synchronize(),
-    "to wait for an event of it": lambda cupy, s: s.record().synchronize(),
-    "to ask an event of it": lambda cupy, s: s.record().done,
+    "to wait for the stream": lambda _cupy, s: s.synchronize(),
+    "to ask the stream": lambda _cupy, s: s.done,
+    "to wait for the device": lambda cupy, _s: cupy.cuda.Device().synchronize(),
+    "to wait for an event of it": lambda _cupy, s: s.record().synchronize(),
+    "to ask an event of it": lambda _cupy, s: s.record().done,
     "work that was not captured": lambda cupy, s: s.wait_event(cupy.cuda.Stream.null.record()),
-    "to look at an array": lambda cupy, s: cupy.empty(3).get(),
+    "to look at an array": lambda cupy, _s: cupy.empty(3).get(),
     "to make the legacy stream wait": (
         lambda cupy, s: cupy.cuda.Stream.null.wait_event(s.record())
     ),

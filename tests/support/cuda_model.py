@@ -1,8 +1,8 @@
 """A model of CUDA's streams, events, graphs and memory, for tests without a GPU.
 
-Two modes. A *lazy* device runs nothing by itself: an operation runs when something that waits for it
-is waited for, and in no other order than streams and events ask for. So a wait that was forgotten
-shows as old contents. An *eager* one runs everything at once, so what must not be overtaken is.
+Two modes. A *lazy* device runs nothing by itself: an operation runs when something that waits for
+it is waited for, and in no other order than streams and events ask for. So a wait that was
+forgotten shows as old contents. An *eager* one runs everything at once, so what must not be overtaken is.
 
 The memory of a device is ordinary memory, full of poison when it is allocated and again when it is
 freed. Freed memory is handed out again at once, also while queued work still uses it.
@@ -602,7 +602,7 @@ class Machine:
     # --- memory ---
 
     def allocate(self, nbytes: int, kind: int, *, pool: Any) -> tuple[Block, tuple[Any, ...]]:
-        """Take memory of the current device from a pool, or new memory; and whom it goes back to."""
+        """Take memory of the current device from a pool, or new; and say where it goes back to."""
         host = kind == HOST
         if self.fails("pinned_allocation" if host else "allocation") or (host and not self.can_pin):
             raise CUDARuntimeError(OUT_OF_MEMORY)
@@ -616,7 +616,7 @@ class Machine:
         return Block(size, device, kind), home
 
     def give_back(self, block: Block, home: tuple[Any, ...], stream: Stream | None) -> None:
-        """Let a pool hand memory out again: poisoned, after the work of the stream it belongs to."""
+        """Let a pool hand memory out again: poisoned, after the work of the stream it is of."""
         free = self._free.setdefault(home, [])
         if stream is None or stream.last is None or stream.last.done:
             block.poison()

@@ -26,6 +26,7 @@ from syncblob._dtypes import as_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from typing import Self
 
 # The machine that the functions of this module are about; `installed` sets it.
 _machine: Machine = Machine(0)
@@ -148,7 +149,7 @@ class Device:
     def __hash__(self) -> int:
         return hash(self.id)
 
-    def __enter__(self) -> Device:
+    def __enter__(self) -> Self:
         _own("devices").append(_machine.getDevice())
         _machine.setDevice(self.id)
         return self
@@ -224,7 +225,7 @@ class _BaseStream:
     def __hash__(self) -> int:
         return self.ptr
 
-    def __enter__(self) -> _BaseStream:
+    def __enter__(self) -> Self:
         device = self._device()
         _own("streams").append((device, get_current_stream(device)))
         _current()[device] = self

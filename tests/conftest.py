@@ -6,7 +6,9 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import cupy_model
 import pytest
+from cuda_model import Machine
 from hypothesis import HealthCheck, settings
 
 import syncblob
@@ -58,6 +60,17 @@ def simulated() -> Iterator[SimulatedBackend]:
     yield backend
     backend.delay = 0.0
     backend.synchronize()
+
+
+@pytest.fixture(params=["lazy", "eager"])
+def machine(request: pytest.FixtureRequest) -> Iterator[Machine]:
+    """Give a model of a computer with two CUDA devices, which syncblob uses through CuPy's names.
+
+    ``import cupy`` gives the model's, in the test only. Once with lazy, once with eager streams.
+    """
+    machine = Machine(2, eager=request.param == "eager")
+    with cupy_model.installed(machine):
+        yield machine
 
 
 @pytest.fixture(autouse=True)

@@ -1600,8 +1600,10 @@ class SyncedMemory:
         except BaseException:
             if self._spans is not after:
                 # An interrupt may have come when uploads were under way already, and nothing would
-                # wait for them: they must not arrive when the buffer holds something newer.
-                accelerator.synchronize()
+                # wait for them: they must not arrive when the buffer holds something newer. None
+                # starts during a capture, which a wait would break.
+                if not accelerator.capturing:
+                    accelerator.synchronize()
                 restore(revoked)
             raise
         finally:

@@ -169,7 +169,8 @@ class CudaBackend(Accelerator):
         if not host.nbytes:
             return True
         runtime = self._cupy.cuda.runtime
-        attributes = runtime.pointerGetAttributes(host.ctypes.data)
+        with self._context:
+            attributes = runtime.pointerGetAttributes(host.ctypes.data)
         return bool(attributes.type == runtime.memoryTypeHost)
 
     def zero(self, buffer: Any) -> None:

@@ -952,6 +952,7 @@ def installed(machine: Machine) -> Iterator[types.ModuleType]:
     """Make the model be CuPy for syncblob, and leave no trace of it."""
     import array_api_compat
 
+    from syncblob import _source_lines
     from syncblob.devices import cuda, selection
 
     global _machine
@@ -967,6 +968,8 @@ def installed(machine: Machine) -> Iterator[types.ModuleType]:
     loader = cuda.ctypes
     cuda.ctypes = types.SimpleNamespace(CDLL=lambda _: None)  # type: ignore[assignment]  # there is a driver
     cuda._why_not.cache_clear()
+    # No line of the model is the user's.
+    _source_lines._known[__file__] = "cupy"
     for name in there:
         del sys.modules[name]
     sys.modules.update(modules)
@@ -982,6 +985,7 @@ def installed(machine: Machine) -> Iterator[types.ModuleType]:
         else:
             array_api_compat.cupy = attribute
         cuda.ctypes = loader
+        del _source_lines._known[__file__]
         cuda._why_not.cache_clear()
         _taken_out(selection._backends)
         selection._backends.update(backends)

@@ -17,16 +17,14 @@ import threading
 import uuid
 import warnings
 from collections import defaultdict
-from contextlib import ExitStack, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-import cupy_model
 import numpy as np
 import pytest
 import region_processes
-from cuda_model import Machine
 from program_devices import Cuda, Lent, Simulated
 from region_model import BOTH, CPU, GPU, NOBODY, OTHER, Loan, Memory, Plan, reach, runs
 
@@ -34,7 +32,7 @@ import syncblob
 from syncblob import Blob, Head, StaleAliasWarning, record_transfers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
     from region_model import Cells
 
@@ -1062,25 +1060,6 @@ class WholeProgram(Program):
         return (memory.holders[0],) if element in new else ()
 
 
-@pytest.fixture(params=["simulated", "lazy", "eager", pytest.param("cuda", marks=pytest.mark.gpu)])
-def device(request: pytest.FixtureRequest) -> type[Simulated | Cuda]:
-    """Say on what kind of device programs run: also on the two modes of the model of CUDA."""
-    if request.param == "simulated":
-        return Simulated
-    if request.param != "cuda":
-        machine = Machine(1, eager=request.param == "eager")
-        request.getfixturevalue("resources").enter_context(cupy_model.installed(machine))
-    # It is CuPy's of this test from here on.
-    consumer.cache_clear()
-    return Cuda
-
-
-@pytest.fixture
-def resources() -> Iterator[ExitStack]:
-    with ExitStack() as stack:
-        yield stack
-
-
 def run(kind: type[Program], device: type[Simulated | Cuda], numbers: range) -> None:
     for number in numbers:
         program = None
@@ -1099,15 +1078,16 @@ def programs(device: type[Simulated | Cuda]) -> int:
 
 @pytest.mark.parametrize("part", range(4))
 def test_no_program_sees_old_values_moves_too_much_or_loses_a_write_unannounced(
-    part: int, device: type[Simulated | Cuda]
+    part: int, program_device: type[Simulated | Cuda]
 ) -> None:
-    run(Program, device, range(part, programs(device), 4))
+    consumer.cache_clear()
+    run(Program, program_device, range(part, programs(program_device), 4))
 
 
 def test_programs_over_whole_memories_go_through_caffes_transitions(
-    device: type[Simulated | Cuda],
+    program_device: type[Simulated | Cuda],
 ) -> None:
-    run(WholeProgram, device, range(programs(device) // 4))
+    run(WholeProgram, program_device, range(programs(program_device) // 4))
 
 
 # --- pushes, many pieces, threads and processes ---------------------------------------------------

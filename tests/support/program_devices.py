@@ -101,6 +101,9 @@ class Lent:
     def __setitem__(self, key: Any, value: Any) -> None:
         self.array[key] = np.asarray(value, np.int32)
 
+    def __len__(self) -> int:
+        return len(self.array)
+
     def __int__(self) -> int:
         return int(self.array.get())
 

@@ -527,7 +527,7 @@ def test_cupy_takes_the_blobs_own_memory_to_write(cupy, dtype):
     assert blob.head is GPU
     assert (array.shape, array.dtype) == ((2, 3), blob.dtype)
     assert array.data.ptr == blob.gpu_data().data.ptr
-    array[...] = np.ones((2, 3), blob.dtype)
+    array[...] = cupy.asarray(np.ones((2, 3), blob.dtype))
     assert blob.tolist() == [[1] * 3] * 2
 
 

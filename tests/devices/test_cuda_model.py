@@ -32,7 +32,7 @@ def cupy(machine):  # noqa: ARG001  # it is there because of that one
 @pytest.fixture
 def real():
     """Give the real CuPy, which can be imported without a GPU."""
-    return pytest.importorskip("cupy")
+    return pytest.importorskip("cupy", exc_type=ImportError)
 
 
 # --- the names and arguments are CuPy's -----------------------------------------------------------
@@ -606,6 +606,8 @@ def test_arrays_lie_as_numpys_do(cupy):
     assert array.tolist() == expected.tolist()
     assert cupy.may_share_memory(array, array[2])
     assert not cupy.may_share_memory(array[:1], array[2])
+    with pytest.raises(ValueError, match="non-scalar"):
+        array[0] = np.zeros(4)
     with pytest.raises(TypeError, match="Implicit conversion"):
         np.asarray(array)
 

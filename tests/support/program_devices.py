@@ -99,7 +99,9 @@ class Lent:
         return Lent(self.array[key])
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        self.array[key] = np.asarray(value, np.int32)
+        import cupy  # or the model of it
+
+        self.array[key] = cupy.asarray(np.asarray(value, np.int32))
 
     def __len__(self) -> int:
         return len(self.array)

@@ -1,8 +1,8 @@
 """CUDA devices on a model of CUDA: transfers, streams, captures, aliases, two devices, protocols.
 
-The model is `cuda_model`. In its lazy mode nothing runs that nobody waits for, so a wait or an order
-that is missing shows; in its eager mode everything runs at once. That says nothing of CUDA itself;
-`tests/gpu` does.
+The model is `cuda_model`. In its lazy mode nothing runs that nobody waits for, so a wait or an
+order that is missing shows; in its eager mode everything runs at once. That says nothing of CUDA
+itself; `tests/gpu` does.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def no_cupy(monkeypatch, _machine):
     monkeypatch.setitem(__import__("sys").modules, "cupy", None)
 
 
-def no_device(monkeypatch, machine):
+def no_device(_monkeypatch, machine):
     machine.devices = 0
 
 
@@ -527,7 +527,7 @@ def test_cupy_takes_the_blobs_own_memory_to_write(cupy, dtype):
     assert blob.head is GPU
     assert (array.shape, array.dtype) == ((2, 3), blob.dtype)
     assert array.data.ptr == blob.gpu_data().data.ptr
-    array[...] = np.ones((2, 3), blob.dtype)
+    array[...] = cupy.asarray(np.ones((2, 3), blob.dtype))
     assert blob.tolist() == [[1] * 3] * 2
 
 
@@ -1066,3 +1066,13 @@ def test_to_ask_for_the_interface_twice_is_as_to_ask_once(head, const):
         blob.cpu_data()
         blob.cpu_data()
     assert log.downloads == (state is GPU)
+
+
+@defect("CuPy asks for the interface twice, and each time it warns of the same alias")
+def test_cupy_causes_one_warning_of_an_alias_that_it_leaves_behind(cupy):
+    blob = blob_in(CPU)
+    alias = np.asarray(blob.cpu)
+    with pytest.warns(syncblob.StaleAliasWarning) as caught:
+        cupy.asarray(blob.gpu)
+    assert len(caught) == 1
+    assert alias.tolist() == values().tolist()

@@ -608,14 +608,15 @@ class ndarray:
         target = self[slices]
         source = _from_cupy_like(value)
         if source is None:
-            # Of the host: read now, written later.
-            values = np.array(value)
-            launch(lambda to: to.__setitem__(..., values), target)
+            target.fill(value)
         else:
             launch(lambda to, of: to.__setitem__(..., of), target, source)
 
     def fill(self, value: Any) -> None:
-        self[...] = value
+        value = np.asarray(value, self.dtype)
+        if value.shape:
+            raise ValueError("non-scalar numpy.ndarray cannot be used for fill")
+        launch(lambda to: to.fill(value), self)
 
     def copy(self, order: str = "C") -> ndarray:
         if self.device.id == _machine.getDevice():
@@ -809,9 +810,10 @@ def asarray(
             # What is on another device is copied to this one.
             found = found.copy()
         return found if dtype is None else found.astype(dtype, copy=False)
-    values = np.asarray(a, dtype)
+    # Read now, written later.
+    values = np.array(a, dtype)
     array = empty(values.shape, values.dtype)
-    array[...] = values
+    launch(lambda to: to.__setitem__(..., values), array)
     return array
 
 
@@ -952,6 +954,7 @@ def installed(machine: Machine) -> Iterator[types.ModuleType]:
     """Make the model be CuPy for syncblob, and leave no trace of it."""
     import array_api_compat
 
+    from syncblob import _source_lines
     from syncblob.devices import cuda, selection
 
     global _machine
@@ -967,6 +970,8 @@ def installed(machine: Machine) -> Iterator[types.ModuleType]:
     loader = cuda.ctypes
     cuda.ctypes = types.SimpleNamespace(CDLL=lambda _: None)  # type: ignore[assignment]  # there is a driver
     cuda._why_not.cache_clear()
+    # No line of the model is the user's.
+    _source_lines._known[__file__] = "cupy"
     for name in there:
         del sys.modules[name]
     sys.modules.update(modules)
@@ -982,6 +987,7 @@ def installed(machine: Machine) -> Iterator[types.ModuleType]:
         else:
             array_api_compat.cupy = attribute
         cuda.ctypes = loader
+        del _source_lines._known[__file__]
         cuda._why_not.cache_clear()
         _taken_out(selection._backends)
         selection._backends.update(backends)

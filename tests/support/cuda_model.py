@@ -625,9 +625,11 @@ class Machine:
             stream.last = Work(block.poison, [stream.last])
         free.append(block)
 
-    def forget_free(self) -> None:
-        """Give all free memory up."""
-        self._free.clear()
+    def forget_free(self, pool: Any = None) -> None:
+        """Give the free memory of a pool up, or all."""
+        for home in list(self._free):
+            if pool is None or home[0] == pool:
+                del self._free[home]
 
 
 def _idle(stream: Stream) -> bool:

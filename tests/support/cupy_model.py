@@ -484,10 +484,12 @@ def get_default_memory_pool() -> MemoryPool:
     return _default_pool
 
 
-class _PinnedMemory:
-    def __init__(self, size: int) -> None:
+class PinnedMemory:
+    def __init__(self, size: int, flags: int = 0, *, _pool: str = "") -> None:
+        assert not flags
         self._machine = _machine
-        self._block, self._home = _machine.allocate(size, model.HOST, pool="pinned")
+        # Without a pool the memory goes back to CUDA, which hands it out again as it likes.
+        self._block, self._home = _machine.allocate(size, model.HOST, pool=_pool)
         self.size, self.ptr = self._block.nbytes, self._block.address
 
     def __del__(self) -> None:
@@ -495,12 +497,25 @@ class _PinnedMemory:
             self._machine.give_back(self._block, self._home, None)
 
 
-def alloc_pinned_memory(size: int) -> Any:
-    memory = _PinnedMemory(size)
+def PinnedMemoryPointer(mem: PinnedMemory, offset: int) -> Any:
     # A buffer that is made in C, which a class in Python can be from 3.12 on only.
-    buffer = (ctypes.c_byte * memory.size).from_address(memory.ptr)
-    buffer.mem, buffer.ptr = memory, memory.ptr
+    buffer = (ctypes.c_byte * (mem.size - offset)).from_address(mem.ptr + offset)
+    buffer.mem, buffer.ptr = mem, mem.ptr + offset
     return buffer
+
+
+def alloc_pinned_memory(size: int) -> Any:
+    # The pool rounds up to powers of two.
+    return PinnedMemoryPointer(PinnedMemory(1 << (size - 1).bit_length(), _pool="pinned"), 0)
+
+
+class PinnedMemoryPool:
+    def free_all_blocks(self) -> None:
+        _machine.forget_free("pinned")
+
+
+def get_default_pinned_memory_pool() -> PinnedMemoryPool:
+    return PinnedMemoryPool()
 
 
 # --- cupy.ndarray ---------------------------------------------------------------------------------
@@ -924,10 +939,11 @@ def from_dlpack(array: Any, *, device: Any = None, copy: bool | None = None) -> 
 # --- modules --------------------------------------------------------------------------------------
 
 CUDA_NAMES = """Device Event ExternalStream Graph ManagedMemory Memory MemoryAsync BaseMemory
-    MemoryPointer MemoryPool Stream UnownedMemory alloc alloc_pinned_memory get_allocator
+    MemoryPointer MemoryPool PinnedMemory PinnedMemoryPointer PinnedMemoryPool Stream
+    UnownedMemory alloc alloc_pinned_memory get_allocator
     get_current_stream malloc_async malloc_managed runtime set_allocator""".split()
-CUPY_NAMES = """asarray empty from_dlpack get_default_memory_pool may_share_memory ndarray
-    zeros""".split()
+CUPY_NAMES = """asarray empty from_dlpack get_default_memory_pool get_default_pinned_memory_pool
+    may_share_memory ndarray zeros""".split()
 
 
 def _modules() -> dict[str, types.ModuleType]:

@@ -8,6 +8,7 @@ itself; `tests/gpu` does.
 from __future__ import annotations
 
 import gc
+import os
 import types
 import weakref
 from contextlib import suppress
@@ -365,7 +366,7 @@ def test_a_push_keeps_its_buffers_until_it_is_over(machine, backend):
     assert backend.allocate(600).data.ptr == address
 
 
-def test_a_blob_that_goes_before_its_push_is_over_disturbs_nobody(machine):
+def test_a_blob_that_goes_before_its_push_is_over_disturbs_nobody():
     blob = blob_in(CPU)
     blob.async_gpu_push()
     del blob
@@ -1073,3 +1074,162 @@ def test_cupy_causes_one_warning_of_an_alias_that_it_leaves_behind(cupy):
         cupy.asarray(blob.gpu)
     assert len(caught) == 1
     assert alias.tolist() == values().tolist()
+
+
+# --- what waits for kernels, and what need not ----------------------------------------------------
+
+
+@lazily
+@pytest.mark.parametrize("start", ["gpu_data", "prefetch"])
+def test_a_part_that_comes_to_the_device_for_the_first_time_waits_for_no_kernel(start):
+    blob = Blob((4, 3), device="cuda:0")
+    blob.overwrite_cpu_data()[...] = 1
+    ran = []
+    launch(lambda _: ran.append(1), blob[0].gpu_data(), stream=side_stream())
+    getattr(blob[1], start)()
+    assert not ran
+    blob[0].mutable_cpu_data()[...] = 2
+    getattr(blob[0], start)()
+    assert ran
+
+
+@lazily
+def test_a_part_that_was_written_on_the_device_waits_for_the_kernels_there():
+    blob = Blob((4, 3), device="cuda:0")
+    blob[1:].mutable_cpu_data()[...] = 1
+    blob[2].gpu_data()
+    ran = []
+    launch(lambda _: ran.append(1), blob[3].overwrite_gpu_data(), stream=side_stream())
+    blob[3].mutable_cpu_data()[...] = 2
+    ran.clear()
+    launch(lambda _: ran.append(1), blob[2].gpu_data(), stream=side_stream())
+    blob[3].gpu_data()
+    assert ran
+
+
+@lazily
+def test_an_adopted_array_is_used_by_others(cupy):
+    blob = Blob(3, device="cuda:0")
+    array = cupy.zeros(3, "f4")
+    blob.set_gpu_data(array)
+    blob.mutable_cpu_data()[...] = 2
+    ran = []
+    launch(lambda _: ran.append(1), array, stream=side_stream())
+    blob.gpu_data()
+    assert ran
+
+
+def test_a_push_is_not_waited_for_in_a_capture_and_goes_on(cupy):
+    blob = blob_in(CPU)
+    blob.async_gpu_push()
+    stream = cupy.cuda.Stream(non_blocking=True)
+    with stream:
+        stream.begin_capture()
+        with pytest.raises(RuntimeError, match="waiting for an asynchronous upload"):
+            blob.gpu_data()
+        stream.end_capture()
+    assert blob.head is SYNCED
+    assert blob.gpu_data().get().tolist() == values().tolist()
+
+
+# --- page-locked and managed memory ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("nbytes", [1, 5000, 100_000])
+def test_host_buffers_of_any_size_are_page_locked(backend, nbytes):
+    assert backend.is_page_locked(backend.allocate_host(nbytes))
+    assert not backend.is_page_locked(np.empty(nbytes, np.uint8))
+    assert backend.is_page_locked(np.empty(0, np.uint8))
+
+
+def test_the_page_locked_memory_of_a_large_buffer_is_given_back(machine, backend):
+    buffer = backend.allocate_host(100_000)
+    del buffer
+    gc.collect()
+    # CUDA has none left, and CuPy's pool has kept none.
+    machine.can_pin = False
+    assert not backend.is_page_locked(backend.allocate_host(100_000))
+
+
+def test_explain_says_where_host_memory_is_not_page_locked(machine):
+    blob = blob_in(CPU)
+    assert "page-locked" not in str(blob.explain())
+    machine.can_pin = False
+    slow = blob_in(CPU)
+    assert "not page-locked: copies are slower" in str(slow.explain())
+    assert slow.gpu_data().get().tolist() == values().tolist()
+
+
+def test_an_error_that_is_not_about_memory_comes_up(machine, backend, monkeypatch):
+    def fail(*_):
+        raise CUDARuntimeError(cuda_model.INVALID_DEVICE)
+
+    monkeypatch.setattr(backend._cupy.cuda, "alloc_pinned_memory", fail)
+    with pytest.raises(CUDARuntimeError, match="cudaErrorInvalidDevice"):
+        backend.allocate_host(3)
+
+
+def test_dlpack_says_that_memory_is_managed_where_the_users_allocator_gives_such(cupy):
+    ordinary = blob_in(GPU)
+    cupy.cuda.set_allocator(cupy.cuda.malloc_managed)
+    managed = blob_in(GPU)
+    assert ordinary.__dlpack_device__() == (2, 0)
+    assert managed.__dlpack_device__() == (13, 0)
+    assert cupy.from_dlpack(managed).get().tolist() == values().tolist()
+
+
+# --- other libraries, and other processes ---------------------------------------------------------
+
+WITHOUT_CUDA = [
+    pytest.param(lambda torch, blob: blob.to_torch(), id="to_torch"),
+    pytest.param(lambda torch, blob: blob.to_torch(copy=True), id="a copy"),
+    pytest.param(lambda torch, blob: torch.add(blob, blob), id="a function"),
+    pytest.param(lambda torch, blob: torch.add(blob, 1, out=blob), id="out"),
+    pytest.param(lambda torch, blob: torch.relu_(blob), id="in place"),
+]
+
+
+@pytest.mark.parametrize("use", WITHOUT_CUDA)
+def test_a_torch_without_cuda_is_an_error_before_anything_moves(use):
+    torch = pytest.importorskip("torch")
+    if torch.cuda.is_available():
+        pytest.skip("this PyTorch has CUDA")
+    blob = blob_in(CPU)
+    with (
+        syncblob.no_transfers(),
+        pytest.raises(syncblob.NoDeviceError, match=r"PyTorch cannot use cuda:0: .* blob.on"),
+    ):
+        use(torch, blob)
+    assert blob.head is CPU
+    assert torch.add(blob.on("cpu"), 1).tolist() == (values() + 1).tolist()
+
+
+@pytest.mark.parametrize("head", [NONE, CPU, SYNCED])
+@pytest.mark.parametrize("name", ["tensor", "as_tensor", "asarray", "from_dlpack"])
+def test_torch_makes_cpu_tensors_of_blobs_of_the_host(head, name):
+    torch = pytest.importorskip("torch")
+    blob = blob_in(head).on("cpu")
+    with syncblob.no_transfers():
+        tensor = getattr(torch, name)(blob)
+    assert tensor.device.type == "cpu"
+    assert tensor.tolist() == (values() if head else values() * 0).tolist()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_the_child_of_a_fork_uses_the_host_and_is_told_that_cuda_does_not_work():
+    blob, there = blob_in(CPU), blob_in(GPU)
+    child = os.fork()
+    if not child:
+        status = 1
+        with suppress(BaseException):
+            refused = 0
+            for use in (blob.gpu_data, there.cpu_data, lambda: Blob(3, device="cuda:0").gpu_data()):
+                try:
+                    use()
+                except syncblob.NoDeviceError as error:
+                    refused += "child of a fork" in str(error)
+            good = blob.cpu_data().tolist() == values().tolist()
+            status = 0 if refused == 3 and good and str(blob.explain()) else 1
+        os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
+    assert blob.gpu_data().get().tolist() == values().tolist()

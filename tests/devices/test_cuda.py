@@ -1233,3 +1233,11 @@ def test_the_child_of_a_fork_uses_the_host_and_is_told_that_cuda_does_not_work()
         os._exit(status)
     assert os.waitpid(child, 0)[1] == 0
     assert blob.gpu_data().get().tolist() == values().tolist()
+
+
+def test_cupy_takes_memory_of_the_device_only_by_dlpack(cupy):
+    blob = blob_in(CPU)
+    with pytest.raises(TypeError):
+        cupy.from_dlpack(blob.on("cpu"))
+    assert blob.head is CPU
+    assert cupy.from_dlpack(blob.on("cpu").gpu).get().tolist() == values().tolist()

@@ -1160,7 +1160,7 @@ def test_explain_says_where_host_memory_is_not_page_locked(machine):
     assert slow.gpu_data().get().tolist() == values().tolist()
 
 
-def test_an_error_that_is_not_about_memory_comes_up(machine, backend, monkeypatch):
+def test_an_error_that_is_not_about_memory_comes_up(backend, monkeypatch):
     def fail(*_):
         raise CUDARuntimeError(cuda_model.INVALID_DEVICE)
 
@@ -1181,8 +1181,8 @@ def test_dlpack_says_that_memory_is_managed_where_the_users_allocator_gives_such
 # --- other libraries, and other processes ---------------------------------------------------------
 
 WITHOUT_CUDA = [
-    pytest.param(lambda torch, blob: blob.to_torch(), id="to_torch"),
-    pytest.param(lambda torch, blob: blob.to_torch(copy=True), id="a copy"),
+    pytest.param(lambda _, blob: blob.to_torch(), id="to_torch"),
+    pytest.param(lambda _, blob: blob.to_torch(copy=True), id="a copy"),
     pytest.param(lambda torch, blob: torch.add(blob, blob), id="a function"),
     pytest.param(lambda torch, blob: torch.add(blob, 1, out=blob), id="out"),
     pytest.param(lambda torch, blob: torch.relu_(blob), id="in place"),

@@ -1229,6 +1229,7 @@ def test_the_child_of_a_fork_uses_the_host_and_is_told_that_cuda_does_not_work()
                 except syncblob.NoDeviceError as error:
                     refused += "child of a fork" in str(error)
             good = blob.cpu_data().tolist() == values().tolist()
+            good = good and Blob(3, device="cuda:0").cpu_data().tolist() == [0] * 3
             status = 0 if refused == 3 and good and str(blob.explain()) else 1
         os._exit(status)
     assert os.waitpid(child, 0)[1] == 0

@@ -6,8 +6,11 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import cupy_model
 import pytest
+from cuda_model import Machine
 from hypothesis import HealthCheck, settings
+from program_devices import Cuda, Simulated
 
 import syncblob
 from syncblob.devices import cuda
@@ -58,6 +61,27 @@ def simulated() -> Iterator[SimulatedBackend]:
     yield backend
     backend.delay = 0.0
     backend.synchronize()
+
+
+@pytest.fixture(params=["lazy", "eager"])
+def machine(request: pytest.FixtureRequest) -> Iterator[Machine]:
+    """Give a model of a computer with two CUDA devices, which syncblob uses through CuPy's names.
+
+    ``import cupy`` gives the model's, in the test only. Once with lazy, once with eager streams.
+    """
+    machine = Machine(2, eager=request.param == "eager")
+    with cupy_model.installed(machine):
+        yield machine
+
+
+@pytest.fixture(params=["simulated", "lazy", "eager", pytest.param("cuda", marks=pytest.mark.gpu)])
+def program_device(request: pytest.FixtureRequest) -> Iterator[type[Simulated | Cuda]]:
+    """Give the kind of device that random programs run on: also both modes of the model of CUDA."""
+    if request.param in ("simulated", "cuda"):
+        yield Simulated if request.param == "simulated" else Cuda
+        return
+    with cupy_model.installed(Machine(1, eager=request.param == "eager")):
+        yield Cuda
 
 
 @pytest.fixture(autouse=True)

@@ -144,7 +144,8 @@ class Protocols(Pickles):
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return the DLPack device type and id of `device`; (1, N + 1) for simulated:N."""
-        return self._home.dlpack_device
+        home = self._home
+        return home.dlpack_device if home.native else dlpack.device_of(self._memory, self._side)
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -155,30 +156,34 @@ class Protocols(Pickles):
         Raises
         ------
         AttributeError
-            Where there is no CUDA device, or the memory is on a device of another kind; and for
-            bfloat16, which the interface has no name for.
+            Unless `device` is a CUDA device; and for bfloat16, which the interface has no name for.
         """
-        access = Access.CONST if self._readonly else Access.MUTABLE
-        array = cuda.array_over_memory(self._memory, self._layout, access)
-        if not self._readonly:
-            layout = self._layout
-            self._memory.expose(Side.ACCELERATOR, start=layout.start, stop=layout.stop)
+        cuda.require_own_interface(self._home)
+        memory, layout = self._memory, self._layout
+        # CuPy asks twice, to see whether there is an interface and to get it. What the first look
+        # has left behind is not warned of again.
+        again = memory.is_exposed(Side.ACCELERATOR, layout.start, layout.stop)
+        access = Access.CONST if self._readonly or again else Access.MUTABLE
+        array = cuda.array_over_memory(memory, layout, access)
+        if access is not Access.CONST:
+            memory.expose(Side.ACCELERATOR, start=layout.start, stop=layout.stop)
         if not any(array.data.mem is kept.data.mem for kept in self._exposed):
             self._exposed = (*self._exposed, array)
-        return cuda.describe(self._memory, array, readonly=self._readonly)
+        return cuda.describe(memory, array, readonly=self._readonly)
 
     @property
     def __cupy_get_ndarray__(self) -> Callable[[], Any]:
-        """What CuPy calls for a Blob of bfloat16, in place of ``__cuda_array_interface__``.
+        """What CuPy calls for a Blob that has no ``__cuda_array_interface__``.
 
-        Gives an alias of data on the CUDA device, which is tracked. Uploads if it must.
+        It gives an alias of data on the CUDA device, which is tracked, and uploads if it must. To
+        ask for it moves nothing.
 
         Raises
         ------
         AttributeError
-            Where there is no CUDA device, and for other dtypes.
+            Where there is no CUDA device, or the memory is on a device of another kind.
         """
-        return cuda.for_cupy(self._memory, self._layout, self.gpu)
+        return cuda.for_cupy(self._memory, self.gpu)
 
     def __arrow_array__(self, type: Any = None) -> Any:  # noqa: A002  # PyArrow's name
         """Give PyArrow a Blob of one axis, const on the host and without a copy.

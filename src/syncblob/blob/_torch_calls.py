@@ -91,12 +91,17 @@ def call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str,
     for place, x in places.items():
         if place not in targets:
             places[place] = _replaced(x, torch.Tensor, running.apart)
-    with running.keeping_apart():
-        result = function(
-            *(places[place] for place in range(len(args))),
-            **{keyword: places[keyword] for keyword in kwargs},
-        )
-    return running.settle(result)
+    try:
+        with running.keeping_apart():
+            result = function(
+                *(places[place] for place in range(len(args))),
+                **{keyword: places[keyword] for keyword in kwargs},
+            )
+        return running.settle(result)
+    finally:
+        if isinstance(home, Accelerator):
+            # Also after a failure: what was queued before it still runs.
+            order_after(home)
 
 
 note_torch_calls(call.__wrapped__.__code__)  # type: ignore[attr-defined]  # as functools.wraps does
@@ -287,10 +292,7 @@ class _Call:
                 x._require_writable(self.name)
                 self._deliver(x, copied)
         result = _replaced(result, torch.Tensor, lambda x: delivered.get(id(x), x))
-        result = _replaced(result, torch.Tensor, self._kept)
-        if isinstance(self.home, Accelerator):
-            order_after(self.home)
-        return result
+        return _replaced(result, torch.Tensor, self._kept)
 
     def _deliver(self, x: BlobBase, scratch: torch.Tensor) -> torch.Tensor:
         """Copy what was written elsewhere into a Blob; return a tensor with its contents."""

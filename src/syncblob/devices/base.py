@@ -201,6 +201,11 @@ class Home(ABC):
     def dlpack_device(self) -> tuple[int, int]:
         """The DLPack device type and id of arrays that lie here."""
 
+    def dlpack_device_of(self, buffer: Any) -> tuple[int, int]:
+        """Return the DLPack device type and id of one buffer, where they can differ."""
+        del buffer
+        return self.dlpack_device
+
 
 class Push(ABC):
     """An upload that is under way on another stream."""
@@ -228,6 +233,9 @@ class Accelerator(Home):
     Copies move between buffers of equal length, and raise before any state has changed.
     """
 
+    # Whether work that reads a buffer may still run when the call that started it has returned.
+    asynchronous: bool = False
+
     @abstractmethod
     def allocate_host(self, nbytes: int, *, zeroed: bool = False) -> NDArray[np.uint8]:
         """Return a host buffer of the kind this accelerator copies fastest from and to."""
@@ -247,6 +255,20 @@ class Accelerator(Home):
     @abstractmethod
     def synchronize(self) -> None:
         """Block until all work given to this device is done."""
+
+    def wait_for_readers(self) -> None:
+        """Block until nothing reads what an upload is going to replace.
+
+        A backend that is not `asynchronous` can leave this as it is.
+        """
+
+    def is_page_locked(self, host: NDArray[np.uint8]) -> bool:
+        """Tell whether copies from and to a host buffer run at full speed.
+
+        A backend for which all host memory is alike can leave this as it is.
+        """
+        del host
+        return True
 
     @property
     def capturing(self) -> bool:

@@ -1,29 +1,44 @@
 """CUDA devices, through CuPy. The one module that imports CuPy, and only when a device is used.
 
-Memory comes from CuPy's pools, pinned memory for the host side. Work is ordered on CuPy's current
-stream of the device; every method switches to its own device and back.
+Device memory comes from CuPy's allocator, and page-locked memory for the host side. Work is ordered
+on CuPy's current stream of the device; every method switches to its own device and back.
+
+A user's kernels may run on any stream, and nothing tells us of them. So what a transfer replaces or
+reads is waited for on the whole device, and what it has brought is there for every stream when the
+call returns. Only a push goes on after that: accesses on the device order their stream after it.
 """
 
 from __future__ import annotations
 
 import ctypes
 import sys
+from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from syncblob._forks import notify
 from syncblob._shape import Layout
 from syncblob.devices.base import DLPACK_CUDA, Accelerator, Device, Push
+from syncblob.devices.host import HOST
 from syncblob.errors import DeviceMismatchError, NoDeviceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
+    from typing import Never
 
     from numpy.typing import NDArray
 
 __all__ = ["CudaBackend", "current_index", "device_count"]
+
+# CuPy's pool of page-locked memory rounds up to powers of two and keeps what it has. Buffers of
+# this size and larger are allocated one by one, and freed with the last array over them.
+_POOLED_AT_MOST = 1 << 16
+
+# `cudaErrorMemoryAllocation`.
+_OUT_OF_MEMORY = 2
 
 
 @cache
@@ -87,8 +102,12 @@ class CudaBackend(Accelerator):
         self._cupy = cupy
         self._context = cupy.cuda.Device(index)
         self._push_stream: Any = None
+        # Events of pushes that nobody waits for any more, and the buffers that they still use.
+        self._unfinished: list[tuple[Any, tuple[Any, Any]]] = []
+        notify(self)
 
     native = False
+    asynchronous = True
 
     def compute(self, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
         """Call the function with this device as CuPy's current one."""
@@ -108,41 +127,117 @@ class CudaBackend(Accelerator):
             return bool(self._cupy.may_share_memory(array, buffer))
 
     def allocate(self, nbytes: int, *, zeroed: bool = False) -> Any:
-        """Return a new buffer from CuPy's memory pool, zeroed on the current stream if asked."""
+        """Return a new buffer from CuPy's allocator. Zeros are there for every stream."""
         with self._context:
-            make = self._cupy.zeros if zeroed else self._cupy.empty
-            return make(nbytes, dtype=np.uint8)
+            buffer = self._cupy.empty(nbytes, dtype=np.uint8)
+            if zeroed:
+                self._zero_now(buffer)
+        return buffer
 
     def allocate_host(self, nbytes: int, *, zeroed: bool = False) -> NDArray[np.uint8]:
-        """Return a page-locked host buffer from CuPy's pinned memory pool."""
-        if nbytes == 0:
-            return np.empty(0, dtype=np.uint8)
-        with self._context:
-            pinned = self._cupy.cuda.alloc_pinned_memory(nbytes)
+        """Return a page-locked host buffer, or an ordinary one where no memory can be locked.
+
+        `is_page_locked` tells which. In the child of a fork it is an ordinary one.
+        """
+        lost = isinstance(self._context, _LostContext)
+        if not lost:
+            self._drop_finished()
+        pinned = self._pinned(nbytes) if nbytes and not lost else None
+        if pinned is None:
+            return HOST.allocate(nbytes, zeroed=zeroed)
         buffer = np.frombuffer(pinned, dtype=np.uint8, count=nbytes)
         if zeroed:
             buffer.fill(0)
         return buffer
 
-    def zero(self, buffer: Any) -> None:
-        """Set every byte of a buffer to zero, on the current stream."""
+    def _pinned(self, nbytes: int) -> Any:
+        """Return page-locked memory; None where CUDA has none to give."""
+        cuda = self._cupy.cuda
         with self._context:
-            buffer.data.memset_async(0, buffer.nbytes)
+            for attempt in range(2):
+                try:
+                    if nbytes < _POOLED_AT_MOST:
+                        return cuda.alloc_pinned_memory(nbytes)
+                    return cuda.PinnedMemoryPointer(cuda.PinnedMemory(nbytes), 0)
+                except cuda.runtime.CUDARuntimeError as error:
+                    if error.status != _OUT_OF_MEMORY:
+                        raise
+                    if not attempt:
+                        self._cupy.get_default_pinned_memory_pool().free_all_blocks()
+        return None
+
+    def is_page_locked(self, host: NDArray[np.uint8]) -> bool:
+        """Tell whether a host buffer is page-locked, so that copies of it run at full speed."""
+        if not host.nbytes:
+            return True
+        runtime = self._cupy.cuda.runtime
+        with self._context:
+            attributes = runtime.pointerGetAttributes(host.ctypes.data)
+        return bool(attributes.type == runtime.memoryTypeHost)
+
+    def zero(self, buffer: Any) -> None:
+        """Wait for every stream, set every byte of a buffer to zero, and wait for that.
+
+        Raises
+        ------
+        RuntimeError
+            During the capture of a graph.
+        """
+        with self._context:
+            self._refuse_capture("setting memory to zero")
+            self._context.synchronize()
+            self._zero_now(buffer)
+
+    def _zero_now(self, buffer: Any) -> None:
+        self._refuse_capture("setting memory to zero")
+        buffer.data.memset_async(0, buffer.nbytes)
+        # Work on other streams finds zeros too.
+        self._cupy.cuda.get_current_stream().synchronize()
+
+    def wait_for_readers(self) -> None:
+        """Wait for every stream of the device: a kernel may still read what is to be replaced.
+
+        Raises
+        ------
+        RuntimeError
+            During the capture of a graph.
+        """
+        with self._context:
+            self._refuse_capture("an upload")
+            self._context.synchronize()
 
     def upload(self, host: NDArray[np.uint8], buffer: Any) -> None:
-        """Copy on the current stream and wait for it."""
+        """Copy on the current stream and wait for it.
+
+        Raises
+        ------
+        RuntimeError
+            During the capture of a graph.
+        """
+        self._drop_finished()
         with self._context:
+            self._refuse_capture("an upload")
             stream = self._cupy.cuda.get_current_stream()
-            self._start_upload(host, buffer, stream)
-            stream.synchronize()
+            try:
+                self._start_upload(host, buffer, stream)
+                stream.synchronize()
+            except BaseException:
+                self._finish(stream)
+                raise
 
     def download(self, buffer: Any, host: NDArray[np.uint8]) -> None:
         """Wait for every stream of the device, then copy.
 
         Another library may still be writing through an alias, on a stream nobody told us of.
+
+        Raises
+        ------
+        RuntimeError
+            During the capture of a graph.
         """
         runtime = self._cupy.cuda.runtime
         with self._context:
+            self._refuse_capture("a download")
             self._context.synchronize()
             runtime.memcpy(
                 host.ctypes.data, buffer.data.ptr, host.nbytes, runtime.memcpyDeviceToHost
@@ -158,12 +253,24 @@ class CudaBackend(Accelerator):
         stream
             A CuPy stream, a pointer, an object with ``__cuda_stream__``, or None for a stream of
             this backend's own.
+
+        Raises
+        ------
+        RuntimeError
+            During the capture of a graph.
         """
+        self._drop_finished()
         with self._context:
             target = self._as_stream(stream)
+            self._refuse_capture("an asynchronous upload", target)
             target.wait_event(self._cupy.cuda.get_current_stream().record())
-            self._start_upload(host, buffer, target)
-            return _CudaPush(self, target.record(), (host, buffer))
+            try:
+                self._start_upload(host, buffer, target)
+                return _CudaPush(self, target.record(), (host, buffer))
+            except BaseException:
+                # The copy may be queued, and the caller lets go of both buffers.
+                self._finish(target)
+                raise
 
     def synchronize(self) -> None:
         """Block until all streams of this device are idle."""
@@ -175,15 +282,64 @@ class CudaBackend(Accelerator):
 
         True as well where a capture on another stream forbids the use of this one.
         """
+        with self._context:
+            return self._is_capturing(self._cupy.cuda.get_current_stream())
+
+    @staticmethod
+    def _is_capturing(stream: Any) -> bool:
         try:
-            with self._context:
-                return bool(self._cupy.cuda.get_current_stream().is_capturing())
+            return bool(stream.is_capturing())
         except RuntimeError as error:
             # During a capture CUDA may refuse to answer for the legacy stream; CuPy raises for a
             # capture that has failed.
             if "captur" in str(error):
                 return True
             raise
+
+    def _refuse_capture(self, action: str, stream: Any = None) -> None:
+        """Refuse what a graph would do again at each launch, before CUDA ends the capture for it.
+
+        Parameters
+        ----------
+        action
+            What would be done.
+        stream
+            Where, besides the current stream.
+        """
+        current = self._cupy.cuda.get_current_stream()
+        if self._is_capturing(current) or (stream is not None and self._is_capturing(stream)):
+            raise RuntimeError(
+                f"{action} cannot be part of a CUDA graph, and one is being captured: bring the "
+                f"contents to {self.device} before the capture, with gpu_data() for example, and "
+                "back to the host after it"
+            )
+
+    def _finish(self, stream: Any) -> None:
+        """Wait until nothing queued on a stream uses a buffer that is about to be freed."""
+        for waiting in (stream, self._context):
+            # What failed may be what fails now; the error that matters is on its way already.
+            with suppress(Exception):
+                waiting.synchronize()
+                return
+
+    def let_finish(self, event: Any, buffers: tuple[Any, Any]) -> None:
+        """Keep the buffers of a push until it is over, without waiting for it.
+
+        That is for finalisers, which run anywhere: also during a capture, where CUDA lets nobody
+        wait.
+        """
+        self._unfinished.append((event, buffers))
+
+    def _drop_finished(self) -> None:
+        """Let go of the buffers of pushes that are over."""
+        if self._unfinished and not self.capturing:
+            unfinished, self._unfinished = self._unfinished, []
+            with self._context:
+                self._unfinished += [entry for entry in unfinished if not entry[0].done]
+
+    def after_fork(self) -> None:
+        """Refuse to work in the child of a fork, where CUDA does not."""
+        self._context = _LostContext(self.device)
 
     def view(self, buffer: Any, layout: Layout, *, writable: bool) -> Any:
         """Lay an array over a buffer. CuPy arrays can always be written."""
@@ -229,6 +385,11 @@ class CudaBackend(Accelerator):
                 return self._cupy.empty(0, dtype=np.uint8)
             return array.reshape(-1).view(np.uint8)
 
+    def dlpack_device_of(self, buffer: Any) -> tuple[int, int]:
+        """Return what DLPack calls the place of a buffer: an allocator may give managed memory."""
+        kind, index = buffer.__dlpack_device__()
+        return int(kind), int(index)
+
     def capsule(self, array: Any, *, stream: Any, max_version: tuple[int, int] | None) -> Any:
         """Return CuPy's DLPack capsule; `stream` waits for the current stream."""
         with self._context:
@@ -245,8 +406,15 @@ class CudaBackend(Accelerator):
         return (DLPACK_CUDA, self.device.index)
 
     def current_stream_wait(self, event: Any) -> None:
-        """Make work that follows on the current stream wait for an event."""
+        """Make work that follows on the current stream wait for an event.
+
+        Raises
+        ------
+        RuntimeError
+            During the capture of a graph, which cannot wait for what is not part of it.
+        """
         with self._context:
+            self._refuse_capture("waiting for an asynchronous upload")
             self._cupy.cuda.get_current_stream().wait_event(event)
 
     def _start_upload(self, host: NDArray[np.uint8], buffer: Any, stream: Any) -> None:
@@ -309,14 +477,45 @@ class _CudaPush(Push):
         self._buffers = buffers
 
     def order(self) -> bool:
-        if self._event.done:
-            return True
+        # First of all, because during a capture CUDA does not let anybody ask for `done`.
         self._backend.current_stream_wait(self._event)
-        return False
+        return bool(self._event.done)
 
     def wait(self) -> None:
         self._event.synchronize()
 
+    @property
+    def over(self) -> bool:
+        """Whether it is over, once a wait has raised: during a capture, waits are only refused."""
+        return not self._backend.capturing
+
     def __del__(self) -> None:
-        # The pools may hand the memory out again as soon as the buffers are gone.
-        self._event.synchronize()
+        # The allocators may hand the memory out again as soon as the buffers are gone.
+        self._backend.let_finish(self._event, self._buffers)
+
+
+class _LostContext:
+    """In the child of a fork, what stands for a device of the parent's."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+
+    def __enter__(self) -> Never:
+        """Refuse.
+
+        Raises
+        ------
+        NoDeviceError
+            Always.
+        """
+        self.synchronize()
+
+    def __exit__(self, *_: object) -> None:
+        """No-op; ``with`` asks for it."""
+
+    def synchronize(self) -> Never:
+        """Refuse."""
+        raise NoDeviceError(
+            f"{self._device} cannot be used in the child of a fork, because CUDA cannot: start "
+            "the process with the method 'spawn', or leave the device to the parent"
+        )

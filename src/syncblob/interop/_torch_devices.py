@@ -7,13 +7,32 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from syncblob.devices import HOST, Device, accelerator
+from syncblob.errors import NoDeviceError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from syncblob.devices.base import Accelerator, Home
 
-__all__ = ["device_of_tensors", "order_after", "tensors_in"]
+__all__ = ["device_of_tensors", "order_after", "require_reach", "tensors_in"]
+
+
+def require_reach(home: Home) -> None:
+    """Raise where this PyTorch cannot use the device of a home: before anything moves there.
+
+    Raises
+    ------
+    NoDeviceError
+        If it is a CUDA device, and PyTorch was built without CUDA or finds none.
+    """
+    if home.native or torch.cuda.is_available():
+        return
+    built = torch.version.cuda
+    reason = f"built for CUDA {built}, finds no device" if built else "was built without CUDA"
+    raise NoDeviceError(
+        f"PyTorch cannot use {home.device}: torch {torch.__version__} {reason}. Install a build "
+        "for this device, or compute on the host, with blob.on('cpu')"
+    )
 
 
 def tensors_in(x: Any) -> Iterator[torch.Tensor]:
@@ -50,7 +69,9 @@ def device_of_tensors(operands: Any, devices: list[Device]) -> tuple[torch.devic
         found = next((str(device) for device in devices if device.type == "cuda"), None)
     if found is None:
         return torch.device("cpu"), HOST
-    return torch.device(found), accelerator(found)
+    home = accelerator(found)
+    require_reach(home)
+    return torch.device(found), home
 
 
 def order_after(backend: Accelerator) -> None:
@@ -62,4 +83,5 @@ def order_after(backend: Accelerator) -> None:
     with cupy.cuda.Device(index):
         current = cupy.cuda.get_current_stream().ptr
     if current != stream.cuda_stream:
-        torch.cuda.ExternalStream(current, device=index).wait_stream(stream)  # type: ignore[no-untyped-call]  # torch's
+        # Not `ExternalStream`: of 0, which is the default stream, it makes another one.
+        torch.cuda.get_stream_from_external(current, device=index).wait_stream(stream)

@@ -16,6 +16,7 @@ import torch
 from syncblob._dtypes import is_bfloat16
 from syncblob.devices.host import NumpyHome
 from syncblob.interop import _capsule
+from syncblob.interop._torch_devices import require_reach
 from syncblob.memory import Access
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ def tensor_over_memory(
     owner
         What lives exactly as long as the tensor's storage.
     """
+    require_reach(memory.home(side))
     array = memory.export(side, access, layout.forwards(), reason, _KIND)
     if access is Access.CONST and isinstance(array, np.ndarray):
         # Torch has no tensors to read only: of an array that cannot be written it takes none, or
@@ -82,6 +84,7 @@ def private(memory: SyncedMemory, layout: Layout, side: Side, reason: str) -> to
     Parameters are those of `tensor_over_memory`.
     """
     home = memory.home(side)
+    require_reach(home)
     return _tensor(home, home.compute(memory.elements(side, layout, reason).copy))[0]
 
 

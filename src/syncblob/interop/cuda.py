@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from syncblob._shape import Layout
+    from syncblob.devices.base import Home
     from syncblob.memory import Access, SyncedMemory
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "from_dlpack",
     "from_interface",
     "require_cuda",
+    "require_own_interface",
 ]
 
 
@@ -36,23 +38,35 @@ def require_cuda() -> None:
         accelerator("cuda:0")
 
 
-def _backend(memory: SyncedMemory) -> CudaBackend:
+def _backend(memory: SyncedMemory, name: str = "__cuda_array_interface__") -> CudaBackend:
     """Return the CUDA device that a memory is or can be on.
 
     Raises
     ------
     AttributeError
-        If there is none, so that ``hasattr(blob, "__cuda_array_interface__")`` is honest.
+        If there is none, so that ``hasattr(blob, name)`` is honest.
     """
     try:
         backend = memory.home(Side.ACCELERATOR)
     except NoDeviceError as error:
-        raise AttributeError(f"__cuda_array_interface__: {error}") from None
+        raise AttributeError(f"{name}: {error}") from None
     if not isinstance(backend, CudaBackend):
         raise AttributeError(  # noqa: TRY004  # what hasattr() expects of a missing protocol
-            f"__cuda_array_interface__: {backend.device} is not a CUDA device"
+            f"{name}: {backend.device} is not a CUDA device"
         )
     return backend
+
+
+def require_own_interface(home: Home) -> None:
+    """Raise AttributeError where a Blob does not compute on a CUDA device: it has no interface.
+
+    Libraries ask each array for the interface, and take what has one for an array of a CUDA device.
+    """
+    if not isinstance(home, CudaBackend):
+        raise AttributeError(  # noqa: TRY004  # what hasattr() expects of a missing protocol
+            f"__cuda_array_interface__: this Blob computes on {home.device}; blob.gpu and "
+            'blob.on("cuda:0") have it, and cupy.asarray(blob) needs none'
+        )
 
 
 def array_over_memory(
@@ -90,14 +104,14 @@ def describe(memory: SyncedMemory, array: Any, *, readonly: bool) -> dict[str, A
     return described
 
 
-def for_cupy(memory: SyncedMemory, layout: Layout, lender: Any) -> Callable[[], Any]:
+def for_cupy(memory: SyncedMemory, lender: Any) -> Callable[[], Any]:
     """Return what CuPy calls where an object has no ``__cuda_array_interface__``.
 
-    It makes a CuPy array over the accelerator side, by DLPack. That is for bfloat16 only.
+    It makes a CuPy array over the accelerator side, by DLPack. Nothing moves before it is called.
 
     Parameters
     ----------
-    memory, layout
+    memory
         What is lent.
     lender
         What has DLPack for it.
@@ -105,13 +119,9 @@ def for_cupy(memory: SyncedMemory, layout: Layout, lender: Any) -> Callable[[], 
     Raises
     ------
     AttributeError
-        If this memory cannot be on a CUDA device, or has the interface.
+        If this memory cannot be on a CUDA device.
     """
-    _backend(memory)
-    if not is_bfloat16(layout.dtype):
-        raise AttributeError(
-            f"__cupy_get_ndarray__: {layout.dtype} has the CUDA array interface, which goes first"
-        )
+    _backend(memory, "__cupy_get_ndarray__")
     import cupy  # there is a CUDA device
 
     return lambda: cupy.from_dlpack(lender)
@@ -120,8 +130,8 @@ def for_cupy(memory: SyncedMemory, layout: Layout, lender: Any) -> Callable[[], 
 def from_interface(x: Any, *, copy: bool | None = None) -> Any:
     """Return a CuPy array over the memory of an object with ``__cuda_array_interface__``.
 
-    Where the interface gives nothing but the size of the elements, as PyTorch's does of bfloat16,
-    DLPack is asked for the dtype.
+    DLPack is asked where the object has it too: PyTorch's tensors have version 2 of the interface,
+    which says nothing of streams, and of bfloat16 the interface gives the size alone.
 
     Parameters
     ----------
@@ -142,11 +152,16 @@ def from_interface(x: Any, *, copy: bool | None = None) -> Any:
 
     if isinstance(x, cupy.ndarray):
         return x
-    described = x.__cuda_array_interface__
-    if described["typestr"][1] == "V" and hasattr(x, "__dlpack__"):
+    if hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__"):
         return from_dlpack(x, copy=copy)
-    array = cupy.asarray(x)
-    return _writable(array, copy) if described["data"][1] else array
+    described = x.__cuda_array_interface__
+    address, readonly = described["data"]
+    runtime = cupy.cuda.runtime
+    # CuPy copies what is on another device than the current one.
+    index = runtime.pointerGetAttributes(address).device if address else runtime.getDevice()
+    with cupy.cuda.Device(index):
+        array = cupy.asarray(x)
+    return _writable(array, copy) if readonly else array
 
 
 def from_dlpack(x: Any, *, copy: bool | None = None) -> Any:

@@ -28,7 +28,8 @@ HOST_DEVICE = HOST.dlpack_device
 
 def device_of(memory: SyncedMemory, side: Side) -> tuple[int, int]:
     """Answer ``__dlpack_device__``: where `export` lends when no device is named."""
-    return memory.home(side).dlpack_device
+    home, buffer = memory.home(side), memory.buffer(side)
+    return home.dlpack_device if buffer is None else home.dlpack_device_of(buffer)
 
 
 def _named_side(memory: SyncedMemory, side: Side, dl_device: tuple[int, int] | None) -> Side:

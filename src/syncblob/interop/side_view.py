@@ -8,7 +8,7 @@ from syncblob.devices import Side
 from syncblob.devices.host import NumpyHome
 from syncblob.interop import cuda, dlpack
 from syncblob.interop import numpy as numpy_protocol
-from syncblob.memory import Access
+from syncblob.memory import Access, Head
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -124,25 +124,27 @@ class SideView:
         memory, layout = self._what()
         # Asked twice by most consumers: one lease of a memory, but each time what it holds now.
         leased = any(lender is memory for lender, _ in self._lent)
-        array = cuda.array_over_memory(
-            memory, layout, self._access, target=None if leased else self
-        )
+        access = self._access
+        if leased and memory.head_over(layout.start, layout.stop) is Head.HEAD_AT_GPU:
+            # What the first look has left behind is not warned of again.
+            access = Access.CONST
+        array = cuda.array_over_memory(memory, layout, access, target=None if leased else self)
         # The consumer has an address only, which must stay good as long as this object does.
         self._lent.append((memory, array))
         return cuda.describe(memory, array, readonly=self._access is Access.CONST)
 
     @property
     def __cupy_get_ndarray__(self) -> Callable[[], Any]:
-        """What CuPy calls for bfloat16, which the CUDA array interface has no name for.
+        """What CuPy calls where the CUDA array interface has no name for the dtype.
 
         Raises
         ------
         AttributeError
-            On the host, where the accelerator is no CUDA device, and for other dtypes.
+            On the host, and where the accelerator is no CUDA device.
         """
         if self._side is Side.HOST:
             raise AttributeError("__cupy_get_ndarray__: this is the host's side")
-        return cuda.for_cupy(*self._what(), self)
+        return cuda.for_cupy(self._what()[0], self)
 
     if not TYPE_CHECKING:  # to a checker it is not callable
 

@@ -6,6 +6,7 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 from syncblob.devices import HOST, Side, current_accelerator, default_device, home_accelerator
+from syncblob.memory.spans import Spans
 from syncblob.transfers import Copying, download, push, upload
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class Buffers:
         What the journal calls this memory; empty if it has no name.
     """
 
-    __slots__ = ("_copying", "_serial", "accelerator", "name", "nbytes", "sides")
+    __slots__ = ("_copying", "_serial", "_used", "accelerator", "name", "nbytes", "sides")
 
     def __init__(self, nbytes: int, accelerator: Accelerator | None) -> None:
         self.sides: list[Any] = [None, None]
@@ -46,6 +47,9 @@ class Buffers:
         self.name: str = ""
         # Tells memories apart in the journal; given when it is first needed.
         self._serial = 0
+        # For an accelerator that works asynchronously: its buffer, and which bytes of it something
+        # may still read, as a map with 1 for those.
+        self._used: tuple[Any, Spans] | None = None
         # The last answer of `copying`: programs ask for the same again and again.
         self._copying: Copying | None = None
 
@@ -130,20 +134,57 @@ class Buffers:
         else:
             upload(copying, contents, target, offset)
 
+    def use(self, accelerator: Accelerator, buffer: Any, start: int, stop: int) -> None:
+        """Note that work on an accelerator may read a range of its buffer from now on.
+
+        Parameters
+        ----------
+        accelerator
+            The backend. Nothing is noted where work is over when a call returns.
+        buffer
+            The buffer, which need not be this memory's yet.
+        start, stop
+            The range.
+        """
+        if accelerator.asynchronous and start < stop:
+            self._used = (buffer, self._read_in(buffer).put(start, stop, 1))
+
+    def _read_in(self, buffer: Any) -> Spans:
+        """Return which bytes of the accelerator's buffer something may read, as a map with 1."""
+        if self._used is not None and self._used[0] is buffer:
+            return self._used[1]
+        # It was adopted, and others have it, or it is a new one.
+        return Spans.whole(buffer.nbytes, int(buffer is self.sides[Side.ACCELERATOR]))
+
+    def _replace(self, accelerator: Accelerator, buffer: Any, start: int, stop: int) -> None:
+        """Wait until nothing reads a range of the accelerator's buffer any more, and note its use.
+
+        Nothing reads what has never been there. So contents that come in for the first time, batch
+        after batch, do not wait for the work on those before them.
+        """
+        if accelerator.asynchronous and start < stop:
+            if self._read_in(buffer).any(start, stop):
+                accelerator.wait_for_readers()
+            self.use(accelerator, buffer, start, stop)
+
     def bring(self, copying: Copying, side: Side, buffer: Any, start: int, stop: int) -> None:
         """Copy a range from the other side into a buffer of one side."""
+        if side is Side.ACCELERATOR:
+            self._replace(copying.accelerator, buffer, start, stop)
         contents = _part(self.sides[1 - side], start, stop)
         self.move(copying, side, contents, _part(buffer, start, stop), start)
 
     def bring_all(self, side: int, buffer: Any, nbytes: int, reason: str) -> str:
         """Copy the first bytes from the other side into a buffer; return the direction."""
+        copying = self.copying(self.accelerator, reason)  # type: ignore[arg-type]  # it has bytes
+        if side:
+            self._replace(copying.accelerator, buffer, 0, nbytes)
         contents = self.sides[1 - side]
         # After an adoption the two may have different sizes.
         if contents.nbytes != nbytes:
             contents = contents[:nbytes]
         if buffer.nbytes != nbytes:
             buffer = buffer[:nbytes]
-        copying = self.copying(self.accelerator, reason)  # type: ignore[arg-type]  # it has bytes
         if side:
             upload(copying, contents, buffer)
             return "upload"
@@ -154,11 +195,13 @@ class Buffers:
         self, copying: Copying, buffer: Any, start: int, stop: int, stream: Any
     ) -> Push:
         """Start to copy a range of the host's buffer into one of the accelerator."""
+        self._replace(copying.accelerator, buffer, start, stop)
         host = self.sides[Side.HOST][start:stop]
         return push(copying, host, buffer[start:stop], stream, start)
 
-    @staticmethod
-    def fill(source: Source, buffer: Any, start: int, stop: int, copying: Copying | None) -> None:
+    def fill(
+        self, source: Source, buffer: Any, start: int, stop: int, copying: Copying | None
+    ) -> None:
         """Fill a range of a buffer from a source; the accelerator's by an upload.
 
         Parameters
@@ -173,6 +216,7 @@ class Buffers:
         if copying is None:
             source.fill(buffer[start:stop], start)
             return
+        self._replace(copying.accelerator, buffer, start, stop)
         known = max(start, min(source.limit, stop))
         if known > start:
             upload(copying, source.part(start, known), buffer[start:known], start)

@@ -851,6 +851,14 @@ class SyncedMemory:
                 Exposure(start, stop, place, shared),
             )
 
+    def is_exposed(self, side: Side, start: int, stop: int) -> bool:
+        """Tell whether all of a range is exposed on a side, and newest there alone."""
+        exposed = any(
+            exposure.start <= start and stop <= exposure.stop
+            for exposure in self._loans[side].exposures
+        )
+        return exposed and self._spans.any(start, stop) == 1 << side
+
     def assume_unaliased(self, start: int = 0, stop: int | None = None) -> None:
         """End the exposure of a range of both sides: the caller promises that nobody writes."""
         with self._lock:
@@ -1362,8 +1370,9 @@ class SyncedMemory:
             copied = ""
             if pieces:
                 copied = self._bring(side, access, buffer, pieces, accelerator, reason)
-            if side is Side.ACCELERATOR:
+            if side is Side.ACCELERATOR and accelerator is not None:
                 self._buffers.accelerator = accelerator
+                self._buffers.use(accelerator, buffer, *changed)
             # What the map does not count may hold anything.
             sides[side] = buffer
             if recording():
@@ -1612,8 +1621,10 @@ class SyncedMemory:
         except BaseException:
             if self._spans is not after:
                 # An interrupt may have come when uploads were under way already, and nothing would
-                # wait for them: they must not arrive when the buffer holds something newer.
-                accelerator.synchronize()
+                # wait for them: they must not arrive when the buffer holds something newer. None
+                # starts during a capture, which a wait would break.
+                if not accelerator.capturing:
+                    accelerator.synchronize()
                 restore(revoked)
             raise
         finally:

@@ -1,0 +1,1244 @@
+"""CUDA devices on a model of CUDA: transfers, streams, captures, aliases, two devices, protocols.
+
+The model is `cuda_model`. In its lazy mode nothing runs that nobody waits for, so a wait or an
+order that is missing shows; in its eager mode everything runs at once. That says nothing of CUDA
+itself; `tests/gpu` does.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import types
+import weakref
+from contextlib import suppress
+
+import cuda_model
+import numpy as np
+import pytest
+from cuda_model import CUDARuntimeError
+from cupy_model import launch
+
+import syncblob
+from syncblob import Blob, Head
+from syncblob._shape import Layout
+from syncblob.devices import Side, accelerator, cuda, current_accelerator
+from syncblob.interop import cuda as interop
+from syncblob.interop import dlpack
+
+pytestmark = pytest.mark.usefixtures("machine")
+
+NONE, CPU, GPU, SYNCED, SPLIT = Head
+DTYPES = ["bool", "int8", "uint16", "int64", "float16", "float32", "complex128", "bfloat16"]
+
+
+@pytest.fixture
+def cupy():
+    import cupy
+
+    return cupy
+
+
+@pytest.fixture
+def backend():
+    return accelerator("cuda:0")
+
+
+def values(dtype="float32"):
+    return np.arange(6).reshape(2, 3).astype(Blob((), dtype).dtype)
+
+
+def blob_in(head, dtype="float32", device="cuda:0"):
+    """Make a Blob of a device in a given state; its contents count up."""
+    blob = Blob((2, 3), dtype, device=device)
+    if head:
+        blob.overwrite_cpu_data()[...] = values(dtype)
+    if head is GPU:
+        blob.mutable_gpu_data()
+    elif head is SYNCED:
+        blob.gpu_data()
+    return blob
+
+
+def side_stream():
+    import cupy
+
+    return cupy.cuda.Stream(non_blocking=True)
+
+
+def add_one(array):
+    array += 1
+
+
+def host_bytes(*numbers):
+    return np.array(numbers, np.uint8)
+
+
+# --- where CUDA is, and where not -----------------------------------------------------------------
+
+
+def test_the_devices_are_cupys():
+    assert cuda.device_count() == 2
+    assert [str(device) for device in syncblob.devices() if device.type == "cuda"] == [
+        "cuda:0",
+        "cuda:1",
+    ]
+    assert accelerator("cuda:1").dlpack_device == (2, 1)
+    with pytest.raises(syncblob.NoDeviceError, match="there are 2 CUDA devices"):
+        Blob(3, device="cuda:2")
+
+
+def test_a_memory_without_a_device_goes_to_the_current_one(cupy):
+    with cupy.cuda.Device(1):
+        assert cuda.current_index() == 1
+        assert current_accelerator().device == "cuda:1"
+        assert Blob(3).gpu_data().device.id == 1
+    assert Blob(3).gpu_data().device.id == 0
+
+
+def no_driver(monkeypatch, _machine):
+    def missing(_):
+        raise OSError
+
+    monkeypatch.setattr(cuda, "ctypes", types.SimpleNamespace(CDLL=missing))
+
+
+def no_cupy(monkeypatch, _machine):
+    monkeypatch.setitem(__import__("sys").modules, "cupy", None)
+
+
+def no_device(_monkeypatch, machine):
+    machine.devices = 0
+
+
+def cuda_fails(monkeypatch, machine):
+    def fails():
+        raise CUDARuntimeError(cuda_model.OUT_OF_MEMORY)
+
+    monkeypatch.setattr(machine, "getDeviceCount", fails)
+
+
+@pytest.mark.parametrize(
+    ("breaks", "reason"),
+    [
+        (no_driver, "no NVIDIA driver"),
+        (no_cupy, "CuPy cannot be imported"),
+        (no_device, "no CUDA device"),
+        (cuda_fails, "CUDA reports: cudaErrorMemoryAllocation"),
+    ],
+)
+def test_what_is_missing_is_said_and_asked_once(machine, monkeypatch, breaks, reason):
+    breaks(monkeypatch, machine)
+    cuda._why_not.cache_clear()
+    assert cuda.device_count() == 0
+    with pytest.raises(syncblob.NoDeviceError, match=reason):
+        Blob(3, device="cuda:0")
+    with pytest.raises(syncblob.NoDeviceError, match=reason):
+        interop.require_cuda()
+    assert not hasattr(Blob(3), "__cuda_array_interface__")
+
+
+def test_a_windows_driver_has_another_name(monkeypatch):
+    asked = []
+    monkeypatch.setattr(cuda, "ctypes", types.SimpleNamespace(CDLL=asked.append))
+    monkeypatch.setattr(cuda, "sys", types.SimpleNamespace(platform="win32"))
+    cuda._why_not.cache_clear()
+    assert cuda.device_count() == 2
+    assert asked == ["nvcuda.dll"]
+
+
+# --- buffers and transfers ------------------------------------------------------------------------
+
+
+def test_buffers_are_of_the_device_and_zeroed_on_the_current_stream(backend):
+    with side_stream():
+        zeroed, arbitrary = backend.allocate(5, zeroed=True), backend.allocate(5)
+        assert zeroed.tolist() == [0] * 5
+        assert arbitrary.tolist() == [cuda_model.POISON] * 5
+        backend.zero(arbitrary)
+        assert arbitrary.tolist() == [0] * 5
+    assert (zeroed.dtype, zeroed.device.id) == (np.uint8, 0)
+    assert backend.allocate(0).size == 0
+
+
+def test_host_buffers_are_page_locked(cupy, backend):
+    for zeroed in (False, True):
+        buffer = backend.allocate_host(5, zeroed=zeroed)
+        attributes = cupy.cuda.runtime.pointerGetAttributes(buffer.ctypes.data)
+        assert attributes.type == cupy.cuda.runtime.memoryTypeHost
+        assert (buffer.dtype, buffer.shape, buffer.flags.writeable) == (np.uint8, (5,), True)
+        assert buffer.tolist() == [0 if zeroed else cuda_model.POISON] * 5
+    assert backend.allocate_host(0).size == 0
+
+
+def test_an_upload_is_over_when_it_returns(backend):
+    host, buffer = backend.allocate_host(3), backend.allocate(3)
+    host[:] = (1, 2, 3)
+    with side_stream():
+        backend.upload(host, buffer)
+        host[:] = 9
+    assert buffer.tolist() == [1, 2, 3]
+
+
+def test_a_download_waits_for_every_stream_of_the_device(cupy, machine, backend):
+    buffer, host = backend.allocate(3, zeroed=True), host_bytes(7, 7, 7)
+    launch(add_one, buffer)
+    stream = side_stream()
+    stream.wait_event(cupy.cuda.get_current_stream().record())
+    launch(add_one, buffer, stream=stream)
+    backend.download(buffer, host)
+    assert host.tolist() == [2] * 3
+    assert machine.idle
+
+
+def test_to_synchronize_waits_for_every_stream_of_the_device(backend):
+    done = []
+    stream = side_stream()
+    launch(lambda: done.append(1), stream=stream)
+    launch(lambda: done.append(2))
+    backend.synchronize()
+    assert sorted(done) == [1, 2]
+
+
+@pytest.mark.parametrize("failure", ["memcpyAsync", "streamSynchronize"])
+def test_an_upload_that_fails_changes_nothing(machine, failure):
+    blob = blob_in(CPU)
+    with machine.failing(**{failure: 1}), pytest.raises(CUDARuntimeError):
+        blob.gpu_data()
+    assert blob.head is CPU
+    assert blob.gpu_data().tolist() == values().tolist()
+
+
+@pytest.mark.parametrize("failure", ["memcpy", "deviceSynchronize"])
+def test_a_download_that_fails_changes_nothing(machine, failure):
+    blob = Blob((2, 3), device="cuda:0")
+    launch(lambda a: a.fill(2), blob.overwrite_gpu_data())
+    with machine.failing(**{failure: 1}), pytest.raises(CUDARuntimeError):
+        blob.cpu_data()
+    assert blob.head is GPU
+    assert blob.tolist() == [[2] * 3] * 2
+
+
+def test_an_allocation_that_fails_changes_nothing(machine):
+    blob = blob_in(CPU)
+    with machine.failing(allocation=1), pytest.raises(MemoryError):
+        blob.gpu_data()
+    assert blob.head is CPU
+    assert blob.gpu_data().tolist() == values().tolist()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_contents_go_to_the_device_and_back(dtype):
+    blob = blob_in(CPU, dtype)
+    array = blob.mutable_gpu_data()
+    assert (array.shape, array.dtype) == ((2, 3), blob.dtype)
+    launch(lambda a: a.__setitem__((0, 0), 1), array)
+    expected = values(dtype)
+    expected[0, 0] = 1
+    assert blob.tolist() == expected.tolist()
+
+
+# --- asynchronous uploads -------------------------------------------------------------------------
+
+
+def given_stream(cupy, spelled):
+    """Return a stream in every way that it can be named, and what must be kept for it."""
+    stream = cupy.cuda.Stream(non_blocking=True)
+    if spelled == "external":
+        with pytest.warns(DeprecationWarning, match="from_external"):
+            return cupy.cuda.ExternalStream(stream.ptr), stream
+    protocol = type("Protocol", (), {"__cuda_stream__": lambda _: (0, stream.ptr)})()
+    return {
+        "none": None,
+        "stream": stream,
+        "pointer": stream.ptr,
+        "protocol": protocol,
+        "the null stream": cupy.cuda.Stream.null,
+        "the legacy stream": cuda_model.LEGACY,
+        "the per-thread stream": cuda_model.PER_THREAD,
+    }[spelled], stream
+
+
+SPELLINGS = """none, stream, pointer, protocol, external, the null stream, the legacy stream,
+    the per-thread stream""".replace("\n    ", " ").split(", ")
+
+
+@pytest.mark.parametrize("spelled", SPELLINGS)
+def test_a_push_goes_to_the_stream_that_is_named(cupy, machine, spelled):
+    stream, _kept = given_stream(cupy, spelled)
+    blob = blob_in(CPU)
+    blob.async_gpu_push(stream)
+    assert blob.head is SYNCED
+    assert machine.idle == machine.eager
+    assert blob.gpu_data().tolist() == values().tolist()
+
+
+def test_a_stream_of_an_older_cupy_is_taken(cupy, monkeypatch):
+    monkeypatch.delattr(cupy.cuda.Stream, "from_external")
+    stream = side_stream()
+    blob = blob_in(CPU)
+    with pytest.warns(DeprecationWarning, match="from_external"):
+        blob.async_gpu_push(stream.ptr)
+    assert blob.gpu_data().tolist() == values().tolist()
+
+
+@pytest.mark.parametrize("wrong", ["a stream", 2.5, object()])
+def test_what_is_no_stream_is_refused_before_anything_changes(machine, wrong):
+    blob = blob_in(CPU)
+    with pytest.raises(TypeError, match="expected a CuPy stream"):
+        blob.async_gpu_push(wrong)
+    assert (blob.head, machine.idle) == (CPU, True)
+
+
+def test_the_stream_of_another_device_is_refused_before_anything_changes(cupy):
+    with cupy.cuda.Device(1):
+        stream = side_stream()
+    blob = blob_in(CPU)
+    with pytest.raises(RuntimeError):
+        blob.async_gpu_push(stream)
+    assert blob.head is CPU
+    assert blob.gpu_data().tolist() == values().tolist()
+
+
+def test_a_push_is_after_the_work_on_the_current_stream(backend):
+    buffer, host = backend.allocate(3, zeroed=True), backend.allocate_host(3)
+    host[:] = 5
+    seen = []
+    launch(lambda a: seen.append(a.tolist()), buffer)
+    push = backend.push(host, buffer, None)
+    push.wait()
+    assert (seen, buffer.tolist()) == ([[0] * 3], [5] * 3)
+
+
+def test_what_follows_on_the_current_stream_is_after_a_push(machine, backend):
+    buffer, host = backend.allocate(3), backend.allocate_host(3)
+    host[:] = 5
+    push = backend.push(host, buffer, None)
+    # Whether it is over: if it is not, the stream waits for it.
+    assert push.order() == machine.eager
+    launch(add_one, buffer)
+    assert buffer.tolist() == [6] * 3
+    assert push.order()
+    assert push.over
+
+
+@pytest.mark.parametrize("streams", [(0, 1), (1, 0)])
+def test_each_stream_that_uses_what_was_pushed_waits_for_it(cupy, streams):
+    blob, seen = blob_in(CPU), []
+    blob.async_gpu_push()
+    two = [side_stream(), cupy.cuda.Stream.null]
+    for stream in two:
+        with stream:
+            launch(lambda a: seen.append(a.tolist()), blob.gpu_data())
+    for place in streams:
+        two[place].synchronize()
+    assert seen == [values().tolist()] * 2
+
+
+@pytest.mark.parametrize("access", ["mutable_cpu_data", "overwrite_cpu_data"])
+def test_who_may_write_on_the_host_waits_for_the_push(machine, access):
+    blob = blob_in(CPU)
+    blob.async_gpu_push()
+    getattr(blob, access)()[...] = 9
+    assert machine.idle
+    with syncblob.record_transfers() as log:
+        assert blob.gpu_data().tolist() == [[9] * 3] * 2
+    assert log.uploads == 1
+
+
+def test_a_push_keeps_its_buffers_until_it_is_over(machine, backend):
+    buffer, host = backend.allocate(600), backend.allocate_host(600)
+    address = buffer.data.ptr
+    host[:] = 5
+    push = backend.push(host, buffer, None)
+    del host, buffer
+    gc.collect()
+    # Nobody else gets the memory meanwhile.
+    other = backend.allocate(600)
+    assert other.data.ptr != address
+    del push
+    gc.collect()
+    # Not even when nobody waits for the push any more.
+    another = backend.allocate(600)
+    assert another.data.ptr != address
+    machine.finish()
+    backend.upload(backend.allocate_host(3), backend.allocate(3))
+    assert backend.allocate(600).data.ptr == address
+
+
+def test_a_blob_that_goes_before_its_push_is_over_disturbs_nobody():
+    blob = blob_in(CPU)
+    blob.async_gpu_push()
+    del blob
+    gc.collect()
+    others = [blob_in(CPU) for _ in range(3)]
+    for other in others:
+        assert other.gpu_data().tolist() == values().tolist()
+
+
+@pytest.mark.parametrize("failure", ["memcpyAsync", "streamWaitEvent"])
+def test_a_push_that_fails_before_its_copy_was_queued_changes_nothing(machine, failure):
+    blob = blob_in(CPU)
+    with machine.failing(**{failure: 1}), pytest.raises(CUDARuntimeError):
+        blob.async_gpu_push()
+    assert blob.head is CPU
+    assert blob.gpu_data().tolist() == values().tolist()
+
+
+# --- captures -------------------------------------------------------------------------------------
+
+
+def test_whether_a_graph_is_being_captured_is_seen_on_the_current_stream(backend):
+    assert not backend.capturing
+    with side_stream() as stream:
+        stream.begin_capture()
+        assert backend.capturing
+        stream.end_capture()
+        assert not backend.capturing
+
+
+def test_a_capture_that_forbids_the_use_of_the_current_stream_counts(cupy, backend):
+    stream = cupy.cuda.Stream()
+    stream.begin_capture()
+    assert backend.capturing
+    stream.end_capture()
+    with side_stream() as stream:
+        stream.begin_capture()
+        with pytest.raises(CUDARuntimeError):
+            stream.synchronize()
+        assert backend.capturing
+        with pytest.raises(CUDARuntimeError):
+            stream.end_capture()
+
+
+def test_another_error_is_not_taken_for_a_capture(cupy, backend, monkeypatch):
+    def fails(_):
+        raise CUDARuntimeError(cuda_model.INVALID_HANDLE)
+
+    monkeypatch.setattr(cupy.cuda.Stream, "is_capturing", fails)
+    with pytest.raises(CUDARuntimeError, match="InvalidResourceHandle"):
+        _ = backend.capturing
+
+
+def test_a_blob_that_is_ready_is_used_in_a_capture():
+    blob = blob_in(GPU)
+    with side_stream() as stream:
+        stream.begin_capture()
+        assert "capturing" in str(blob)
+        launch(add_one, blob.mutable_gpu_data())
+        graph = stream.end_capture()
+    graph.launch(stream)
+    graph.launch(stream)
+    assert blob.tolist() == (values() + 2).tolist()
+
+
+# --- arrays over buffers --------------------------------------------------------------------------
+
+
+def test_a_view_lies_in_its_buffer_as_it_was_asked_to(backend):
+    buffer = backend.allocate(24, zeroed=True)
+    layout = Layout((2, 2), np.dtype("int16"), (8, -2), 6)
+    array = backend.view(buffer, layout, writable=False)
+    assert (array.shape, array.dtype, array.strides) == ((2, 2), np.int16, (8, -2))
+    assert array.data.ptr == buffer.data.ptr + 6
+    assert backend.layout(array, buffer) == layout
+    assert backend.overlap(array, buffer)
+    assert not backend.overlap(backend.allocate(8), buffer)
+    # An array without a base is taken for a new one.
+    assert array.base is not None
+
+
+def test_an_array_of_no_elements_lies_at_the_start(backend):
+    buffer = backend.allocate(24)
+    layout = Layout((0, 3), np.dtype("int16"), (6, 2), 0)
+    assert backend.layout(backend.view(buffer, layout, writable=True), buffer) == layout
+
+
+def test_the_target_of_an_alias_lives_as_long_as_the_last_view_of_it(backend):
+    buffer = backend.allocate(24, zeroed=True)
+    layout = Layout((6,), np.dtype("int16"), (2,), 12)
+    array, target = backend.alias(backend.exporter(buffer), layout)
+    gone, alive = weakref.ref(target), weakref.ref(buffer)
+    del target, buffer
+    assert (array.data.ptr - array.data.mem.ptr, array.device.id) == (12, 0)
+    part = array[2:]
+    del array
+    gc.collect()
+    assert gone() is not None
+    assert alive() is not None
+    assert part.tolist() == [0] * 4
+    del part
+    gc.collect()
+    assert gone() is None
+    assert alive() is None
+
+
+def test_the_buffer_under_an_array_is_its_bytes(cupy, backend):
+    array = cupy.asarray(values())
+    buffer = backend.wrap(array)
+    assert (buffer.shape, buffer.dtype, buffer.data.ptr) == ((24,), np.uint8, array.data.ptr)
+    assert backend.wrap(cupy.empty((0, 3))).shape == (0,)
+    with cupy.cuda.Device(1):
+        elsewhere = cupy.zeros(3)
+    with pytest.raises(syncblob.DeviceMismatchError, match="cuda:1"):
+        backend.wrap(elsewhere)
+
+
+def test_results_are_arrays_of_the_device(cupy):
+    backend = accelerator("cuda:1")
+    array = backend.compute(lambda: cupy.zeros(3))
+    assert array.device.id == 1
+    assert backend.as_array(array) is array
+    made = backend.as_array(2.5)
+    assert (made.device.id, made.tolist()) == (1, 2.5)
+
+
+# --- two devices ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("current", [0, 1])
+def test_everything_is_done_on_the_blobs_own_device(cupy, current):
+    with cupy.cuda.Device(current):
+        blob = blob_in(CPU, device="cuda:1")
+        assert blob.gpu_data().device.id == 1
+        blob.mutable_cpu_data()[...] = 3
+        blob.async_gpu_push()
+        assert blob.gpu_data().device.id == 1
+        with cupy.cuda.Device(1):
+            launch(add_one, blob.mutable_gpu_data())
+        assert blob.tolist() == [[4] * 3] * 2
+        assert blob.__dlpack_device__() == (2, 1)
+        assert cupy.from_dlpack(blob).device.id == 1
+        accelerator("cuda:1").synchronize()
+        assert cupy.cuda.runtime.getDevice() == current
+
+
+def test_two_devices_do_not_mix(cupy):
+    blob = blob_in(GPU)
+    with cupy.cuda.Device(1):
+        elsewhere = cupy.zeros((2, 3), "f4")
+    with pytest.raises(syncblob.DeviceMismatchError):
+        blob.set_gpu_data(elsewhere)
+    assert blob.tolist() == values().tolist()
+
+
+# --- the CUDA array interface ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_cupy_takes_the_blobs_own_memory_to_write(cupy, dtype):
+    blob = blob_in(CPU, dtype)
+    array = cupy.asarray(blob)
+    assert blob.head is GPU
+    assert (array.shape, array.dtype) == ((2, 3), blob.dtype)
+    assert array.data.ptr == blob.gpu_data().data.ptr
+    array[...] = cupy.asarray(np.ones((2, 3), blob.dtype))
+    assert blob.tolist() == [[1] * 3] * 2
+
+
+@pytest.mark.parametrize("const", [False, True])
+@pytest.mark.parametrize("head", [NONE, CPU, GPU, SYNCED])
+def test_the_interface_describes_the_memory_on_the_device(const, head):
+    blob = blob_in(head)
+    described = (blob.const if const else blob).__cuda_array_interface__
+    assert (described["version"], described["strides"]) == (3, None)
+    assert (described["shape"], described["typestr"]) == ((2, 3), "<f4")
+    assert described["data"] == (blob.gpu_data().data.ptr, const)
+    assert blob.head is (SYNCED if const and head in (CPU, SYNCED) else GPU)
+
+
+def test_the_interface_names_the_current_stream():
+    blob = blob_in(GPU)
+    assert blob.__cuda_array_interface__["stream"] == cuda_model.LEGACY
+    with side_stream() as stream:
+        assert blob.__cuda_array_interface__["stream"] == stream.ptr
+
+
+def test_the_interface_has_no_name_for_bfloat16_and_cupys_protocol_has():
+    blob = blob_in(CPU, "bfloat16")
+    with pytest.raises(AttributeError, match="use DLPack"):
+        _ = blob.__cuda_array_interface__
+    assert blob.head is CPU
+    array = blob.__cupy_get_ndarray__()
+    assert array.data.ptr == blob.gpu_data().data.ptr
+
+
+def test_memory_of_another_kind_has_no_interface():
+    blob = Blob(3, device="simulated:0")
+    with pytest.raises(AttributeError, match="this Blob computes on simulated:0"):
+        _ = blob.__cuda_array_interface__
+    with pytest.raises(AttributeError, match="simulated:0 is not a CUDA device"):
+        _ = blob.gpu.__cuda_array_interface__
+    with pytest.raises(AttributeError, match="simulated:0 is not a CUDA device"):
+        _ = blob.__cupy_get_ndarray__
+
+
+def test_an_exposed_buffer_outlives_a_growing_resize(cupy):
+    blob = blob_in(CPU)
+    array = cupy.asarray(blob)
+    blob.resize(1000)
+    gc.collect()
+    noise = [cupy.empty((2, 3), "f4") for _ in range(5)]
+    assert array.data.ptr not in [other.data.ptr for other in noise]
+    assert array.tolist() == values().tolist()
+
+
+def test_one_side_lent_by_name_has_the_interface(cupy):
+    blob = blob_in(CPU)
+    array = cupy.asarray(blob.gpu)
+    assert array.data.ptr == blob.gpu_data().data.ptr
+    assert blob.gpu.const.__cuda_array_interface__["data"][1] is True
+    with pytest.raises(AttributeError, match="the host's side"):
+        _ = blob.cpu.__cuda_array_interface__
+    del array
+
+
+# --- arrays of others -----------------------------------------------------------------------------
+
+
+class Lender:
+    """An array of another library, behind some of the protocols."""
+
+    def __init__(self, array, *, interface=None, capsule=None):
+        self._array = array
+        if interface is not None:
+            self.__cuda_array_interface__ = array.__cuda_array_interface__ | interface
+        if capsule is not None:
+            self.__dlpack__ = lambda **keywords: capsule(array.__dlpack__(**keywords))
+            self.__dlpack_device__ = array.__dlpack_device__
+
+
+def read_only(capsule):
+    from syncblob.interop import _capsule
+
+    return _capsule.edit(capsule, flags=_capsule.READ_ONLY)
+
+
+@pytest.mark.parametrize("take", [Blob.asarray, Blob.from_dlpack])
+@pytest.mark.parametrize("view", [lambda a: a, lambda a: a.T, lambda a: a[::-1], lambda a: a[1:]])
+def test_an_array_is_adopted_in_any_order(cupy, take, view):
+    array = view(cupy.asarray(values()))
+    blob = take(array, copy=False)
+    assert (blob.device, blob.head) == ("cuda:0", GPU)
+    assert (blob.shape, blob.strides) == (array.shape, array.strides)
+    assert blob.gpu_data().data.ptr == array.data.ptr
+    assert blob.tolist() == array.tolist()
+
+
+def test_an_array_with_gaps_is_copied_on_its_device(cupy):
+    array = cupy.asarray(values())[:, ::2]
+    with pytest.raises(ValueError, match="copy=False"):
+        Blob.asarray(array, copy=False)
+    with syncblob.no_transfers():
+        blob = Blob.asarray(array)
+    assert blob.device == "cuda:0"
+    assert blob.tolist() == array.tolist()
+
+
+LENDERS = {
+    "interface": lambda array: Lender(array, interface={}),
+    "DLPack": lambda array: Lender(array, capsule=lambda capsule: capsule),
+}
+READ_ONLY_LENDERS = {
+    "interface": lambda array: Lender(array, interface={"data": (array.data.ptr, True)}),
+    "DLPack": lambda array: Lender(array, capsule=read_only),
+}
+
+
+@pytest.mark.parametrize("lend", LENDERS.values(), ids=LENDERS)
+def test_an_array_of_another_library_is_adopted(cupy, lend):
+    array = cupy.asarray(values())
+    blob = Blob.asarray(lend(array), copy=False)
+    assert blob.gpu_data().data.ptr == array.data.ptr
+    launch(add_one, blob.mutable_gpu_data())
+    assert array.tolist() == (values() + 1).tolist()
+
+
+@pytest.mark.parametrize("lend", READ_ONLY_LENDERS.values(), ids=READ_ONLY_LENDERS)
+def test_an_array_that_must_not_be_written_is_copied_once(cupy, lend):
+    array = cupy.asarray(values())
+    with pytest.raises(ValueError, match="read-only"):
+        Blob.asarray(lend(array), copy=False)
+    for copy in (None, True):
+        blob = Blob.asarray(lend(array), copy=copy)
+        launch(add_one, blob.mutable_gpu_data())
+        assert blob.tolist() == (values() + 1).tolist()
+    assert array.tolist() == values().tolist()
+
+
+def test_dlpack_is_asked_for_the_dtype_where_the_interface_has_no_name_for_it(cupy):
+    array = cupy.asarray(values("bfloat16"))
+    lender = Lender(array.view("u2"), interface={"typestr": "|V2"}, capsule=bfloat16)
+    blob = Blob.asarray(lender)
+    assert blob.dtype.name == "bfloat16"
+    assert blob.tolist() == values("bfloat16").tolist()
+
+
+def bfloat16(capsule):
+    from syncblob.interop import _capsule
+
+    return _capsule.edit(capsule, code=_capsule.BFLOAT)
+
+
+def test_an_array_of_cupys_is_taken_as_it_is(cupy):
+    array = cupy.asarray(values())
+    assert interop.from_interface(array) is array
+    assert interop.backend_of(array) is accelerator("cuda:0")
+
+
+def test_set_gpu_data_takes_arrays_of_the_device_and_refuses_others(cupy):
+    blob, array = blob_in(CPU), cupy.asarray(np.full((2, 3), 5, "f4"))
+    blob.set_gpu_data(array)
+    assert (blob.head, blob.tolist()) == (GPU, [[5] * 3] * 2)
+    assert blob.gpu_data().data.ptr == array.data.ptr
+    for wrong, error in (
+        (np.zeros((2, 3), "f4"), TypeError),
+        (cupy.zeros((2, 3), "f8"), TypeError),
+        (cupy.zeros(5, "f4"), ValueError),
+        (cupy.zeros((3, 2), "f4").T, ValueError),
+    ):
+        with pytest.raises(error, match="expected"):
+            blob.set_gpu_data(wrong)
+    with pytest.raises(TypeError, match="expected"):
+        blob.set_cpu_data(array)
+
+
+# --- DLPack ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_dlpack_lends_the_blobs_own_memory(cupy, dtype):
+    blob = blob_in(CPU, dtype)
+    array = cupy.from_dlpack(blob)
+    assert blob.__dlpack_device__() == (2, 0)
+    assert blob.head is GPU
+    assert (array.data.ptr, array.dtype) == (blob.gpu_data().data.ptr, blob.dtype)
+    assert array.tolist() == values(dtype).tolist()
+
+
+def test_dlpack_makes_a_copy_on_the_device_and_one_for_the_host():
+    blob = blob_in(SYNCED)
+    blob.const.__dlpack__(copy=True, dl_device=(2, 0), stream=1)
+    assert blob.head is SYNCED
+    array = np.from_dlpack(blob_in(GPU), device="cpu")
+    assert array.tolist() == values().tolist()
+
+
+@pytest.mark.parametrize("kind", ["a Blob", "const", "a copy"])
+def test_the_stream_of_a_dlpack_consumer_waits_for_the_current_one(cupy, kind):
+    blob, seen = blob_in(GPU), []
+    consumer = side_stream()
+    with side_stream():
+        launch(add_one, blob.mutable_gpu_data())
+        lender = blob.const if kind == "const" else blob
+        capsule = lender.__dlpack__(
+            stream=consumer.ptr, max_version=(1, 0), copy=True if kind == "a copy" else None
+        )
+        array = cupy.from_dlpack(Lender(blob.gpu_data(), capsule=lambda _: capsule))
+    launch(lambda a: seen.append(a.tolist()), array, stream=consumer)
+    consumer.synchronize()
+    assert seen == [(values() + 1).tolist()]
+
+
+@pytest.mark.parametrize("take", [Blob.asarray, Blob.from_dlpack, interop.from_dlpack])
+def test_the_current_stream_waits_for_a_dlpack_producers(cupy, take):
+    array, seen = cupy.asarray(values()), []
+    cupy.cuda.Stream.null.synchronize()
+    producer = side_stream()
+
+    class Producer:
+        """Its work is on a stream of its own."""
+
+        __dlpack_device__ = staticmethod(array.__dlpack_device__)
+
+        def __dlpack__(self, *, stream=None, **keywords):
+            with producer:
+                launch(add_one, array)
+                return array.__dlpack__(stream=stream, **keywords)
+
+    with side_stream() as stream:
+        taken = take(Producer())
+        taken = taken.gpu_data() if isinstance(taken, Blob) else taken
+        launch(lambda a: seen.append(a.tolist()), taken)
+        stream.synchronize()
+    assert seen == [(values() + 1).tolist()]
+
+
+def test_the_stream_of_an_interface_is_waited_for(cupy):
+    array, seen = cupy.asarray(values()), []
+    cupy.cuda.Stream.null.synchronize()
+    with side_stream() as producer:
+        launch(add_one, array)
+        lender = Lender(array, interface={})
+    with side_stream() as stream:
+        launch(lambda a: seen.append(a.tolist()), Blob.asarray(lender).gpu_data())
+        stream.synchronize()
+    assert seen == [(values() + 1).tolist()]
+    assert producer.done
+
+
+def test_memory_of_another_kind_of_device_is_refused():
+    lender = types.SimpleNamespace(__dlpack_device__=lambda: (7, 0), __dlpack__=None)
+    with pytest.raises(BufferError, match="device type 7"):
+        dlpack.import_array(lender)
+
+
+# --- streams, captures and failures ---------------------------------------------------------------
+
+lazily = pytest.mark.parametrize("machine", ["lazy"], indirect=True)
+
+
+@lazily
+@pytest.mark.parametrize("start", ["gpu_data", "async_gpu_push", "prefetch"])
+def test_a_kernel_that_still_reads_does_not_see_what_is_uploaded_after_it(start):
+    blob, seen = blob_in(SYNCED), []
+    stream = side_stream()
+    launch(lambda a: seen.append(a.tolist()), blob.gpu_data(), stream=stream)
+    blob.mutable_cpu_data()[...] = 9
+    getattr(blob, start)()
+    assert blob.gpu_data().tolist() == [[9] * 3] * 2
+    stream.synchronize()
+    assert seen == [values().tolist()]
+
+
+@lazily
+@pytest.mark.parametrize("access", ["gpu_data", "mutable_gpu_data"])
+def test_a_kernel_on_any_stream_sees_the_first_zeros(access):
+    blob, seen = Blob(3, device="cuda:0"), []
+    stream = side_stream()
+    array = getattr(blob, access)()
+    launch(lambda a: seen.append(a.tolist()), array, stream=stream)
+    if access == "mutable_gpu_data":
+        launch(add_one, array, stream=stream)
+    stream.synchronize()
+    assert seen == [[0] * 3]
+    assert blob.tolist() == [1 if access == "mutable_gpu_data" else 0] * 3
+
+
+@lazily
+def test_a_kernel_on_any_stream_sees_the_zeros_of_a_blob_that_grew_again():
+    blob, seen = blob_in(GPU), []
+    blob.resize(2)
+    blob.resize(6)
+    stream = side_stream()
+    launch(lambda a: seen.append(a.tolist()), blob.gpu_data(), stream=stream)
+    stream.synchronize()
+    assert seen == [[0, 1, 0, 0, 0, 0]]
+
+
+# What an access needs that a capture cannot have: the head before, and the access.
+NEEDS = {
+    "an upload": (CPU, "gpu_data"),
+    "an upload to write": (CPU, "mutable_gpu_data"),
+    "an asynchronous upload": (CPU, "async_gpu_push"),
+    "a prefetch": (CPU, "prefetch"),
+    "the first zeros": (NONE, "mutable_gpu_data"),
+    "a download": (GPU, "cpu_data"),
+    "a download to write": (GPU, "mutable_cpu_data"),
+}
+
+
+@pytest.fixture
+def in_a_capture(monkeypatch):
+    """Make an access in a capture, and return what can be seen of it then and afterwards.
+
+    That is the error, whether the capture was still good, the head, and the contents on both sides.
+    The Blob is gone before the function returns: errors of its finaliser are what can be seen too.
+    """
+
+    def make(needs):
+        head, access = NEEDS[needs]
+        unraisable, error, good, after, contents = [], None, True, None, []
+        monkeypatch.setattr("sys.unraisablehook", lambda raised: unraisable.append(raised.exc_type))
+        blob = blob_in(head)
+        with side_stream() as stream:
+            stream.begin_capture()
+            try:
+                getattr(blob, access)()
+            except RuntimeError as raised:
+                error = raised.with_traceback(None)
+            after = blob.head
+            try:
+                stream.end_capture()
+            except CUDARuntimeError:
+                good = False
+        with suppress(CUDARuntimeError):
+            contents = [blob.tolist(), blob.gpu_data().tolist()]
+        del blob
+        gc.collect()
+        assert unraisable == []
+        return error, good, after, contents
+
+    return make
+
+
+@pytest.mark.parametrize("needs", NEEDS)
+def test_what_is_asked_for_in_a_capture_is_done_truly_or_not_at_all(in_a_capture, needs):
+    _, good, _, contents = in_a_capture(needs)
+    # Nothing of it has broken the capture, or waits for a graph that is never launched.
+    assert good
+    assert contents == [(values() if NEEDS[needs][0] else values() * 0).tolist()] * 2
+
+
+@pytest.mark.parametrize("needs", ["an upload", "an asynchronous upload", "a download"])
+def test_a_transfer_in_a_capture_is_refused_before_anything_changes(in_a_capture, needs):
+    error, good, after, _ = in_a_capture(needs)
+    assert good
+    assert isinstance(error, RuntimeError)
+    assert not isinstance(error, CUDARuntimeError)
+    assert "cuda:0" in str(error)
+    assert "captur" in str(error)
+    assert after is NEEDS[needs][0]
+
+
+# The copy is queued, and what follows it fails: also the wait for the copy, in the second case.
+late = pytest.mark.parametrize(
+    "failures",
+    [{"eventRecord": 2}, {"eventRecord": 2, "streamSynchronize": 1}],
+    ids=["the event", "the event and the wait"],
+)
+
+
+@lazily
+def test_a_push_that_raises_has_left_no_copy_behind(machine, backend):
+    host, buffer = backend.allocate_host(3), backend.allocate(3)
+    with machine.failing(eventRecord=2), pytest.raises(CUDARuntimeError):
+        backend.push(host, buffer, None)
+    assert machine.idle
+
+
+@lazily
+@late
+def test_a_push_that_fails_late_does_not_write_into_memory_of_others(machine, backend, failures):
+    blob = blob_in(CPU)
+    with machine.failing(**failures), pytest.raises(CUDARuntimeError):
+        blob.async_gpu_push()
+    gc.collect()
+    others = [backend.allocate(24, zeroed=True) for _ in range(3)]
+    machine.finish()
+    assert [other.tolist() for other in others] == [[0] * 24] * 3
+    assert blob.head is CPU
+    assert blob.gpu_data().tolist() == values().tolist()
+
+
+@lazily
+@late
+def test_a_push_that_fails_late_does_not_arrive_after_newer_contents(machine, failures):
+    blob = blob_in(SYNCED)
+    blob.mutable_cpu_data()[...] = 5
+    with machine.failing(**failures), pytest.raises(CUDARuntimeError):
+        blob.async_gpu_push()
+    assert blob.head is CPU
+    launch(lambda a: a.fill(7), blob.overwrite_gpu_data())
+    assert blob.gpu_data().tolist() == [[7] * 3] * 2
+    machine.finish()
+    assert blob.gpu_data().tolist() == [[7] * 3] * 2
+
+
+def taken_elsewhere(cupy, lend):
+    """Return an array on cuda:1, and how another library lends it, with cuda:0 current."""
+    with cupy.cuda.Device(1):
+        array = cupy.asarray(values())
+        lent = lend(array)
+        cupy.cuda.Stream.null.synchronize()
+    return array, lent
+
+
+@pytest.mark.parametrize("copy", [None, False])
+@pytest.mark.parametrize(
+    "lend",
+    [
+        pytest.param(LENDERS["interface"], id="interface"),
+        pytest.param(LENDERS["DLPack"], id="DLPack"),
+        pytest.param(lambda array: array, id="cupy"),
+    ],
+)
+def test_an_array_of_another_device_is_adopted_where_it_is(cupy, lend, copy):
+    array, lent = taken_elsewhere(cupy, lend)
+    blob = Blob.asarray(lent, copy=copy)
+    assert blob.device == "cuda:1"
+    assert blob.gpu_data().data.ptr == array.data.ptr
+    with cupy.cuda.Device(1):
+        launch(add_one, blob.mutable_gpu_data())
+    assert blob.tolist() == array.tolist() == (values() + 1).tolist()
+
+
+@pytest.mark.parametrize(
+    "lend",
+    [
+        pytest.param(READ_ONLY_LENDERS["interface"], id="interface"),
+        pytest.param(READ_ONLY_LENDERS["DLPack"], id="DLPack"),
+    ],
+)
+def test_a_read_only_array_of_another_device_is_copied_there(cupy, lend):
+    array, lent = taken_elsewhere(cupy, lend)
+    blob = Blob.asarray(lent)
+    assert blob.device == "cuda:1"
+    with pytest.raises(ValueError, match="read-only"):
+        Blob.asarray(lent, copy=False)
+    with cupy.cuda.Device(1):
+        launch(add_one, blob.mutable_gpu_data())
+    assert blob.tolist() == (values() + 1).tolist()
+    assert array.tolist() == values().tolist()
+
+
+@lazily
+def test_the_stream_of_an_interface_is_one_of_its_arrays_device(cupy):
+    with cupy.cuda.Device(1):
+        array = cupy.asarray(values())
+        lender = Lender(array, interface={})
+    assert lender.__cuda_array_interface__["stream"] == cuda_model.LEGACY
+    taken = interop.from_interface(lender)
+    seen = []
+    with cupy.cuda.Device(1), side_stream() as stream:
+        launch(lambda a: seen.append(a.tolist()), taken)
+        stream.synchronize()
+    assert seen == [values().tolist()]
+
+
+@pytest.mark.parametrize("start", ["gpu_data", "async_gpu_push"])
+def test_ordinary_memory_is_used_where_none_can_be_page_locked(machine, start):
+    machine.can_pin = False
+    blob = blob_in(CPU)
+    getattr(blob, start)()
+    launch(add_one, blob.mutable_gpu_data())
+    assert blob.tolist() == (values() + 1).tolist()
+    assert cuda.CudaBackend(0).allocate_host(3, zeroed=True).tolist() == [0] * 3
+
+
+def test_a_download_goes_to_ordinary_memory_where_none_can_be_page_locked(machine):
+    blob = Blob(3, device="cuda:0")
+    launch(lambda a: a.fill(4), blob.overwrite_gpu_data())
+    with machine.failing(pinned_allocation=1):
+        assert blob.cpu_data().tolist() == [4] * 3
+
+
+ON_THE_HOST = {
+    "a Blob": lambda: syncblob.asarray(values()),
+    "one to be read": lambda: syncblob.asarray(values()).const,
+    "a part": lambda: syncblob.asarray(values())[1:],
+    "an untouched one": lambda: Blob((2, 3)),
+    "a view for the host": lambda: blob_in(CPU).on("cpu"),
+    "what is newest on the device": lambda: blob_in(GPU).on("cpu"),
+}
+
+
+@pytest.mark.parametrize("make", ON_THE_HOST.values(), ids=ON_THE_HOST)
+def test_a_blob_of_the_host_has_no_interface_and_asking_touches_nothing(make):
+    blob = make()
+    before = (blob.head, blob.memory.accelerator)
+    with syncblob.no_transfers():
+        assert not hasattr(blob, "__cuda_array_interface__")
+        # What CuPy calls in its place; to ask for it calls nothing.
+        assert hasattr(blob, "__cupy_get_ndarray__")
+    assert (blob.head, blob.memory.accelerator) == before
+
+
+@pytest.mark.parametrize("make", ON_THE_HOST.values(), ids=ON_THE_HOST)
+def test_cupy_shares_the_memory_of_a_blob_of_the_host_and_the_alias_is_tracked(cupy, make):
+    blob = make()
+    expected = blob.tolist()
+    array = cupy.asarray(blob)
+    assert array.data.ptr == blob.memory.buffer(Side.ACCELERATOR).data.ptr + blob._layout.start
+    assert array.get().tolist() == expected
+    assert blob.device == "cpu"
+    loans = blob.memory.loans(Side.ACCELERATOR)
+    assert loans.may_be_written == (not blob._readonly)
+    del array
+    gc.collect()
+    assert not loans.may_be_written
+
+
+@pytest.mark.parametrize("head", [NONE, CPU, GPU, SYNCED])
+@pytest.mark.parametrize("const", [False, True])
+def test_to_ask_for_the_interface_twice_is_as_to_ask_once(head, const):
+    blob = blob_in(head)
+    lender = blob.const if const else blob
+    first = lender.__cuda_array_interface__
+    state = blob.head
+    with syncblob.no_transfers():
+        assert lender.__cuda_array_interface__ == first
+    assert blob.head is state
+    # One promise ends what both have begun.
+    blob.assume_unaliased()
+    with syncblob.record_transfers() as log:
+        blob.cpu_data()
+        blob.cpu_data()
+    assert log.downloads == (state is GPU)
+
+
+def test_cupy_causes_one_warning_of_an_alias_that_it_leaves_behind(cupy):
+    blob = blob_in(CPU)
+    alias = np.asarray(blob.cpu)
+    with pytest.warns(syncblob.StaleAliasWarning) as caught:
+        cupy.asarray(blob.gpu)
+    assert len(caught) == 1
+    assert alias.tolist() == values().tolist()
+
+
+# --- what waits for kernels, and what need not ----------------------------------------------------
+
+
+@lazily
+@pytest.mark.parametrize("start", ["gpu_data", "prefetch"])
+def test_a_part_that_comes_to_the_device_for_the_first_time_waits_for_no_kernel(start):
+    blob = Blob((4, 3), device="cuda:0")
+    blob.overwrite_cpu_data()[...] = 1
+    ran = []
+    launch(lambda _: ran.append(1), blob[0].gpu_data(), stream=side_stream())
+    getattr(blob[1], start)()
+    assert not ran
+    blob[0].mutable_cpu_data()[...] = 2
+    getattr(blob[0], start)()
+    assert ran
+
+
+@lazily
+def test_a_part_that_was_written_on_the_device_waits_for_the_kernels_there():
+    blob = Blob((4, 3), device="cuda:0")
+    blob[1:].mutable_cpu_data()[...] = 1
+    blob[2].gpu_data()
+    ran = []
+    launch(lambda _: ran.append(1), blob[3].overwrite_gpu_data(), stream=side_stream())
+    blob[3].mutable_cpu_data()[...] = 2
+    ran.clear()
+    launch(lambda _: ran.append(1), blob[2].gpu_data(), stream=side_stream())
+    blob[3].gpu_data()
+    assert ran
+
+
+@lazily
+def test_an_adopted_array_is_used_by_others(cupy):
+    blob = Blob(3, device="cuda:0")
+    array = cupy.zeros(3, "f4")
+    blob.set_gpu_data(array)
+    blob.mutable_cpu_data()[...] = 2
+    ran = []
+    launch(lambda _: ran.append(1), array, stream=side_stream())
+    blob.gpu_data()
+    assert ran
+
+
+def test_a_push_is_not_waited_for_in_a_capture_and_goes_on(cupy):
+    blob = blob_in(CPU)
+    blob.async_gpu_push()
+    stream = cupy.cuda.Stream(non_blocking=True)
+    with stream:
+        stream.begin_capture()
+        with pytest.raises(RuntimeError, match="waiting for an asynchronous upload"):
+            blob.gpu_data()
+        stream.end_capture()
+    assert blob.head is SYNCED
+    assert blob.gpu_data().get().tolist() == values().tolist()
+
+
+# --- page-locked and managed memory ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("nbytes", [1, 5000, 100_000])
+def test_host_buffers_of_any_size_are_page_locked(backend, nbytes):
+    assert backend.is_page_locked(backend.allocate_host(nbytes))
+    assert not backend.is_page_locked(np.empty(nbytes, np.uint8))
+    assert backend.is_page_locked(np.empty(0, np.uint8))
+
+
+def test_the_page_locked_memory_of_a_large_buffer_is_given_back(machine, backend):
+    buffer = backend.allocate_host(100_000)
+    del buffer
+    gc.collect()
+    # CUDA has none left, and CuPy's pool has kept none.
+    machine.can_pin = False
+    assert not backend.is_page_locked(backend.allocate_host(100_000))
+
+
+def test_explain_says_where_host_memory_is_not_page_locked(machine):
+    blob = blob_in(CPU)
+    assert "page-locked" not in str(blob.explain())
+    machine.can_pin = False
+    slow = blob_in(CPU)
+    assert "not page-locked: copies are slower" in str(slow.explain())
+    assert slow.gpu_data().get().tolist() == values().tolist()
+
+
+def test_an_error_that_is_not_about_memory_comes_up(backend, monkeypatch):
+    def fail(*_):
+        raise CUDARuntimeError(cuda_model.INVALID_DEVICE)
+
+    monkeypatch.setattr(backend._cupy.cuda, "alloc_pinned_memory", fail)
+    with pytest.raises(CUDARuntimeError, match="cudaErrorInvalidDevice"):
+        backend.allocate_host(3)
+
+
+def test_dlpack_says_that_memory_is_managed_where_the_users_allocator_gives_such(cupy):
+    ordinary = blob_in(GPU)
+    cupy.cuda.set_allocator(cupy.cuda.malloc_managed)
+    managed = blob_in(GPU)
+    assert ordinary.__dlpack_device__() == (2, 0)
+    assert managed.__dlpack_device__() == (13, 0)
+    assert cupy.from_dlpack(managed).get().tolist() == values().tolist()
+
+
+# --- other libraries, and other processes ---------------------------------------------------------
+
+WITHOUT_CUDA = [
+    pytest.param(lambda _, blob: blob.to_torch(), id="to_torch"),
+    pytest.param(lambda _, blob: blob.to_torch(copy=True), id="a copy"),
+    pytest.param(lambda torch, blob: torch.add(blob, blob), id="a function"),
+    pytest.param(lambda torch, blob: torch.add(blob, 1, out=blob), id="out"),
+    pytest.param(lambda torch, blob: torch.relu_(blob), id="in place"),
+]
+
+
+@pytest.mark.parametrize("use", WITHOUT_CUDA)
+def test_a_torch_without_cuda_is_an_error_before_anything_moves(use):
+    torch = pytest.importorskip("torch")
+    if torch.cuda.is_available():
+        pytest.skip("this PyTorch has CUDA")
+    blob = blob_in(CPU)
+    with (
+        syncblob.no_transfers(),
+        pytest.raises(syncblob.NoDeviceError, match=r"PyTorch cannot use cuda:0: .* blob.on"),
+    ):
+        use(torch, blob)
+    assert blob.head is CPU
+    assert torch.add(blob.on("cpu"), 1).tolist() == (values() + 1).tolist()
+
+
+@pytest.mark.parametrize("head", [NONE, CPU, SYNCED])
+@pytest.mark.parametrize("name", ["tensor", "as_tensor", "asarray", "from_dlpack"])
+def test_torch_makes_cpu_tensors_of_blobs_of_the_host(head, name):
+    torch = pytest.importorskip("torch")
+    blob = blob_in(head).on("cpu")
+    with syncblob.no_transfers():
+        tensor = getattr(torch, name)(blob)
+    assert tensor.device.type == "cpu"
+    assert tensor.tolist() == (values() if head else values() * 0).tolist()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_the_child_of_a_fork_uses_the_host_and_is_told_that_cuda_does_not_work():
+    blob, there = blob_in(CPU), blob_in(GPU)
+    child = os.fork()
+    if not child:
+        status = 1
+        with suppress(BaseException):
+            refused = 0
+            for use in (blob.gpu_data, there.cpu_data, lambda: Blob(3, device="cuda:0").gpu_data()):
+                try:
+                    use()
+                except syncblob.NoDeviceError as error:
+                    refused += "child of a fork" in str(error)
+            good = blob.cpu_data().tolist() == values().tolist()
+            good = good and Blob(3, device="cuda:0").cpu_data().tolist() == [0] * 3
+            status = 0 if refused == 3 and good and str(blob.explain()) else 1
+        os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
+    assert blob.gpu_data().get().tolist() == values().tolist()
+
+
+def test_cupy_takes_memory_of_the_device_only_by_dlpack(cupy):
+    blob = blob_in(CPU)
+    with pytest.raises(TypeError):
+        cupy.from_dlpack(blob.on("cpu"))
+    assert blob.head is CPU
+    assert cupy.from_dlpack(blob.on("cpu").gpu).get().tolist() == values().tolist()

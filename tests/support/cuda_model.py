@@ -1,0 +1,636 @@
+"""A model of CUDA's streams, events, graphs and memory, for tests without a GPU.
+
+Two modes. A *lazy* device runs nothing by itself: an operation runs when something that waits for
+it is waited for, and in no other order than streams and events ask for. So a wait that was
+forgotten shows as old contents. An *eager* one runs everything at once, so what must not be
+overtaken is.
+
+The memory of a device is ordinary memory, full of poison when it is allocated and again when it is
+freed. Freed memory is handed out again at once, also while queued work still uses it.
+
+It follows the CUDA C++ Programming Guide and the documentation of the runtime: the legacy default
+stream and the streams that are ordered with it, the calls that a capture forbids and those that
+invalidate it. It has no concurrency of its own and no timing, and of the many things that CUDA may
+do in either way it does one. What passes here is proved about our use of streams, not about CUDA.
+
+`cupy_model` is CuPy on top of it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import threading
+import weakref
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+POISON = 0xFF
+# Allocations begin at multiples of it, and are as long as one.
+GRANULE = 512
+
+LEGACY, PER_THREAD = 1, 2
+TO_DEVICE, TO_HOST, ON_DEVICE = 1, 2, 3
+UNREGISTERED, HOST, DEVICE, MANAGED = range(4)
+GLOBAL, THREAD_LOCAL, RELAXED = range(3)
+
+INVALID_VALUE, OUT_OF_MEMORY, INVALID_DEVICE, INVALID_HANDLE = 1, 2, 101, 400
+(
+    *(UNSUPPORTED, INVALIDATED, MERGE, UNMATCHED, UNJOINED, ISOLATION, IMPLICIT, CAPTURED_EVENT),
+    WRONG_THREAD,
+) = range(900, 909)
+ERRORS = {
+    INVALID_VALUE: "cudaErrorInvalidValue: invalid argument",
+    OUT_OF_MEMORY: "cudaErrorMemoryAllocation: out of memory",
+    INVALID_DEVICE: "cudaErrorInvalidDevice: invalid device ordinal",
+    INVALID_HANDLE: "cudaErrorInvalidResourceHandle: invalid resource handle",
+    UNSUPPORTED: (
+        "cudaErrorStreamCaptureUnsupported: operation not permitted when stream is capturing"
+    ),
+    INVALIDATED: (
+        "cudaErrorStreamCaptureInvalidated: operation failed due to a previous error during capture"
+    ),
+    MERGE: (
+        "cudaErrorStreamCaptureMerge: operation would result in a merge of separate capture "
+        "sequences"
+    ),
+    UNMATCHED: (
+        "cudaErrorStreamCaptureUnmatched: capture was not ended in the same stream as it began"
+    ),
+    UNJOINED: "cudaErrorStreamCaptureUnjoined: capturing stream has unjoined work",
+    ISOLATION: (
+        "cudaErrorStreamCaptureIsolation: dependency created on uncaptured work in another stream"
+    ),
+    IMPLICIT: (
+        "cudaErrorStreamCaptureImplicit: operation would make the legacy stream depend on a "
+        "capturing blocking stream"
+    ),
+    CAPTURED_EVENT: (
+        "cudaErrorCapturedEvent: operation not permitted on an event last recorded in a capturing "
+        "stream"
+    ),
+    WRONG_THREAD: (
+        "cudaErrorStreamCaptureWrongThread: attempt to terminate a thread-local capture sequence "
+        "from another thread"
+    ),
+}
+
+
+class CUDARuntimeError(RuntimeError):
+    """CuPy's."""
+
+    def __init__(self, status: int) -> None:
+        self.status = status
+        super().__init__(ERRORS[status])
+
+
+# --- work -----------------------------------------------------------------------------------------
+
+
+class Work:
+    """Something that was queued, and what must have run before."""
+
+    __slots__ = ("after", "done", "run")
+
+    def __init__(self, run: Callable[[], object] | None, after: list[Work]) -> None:
+        self.run = run
+        self.after = after
+        self.done = False
+
+    def finish(self) -> None:
+        """Run it, after everything that it waits for and nothing else."""
+        stack = [self]
+        while stack:
+            work = stack[-1]
+            first = [earlier for earlier in work.after if not earlier.done]
+            if first and not work.done:
+                stack += first
+                continue
+            stack.pop()
+            if not work.done:
+                run, work.run, work.after, work.done = work.run, None, [], True
+                if run is not None:
+                    run()
+
+
+class Capture:
+    """A graph that is being captured."""
+
+    def __init__(self, origin: Stream, mode: int) -> None:
+        self.origin = origin
+        self.mode = mode
+        self.thread = threading.get_ident()
+        self.invalid = False
+        # What is to run, and the places of those that it runs after.
+        self.nodes: list[tuple[Callable[[], object] | None, frozenset[int]]] = []
+        self.streams = [origin]
+
+    def add(self, run: Callable[[], object] | None, after: frozenset[int]) -> frozenset[int]:
+        self.nodes.append((run, after))
+        return frozenset({len(self.nodes) - 1})
+
+    def joined(self) -> bool:
+        """Tell whether the work of all its streams leads to the stream where it began."""
+        seen: set[int] = set()
+        to_see = list(self.origin.tail)
+        while to_see:
+            place = to_see.pop()
+            if place not in seen:
+                seen.add(place)
+                to_see += self.nodes[place][1]
+        return all(stream.tail <= seen for stream in self.streams)
+
+
+class Stream:
+    """A stream; `blocking` ones are ordered with the legacy stream of their device."""
+
+    def __init__(self, machine: Machine, device: int, *, blocking: bool, legacy: bool) -> None:
+        self.machine = machine
+        self.device = device
+        self.blocking = blocking
+        self.legacy = legacy
+        self.destroyed = False
+        self.last: Work | None = None
+        self.capture: Capture | None = None
+        # The captured work that the next one runs after.
+        self.tail: frozenset[int] = frozenset()
+
+    def queue(self, run: Callable[[], object] | None, *, after: tuple[Work, ...] = ()) -> Work:
+        """Put work at the end, outside of any capture."""
+        work = Work(run, [*self.before(), *after])
+        self.last = work
+        if self.machine.eager:
+            work.finish()
+        return work
+
+    def before(self) -> list[Work]:
+        """Return what work that is queued now runs after."""
+        streams = [self]
+        if self.legacy:
+            streams += self.machine.blocking_streams(self.device)
+        elif self.blocking:
+            streams.append(self.machine.legacy[self.device])
+        return [stream.last for stream in streams if stream.last and not stream.last.done]
+
+    def add(self, run: Callable[[], object] | None) -> Work | None:
+        """Queue work, or capture it."""
+        self.check()
+        if self.capture is None:
+            return self.queue(run)
+        self.tail = self.capture.add(run, self.tail)
+        return None
+
+    def check(self) -> None:
+        """Refuse what a capture forbids."""
+        if self.legacy:
+            self.machine.check_legacy(self.device)
+        if self.capture is not None and self.capture.invalid:
+            raise CUDARuntimeError(INVALIDATED)
+
+    def finish(self) -> None:
+        """Wait for all that is queued."""
+        for work in self.before():
+            work.finish()
+        if self.last is not None:
+            self.last.finish()
+
+
+class Event:
+    """What was last recorded: work, or a place in a capture."""
+
+    def __init__(self, device: int) -> None:
+        self.device = device
+        self.work: Work | None = None
+        self.capture: Capture | None = None
+        self.tail: frozenset[int] = frozenset()
+
+
+# --- memory ---------------------------------------------------------------------------------------
+
+
+class Block:
+    """Memory of a device, or page-locked memory of the host. It is there until nobody has it."""
+
+    def __init__(self, nbytes: int, device: int, kind: int) -> None:
+        self.nbytes = -(-nbytes // GRANULE) * GRANULE
+        self.device = device
+        self.kind = kind
+        self._storage = np.empty(self.nbytes + GRANULE, np.uint8)
+        self.address = -(-self._storage.ctypes.data // GRANULE) * GRANULE
+        self.poison()
+        for place in range(self.nbytes // GRANULE):
+            _blocks[self.address // GRANULE + place] = self
+
+    def poison(self) -> None:
+        ctypes.memset(self.address, POISON, self.nbytes)
+
+
+# What lies where, by granules.
+_blocks: weakref.WeakValueDictionary[int, Block] = weakref.WeakValueDictionary()
+
+
+def block_at(address: int, nbytes: int = 1) -> Block | None:
+    """Return what an address lies in; the range must not leave it."""
+    block = _blocks.get(address // GRANULE)
+    if block is not None and address + nbytes > block.address + block.nbytes:
+        raise CUDARuntimeError(INVALID_VALUE)
+    return block
+
+
+# --- the machine ----------------------------------------------------------------------------------
+
+# Also of machines that are gone: objects of CuPy's outlive the test that made them.
+_streams: dict[int, Stream] = {}
+_events: dict[int, Event] = {}
+_handles = itertools.count(0x10000)
+
+FAILING = frozenset(
+    """allocation pinned_allocation memcpy memcpyAsync memsetAsync eventRecord eventSynchronize
+    streamWaitEvent streamSynchronize deviceSynchronize""".split()
+)
+
+
+class Machine:
+    """A computer with some CUDA devices. The methods in camel case are the runtime's functions.
+
+    Parameters
+    ----------
+    devices
+        How many.
+    eager
+        Run work as soon as it is queued.
+
+    Attributes
+    ----------
+    can_pin
+        Whether host memory can be page-locked.
+    """
+
+    def __init__(self, devices: int = 2, *, eager: bool = False) -> None:
+        self.devices = devices
+        self.eager = eager
+        self.can_pin = True
+        self.legacy = [
+            Stream(self, device, blocking=False, legacy=True) for device in range(devices)
+        ]
+        self._streams = list(self.legacy)
+        self._captures: list[Capture] = []
+        self._countdowns: dict[str, int] = {}
+        self._threads = threading.local()
+        # Freed memory, by whom it can be given to.
+        self._free: dict[tuple[Any, ...], list[Block]] = {}
+
+    # --- for tests ---
+
+    @contextmanager
+    def failing(self, **kth: int) -> Iterator[None]:
+        """Make the k-th call of a kind fail, once, inside a ``with`` block; the first is 1.
+
+        Allocations fail as where no memory is left, other calls with an invalid handle. Nothing has
+        happened then.
+        """
+        if set(kth) - FAILING or any(k < 1 for k in kth.values()):
+            raise ValueError(f"expected {', '.join(sorted(FAILING))} with k >= 1, got {kth}")
+        self._countdowns = dict(kth)
+        try:
+            yield
+        finally:
+            self._countdowns = {}
+
+    def fails(self, kind: str) -> bool:
+        """Count down to a failure."""
+        countdown = self._countdowns.pop(kind, 0)
+        if countdown > 1:
+            self._countdowns[kind] = countdown - 1
+        return countdown == 1
+
+    def fail(self, kind: str) -> None:
+        if self.fails(kind):
+            raise CUDARuntimeError(INVALID_HANDLE)
+
+    def finish(self, *, latest_first: bool = False) -> None:
+        """Let all that is queued anywhere run, stream by stream."""
+        for stream in list(self._streams)[:: -1 if latest_first else 1]:
+            if stream.last is not None:
+                stream.last.finish()
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is queued."""
+        return all(stream.last is None or stream.last.done for stream in self._streams)
+
+    # --- streams that are there ---
+
+    def blocking_streams(self, device: int) -> list[Stream]:
+        return [stream for stream in self._streams if stream.blocking and stream.device == device]
+
+    def stream(self, handle: int) -> Stream:
+        if handle in (0, LEGACY):
+            return self.legacy[self.getDevice()]
+        if handle == PER_THREAD:
+            own = self._threads.__dict__.setdefault("streams", {})
+            device = self.getDevice()
+            if device not in own:
+                own[device] = Stream(self, device, blocking=True, legacy=False)
+                self._streams.append(own[device])
+            found: Stream = own[device]
+            return found
+        if handle not in _streams:
+            raise CUDARuntimeError(INVALID_HANDLE)
+        return _streams[handle]
+
+    def streamCreateWithPriority(self, flags: int, priority: int) -> int:
+        del priority
+        stream = Stream(self, self.getDevice(), blocking=not flags & 1, legacy=False)
+        self._streams = [s for s in self._streams if not (s.destroyed and _idle(s))]
+        self._streams.append(stream)
+        handle = next(_handles)
+        _streams[handle] = stream
+        return handle
+
+    def streamDestroy(self, stream: int) -> None:
+        found = _streams.pop(stream, None)
+        if found is not None:
+            # What is queued still runs.
+            found.destroyed = True
+
+    def streamGetFlags(self, stream: int) -> int:
+        found = self.stream(stream)
+        return int(not (found.blocking or found.legacy))
+
+    # --- what a capture forbids ---
+
+    def _invalidate(self, captures: list[Capture], status: int) -> None:
+        if captures:
+            for capture in captures:
+                capture.invalid = True
+            raise CUDARuntimeError(status)
+
+    def check_legacy(self, device: int) -> None:
+        """Refuse to use the legacy stream while a stream that is ordered with it is captured."""
+        self._invalidate(self._captures_of_blocking(device), IMPLICIT)
+
+    def _captures_of_blocking(self, device: int) -> list[Capture]:
+        return [s.capture for s in self.blocking_streams(device) if s.capture is not None]
+
+    def check_unsafe(self) -> None:
+        """Refuse calls that may wait for work, as far as the modes of captures ask for it."""
+        here = threading.get_ident()
+        self._invalidate(
+            [
+                capture
+                for capture in self._captures
+                if capture.mode == GLOBAL
+                or (capture.mode == THREAD_LOCAL and capture.thread == here)
+            ],
+            UNSUPPORTED,
+        )
+
+    # --- devices ---
+
+    def getDeviceCount(self) -> int:
+        return self.devices
+
+    def getDevice(self) -> int:
+        index: int = getattr(self._threads, "device", 0)
+        return index
+
+    def setDevice(self, device: int) -> None:
+        if not 0 <= device < self.devices:
+            raise CUDARuntimeError(INVALID_DEVICE)
+        self._threads.device = device
+
+    def deviceSynchronize(self) -> None:
+        self.check_unsafe()
+        device = self.getDevice()
+        streams = [stream for stream in self._streams if stream.device == device]
+        self._invalidate([s.capture for s in streams if s.capture is not None], UNSUPPORTED)
+        self.fail("deviceSynchronize")
+        for stream in streams:
+            stream.finish()
+
+    # --- streams and events ---
+
+    def _waitable(self, handle: int) -> Stream:
+        self.check_unsafe()
+        stream = self.stream(handle)
+        stream.check()
+        if stream.capture is not None:
+            self._invalidate([stream.capture], UNSUPPORTED)
+        return stream
+
+    def streamSynchronize(self, stream: int) -> None:
+        found = self._waitable(stream)
+        self.fail("streamSynchronize")
+        found.finish()
+
+    def streamQuery(self, stream: int) -> int:
+        found = self._waitable(stream)
+        return 0 if not found.before() and _idle(found) else 600
+
+    def streamWaitEvent(self, stream: int, event: int, flags: int = 0) -> None:
+        del flags
+        waiting, awaited = self.stream(stream), self._event(event)
+        waiting.check()
+        self.fail("streamWaitEvent")
+        if awaited.capture is not None:
+            self._wait_for_captured(waiting, awaited, awaited.capture)
+        elif awaited.work is not None:
+            if waiting.capture is not None:
+                self._invalidate([waiting.capture], ISOLATION)
+            waiting.queue(None, after=(awaited.work,))
+
+    def _wait_for_captured(self, waiting: Stream, awaited: Event, capture: Capture) -> None:
+        if capture not in self._captures:
+            raise CUDARuntimeError(CAPTURED_EVENT)
+        if waiting.legacy:
+            self._invalidate([capture], IMPLICIT)
+        if waiting.capture not in (None, capture):
+            self._invalidate([capture, waiting.capture], MERGE)  # type: ignore[list-item]
+        if waiting.capture is None:
+            waiting.capture, waiting.tail = capture, frozenset()
+            capture.streams.append(waiting)
+        waiting.tail |= awaited.tail
+
+    def eventCreateWithFlags(self, flags: int) -> int:
+        del flags
+        handle = next(_handles)
+        _events[handle] = Event(self.getDevice())
+        return handle
+
+    def eventDestroy(self, event: int) -> None:
+        _events.pop(event, None)
+
+    def _event(self, handle: int) -> Event:
+        if handle not in _events:
+            raise CUDARuntimeError(INVALID_HANDLE)
+        return _events[handle]
+
+    def eventRecord(self, event: int, stream: int) -> None:
+        recorded, on = self._event(event), self.stream(stream)
+        if recorded.device != on.device:
+            raise CUDARuntimeError(INVALID_HANDLE)
+        on.check()
+        self.fail("eventRecord")
+        recorded.work = on.add(None)
+        recorded.capture, recorded.tail = on.capture, on.tail
+
+    def _recorded(self, event: int) -> Work | None:
+        self.check_unsafe()
+        recorded = self._event(event)
+        if recorded.capture is not None:
+            self._invalidate([recorded.capture], CAPTURED_EVENT)
+        return recorded.work
+
+    def eventQuery(self, event: int) -> int:
+        work = self._recorded(event)
+        return 0 if work is None or work.done else 600
+
+    def eventSynchronize(self, event: int) -> None:
+        work = self._recorded(event)
+        self.fail("eventSynchronize")
+        if work is not None:
+            work.finish()
+
+    # --- graphs ---
+
+    def streamBeginCapture(self, stream: int, mode: int = RELAXED) -> None:
+        found = self.stream(stream)
+        if found.legacy or found.capture is not None:
+            raise CUDARuntimeError(UNSUPPORTED)
+        found.capture, found.tail = Capture(found, mode), frozenset()
+        self._captures.append(found.capture)
+
+    def streamEndCapture(self, stream: int) -> list[Any]:
+        found = self.stream(stream)
+        capture = found.capture
+        if capture is None:
+            raise CUDARuntimeError(INVALID_VALUE)
+        if capture.origin is not found:
+            self._invalidate([capture], UNMATCHED)
+        if capture.mode != RELAXED and capture.thread != threading.get_ident():
+            raise CUDARuntimeError(WRONG_THREAD)
+        joined = capture.joined()
+        self._captures.remove(capture)
+        for each in capture.streams:
+            each.capture, each.tail = None, frozenset()
+        if capture.invalid or not joined:
+            raise CUDARuntimeError(INVALIDATED if capture.invalid else UNJOINED)
+        return capture.nodes
+
+    def streamIsCapturing(self, stream: int) -> bool:
+        found = self.stream(stream)
+        # This alone may be asked, and invalidates nothing.
+        if found.legacy and self._captures_of_blocking(found.device):
+            raise CUDARuntimeError(IMPLICIT)
+        if found.capture is not None and found.capture.invalid:
+            raise RuntimeError(
+                "the stream was capturing, but an error has invalidated the capture sequence"
+            )
+        return found.capture is not None
+
+    def graphLaunch(self, graph: list[Any], stream: int) -> None:
+        on = self.stream(stream)
+        on.check()
+        if on.capture is not None:
+            self._invalidate([on.capture], UNSUPPORTED)
+        first = on.queue(None)
+        made: list[Work] = []
+        for run, after in graph:
+            made.append(Work(run, [first, *(made[place] for place in after)]))
+        on.queue(None, after=tuple(made))
+
+    # --- kernels and copies ---
+
+    def launch(self, stream: int, kernel: Callable[[], object]) -> None:
+        """Queue a kernel: a function that reads and writes memory when it runs."""
+        on = self.stream(stream)
+        if on.device != self.getDevice():
+            raise CUDARuntimeError(INVALID_HANDLE)
+        on.add(kernel)
+
+    def _copying(self, dst: int, src: int, size: int, kind: int) -> tuple[Any, int]:
+        """Return what keeps the memory of a copy, and the kind of the host's."""
+        to, of = block_at(dst, size), block_at(src, size)
+        on_device = [block is not None and block.kind in (DEVICE, MANAGED) for block in (to, of)]
+        if on_device != [kind in (TO_DEVICE, ON_DEVICE), kind in (TO_HOST, ON_DEVICE)]:
+            raise CUDARuntimeError(INVALID_VALUE)
+        host = of if kind == TO_DEVICE else to
+        return (to, of), UNREGISTERED if host is None else host.kind
+
+    def memcpy(self, dst: int, src: int, size: int, kind: int) -> None:
+        self.check_unsafe()
+        self.fail("memcpy")
+        legacy = self.stream(0)
+        legacy.check()
+        if size:
+            self._copying(dst, src, size, kind)
+            legacy.queue(lambda: ctypes.memmove(dst, src, size)).finish()
+
+    def memcpyAsync(self, dst: int, src: int, size: int, kind: int, stream: int) -> None:
+        on = self.stream(stream)
+        on.check()
+        self.fail("memcpyAsync")
+        if not size:
+            return
+        kept, host = self._copying(dst, src, size, kind)
+        staged = host == UNREGISTERED and on.capture is None
+        if staged and kind == TO_DEVICE:
+            # Pageable memory is read before the call returns.
+            contents = ctypes.string_at(src, size)
+            on.add(lambda: (kept, ctypes.memmove(dst, contents, size)))
+            return
+        work = on.add(lambda: (kept, ctypes.memmove(dst, src, size)))
+        if staged and kind == TO_HOST and work is not None:
+            # And written before it returns.
+            work.finish()
+
+    def memsetAsync(self, ptr: int, value: int, size: int, stream: int) -> None:
+        on = self.stream(stream)
+        on.check()
+        self.fail("memsetAsync")
+        if size:
+            kept = block_at(ptr, size)
+            if kept is None:
+                raise CUDARuntimeError(INVALID_VALUE)
+            on.add(lambda: (kept, ctypes.memset(ptr, value, size)))
+
+    # --- memory ---
+
+    def allocate(self, nbytes: int, kind: int, *, pool: Any) -> tuple[Block, tuple[Any, ...]]:
+        """Take memory of the current device from a pool, or new; and say where it goes back to."""
+        host = kind == HOST
+        if self.fails("pinned_allocation" if host else "allocation") or (host and not self.can_pin):
+            raise CUDARuntimeError(OUT_OF_MEMORY)
+        size = -(-nbytes // GRANULE) * GRANULE
+        device = -1 if host else self.getDevice()
+        home = (pool, device, kind, size)
+        free = self._free.setdefault(home, [])
+        if free:
+            return free.pop(), home
+        self.check_unsafe()
+        return Block(size, device, kind), home
+
+    def give_back(self, block: Block, home: tuple[Any, ...], stream: Stream | None) -> None:
+        """Let a pool hand memory out again: poisoned, after the work of the stream it is of."""
+        free = self._free.setdefault(home, [])
+        if stream is None or stream.last is None or stream.last.done:
+            block.poison()
+        else:
+            stream.last = Work(block.poison, [stream.last])
+        free.append(block)
+
+    def forget_free(self, pool: Any = None) -> None:
+        """Give the free memory of a pool up, or all."""
+        for home in list(self._free):
+            if pool is None or home[0] == pool:
+                del self._free[home]
+
+
+def _idle(stream: Stream) -> bool:
+    return stream.last is None or stream.last.done

@@ -1,0 +1,1017 @@
+"""CuPy on the model of CUDA: the parts that syncblob uses, with CuPy's names and arguments.
+
+What is not here is an AttributeError or a TypeError: a test that needs more has to add it, and
+`tests/devices/test_cuda_model.py` compares names and arguments with CuPy's own where CuPy can be
+imported. Arrays compute nothing but copies; kernels are Python functions, see `launch`.
+
+Like `cuda_model`, it proves something of our use of streams and nothing of CUDA or CuPy.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import threading
+import types
+import warnings
+import weakref
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import cuda_model as model
+import numpy as np
+from cuda_model import CUDARuntimeError, Machine
+
+from syncblob._dtypes import as_dtype
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Self
+
+# The machine that the functions of this module are about; `installed` sets it.
+_machine: Machine = Machine(0)
+_threads = threading.local()
+
+
+def launch(kernel: Callable[..., object], *arrays: ndarray, stream: Any = None) -> None:
+    """Launch a kernel: a function of NumPy arrays over the memory of the arrays.
+
+    Parameters
+    ----------
+    kernel
+        Is called when the work runs. May read and write.
+    arrays
+        On the current device. Are not kept alive, as by a kernel of CUDA's.
+    stream
+        The current one if left out.
+    """
+    for array in arrays:
+        if array.device.id != _machine.getDevice():
+            raise ValueError(
+                "Array device must be same as the current device: array device = "
+                f"{array.device.id} while current = {_machine.getDevice()}"
+            )
+    over = [(array.data.ptr, array.shape, array.strides, array.dtype) for array in arrays]
+    kept = [model.block_at(array.data.ptr) for array in arrays if array.size]
+
+    def run() -> None:
+        kernel(*(_over(*each) for each in over))
+        kept.clear()
+
+    def run_again() -> None:
+        kernel(*(_over(*each) for each in over))
+
+    handle = (get_current_stream() if stream is None else stream).ptr
+    captured = _machine.stream(handle).capture is not None
+    _machine.launch(handle, run_again if captured else run)
+
+
+def _over(address: int, shape: Any, strides: Any, dtype: Any) -> Any:
+    """Return a NumPy array over memory at an address."""
+    if 0 in shape:
+        return np.empty(shape, dtype)
+    lowest = sum((n - 1) * step for n, step in zip(shape, strides, strict=True) if step < 0)
+    highest = sum((n - 1) * step for n, step in zip(shape, strides, strict=True) if step > 0)
+    buffer = (ctypes.c_uint8 * (highest - lowest + dtype.itemsize)).from_address(address + lowest)
+    return np.ndarray(shape, dtype, buffer, -lowest, strides)
+
+
+# --- cupy.cuda.runtime ----------------------------------------------------------------------------
+
+
+class PointerAttributes:
+    def __init__(self, device: int, devicePointer: int, hostPointer: int, type: int) -> None:
+        self.device = device
+        self.devicePointer = devicePointer
+        self.hostPointer = hostPointer
+        self.type = type
+
+
+def pointerGetAttributes(ptr: int) -> PointerAttributes:
+    block = model.block_at(ptr)
+    if block is None:
+        return PointerAttributes(-2, 0, 0, model.UNREGISTERED)
+    host = block.kind in (model.HOST, model.MANAGED)
+    return PointerAttributes(max(block.device, 0), ptr, ptr if host else 0, block.kind)
+
+
+_RUNTIME = """getDeviceCount getDevice setDevice deviceSynchronize memcpy memcpyAsync memsetAsync
+    streamCreateWithPriority streamDestroy streamGetFlags streamSynchronize streamQuery
+    streamWaitEvent streamBeginCapture streamEndCapture streamIsCapturing eventCreateWithFlags
+    eventDestroy eventRecord eventQuery eventSynchronize""".split()
+
+
+def _of_machine(name: str) -> Callable[..., Any]:
+    def function(*args: int) -> Any:
+        return getattr(_machine, name)(*args)
+
+    function.__name__ = name
+    # What a caller sees are the arguments of the machine's.
+    function.__wrapped__ = getattr(Machine, name)  # type: ignore[attr-defined]  # for `inspect`
+    return function
+
+
+runtime = types.ModuleType("cupy.cuda.runtime")
+for _name in _RUNTIME:
+    setattr(runtime, _name, _of_machine(_name))
+runtime.__dict__.update(
+    CUDARuntimeError=CUDARuntimeError,
+    pointerGetAttributes=pointerGetAttributes,
+    memcpyHostToDevice=model.TO_DEVICE,
+    memcpyDeviceToHost=model.TO_HOST,
+    memcpyDeviceToDevice=model.ON_DEVICE,
+    memoryTypeUnregistered=model.UNREGISTERED,
+    memoryTypeHost=model.HOST,
+    memoryTypeDevice=model.DEVICE,
+    memoryTypeManaged=model.MANAGED,
+    streamLegacy=model.LEGACY,
+    streamPerThread=model.PER_THREAD,
+    streamNonBlocking=1,
+    streamCaptureModeGlobal=model.GLOBAL,
+    streamCaptureModeThreadLocal=model.THREAD_LOCAL,
+    streamCaptureModeRelaxed=model.RELAXED,
+)
+
+
+# --- cupy.cuda: devices and streams ---------------------------------------------------------------
+
+
+class Device:
+    def __init__(self, device: Any = None) -> None:
+        self.id: int = _machine.getDevice() if device is None else int(device)
+
+    def __int__(self) -> int:
+        return self.id
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Device) and self.id == other.id
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    def __enter__(self) -> Self:
+        _own("devices").append(_machine.getDevice())
+        _machine.setDevice(self.id)
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        _machine.setDevice(_own("devices").pop())
+
+    def use(self) -> Device:
+        _machine.setDevice(self.id)
+        return self
+
+    def synchronize(self) -> None:
+        with self:
+            _machine.deviceSynchronize()
+
+
+def _own(name: str) -> list[Any]:
+    """Return a list of the current thread's."""
+    own: list[Any] = _threads.__dict__.setdefault(name, [])
+    return own
+
+
+def _current() -> dict[int, Any]:
+    """Return the current stream of each device, of this thread and this machine."""
+    of_machine = _threads.__dict__.setdefault("current", weakref.WeakKeyDictionary())
+    current: dict[int, Any] = of_machine.setdefault(_machine, {})
+    return current
+
+
+def get_current_stream(device_id: int = -1) -> Any:
+    return _current().get(_machine.getDevice() if device_id == -1 else device_id, Stream.null)
+
+
+class Event:
+    def __init__(
+        self, block: bool = False, disable_timing: bool = False, interprocess: bool = False
+    ) -> None:
+        del block, disable_timing, interprocess
+        self.ptr = 0
+        self._machine = _machine
+        self.ptr = _machine.eventCreateWithFlags(0)
+
+    def __del__(self) -> None:
+        self._machine.eventDestroy(self.ptr)
+
+    @property
+    def done(self) -> bool:
+        return self._machine.eventQuery(self.ptr) == 0
+
+    def record(self, stream: Any = None) -> None:
+        self._machine.eventRecord(self.ptr, (stream or get_current_stream()).ptr)
+
+    def synchronize(self) -> None:
+        self._machine.eventSynchronize(self.ptr)
+
+
+class Graph:
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        raise NotImplementedError
+
+    def launch(self, stream: Any = None) -> None:
+        _machine.graphLaunch(self._nodes, (stream or get_current_stream()).ptr)
+
+
+class _BaseStream:
+    def __init__(self, ptr: int, device_id: int) -> None:
+        self.ptr = ptr
+        self.device_id = device_id
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _BaseStream) and self.ptr == other.ptr
+
+    def __hash__(self) -> int:
+        return self.ptr
+
+    def __enter__(self) -> Self:
+        device = self._device()
+        _own("streams").append((device, get_current_stream(device)))
+        _current()[device] = self
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        device, before = _own("streams").pop()
+        _current()[device] = before
+
+    def _device(self) -> int:
+        current = _machine.getDevice()
+        if self.device_id not in (-1, current):
+            raise RuntimeError(
+                f"The device that the stream is created on ({self.device_id}) does not match with "
+                f"the current device ({current})"
+            )
+        return current
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return (0, self.ptr)
+
+    def use(self) -> _BaseStream:
+        _current()[self._device()] = self
+        return self
+
+    @property
+    def done(self) -> bool:
+        return _machine.streamQuery(self.ptr) == 0
+
+    def synchronize(self) -> None:
+        _machine.streamSynchronize(self.ptr)
+
+    def record(self, event: Event | None = None) -> Event:
+        event = event or Event()
+        _machine.eventRecord(event.ptr, self.ptr)
+        return event
+
+    def wait_event(self, event: Event) -> None:
+        _machine.streamWaitEvent(self.ptr, event.ptr)
+
+    def begin_capture(self, mode: int | None = None) -> None:
+        if self.ptr in (0, model.LEGACY):
+            raise RuntimeError("cannot capture on the default (legacy) stream")
+        _machine.streamBeginCapture(self.ptr, model.RELAXED if mode is None else mode)
+
+    def end_capture(self) -> Graph:
+        graph = Graph.__new__(Graph)
+        graph._nodes = _machine.streamEndCapture(self.ptr)
+        return graph
+
+    def is_capturing(self) -> bool:
+        return _machine.streamIsCapturing(self.ptr)
+
+    @property
+    def is_non_blocking(self) -> bool:
+        return bool(_machine.streamGetFlags(self.ptr))
+
+
+class Stream(_BaseStream):
+    null: Any = None
+    ptds: Any = None
+
+    def __init__(
+        self,
+        null: bool = False,
+        non_blocking: bool = False,
+        ptds: bool = False,
+        priority: int | None = None,
+    ) -> None:
+        self._machine: Machine | None = None
+        if null or ptds:
+            super().__init__(0 if null else model.PER_THREAD, -1)
+            return
+        self._machine = _machine
+        handle = _machine.streamCreateWithPriority(int(non_blocking), priority or 0)
+        super().__init__(handle, _machine.getDevice())
+
+    def __del__(self) -> None:
+        if self._machine is not None:
+            self._machine.streamDestroy(self.ptr)
+
+    @classmethod
+    def from_external(cls, obj: Any) -> Stream:
+        try:
+            version, ptr = obj.__cuda_stream__()
+        except AttributeError as error:
+            raise TypeError(
+                f"Object of type {type(obj).__name__} does not implement the CUDA stream protocol "
+                "(__cuda_stream__ method)"
+            ) from error
+        if not isinstance(ptr, int) or version != 0:
+            raise TypeError(f"__cuda_stream__() must return (0, int), got {(version, ptr)}")
+        stream = cls.__new__(cls)
+        _BaseStream.__init__(stream, ptr, -1)
+        stream._machine, stream._foreign_stream_ref = None, obj
+        return stream
+
+
+Stream.null = Stream(null=True)
+Stream.ptds = Stream(ptds=True)
+
+
+class ExternalStream(_BaseStream):
+    def __init__(self, ptr: int, device_id: int = -1) -> None:
+        warnings.warn(
+            "ExternalStream is deprecated. Use Stream.from_external() instead",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        super().__init__(ptr, device_id)
+
+
+# --- cupy.cuda: memory ----------------------------------------------------------------------------
+
+
+class OutOfMemoryError(MemoryError):
+    pass
+
+
+class BaseMemory:
+    ptr: int
+    size: int
+    device_id: int
+
+    @property
+    def device(self) -> Device:
+        return Device(self.device_id)
+
+
+class _Allocated(BaseMemory):
+    """Memory that goes back when nobody has it; pools own what lies behind it."""
+
+    _kind = model.DEVICE
+
+    def __init__(self, size: int, pool: Any = None) -> None:
+        self.size, self.device_id, self.ptr = size, _machine.getDevice(), 0
+        self._block: model.Block | None = None
+        if size:
+            try:
+                self._block, home = _machine.allocate(size, self._kind, pool=pool)
+            except CUDARuntimeError as error:
+                if error.status != model.OUT_OF_MEMORY:
+                    raise
+                raise OutOfMemoryError(f"Out of memory allocating {size:,} bytes") from None
+            self.ptr = self._block.address
+            # Weak, as the pool of CuPy's is: it must not keep a machine that is gone.
+            self._home, self._machine = home, _machine
+            self._stream = None if pool is None else _machine.stream(pool[1])
+
+    def __del__(self) -> None:
+        if self._block is not None:
+            self._machine.give_back(self._block, self._home, self._stream)
+
+
+class Memory(_Allocated):
+    def __init__(self, size: int) -> None:
+        super().__init__(size)
+
+
+class ManagedMemory(_Allocated):
+    _kind = model.MANAGED
+
+    def __init__(self, size: int) -> None:
+        super().__init__(size)
+
+
+class MemoryAsync(_Allocated):
+    def __init__(self, size: int, stream: _BaseStream) -> None:
+        super().__init__(size, ("asynchronous", stream.ptr))
+
+
+class UnownedMemory(BaseMemory):
+    def __init__(self, ptr: int, size: int, owner: Any, device_id: int = -1) -> None:
+        if device_id < 0:
+            if not ptr:
+                raise RuntimeError("UnownedMemory requires explicit device ID for a null pointer.")
+            device_id = pointerGetAttributes(ptr).device
+        self.ptr, self.size, self.device_id, self._owner = ptr, size, device_id, owner
+
+
+class MemoryPointer:
+    def __init__(self, mem: BaseMemory, offset: int) -> None:
+        if not isinstance(mem, BaseMemory):
+            raise TypeError(f"expected BaseMemory, got {mem!r}")
+        assert mem.ptr or not offset
+        self.mem, self.ptr, self.device_id = mem, mem.ptr + offset, mem.device_id
+
+    def __add__(self, offset: int) -> MemoryPointer:
+        return MemoryPointer(self.mem, self.ptr - self.mem.ptr + offset)
+
+    @property
+    def device(self) -> Device:
+        return Device(self.device_id)
+
+    def memset_async(self, value: int, size: int, stream: Any = None) -> None:
+        _machine.memsetAsync(self.ptr, value, size, (stream or get_current_stream()).ptr)
+
+    def copy_from_device_async(self, src: MemoryPointer, size: int, stream: Any = None) -> None:
+        handle = (stream or get_current_stream()).ptr
+        _machine.memcpyAsync(self.ptr, src.ptr, size, model.ON_DEVICE, handle)
+
+
+class MemoryPool:
+    """Memory of the stream that is current when it is allocated."""
+
+    def __init__(self, allocator: Any = None) -> None:
+        if allocator not in (None, malloc_managed):
+            raise NotImplementedError(f"a pool over {allocator}")
+        self._kind = _PooledManaged if allocator is malloc_managed else _Pooled
+
+    def malloc(self, size: int) -> MemoryPointer:
+        if not size:
+            return MemoryPointer(Memory(0), 0)
+        return MemoryPointer(self._kind(size, (self, get_current_stream().ptr)), 0)
+
+    def free_all_blocks(self, stream: Any = None) -> None:
+        del stream
+        _machine.forget_free()
+
+
+class _Pooled(_Allocated):
+    pass
+
+
+class _PooledManaged(_Allocated):
+    _kind = model.MANAGED
+
+
+def malloc_managed(size: int) -> MemoryPointer:
+    return MemoryPointer(ManagedMemory(size), 0)
+
+
+def malloc_async(size: int) -> MemoryPointer:
+    return MemoryPointer(MemoryAsync(size, get_current_stream()), 0)
+
+
+_default_pool = MemoryPool()
+_allocator: Callable[[int], MemoryPointer] = _default_pool.malloc
+
+
+def alloc(size: int) -> MemoryPointer:
+    return _allocator(size)
+
+
+def set_allocator(allocator: Callable[[int], MemoryPointer] | None = None) -> None:
+    """Without an argument memory comes from CUDA, and from no pool, as in CuPy."""
+    global _allocator
+    _allocator = (lambda size: MemoryPointer(Memory(size), 0)) if allocator is None else allocator
+
+
+def get_allocator() -> Callable[[int], MemoryPointer]:
+    return _allocator
+
+
+def get_default_memory_pool() -> MemoryPool:
+    return _default_pool
+
+
+class PinnedMemory:
+    def __init__(self, size: int, flags: int = 0, *, _pool: str = "") -> None:
+        assert not flags
+        self._machine = _machine
+        # Without a pool the memory goes back to CUDA, which hands it out again as it likes.
+        self._block, self._home = _machine.allocate(size, model.HOST, pool=_pool)
+        self.size, self.ptr = self._block.nbytes, self._block.address
+
+    def __del__(self) -> None:
+        if hasattr(self, "_block"):
+            self._machine.give_back(self._block, self._home, None)
+
+
+def PinnedMemoryPointer(mem: PinnedMemory, offset: int) -> Any:
+    # A buffer that is made in C, which a class in Python can be from 3.12 on only.
+    buffer = (ctypes.c_byte * (mem.size - offset)).from_address(mem.ptr + offset)
+    buffer.mem, buffer.ptr = mem, mem.ptr + offset
+    return buffer
+
+
+def alloc_pinned_memory(size: int) -> Any:
+    # The pool rounds up to powers of two.
+    return PinnedMemoryPointer(PinnedMemory(1 << (size - 1).bit_length(), _pool="pinned"), 0)
+
+
+class PinnedMemoryPool:
+    def free_all_blocks(self) -> None:
+        _machine.forget_free("pinned")
+
+
+def get_default_pinned_memory_pool() -> PinnedMemoryPool:
+    return PinnedMemoryPool()
+
+
+# --- cupy.ndarray ---------------------------------------------------------------------------------
+
+
+class _Flags:
+    def __init__(self, c_contiguous: bool, f_contiguous: bool, owndata: bool) -> None:
+        self.c_contiguous = c_contiguous
+        self.f_contiguous = f_contiguous
+        self.owndata = owndata
+
+
+class ndarray:
+    """An array; elements are looked at and written by queued copies only."""
+
+    __slots__ = ("__weakref__", "base", "data", "dtype", "shape", "strides")
+    __array_priority__ = 100
+
+    def __init__(
+        self,
+        shape: Any,
+        dtype: Any = float,
+        memptr: MemoryPointer | None = None,
+        strides: Any = None,
+        order: str = "C",
+    ) -> None:
+        self.shape: tuple[int, ...] = tuple(shape) if np.iterable(shape) else (shape,)
+        self.dtype = np.dtype(dtype)
+        if self.dtype.byteorder == ">":
+            raise ValueError("CuPy does not support the big-endian byte-order")
+        self.strides: tuple[int, ...] = (
+            _strides(self.shape, self.dtype.itemsize, order) if strides is None else tuple(strides)
+        )
+        self.base: ndarray | None = None
+        self.data = alloc(self.nbytes) if memptr is None else memptr
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.shape, dtype=int))
+
+    @property
+    def itemsize(self) -> int:
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
+    @property
+    def device(self) -> Device:
+        return self.data.device
+
+    @property
+    def flags(self) -> _Flags:
+        flags = _over_nothing(self).flags
+        return _Flags(flags.c_contiguous, flags.f_contiguous, self.base is None)
+
+    @property
+    def T(self) -> ndarray:
+        return self.transpose()
+
+    def __len__(self) -> int:
+        return len(_over_nothing(self))
+
+    # --- views ---
+
+    def _viewed(self, over: Any) -> ndarray:
+        """Return a view that lies in this array as one NumPy array lies in another."""
+        offset = over.__array_interface__["data"][0] - _NOWHERE if over.size else 0
+        array = ndarray(over.shape, over.dtype, self.data + offset, over.strides)
+        array.base = self if self.base is None else self.base
+        return array
+
+    def view(self, dtype: Any = None, type: Any = None) -> ndarray:
+        if type is not None:
+            raise NotImplementedError("view(type=…)")
+        return self._viewed(_over_nothing(self).view(dtype or self.dtype))
+
+    def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> ndarray:
+        try:
+            return self._viewed(_over_nothing(self).reshape(*shape, order=order, copy=False))
+        except ValueError:
+            if copy is False:
+                raise
+            copied = self.copy(order=order)
+            return copied._viewed(_over_nothing(copied).reshape(*shape, order=order))
+
+    def transpose(self, *axes: Any) -> ndarray:
+        return self._viewed(_over_nothing(self).transpose(*axes))
+
+    def __getitem__(self, slices: Any) -> ndarray:
+        index = slices if isinstance(slices, tuple) else (slices,)
+        if not all(isinstance(x, (int, slice)) or x in (None, ...) for x in index):
+            raise NotImplementedError("indexing by arrays")
+        # One element is an array of no axes.
+        return self._viewed(_over_nothing(self)[index if ... in index else (*index, ...)])
+
+    # --- copies ---
+
+    def __setitem__(self, slices: Any, value: Any) -> None:
+        target = self[slices]
+        source = _from_cupy_like(value)
+        if source is None:
+            target.fill(value)
+        else:
+            launch(lambda to, of: to.__setitem__(..., of), target, source)
+
+    def fill(self, value: Any) -> None:
+        value = np.asarray(value, self.dtype)
+        if value.shape:
+            raise ValueError("non-scalar numpy.ndarray cannot be used for fill")
+        launch(lambda to: to.fill(value), self)
+
+    def copy(self, order: str = "C") -> ndarray:
+        if self.device.id == _machine.getDevice():
+            return self.astype(self.dtype, order=order)
+        # To the current device, and with no order but that of its stream.
+        fortran = _fortran_only(self)
+        if not (fortran or self.flags.c_contiguous):
+            raise NotImplementedError("a copy from another device of an array with gaps")
+        copied = ndarray(self.shape, self.dtype, order="F" if fortran else "C")
+        copied.data.copy_from_device_async(self.data, self.nbytes)
+        return copied
+
+    def astype(
+        self,
+        dtype: Any,
+        order: str = "K",
+        casting: Any = None,
+        subok: Any = None,
+        copy: bool = True,
+    ) -> ndarray:
+        del casting, subok
+        if not copy and np.dtype(dtype) == self.dtype:
+            return self
+        fortran = order == "F" or (order in "KA" and _fortran_only(self))
+        copied = ndarray(self.shape, dtype, order="F" if fortran else "C")
+        copied[...] = self
+        return copied
+
+    def get(
+        self, stream: Any = None, order: str = "C", out: Any = None, blocking: bool = True
+    ) -> Any:
+        if out is not None:
+            raise NotImplementedError("get(out=…)")
+        result = np.empty(self.shape, self.dtype, order="C" if order in "CA" else "F")
+        with self.device:
+            stream = stream or get_current_stream()
+            launch(lambda of: result.__setitem__(..., of), self, stream=stream)
+            if blocking:
+                stream.synchronize()
+        return result
+
+    def item(self) -> Any:
+        return self.get().item()
+
+    def tolist(self) -> Any:
+        return self.get().tolist()
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        raise TypeError(
+            "Implicit conversion to a NumPy array is not allowed. Please use `.get()` to construct "
+            "a NumPy array explicitly."
+        )
+
+    # --- protocols ---
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {
+            "shape": self.shape,
+            "typestr": self.dtype.str,
+            "descr": self.dtype.descr,
+            "stream": get_current_stream().ptr or model.LEGACY,
+            "version": 3,
+            "strides": None if self.flags.c_contiguous else self.strides,
+            "data": (self.data.ptr if self.size else 0, False),
+        }
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        managed = pointerGetAttributes(self.data.ptr).type == model.MANAGED
+        return (_DL_MANAGED if managed else _DL_CUDA, self.data.device_id)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        if dl_device not in (None, self.__dlpack_device__()):
+            raise BufferError("unsupported device requested.")
+        if copy is True:
+            raise BufferError("copy=True only supported for copy to CPU.")
+        consumer = model.LEGACY if stream is None else stream
+        if consumer < -1:
+            raise ValueError(
+                "On CUDA, the valid stream for the DLPack protocol is -1, 1, 2, or any larger "
+                f"value, but {stream} was provided"
+            )
+        if consumer == 0:
+            warnings.warn("Stream 0 is passed from a library", UserWarning, stacklevel=2)
+            consumer = model.LEGACY
+        current = get_current_stream()
+        if consumer > 0 and consumer != (current.ptr or model.LEGACY):
+            _BaseStream(consumer, -1).wait_event(current.record())
+        over = np.asarray(_Over(self))
+        if over.dtype.kind == "V":
+            raise BufferError(f"no dtype of DLPack's for {self.dtype}")
+        capsule = over.__dlpack__(max_version=max_version)
+        _set_device(capsule, *self.__dlpack_device__())
+        return capsule
+
+
+# Where arrays lie that are only there to be indexed.
+_NOWHERE = 1 << 40
+
+
+class _Interface:
+    def __init__(self, interface: dict[str, Any]) -> None:
+        self.__array_interface__ = interface
+
+
+def _over_nothing(array: ndarray) -> Any:
+    """Return a NumPy array like one of the model's, at an address that nobody reads."""
+    raw = np.asarray(
+        _Interface(
+            {
+                "version": 3,
+                "shape": array.shape,
+                "strides": array.strides,
+                "typestr": f"|V{array.dtype.itemsize}",
+                "data": (_NOWHERE, False),
+            }
+        )
+    )
+    return raw.view(array.dtype)
+
+
+def _strides(shape: tuple[int, ...], itemsize: int, order: str) -> tuple[int, ...]:
+    strides = []
+    step = itemsize
+    for length in shape if order == "F" else shape[::-1]:
+        strides.append(step)
+        step *= max(length, 1)
+    return tuple(strides if order == "F" else strides[::-1])
+
+
+def _fortran_only(array: ndarray) -> bool:
+    return array.flags.f_contiguous and not array.flags.c_contiguous
+
+
+def _from_cupy_like(obj: Any) -> ndarray | None:
+    """Take what CuPy takes for an array of a device, asked for in the same order."""
+    if isinstance(obj, ndarray):
+        return obj
+    if hasattr(obj, "__cuda_array_interface__"):
+        return _from_interface(obj)
+    if hasattr(obj, "__cupy_get_ndarray__"):
+        found: ndarray = obj.__cupy_get_ndarray__()
+        return found
+    return None
+
+
+def _from_interface(obj: Any) -> ndarray:
+    described = obj.__cuda_array_interface__
+    shape, strides = described["shape"], described.get("strides")
+    dtype = np.dtype(described["typestr"])
+    if described.get("mask") is not None:
+        raise ValueError("CuPy currently does not support masked arrays.")
+    pointer = described["data"][0]
+    if strides is None:
+        nbytes = int(np.prod(shape, dtype=int)) * dtype.itemsize
+    else:
+        nbytes = max((abs(n * step) for n, step in zip(shape, strides, strict=True)), default=0)
+    memory = UnownedMemory(pointer, nbytes, obj, -1 if nbytes else _machine.getDevice())
+    stream = described.get("stream")
+    if stream is not None:
+        _machine.streamSynchronize(stream)
+    return ndarray(shape, dtype, MemoryPointer(memory, 0), strides)
+
+
+def empty(shape: Any, dtype: Any = float, order: str = "C") -> ndarray:
+    return ndarray(shape, dtype, order=order)
+
+
+def zeros(shape: Any, dtype: Any = float, order: str = "C") -> ndarray:
+    array = ndarray(shape, dtype, order=order)
+    array.data.memset_async(0, array.nbytes)
+    return array
+
+
+def asarray(
+    a: Any, dtype: Any = None, order: Any = None, *, copy: Any = None, blocking: bool = False
+) -> ndarray:
+    del blocking
+    if order is not None or copy is not None:
+        raise NotImplementedError("asarray with an order or copy")
+    found = _from_cupy_like(a)
+    if found is not None:
+        if found.device.id != _machine.getDevice():
+            # What is on another device is copied to this one.
+            found = found.copy()
+        return found if dtype is None else found.astype(dtype, copy=False)
+    # Read now, written later.
+    values = np.array(a, dtype)
+    array = empty(values.shape, values.dtype)
+    launch(lambda to: to.__setitem__(..., values), array)
+    return array
+
+
+def may_share_memory(a: ndarray, b: ndarray, max_work: Any = None) -> bool:
+    del max_work
+    bounds = [np.lib.array_utils.byte_bounds(_over_nothing(array)) for array in (a, b)]
+    (a_low, a_high), (b_low, b_high) = (
+        (low - _NOWHERE + array.data.ptr, high - _NOWHERE + array.data.ptr)
+        for (low, high), array in zip(bounds, (a, b), strict=True)
+    )
+    return bool(a.size and b.size) and a_low < b_high and b_low < a_high
+
+
+# --- DLPack ---------------------------------------------------------------------------------------
+
+_DL_CPU, _DL_CUDA, _DL_MANAGED = 1, 2, 13
+_get_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
+_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_IsValid", ctypes.pythonapi)
+)
+
+
+class _Over:
+    """The memory of an array of the model's, for NumPy; keeps the array."""
+
+    def __init__(self, array: ndarray) -> None:
+        self._array = array
+        self.__array_interface__ = {
+            "version": 3,
+            "shape": array.shape,
+            "strides": array.strides,
+            "typestr": array.dtype.str,
+            "data": (array.data.ptr, False),
+        }
+
+
+def _tensor(capsule: Any) -> Any:
+    """Return the fields of a capsule's tensor up to the dtype: device and type."""
+    for name, offset in ((b"dltensor", 0), (b"dltensor_versioned", 32)):
+        if _is_valid(capsule, name):
+            return _Tensor.from_address(_get_pointer(capsule, name) + offset)
+    raise ValueError(f"A DLPack tensor object cannot be consumed multiple times. Got: {capsule!r}")
+
+
+class _Tensor(ctypes.Structure):
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+    )
+
+
+def _set_device(capsule: Any, kind: int, index: int) -> None:
+    tensor = _tensor(capsule)
+    tensor.device_type, tensor.device_id = kind, index
+
+
+class _Capsule:
+    """A capsule that NumPy can take."""
+
+    def __init__(self, capsule: Any) -> None:
+        self._capsule = capsule
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self._capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (_DL_CPU, 0)
+
+
+def from_dlpack(array: Any, *, device: Any = None, copy: bool | None = None) -> ndarray:
+    if device is not None:
+        raise NotImplementedError("from_dlpack() does not support device yet.")
+    kind, index = array.__dlpack_device__()
+    if kind not in (_DL_CUDA, _DL_MANAGED):
+        raise TypeError(f"Unsupported array type: {kind}")
+    with Device(index):
+        stream = get_current_stream().ptr or model.LEGACY
+        try:
+            capsule = array.__dlpack__(stream=stream, max_version=(1, 0), copy=copy)
+        except TypeError:
+            if copy is not None:
+                raise
+            capsule = array.__dlpack__(stream=stream)
+    tensor = _tensor(capsule)
+    if tensor.device_type not in (_DL_CUDA, _DL_MANAGED):
+        raise RuntimeError("CuPy is built against CUDA, different from the backend")
+    kind, index = tensor.device_type, tensor.device_id
+    _set_device(capsule, _DL_CPU, 0)
+    bfloat16 = tensor.code == 4
+    if bfloat16:
+        # NumPy has none.
+        tensor.code = 1
+    taken = np.from_dlpack(_Capsule(capsule))
+    if kind == _DL_MANAGED:
+        index = pointerGetAttributes(taken.ctypes.data).device
+    dtype = as_dtype("bfloat16") if bfloat16 else taken.dtype
+    memory = UnownedMemory(taken.ctypes.data, taken.nbytes, taken, index)
+    return ndarray(taken.shape, dtype, MemoryPointer(memory, 0), taken.strides)
+
+
+# --- modules --------------------------------------------------------------------------------------
+
+CUDA_NAMES = """Device Event ExternalStream Graph ManagedMemory Memory MemoryAsync BaseMemory
+    MemoryPointer MemoryPool PinnedMemory PinnedMemoryPointer PinnedMemoryPool Stream
+    UnownedMemory alloc alloc_pinned_memory get_allocator
+    get_current_stream malloc_async malloc_managed runtime set_allocator""".split()
+CUPY_NAMES = """asarray empty from_dlpack get_default_memory_pool get_default_pinned_memory_pool
+    may_share_memory ndarray zeros""".split()
+
+
+def _modules() -> dict[str, types.ModuleType]:
+    """Make the modules that are CuPy for a test."""
+    here = globals()
+    cupy, cuda = types.ModuleType("cupy"), types.ModuleType("cupy.cuda")
+    memory = types.ModuleType("cupy.cuda.memory")
+    memory.__dict__.update(OutOfMemoryError=OutOfMemoryError, alloc=alloc)
+    cuda.__dict__.update({name: here[name] for name in CUDA_NAMES}, memory=memory)
+    cupy.__dict__.update({name: here[name] for name in CUPY_NAMES}, cuda=cuda, __version__="14.2.0")
+    compat = types.ModuleType("array_api_compat.cupy")
+    compat.__dict__.update({name: here[name] for name in CUPY_NAMES})
+    return {
+        "cupy": cupy,
+        "cupy.cuda": cuda,
+        "cupy.cuda.memory": memory,
+        "cupy.cuda.runtime": runtime,
+        "array_api_compat.cupy": compat,
+    }
+
+
+@contextmanager
+def installed(machine: Machine) -> Iterator[types.ModuleType]:
+    """Make the model be CuPy for syncblob, and leave no trace of it."""
+    import array_api_compat
+
+    from syncblob import _source_lines
+    from syncblob.devices import cuda, selection
+
+    global _machine
+    there = {
+        name: module
+        for name, module in sys.modules.items()
+        if name.split(".")[0] == "cupy" or name.startswith("array_api_compat.cupy")
+    }
+    modules = _modules()
+    attribute = array_api_compat.__dict__.get("cupy")
+    backends = _taken_out(selection._backends)
+    before, _machine = _machine, machine
+    loader = cuda.ctypes
+    cuda.ctypes = types.SimpleNamespace(CDLL=lambda _: None)  # type: ignore[assignment]  # there is a driver
+    cuda._why_not.cache_clear()
+    # No line of the model is the user's.
+    _source_lines._known[__file__] = "cupy"
+    for name in there:
+        del sys.modules[name]
+    sys.modules.update(modules)
+    array_api_compat.cupy = modules["array_api_compat.cupy"]
+    try:
+        yield modules["cupy"]
+    finally:
+        for name in modules:
+            del sys.modules[name]
+        sys.modules.update(there)
+        if attribute is None:
+            del array_api_compat.cupy
+        else:
+            array_api_compat.cupy = attribute
+        cuda.ctypes = loader
+        del _source_lines._known[__file__]
+        cuda._why_not.cache_clear()
+        _taken_out(selection._backends)
+        selection._backends.update(backends)
+        set_allocator(_default_pool.malloc)
+        _machine = before
+        _threads.__dict__.clear()
+
+
+def _taken_out(backends: dict[Any, Any]) -> dict[Any, Any]:
+    """Take the backends of CUDA devices out of the registry."""
+    return {device: backends.pop(device) for device in list(backends) if device.type == "cuda"}

@@ -116,9 +116,7 @@ def pack(
     pack_suite(suite, folder / _SUITE, commits)
     taken = _size_of_checkout(root)
     left_out = [
-        name
-        for name in LARGE
-        if not _download_if_small(name, wheels, most - taken - _size(folder))
+        name for name in LARGE if not _download_if_small(name, wheels, most - taken - _size(folder))
     ]
     total = taken + _size(folder)
     if total > most:
@@ -140,11 +138,10 @@ def pack_suite(suite: Path, target: Path, commits: Commits) -> None:
 
     unused = shutil.ignore_patterns(".git", ".github", "__pycache__", "*.pyc", ".hypothesis")
     shutil.copytree(suite, target, ignore=unused)
-    # The suite reads the signatures alone.
-    specification = target / SPECIFICATION_FOLDER
-    for path in specification.iterdir():
-        if path.name != "src":
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    # The suite reads the signatures, and which of them there are.
+    for path in (target / SPECIFICATION_FOLDER).iterdir():
+        if path.is_dir() and path.name not in ("spec", "src"):
+            shutil.rmtree(path)
     write_commits(target, commits)
 
 

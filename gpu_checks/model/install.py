@@ -18,12 +18,8 @@ from cuda_model import Machine
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["WARNING", "install"]
+__all__ = ["install"]
 
-WARNING = (
-    "A MODEL OF CUDA, AND NO GPU: what passes here is proved about our use of streams, and nothing "
-    "about CUDA or CuPy; no figure from it is a measurement, and none may be published"
-)
 # What leaves `installed` when the process ends.
 _kept: list[Any] = []
 
@@ -56,6 +52,9 @@ def install(mode: str) -> None:
     cupy.float32 = np.float32
     cupy.cuda.PinnedMemory = cupy_model._PinnedMemory  # noqa: SLF001  # CuPy has it by that name
     cupy.cuda.PinnedMemoryPointer = _pinned_pointer
+    cupy.get_default_pinned_memory_pool = lambda: types.SimpleNamespace(
+        free_all_blocks=lambda: None, n_free_blocks=lambda: 0, malloc=cupy.cuda.alloc_pinned_memory
+    )
     cupy.cuda.runtime.runtimeGetVersion = lambda: 0
     cupy.cuda.runtime.driverGetVersion = lambda: 0
     cupy.cuda.runtime.getDeviceProperties = lambda _: {
@@ -161,11 +160,34 @@ def _give_operators(kind: Any, machine: Machine) -> None:
         give(name, lambda self, *args, name=name, **k: getattr(self, name)(*args, **k))
     for name, convert in (("float", float), ("int", int), ("bool", bool), ("complex", complex)):
         setattr(kind, f"__{name}__", lambda self, convert=convert: convert(self.get().item()))
+    kind.__array_ufunc__ = _ufunc(machine)
+    kind.__array_function__ = _function(machine)
     kind.__len__ = lambda self: self.shape[0]
     kind.__iter__ = lambda self: (self[i] for i in range(self.shape[0]))
     kind.set = _set
     kind.get = _get(kind.get)
     kind.T = property(lambda self: self.transpose())
+
+
+def _ufunc(machine: Machine) -> Callable[..., Any]:
+    def method(self: Any, ufunc: Any, how: str, *inputs: Any, **keywords: Any) -> Any:
+        del self
+        machine.finish()
+        out = keywords.pop("out", None)
+        if out is not None:
+            keywords["out"] = _to_numpy(out)
+        result = getattr(ufunc, how)(*map(_to_numpy, inputs), **keywords)
+        return _from_numpy(result) if out is None else out[0] if len(out) == 1 else out
+
+    return method
+
+
+def _function(machine: Machine) -> Callable[..., Any]:
+    def method(self: Any, function: Any, kinds: Any, args: Any, keywords: Any) -> Any:
+        del self, kinds
+        return _computed(function, machine)(*args, **keywords)
+
+    return method
 
 
 def _set(self: Any, values: Any, stream: Any = None) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpu_checks.packing import PackError, carried_suite, describe, pack, unpack
-from gpu_checks.running import Record, run_steps
+from gpu_checks.running import Place, Record, run_steps
 from gpu_checks.steps import ROOT, Context, chosen, make_steps, process_environment
 
 if TYPE_CHECKING:
@@ -121,13 +121,8 @@ def _run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
             steps = chosen(options.steps, make_steps(context))
         except ValueError as error:
             parser.error(str(error))
-        good = run_steps(
-            steps,
-            Record(options.out, about),
-            limit=options.limit,
-            environment=process_environment(site, options.model),
-            folder=ROOT,
-        )
+        place = Place(process_environment(site, options.model), ROOT)
+        good = run_steps(steps, Record(options.out, about), place, limit=options.limit)
     print(f"\nwritten: {options.out / 'summary.json'}, log.txt beside it")
     if options.model:
         _shout()

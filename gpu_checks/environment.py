@@ -12,6 +12,7 @@ import resource
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -27,6 +28,20 @@ __all__ = ["compute_sanitizer", "main"]
 _QUERY = (
     "name,driver_version,memory.total,memory.used,pcie.link.gen.current,pcie.link.width.current,"
     "clocks.sm,clocks.max.sm,compute_mode,utilization.gpu"
+)
+
+_PROPERTIES = (
+    "name",
+    "totalGlobalMem",
+    "multiProcessorCount",
+    "major",
+    "minor",
+    "concurrentManagedAccess",
+    "pageableMemoryAccess",
+    "unifiedAddressing",
+    "asyncEngineCount",
+    "concurrentKernels",
+    "integrated",
 )
 
 
@@ -80,10 +95,7 @@ def _cupy() -> dict[str, Any]:
         return found | {"model": True}
     found |= {"runtime": runtime.runtimeGetVersion(), "driver": runtime.driverGetVersion()}
     properties = runtime.getDeviceProperties(0)
-    for name in (
-        "name totalGlobalMem multiProcessorCount major minor concurrentManagedAccess "
-        "pageableMemoryAccess unifiedAddressing asyncEngineCount concurrentKernels integrated"
-    ).split():
+    for name in _PROPERTIES:
         value = properties.get(name)
         found[name] = value.decode() if isinstance(value, bytes) else value
     return found
@@ -116,7 +128,7 @@ def _computes() -> dict[str, Any]:
 def _torch() -> dict[str, Any]:
     import torch
 
-    found = {"version": torch.__version__, "cuda": torch.version.cuda}
+    found: dict[str, Any] = {"version": torch.__version__, "cuda": torch.version.cuda}
     if torch.cuda.is_available():
         found["device"] = torch.cuda.get_device_name(0)
         found["computes"] = float((torch.ones(3, device="cuda") + 1).sum())
@@ -130,10 +142,14 @@ def _limits() -> dict[str, Any]:
         "memlock": resource.getrlimit(resource.RLIMIT_MEMLOCK),
         "address space": resource.getrlimit(resource.RLIMIT_AS),
         "processes": resource.getrlimit(resource.RLIMIT_NPROC),
-        "/dev/shm": shutil.disk_usage("/dev/shm").free if Path("/dev/shm").is_dir() else None,
-        "/tmp": shutil.disk_usage("/tmp").free,  # noqa: S108  # how much is free there
+        "shared memory": _free(Path("/dev", "shm")),
+        "temporary files": _free(Path(tempfile.gettempdir())),
         "load": os.getloadavg(),
     }
+
+
+def _free(folder: Path) -> int | None:
+    return shutil.disk_usage(folder).free if folder.is_dir() else None
 
 
 def _syncblob() -> dict[str, Any]:

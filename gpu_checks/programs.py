@@ -1,9 +1,9 @@
 """Random programs on a CUDA device: ``python -m gpu_checks.programs SECONDS FILE [FIRST]``.
 
-A program uses a few Blobs from both sides: accessors, parts, pushes, aliases, and kernels on several
-streams, some of which begin late. Kernels of one Blob that conflict are ordered by the program, as
-its author would; everything else is syncblob's business. A model made of NumPy arrays says what each
-read must give. A program is made from a number, which a failure names.
+A program uses a few Blobs from both sides: accessors, parts, pushes, aliases, and kernels on
+several streams, some of which begin late. Kernels of one Blob that conflict are ordered by the
+program, as its author would; everything else is syncblob's business. A model made of NumPy arrays
+says what each read must give. A program is made from a number, which a failure names.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from gpu_checks.device import cupy_of_this_machine, delay, side_stream, warm_up
-from syncblob import Blob
+from syncblob import Blob, Head
 
 __all__ = ["Program", "main", "run"]
 
@@ -131,7 +131,7 @@ class Program:
         place, stream = self.stream()
         named = self.random.random() < 0.5  # noqa: PLR2004  # a half
         self.note(f"{kept.name}.prefetch() or push to {place if named else 'its own'}")
-        if named and kept.blob.head == 1:
+        if named and kept.blob.head is Head.HEAD_AT_CPU:
             kept.blob.async_gpu_push(stream)
         else:
             kept.blob.prefetch()

@@ -12,13 +12,13 @@ import time
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
-__all__ = ["Job", "NotHereError", "Record", "Step", "run_job", "run_steps"]
+__all__ = ["Job", "NotHereError", "Place", "Record", "Step", "run_job", "run_steps"]
 
 # Less than this is no time to start anything in.
 _TOO_SHORT = 2.0
@@ -140,18 +140,20 @@ class Record:
 
 def _verdict(result: Mapping[str, Any]) -> str:
     found = result.get("found")
-    text = found.get("line") if isinstance(found, dict) else None
+    if not isinstance(found, dict):
+        return ""
+    text = found.get("line") or found.get("counts")
     return f": {text}" if text else ""
 
 
-def run_steps(
-    steps: Sequence[Step],
-    record: Record,
-    *,
-    limit: float,
-    environment: Mapping[str, str],
-    folder: Path,
-) -> bool:
+class Place(NamedTuple):
+    """What processes run in: the variables of their environment, and a folder."""
+
+    environment: Mapping[str, str]
+    folder: Path
+
+
+def run_steps(steps: Sequence[Step], record: Record, place: Place, *, limit: float) -> bool:
     """Run steps one after the other; return whether all of them passed.
 
     Parameters
@@ -160,10 +162,10 @@ def run_steps(
         In the order in which they run.
     record
         Is told of everything.
+    place
+        Where the processes run.
     limit
         The seconds that all of it may take. What has no time left is not run, and that is said.
-    environment, folder
-        What the processes run in.
     """
     end = time.monotonic() + limit
     good = True
@@ -184,7 +186,7 @@ def run_steps(
             good = False
             continue
         deadline = min(end, time.monotonic() + step.seconds)
-        statuses = _run_jobs(step, jobs, record, deadline, environment, folder)
+        statuses = _run_jobs(step, jobs, record, place, deadline)
         passed = statuses <= {"passed"}
         good &= passed
         record.end(step, "passed" if passed else ", ".join(sorted(statuses - {"passed"})))
@@ -192,12 +194,7 @@ def run_steps(
 
 
 def _run_jobs(
-    step: Step,
-    jobs: Sequence[Job],
-    record: Record,
-    deadline: float,
-    environment: Mapping[str, str],
-    folder: Path,
+    step: Step, jobs: Sequence[Job], record: Record, place: Place, deadline: float
 ) -> set[str]:
     def run(job: Job) -> str:
         left = deadline - time.monotonic()
@@ -206,7 +203,7 @@ def _run_jobs(
             return "not run"
         allowed = job._replace(seconds=min(job.seconds, left))
         try:
-            result, output = run_job(allowed, environment, folder)
+            result, output = run_job(allowed, place)
         except OSError as error:
             result, output = {"status": "failed", "why": str(error)}, ""
         record.job(step, job.name, result, output)
@@ -226,7 +223,7 @@ def _failure(why: str) -> dict[str, Any]:
     return {"status": "failed", "why": why}
 
 
-def run_job(job: Job, environment: Mapping[str, str], folder: Path) -> tuple[dict[str, Any], str]:
+def run_job(job: Job, place: Place) -> tuple[dict[str, Any], str]:
     """Run a process under its limit; return what came of it, and all that it has printed.
 
     A process that is over its limit is interrupted, as by Ctrl-C, and killed a little later, with
@@ -236,8 +233,8 @@ def run_job(job: Job, environment: Mapping[str, str], folder: Path) -> tuple[dic
     grace = min(_GRACE, job.seconds / 4)
     process = subprocess.Popen(  # noqa: S603  # commands of this package
         list(job.command),
-        cwd=folder,
-        env={**environment, **job.environment},
+        cwd=place.folder,
+        env={**place.environment, **job.environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         stdin=subprocess.DEVNULL,

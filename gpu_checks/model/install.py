@@ -23,9 +23,15 @@ __all__ = ["install"]
 # What leaves `installed` when the process ends.
 _kept: list[Any] = []
 
-_OPERATORS = """add sub mul truediv floordiv mod pow matmul and or xor lshift rshift""".split()
-_COMPARISONS = "lt le gt ge eq ne".split()
-_METHODS = "sum mean max min argmax argmin all any std var prod cumsum ravel dot round clip".split()
+_OPERATORS = (
+    *("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul"),
+    *("and", "or", "xor", "lshift", "rshift"),
+)
+_COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
+_METHODS = (
+    *("sum", "mean", "max", "min", "argmax", "argmin", "all", "any", "std", "var", "prod"),
+    *("cumsum", "ravel", "dot", "round", "clip"),
+)
 
 
 def install(mode: str) -> None:

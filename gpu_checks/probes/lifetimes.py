@@ -186,7 +186,7 @@ def shutdown(report: Report) -> None:
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            report.check(f"{how}: it ends", False, "it hangs")  # noqa: FBT003
+            report.fault(f"{how}: it ends", "it hangs")
             continue
         report.notes[f"{how}: seconds"] = round(time.monotonic() - start, 2)
         report.equal(f"{how}: status", done.returncode, 0)

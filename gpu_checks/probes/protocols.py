@@ -210,7 +210,7 @@ def other_device(report: Report) -> None:
     for name, lender in (("CuPy's", array), ("by the interface", interface)):
         blob = report.attempt(
             f"{name}: adopted", lambda lender=lender: Blob.asarray(lender, copy=False)
-        )  # type: ignore[misc]  # a closure
+        )
         if blob is not None:
             report.equal(f"{name}: where", blob.device, "cuda:1")
             report.equal(f"{name}: memory", blob.gpu_data().data.ptr, array.data.ptr)

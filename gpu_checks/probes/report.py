@@ -33,7 +33,11 @@ class Report:
         self.doubts: list[str] = []
         self.notes: dict[str, Any] = {}
 
-    def check(self, what: str, good: bool, seen: object = "") -> None:  # noqa: FBT001  # reads as a sentence
+    def fault(self, what: str, seen: object) -> None:
+        """Note what was seen where something is not as it should be."""
+        self.wrong.append(f"{what}: {seen}")
+
+    def check(self, what: str, good: bool, seen: object = "") -> None:
         """Note whether something is as it should be, and what was seen where it is not."""
         (self.right if good else self.wrong).append(
             what if good or seen == "" else f"{what}: {seen}"
@@ -48,9 +52,9 @@ class Report:
         try:
             result = function()
         except Exception as error:  # noqa: BLE001  # whatever it is, it is noted
-            self.check(what, False, _text(error))
+            self.fault(what, _text(error))
             return None
-        self.check(what, True)
+        self.right.append(what)
         return result
 
     def refused(
@@ -63,7 +67,7 @@ class Report:
             good = isinstance(error, kinds) and type(error).__name__ != "CUDARuntimeError"
             self.check(what, good, _text(error))
         else:
-            self.check(what, False, "it was not refused")
+            self.fault(what, "it was not refused")
 
     def doubt(self, why: str) -> None:
         """Note that the probe may prove nothing."""

@@ -199,7 +199,7 @@ def captures(report: Report) -> None:
                 work += 1
                 graph = stream.end_capture()
             except Exception as error:  # noqa: BLE001  # it is what was asked
-                report.check(f"{name}: the capture stays good", False, error)  # noqa: FBT003
+                report.fault(f"{name}: the capture stays good", error)
                 with suppress(Exception):
                     stream.end_capture()
         if graph is not None:

@@ -173,7 +173,7 @@ def test_a_copy_that_was_changed_is_refused_unless_accepted(file, change, copy):
     change(copy / file)
     if (copy / file).exists():
         assert check_suite(copy, any_commit=True).suite.endswith("-modified")
-    with pytest.raises(SuiteError, match="-modified|without array_api_tests"):
+    with pytest.raises(SuiteError, match=r"-modified|without array_api_tests"):
         check_suite(copy)
 
 

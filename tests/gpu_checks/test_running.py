@@ -98,7 +98,7 @@ def test_a_failure_stops_nothing(place, tmp_path, capsys):
         Step(2, "broken", 5, broken),
         Step(3, "missing", 5, missing),
         step(4, [Job("no program", ["/does/not/exist"], 5)]),
-        step(5, [job("bytes", "import os; os.write(1, b'\xff')")]),
+        step(5, [job("bytes", "import os; os.write(1, bytes([255]))")]),
         step(6, [job("fine", "")]),
     )
     assert not good

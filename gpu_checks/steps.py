@@ -154,8 +154,13 @@ PROBES = (
 _OF_PROBES = {
     "per_thread_default_stream": {"CUPY_CUDA_PER_THREAD_DEFAULT_STREAM": "1"},
 }
-# It starts processes of its own.
-_SECONDS = {"shutdown": 60.0}
+# The first import of PyTorch takes its time, and the last one starts processes of its own.
+_SECONDS = {
+    "torch_order": 40.0,
+    "host_blobs_and_libraries": 40.0,
+    "torch_adopted": 40.0,
+    "shutdown": 60.0,
+}
 
 
 def _probes(context: Context) -> list[Job]:

@@ -58,11 +58,10 @@ def torch_order(report: Report) -> None:
     from syncblob.interop import _torch_devices
 
     backend: Any = accelerator("cuda:0")
-    report.notes["get_stream_from_external(0)"] = str(
-        torch.cuda.get_stream_from_external(0, device=0)
-    )
-    report.notes["ExternalStream(0)"] = str(torch.cuda.ExternalStream(0, device=0))
-    report.notes["default_stream"] = str(torch.cuda.default_stream(0))
+    for name in ("get_stream_from_external", "ExternalStream"):
+        make = getattr(torch.cuda, name, None)
+        report.notes[f"{name}(0)"] = _told(lambda make=make: make(0, device=0))
+    report.notes["default_stream"] = _told(lambda: torch.cuda.default_stream(0))
     for name, stream in (("the null stream", cupy.cuda.Stream.null), ("another", side_stream())):
         tensor = torch.zeros(SHAPE, device="cuda:0")
         array = cupy.from_dlpack(tensor)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpu_checks.packing import PackError, carried_suite, describe, pack, unpack
-from gpu_checks.running import Place, Record, run_steps
+from gpu_checks.running import Place, Record, kill_all, run_steps
 from gpu_checks.steps import ROOT, Context, chosen, make_steps, process_environment
 
 if TYPE_CHECKING:
@@ -94,8 +94,7 @@ def _pack(options: argparse.Namespace) -> int:
 
 
 def _run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
-    # A runner that stops this command must not leave its processes behind.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    signal.signal(signal.SIGTERM, _stop)
     about: dict[str, Any] = {
         "began": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": [".ci/gpu", *sys.argv[1:]],
@@ -127,6 +126,12 @@ def _run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
     if options.model:
         _shout()
     return 0 if good else 1
+
+
+def _stop(number: int, _: object) -> None:
+    """End at once. What is known is written already, and nothing that runs may stay behind."""
+    kill_all()
+    os._exit(128 + number)
 
 
 def _shout() -> None:

@@ -231,8 +231,12 @@ def unpack(folder: Path, target: Path | None = None) -> tuple[Path, list[str]]:
 
 
 def _is_missing(wheel: str) -> bool:
-    """Tell whether a wheel's package is not installed; syncblob's own is always taken."""
-    name = wheel.partition("-")[0]
+    """Tell whether a wheel serves here and is not installed; syncblob's own is always taken."""
+    name, *_, interpreter, interface, _platform = wheel.split("-")
+    here = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    if interpreter.startswith("cp") and interface != "abi3" and interpreter != here:
+        # Compiled for another Python: that can only be a trial elsewhere.
+        return False
     if name == "syncblob":
         return True
     try:

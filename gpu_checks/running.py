@@ -18,13 +18,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-__all__ = ["Job", "NotHereError", "Place", "Record", "Step", "run_job", "run_steps"]
+__all__ = ["Job", "NotHereError", "Place", "Record", "Step", "kill_all", "run_job", "run_steps"]
 
 # Less than this is no time to start anything in.
 _TOO_SHORT = 2.0
 # How long a process that is over its limit has to say what it knows.
 _GRACE = 8.0
 _TAIL = 2500
+# What runs now.
+_running: set[subprocess.Popen[bytes]] = set()
 
 
 class NotHereError(Exception):
@@ -241,6 +243,7 @@ def run_job(job: Job, place: Place) -> tuple[dict[str, Any], str]:
         start_new_session=True,
     )
     cut = False
+    _running.add(process)
     try:
         try:
             printed, _ = process.communicate(timeout=job.seconds - grace)
@@ -255,6 +258,7 @@ def run_job(job: Job, place: Place) -> tuple[dict[str, Any], str]:
                 printed = _what_is_left(process)
     finally:
         _kill(process)
+        _running.discard(process)
     output = (printed or b"").decode("utf-8", "replace")
     result: dict[str, Any] = {
         "status": "cut off" if cut else "failed" if process.returncode else "passed",
@@ -268,6 +272,12 @@ def run_job(job: Job, place: Place) -> tuple[dict[str, Any], str]:
         result["tail"] = output[-_TAIL:]
         result["command"] = " ".join(map(str, job.command))
     return result, output
+
+
+def kill_all() -> None:
+    """Kill everything that runs: whoever calls is about to end."""
+    for process in list(_running):
+        _kill(process)
 
 
 def _what_is_left(process: subprocess.Popen[bytes]) -> bytes:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -74,6 +76,33 @@ def test_misuse_ends_with_2(arguments, capsys, tmp_path, monkeypatch):
 def test_a_folder_that_was_not_packed_is_refused(tmp_path, capsys):
     assert command.main(["--out", str(tmp_path / "out"), "--carried", str(tmp_path)]) == 2
     assert "--pack` made" in capsys.readouterr().err
+
+
+STOPPED = """
+import sys
+from pathlib import Path
+from gpu_checks import __main__ as command
+from gpu_checks.running import Job, Step
+
+code = "import os, sys, time; open(sys.argv[1], 'w').write(str(os.getpid())); time.sleep(60)"
+jobs = [Job("slow", [sys.executable, "-c", code, sys.argv[1]], 60)]
+command.make_steps = lambda context: [Step(1, "slow", 60, lambda: jobs)]
+command.main(["--out", sys.argv[2]])
+"""
+
+
+def test_a_command_that_is_stopped_leaves_a_summary_and_no_process(tmp_path):
+    started, out = tmp_path / "started", tmp_path / "out"
+    environment = process_environment(None, None)
+    running = subprocess.Popen([sys.executable, "-c", STOPPED, started, out], env=environment)
+    deadline = time.monotonic() + 30
+    while not (started.exists() and started.read_text()) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    running.terminate()
+    assert running.wait(timeout=10) == 128 + signal.SIGTERM
+    assert json.loads((out / "summary.json").read_text())["steps"]["slow"]["status"] == "cut off"
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(started.read_text()), 0)
 
 
 # --- the verdict of a probe -----------------------------------------------------------------------

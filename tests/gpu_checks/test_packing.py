@@ -138,6 +138,19 @@ def test_only_what_is_missing_is_unpacked_and_once(suite, tmp_path, monkeypatch)
     assert str(elsewhere) not in sys.path
 
 
+@pytest.mark.parametrize(
+    ("tags", "taken"),
+    [
+        ("py3-none-any", True),
+        (f"cp{sys.version_info.major}{sys.version_info.minor}-cp3-linux_x86_64", True),
+        ("cp38-abi3-linux_x86_64", True),
+        ("cp38-cp38-linux_x86_64", False),
+    ],
+)
+def test_a_wheel_for_another_python_is_not_taken(tags, taken):
+    assert packing._is_missing(f"not_installed_anywhere-1.0-{tags}.whl") is taken
+
+
 def test_a_folder_of_others_is_refused(tmp_path):
     with pytest.raises(PackError, match="--pack` made"):
         unpack(tmp_path)

@@ -168,7 +168,7 @@ def _probes(context: Context) -> list[Job]:
     for name in PROBES:
         found = context.work / f"probe-{name}.json"
         command = _python("-m", "gpu_checks.probes", name, found)
-        # A trial may share its machine with other work, and nobody pays for its time.
+        # A trial may share its machine with other work.
         seconds = _SECONDS.get(name, 20.0) * (3 if context.model else 1)
         jobs.append(Job(name, command, seconds, found, _OF_PROBES.get(name, {})))
     return jobs

@@ -176,7 +176,8 @@ import sys
 from pathlib import Path
 from syncblob.devices.cuda import CudaBackend
 
-setattr(CudaBackend, sys.argv[1], {})
+for name in sys.argv[1].split(","):
+    setattr(CudaBackend, name, {})
 if sys.argv[2] == "programs":
     from gpu_checks import programs
     sys.exit(programs.main(20, Path(sys.argv[3]), 0))
@@ -188,18 +189,19 @@ NO_WAIT = "lambda self, buffer: buffer.data.memset_async(0, buffer.nbytes)"
 
 
 @pytest.mark.parametrize(
-    ("method", "replacement", "probe"),
+    ("methods", "replacement", "probe"),
     [
         ("wait_for_readers", NOTHING, "readers"),
         ("_zero_now", NO_WAIT, "first_zeros"),
         ("_refuse_capture", NOTHING, "captures"),
+        ("_finish,synchronize", NOTHING, "late_push_failure"),
         ("current_stream_wait", NOTHING, "programs"),
     ],
 )
-def test_a_backend_that_waits_for_nothing_is_found_out(method, replacement, probe, tmp_path):
+def test_a_backend_that_waits_for_nothing_is_found_out(methods, replacement, probe, tmp_path):
     path = tmp_path / "found.json"
     done = subprocess.run(
-        [sys.executable, "-c", BROKEN.format(replacement), method, probe, str(path)],
+        [sys.executable, "-c", BROKEN.format(replacement), methods, probe, str(path)],
         cwd=ROOT,
         env=process_environment(None, "lazy"),
         capture_output=True,

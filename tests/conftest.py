@@ -10,6 +10,7 @@ import cupy_model
 import pytest
 from cuda_model import Machine
 from hypothesis import HealthCheck, settings
+from program_devices import Cuda, Simulated
 
 import syncblob
 from syncblob.devices import cuda
@@ -71,6 +72,16 @@ def machine(request: pytest.FixtureRequest) -> Iterator[Machine]:
     machine = Machine(2, eager=request.param == "eager")
     with cupy_model.installed(machine):
         yield machine
+
+
+@pytest.fixture(params=["simulated", "lazy", "eager", pytest.param("cuda", marks=pytest.mark.gpu)])
+def program_device(request: pytest.FixtureRequest) -> Iterator[type[Simulated | Cuda]]:
+    """Give the kind of device that random programs run on: also both modes of the model of CUDA."""
+    if request.param in ("simulated", "cuda"):
+        yield Simulated if request.param == "simulated" else Cuda
+        return
+    with cupy_model.installed(Machine(1, eager=request.param == "eager")):
+        yield Cuda
 
 
 @pytest.fixture(autouse=True)

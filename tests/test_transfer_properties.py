@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager, suppress
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-import syncblob
 from syncblob import Blob, TransferGuardError, max_transfers, record_transfers
 
 ACCESSES = st.lists(
@@ -19,11 +20,13 @@ ACCESSES = st.lists(
 SIZES = st.tuples(*[st.integers(0, 5)] * 3)
 
 
-def made(sizes):
-    backend = syncblob.simulated(0)
-    backend.synchronize()
-    backend.reset_counts()
-    return backend, [Blob(size, device="simulated") for size in sizes]
+@contextmanager
+def made(sizes, program_device):
+    device = program_device()
+    try:
+        yield device.controls, [Blob(size, device=device.name) for size in sizes]
+    finally:
+        device.close()
 
 
 def run(blobs, accesses):
@@ -34,9 +37,8 @@ def run(blobs, accesses):
 
 
 @given(sizes=SIZES, accesses=ACCESSES)
-def test_the_journal_has_what_the_device_counts(sizes, accesses):
-    backend, blobs = made(sizes)
-    with record_transfers() as log:
+def test_the_journal_has_what_the_device_counts(program_device, sizes, accesses):
+    with made(sizes, program_device) as (backend, blobs), record_transfers() as log:
         run(blobs, accesses)
     assert (log.uploads, log.downloads) == (backend.uploads, backend.downloads)
     assert log.uploaded_bytes == backend.uploaded_bytes
@@ -46,30 +48,31 @@ def test_the_journal_has_what_the_device_counts(sizes, accesses):
 
 
 @given(sizes=SIZES, accesses=ACCESSES, less=st.integers(0, 3))
-def test_a_guard_lets_pass_what_it_allows_and_no_transfer_more(sizes, accesses, less):
-    backend, blobs = made(sizes)
-    with record_transfers() as log:
+def test_a_guard_lets_pass_what_it_allows_and_no_transfer_more(
+    program_device, sizes, accesses, less
+):
+    with made(sizes, program_device) as (_, blobs), record_transfers() as log:
         run(blobs, accesses)
     allowed = max(0, len(log) - less)
-    backend, blobs = made(sizes)
-    try:
-        with max_transfers(allowed) as guard:
-            run(blobs, accesses)
-        assert len(log) == allowed
-    except TransferGuardError:
-        assert len(log) > allowed
-    assert guard.count == backend.uploads + backend.downloads == min(allowed, len(log))
-    # What was refused can be done without the guard.
-    for blob in blobs:
-        blob.cpu_data()
+    with made(sizes, program_device) as (backend, blobs):
+        try:
+            with max_transfers(allowed) as guard:
+                run(blobs, accesses)
+            assert len(log) == allowed
+        except TransferGuardError:
+            assert len(log) > allowed
+        assert guard.count == backend.uploads + backend.downloads == min(allowed, len(log))
+        # What was refused can be done without the guard.
+        for blob in blobs:
+            blob.cpu_data()
 
 
 @given(sizes=SIZES, accesses=ACCESSES, limit=st.integers(0, 60))
-def test_a_guard_of_bytes_is_never_exceeded(sizes, accesses, limit):
-    backend, blobs = made(sizes)
-    try:
-        with max_transfers(bytes=limit) as guard:
-            run(blobs, accesses)
-    except TransferGuardError:
-        pass
+def test_a_guard_of_bytes_is_never_exceeded(program_device, sizes, accesses, limit):
+    with (
+        made(sizes, program_device) as (backend, blobs),
+        suppress(TransferGuardError),
+        max_transfers(bytes=limit) as guard,
+    ):
+        run(blobs, accesses)
     assert guard.nbytes == backend.uploaded_bytes + backend.downloaded_bytes <= limit

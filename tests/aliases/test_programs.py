@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from program_devices import Cuda, Simulated
 
-from syncblob import Blob, Head, StaleAliasWarning, simulated
+from syncblob import Blob, Head, StaleAliasWarning
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +31,8 @@ except ImportError:
     torch = None
 
 PROGRAMS = int(os.environ.get("SYNCBLOB_PROGRAMS", "24000" if "CI" in os.environ else "4000"))
+# On CUDA devices, where one takes longer.
+CUDA_PROGRAMS = PROGRAMS // 8
 STEPS = 18
 CPU, GPU = "cpu", "gpu"
 OTHER = {CPU: GPU, GPU: CPU}
@@ -39,9 +42,6 @@ HEADS = {
     frozenset({GPU}): Head.HEAD_AT_GPU,
     frozenset({CPU, GPU}): Head.SYNCED,
 }
-
-
-BACKEND = simulated(0)
 
 
 class Capsule:
@@ -136,17 +136,25 @@ class Alias:
 class Program:
     """One random program."""
 
-    def __init__(self, number: int, *, aliases: bool) -> None:
+    def __init__(self, number: int, device: Simulated | Cuda, *, aliases: bool) -> None:
+        self.device = device
+        self.controls = device.controls
         self.random = random.Random(number)  # noqa: S311  # programs, not secrets
         self.with_aliases = aliases
         self.trace: list[str] = []
         self.written = 0
         size = self.random.randint(1, 6)
-        self.blobs = [Blob(size, "int32", device="simulated") for _ in range(2)]
+        self.blobs = [Blob(size, "int32", device=device.name) for _ in range(2)]
         self.truths = [Truth(size) for _ in range(2)]
         self.aliases: list[Alias] = []
 
     def run(self) -> None:
+        try:
+            self.run_steps()
+        finally:
+            self.device.close()
+
+    def run_steps(self) -> None:
         moves = [self.read, self.read, self.write, self.write, self.share, self.resize]
         moves += [self.push, self.adopt, self.fail]
         if self.with_aliases:
@@ -183,12 +191,16 @@ class Program:
         truth = self.truths[index]
         blob, places, accessed, name = self.part(index)
         self.note(f"read {name} on the {side}")
-        seen = (blob.cpu_data() if side == CPU else blob.gpu_data()).tolist()
+        seen = [*map(int, np.asarray(self.lent(blob, f"{side}_data")))]
         newest = truth.values[places.start : places.stop]
         assert seen == newest, f"{side}: {seen}, newest is {newest}"
         truth.access(side, accessed, self.of(truth), reads=True)
         watched = {place for alias in self.of(truth) if alias.side != side for place in alias.given}
         self.revive(truth, side, set(accessed) - watched)
+
+    def lent(self, blob: Blob, accessor: str) -> Any:
+        """Return what an accessor lends, so that it can be looked at."""
+        return self.device.seen(getattr(blob, accessor)())
 
     def revive(self, truth: Truth, side: str, places: set[int]) -> None:
         """Trust again what was left behind on a side that has caught up: it is the same buffer."""
@@ -208,7 +220,7 @@ class Program:
 
         def access() -> None:
             values = self.fresh(blob.size)
-            getattr(blob, f"{kind}_{side}_data")()[...] = values
+            self.lent(blob, f"{kind}_{side}_data")[...] = values
             truth.values[places.start : places.stop] = values
 
         self.note(f"{kind} {name} on the {side}")
@@ -227,14 +239,15 @@ class Program:
             return
         delay = self.random.choice((0, 0, 0.001))
         self.note(f"push {name}, delayed by {delay}")
-        BACKEND.delay = delay
+        self.controls.delay = delay
         if self.random.random() < 0.2:
             # An upload of another memory that is still to come must not take the failure.
-            BACKEND.synchronize()
-            with BACKEND.failing(transfer=1):
-                blob.async_gpu_push()
+            self.controls.synchronize()
+            with self.controls.failing(transfer=1):
+                if not self.device.fails_at_once:
+                    blob.async_gpu_push()
                 with pytest.raises(RuntimeError, match="injected"):
-                    blob.gpu_data()
+                    (blob.async_gpu_push if self.device.fails_at_once else blob.gpu_data)()
             # The first piece has not arrived.
             for part in truth.lacking(GPU, accessed)[1:]:
                 truth.access(GPU, part, self.of(truth), reads=True, later=True)
@@ -252,6 +265,8 @@ class Program:
         self.note(f"adopt an array as {index} on the {side}")
         values = self.fresh(blob.size)
         array = np.array(values, np.int32)
+        if side == GPU:
+            array = self.device.array(array)
         if self.announced(lambda: getattr(blob, f"set_{side}_data")(array), self.of(truth)):
             truth.values = values
             truth.valid = [frozenset({side})] * len(values)
@@ -276,8 +291,8 @@ class Program:
         which = self.random.randint(1, count)
         self.note(f"transfer {which} of {name} to the {side} fails")
         access = self.random.choice(("", "mutable_"))
-        BACKEND.synchronize()
-        with BACKEND.failing(transfer=which), pytest.raises(RuntimeError, match="injected"):
+        self.controls.synchronize()
+        with self.controls.failing(transfer=which), pytest.raises(RuntimeError, match="injected"):
             getattr(blob, f"{access}{side}_data")()
         assert blob.head is truth.head(accessed)
 
@@ -354,10 +369,13 @@ class Program:
         blob, places, accessed, name = self.part(index)
         overwrite = self.random.random() < 0.2
         lender = getattr(blob, side)
+        take = CONSUMERS[consumer]
+        if side == GPU and not self.device.revocable:
+            consumer, take = "cupy", self.from_dlpack
         self.note(f"{consumer} of {name} on the {side}{', overwrite' * overwrite}")
 
         def access() -> None:
-            array = CONSUMERS[consumer](lender.overwrite if overwrite else lender)
+            array = take(lender.overwrite if overwrite else lender)
             self.aliases.append(Alias(array, truth, side, places.start, places))
 
         if self.announced(access, self.opposite(truth, side, accessed), accessed):
@@ -365,6 +383,12 @@ class Program:
             self.revive(truth, side, set(accessed))
             if overwrite:
                 self.store(self.aliases[-1])
+
+    def from_dlpack(self, side: Any) -> Any:
+        """Take an alias on a CUDA device."""
+        import cupy
+
+        return self.device.seen(cupy.from_dlpack(side))
 
     def consumed(self, alias: Alias) -> Any:
         if isinstance(alias.array, Capsule):
@@ -443,20 +467,30 @@ class Program:
             thread.join()
 
 
-def run(numbers: range, *, aliases: bool) -> None:
+def run(device: type[Simulated | Cuda], numbers: range, *, aliases: bool) -> None:
     for number in numbers:
-        program = Program(number, aliases=aliases)
+        program = None
         try:
+            program = Program(number, device(), aliases=aliases)
             program.run()
         except BaseException:
-            print(f"program {number}:", *program.trace, sep="\n  ")  # noqa: T201  # for the report
+            trace = [] if program is None else program.trace
+            print(f"program {number}:", *trace, sep="\n  ")  # noqa: T201  # for the report
             raise
 
 
+def programs(device: type[Simulated | Cuda]) -> int:
+    return PROGRAMS if device is Simulated else CUDA_PROGRAMS
+
+
 @pytest.mark.parametrize("part", range(4))
-def test_no_program_reads_old_values_or_loses_a_write_unannounced(part: int) -> None:
-    run(range(part, PROGRAMS, 4), aliases=True)
+def test_no_program_reads_old_values_or_loses_a_write_unannounced(
+    part: int, program_device: type[Simulated | Cuda]
+) -> None:
+    run(program_device, range(part, programs(program_device), 4), aliases=True)
 
 
-def test_programs_with_borrows_only_go_through_caffes_transitions() -> None:
-    run(range(PROGRAMS // 4), aliases=False)
+def test_programs_with_borrows_only_go_through_caffes_transitions(
+    program_device: type[Simulated | Cuda],
+) -> None:
+    run(program_device, range(programs(program_device) // 4), aliases=False)

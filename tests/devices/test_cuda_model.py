@@ -32,7 +32,7 @@ def cupy(machine):  # noqa: ARG001  # it is there because of that one
 @pytest.fixture
 def real():
     """Give the real CuPy, which can be imported without a GPU."""
-    return pytest.importorskip("cupy")
+    return pytest.importorskip("cupy", exc_type=ImportError)
 
 
 # --- the names and arguments are CuPy's -----------------------------------------------------------
@@ -69,7 +69,7 @@ def documented(docstring):
 
 def assert_same_arguments(ours, theirs, name):
     expected = parameters(theirs)
-    if expected is not None and name not in ("MemoryPointer.__add__", "Graph.launch"):
+    if expected is not None:
         assert parameters(ours) == expected, name
 
 
@@ -77,8 +77,7 @@ def assert_same_arguments(ours, theirs, name):
 def test_a_function_of_cupy_has_cupys_arguments(real, name):
     ours, theirs = getattr(cupy_model, name), getattr(real, name)
     if inspect.isclass(theirs):
-        documented_arguments = parameters_of_docstring(theirs)
-        assert parameters(ours) == documented_arguments
+        assert parameters(ours) == parameters_of_docstring(theirs)
     else:
         assert_same_arguments(ours, theirs, name)
 
@@ -96,7 +95,7 @@ def test_a_name_in_cupy_cuda_is_there_and_has_cupys_arguments(real, name):
         assert_same_arguments(ours, theirs, name)
 
 
-@pytest.mark.parametrize("name", [name for name in CLASSES if name != "Device"])
+@pytest.mark.parametrize("name", CLASSES)
 def test_what_makes_an_object_takes_cupys_arguments(real, name):
     theirs = getattr(real.cuda, name)
     arguments = parameters(getattr(cupy_model, name))
@@ -122,7 +121,7 @@ def methods():
 def test_a_method_or_attribute_is_cupys(real, name, method):
     theirs = getattr(real, name) if name == "ndarray" else getattr(real.cuda, name)
     ours = getattr(cupy_model, name)
-    if (vars(real.cuda.stream._BaseStream).get(method) is None) and not hasattr(theirs, method):
+    if not hasattr(theirs, method):
         # Attributes that instances have only.
         assert f"{method} (" in theirs.__doc__ or f"~{name}.{method} (" in theirs.__doc__
         return
@@ -606,6 +605,8 @@ def test_arrays_lie_as_numpys_do(cupy):
     assert array.tolist() == expected.tolist()
     assert cupy.may_share_memory(array, array[2])
     assert not cupy.may_share_memory(array[:1], array[2])
+    with pytest.raises(ValueError, match="non-scalar"):
+        array[0] = np.zeros(4)
     with pytest.raises(TypeError, match="Implicit conversion"):
         np.asarray(array)
 

@@ -66,8 +66,12 @@ def test_without_cuda_there_is_no_interface_and_asking_touches_nothing(simulated
     blob.mutable_cpu_data()[...] = 1
     for each in (blob, blob.const, blob[1:], Blob((0, 3)), Blob(())):
         assert not hasattr(each, "__cuda_array_interface__")
-    with pytest.raises(AttributeError, match=r"NVIDIA driver|CuPy|CUDA"):
+        assert not hasattr(each, "__cupy_get_ndarray__")
+        assert not hasattr(each.gpu, "__cuda_array_interface__")
+    with pytest.raises(AttributeError, match=r"this Blob computes on cpu; blob\.gpu"):
         _ = blob.__cuda_array_interface__
+    with pytest.raises(AttributeError, match=r"NVIDIA driver|CuPy|CUDA"):
+        _ = blob.gpu.__cuda_array_interface__
     assert (blob.head, blob.memory.accelerator) == (CPU, None)
     assert simulated.allocations == 0
 
@@ -77,8 +81,10 @@ def test_simulated_memory_has_no_interface_and_asking_touches_nothing(simulated,
     blob = blob_in(head, device="simulated:0")
     simulated.reset_counts()
     assert not hasattr(blob, "__cuda_array_interface__")
-    with pytest.raises(AttributeError, match="simulated:0 is not a CUDA device"):
+    with pytest.raises(AttributeError, match="this Blob computes on simulated:0"):
         _ = blob.__cuda_array_interface__
+    with pytest.raises(AttributeError, match="simulated:0 is not a CUDA device"):
+        _ = blob.__cupy_get_ndarray__
     with syncblob.use_device("simulated"):
         assert getattr(Blob(3), "__cuda_array_interface__", None) is None
     assert (blob.head, simulated.uploads + simulated.downloads) == (head, 0)

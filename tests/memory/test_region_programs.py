@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import region_processes
+from program_devices import Cuda, Lent, Simulated
 from region_model import BOTH, CPU, GPU, NOBODY, OTHER, Loan, Memory, Plan, reach, runs
 
 import syncblob
@@ -45,12 +46,12 @@ except ImportError:
 PROGRAMS = int(
     os.environ.get("SYNCBLOB_REGION_PROGRAMS", "20000" if "CI" in os.environ else "1000")
 )
+# On CUDA devices, where one takes longer.
+CUDA_PROGRAMS = PROGRAMS // 4
 STEPS = 24
 ITEMSIZE = 4
 # Of the threads.
 ROUNDS = 300
-BACKEND = syncblob.simulated(0)
-DEVICES = {CPU: "cpu", GPU: "simulated:0"}
 ASYNCHRONOUS = ("async_gpu_push", "prefetch")
 MOST_PARTS, MOST_BORROWS, MOST_ALIASES = 9, 6, 6
 HOLDERS = {
@@ -77,6 +78,10 @@ def consumer(expression: str, line: int) -> Callable[[Any], Any]:
     """Return a function that makes an alias at a line of its own, so that a warning names it."""
     source = "\n" * (line - 1) + f"def take(side):  return {expression.format('side')}"
     names: dict[str, Any] = {"np": np, "torch": torch, "__name__": "region_aliases"}
+    if "cupy" in expression:
+        import cupy
+
+        names["cupy"] = cupy
     exec(compile(source, "/programs/region_aliases.py", "exec"), names)  # noqa: S102  # our own text
     take: Callable[[Any], Any] = names["take"]
     return take
@@ -149,8 +154,14 @@ def shown(index: tuple[Any, ...]) -> str:
 
 
 def array_of(loan: Loan) -> Any:
-    """Return the NumPy array over what a consumer holds."""
-    return loan.array if isinstance(loan.array, np.ndarray) else loan.array.numpy()
+    """Return the NumPy array over what a consumer holds, or what can be used like it."""
+    return loan.array if isinstance(loan.array, (np.ndarray, Lent)) else loan.array.numpy()
+
+
+def may_write(array: Any) -> bool | None:
+    """Tell whether an array that was lent may write; None where its library cannot refuse it."""
+    writeable: bool = array.flags.writeable
+    return None if isinstance(array, Lent) else writeable
 
 
 # --- one program ----------------------------------------------------------------------------------
@@ -161,6 +172,8 @@ class Program:
 
     Attributes
     ----------
+    device, controls
+        Where the other side is, and what watches and disturbs it.
     parts
         The Blobs and views that are alive; the first two are Blobs of their own.
     moved
@@ -175,8 +188,11 @@ class Program:
         write_borrow write_borrow push prefetch adopt share resize write_outside promise
     """.split()
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, device: Simulated | Cuda) -> None:
         self.random = random.Random(number)  # noqa: S311  # programs, not secrets
+        self.device = device
+        self.controls = device.controls
+        self.places = {CPU: "cpu", GPU: device.name}
         self.trace: list[str] = []
         self.written = 1000
         self.lines = self.views = 0
@@ -184,8 +200,6 @@ class Program:
         self.outside: dict[Memory, Any] = {}
         self.ended: list[Loan] = []
         self.pushing = False
-        BACKEND.synchronize()
-        BACKEND.reset_counts()
         self.moved = {CPU: 0, GPU: 0}
         self.parts = [self.made("a"), self.made("b")]
 
@@ -201,7 +215,7 @@ class Program:
                     self.read(part, side)
                     self.check()
         finally:
-            BACKEND.delay = 0.0
+            self.device.close()
 
     # --- what programs are made of ---------------------------------------------------------------
 
@@ -232,15 +246,15 @@ class Program:
         device = GPU
         zeros = [0] * cells.size
         if kind == "new":
-            self.note(f'{name} = Blob({cells.shape}, "int32", device="simulated")')
-            blob = Blob(cells.shape, "int32", device="simulated")
+            self.note(f'{name} = Blob({cells.shape}, "int32", device={self.device.name!r})')
+            blob = Blob(cells.shape, "int32", device=self.device.name)
             memory = Memory(zeros)
         elif kind == "outside":
             device = CPU
-            self.note(f"{name} = asarray(an array of {cells.shape}), bound to the simulated device")
+            self.note(f"{name} = asarray(an array of {cells.shape}), bound to {self.device.name}")
             array = self.fresh(cells)
             blob = syncblob.asarray(array)
-            blob.memory.bind(BACKEND)
+            blob.memory.bind(self.device.accelerator)
             memory = Memory(array.ravel().tolist())
             memory.holders = [frozenset({CPU})] * cells.size
             memory.exposed[CPU] = set(range(cells.size))
@@ -251,7 +265,9 @@ class Program:
             values = self.fresh(cells).ravel().tolist()
             memory = Memory(values, source=True)
             self.sources[memory] = Source(values) if kind == "source" else Reader(values)
-            blob = Blob.from_source(cells.shape, "int32", self.sources[memory], device="simulated")
+            blob = Blob.from_source(
+                cells.shape, "int32", self.sources[memory], device=self.device.name
+            )
         return Part(name, blob, memory, cells, device, base=True)
 
     def part(self, *, empty: bool = True) -> Part:
@@ -277,7 +293,7 @@ class Program:
     def check(self) -> None:
         """Compare what can be seen without moving anything."""
         for part in self.parts:
-            assert str(part.blob.device) == DEVICES[part.device], f"the device of {part.name}"
+            assert str(part.blob.device) == self.places[part.device], f"the device of {part.name}"
             if part.cells.size:
                 found, expected = part.blob.head.name, part.memory.head(part.accessed)
                 assert found == expected, f"{part.name} is {found}, must be {expected}"
@@ -285,12 +301,12 @@ class Program:
             assert base.blob.memory.nbytes == base.memory.capacity * ITEMSIZE
         for memory in self.memories():
             for loan in memory.borrows + [loan for loan in memory.lent if loan.revocable]:
-                assert loan.array.flags.writeable is loan.writeable, (
+                assert may_write(loan.array) in (loan.writeable, None), (
                     f"the one of {loan.side} {loan.hull} has writeable={not loan.writeable}"
                 )
         lent = {id(loan.array) for memory in self.memories() for loan in memory.borrows}
         for loan in self.ended:
-            assert id(loan.array) in lent or not loan.array.flags.writeable, (
+            assert id(loan.array) in lent or not may_write(loan.array), (
                 f"a borrow of {loan.side} {loan.hull} that ended may write"
             )
         if self.chance(0.3):
@@ -304,9 +320,9 @@ class Program:
     def check_moved(self) -> None:
         """Compare the bytes that were copied so far."""
         if self.pushing:
-            BACKEND.synchronize()
+            self.controls.synchronize()
             self.pushing = False
-        moved = {CPU: BACKEND.downloaded_bytes, GPU: BACKEND.uploaded_bytes}
+        moved = {CPU: self.controls.downloaded_bytes, GPU: self.controls.uploaded_bytes}
         assert moved == self.moved, f"moved {moved}, must be {self.moved}"
 
     def seen(self, memory: Memory) -> dict[int, frozenset[str]]:
@@ -425,7 +441,7 @@ class Program:
             self.accept(memory, lambda _: (frozenset({plan.side}),))
             if any(memory.holders):
                 memory.holders = [frozenset({plan.side})] * memory.used
-        return True, result
+        return True, self.device.seen(result)
 
     def done(self, part: Part, name: str, plan: Plan) -> None:
         """Note an access that was made."""
@@ -446,7 +462,7 @@ class Program:
         self.note(f"{part.name}.{access}()")
         _, array = self.use(part, access, plan, getattr(part.blob, access))
         self.compare(part, array)
-        assert not array.flags.writeable
+        assert not may_write(array)
 
     def compare(self, part: Part, array: Any, cells: Cells | None = None) -> None:
         cells = part.cells if cells is None else cells
@@ -481,7 +497,7 @@ class Program:
             return
         if intent == "const":
             self.compare(part, array)
-            assert not array.flags.writeable
+            assert not may_write(array)
             return
         memory = part.memory
         whole = intent == "overwrite" and not part.gaps
@@ -535,16 +551,16 @@ class Program:
         asked = self.asked(memory)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", StaleAliasWarning)
-            with BACKEND.failing(transfer=which):
-                if push:
+            with self.controls.failing(transfer=which):
+                if push and not self.device.fails_at_once:
                     action()
                     action = part.blob.gpu_data
                 with pytest.raises(RuntimeError, match="injected"):
                     action()
-        BACKEND.synchronize()
-        other = {CPU: BACKEND.uploaded_bytes, GPU: BACKEND.downloaded_bytes}[plan.side]
+        self.controls.synchronize()
+        other = {CPU: self.controls.uploaded_bytes, GPU: self.controls.downloaded_bytes}[plan.side]
         assert other == self.moved[OTHER[plan.side]]
-        now = {CPU: BACKEND.downloaded_bytes, GPU: BACKEND.uploaded_bytes}[plan.side]
+        now = {CPU: self.controls.downloaded_bytes, GPU: self.controls.uploaded_bytes}[plan.side]
         moved, self.moved[plan.side] = now - self.moved[plan.side], now
         assert moved < len(plan.copied) * ITEMSIZE, "all arrived"
         source = self.sources.get(memory)
@@ -579,7 +595,7 @@ class Program:
         self.check_moved()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", StaleAliasWarning)
-            with BACKEND.failing(allocation=1, host_allocation=1):
+            with self.controls.failing(allocation=1, host_allocation=1):
                 try:
                     action()
                 except MemoryError:
@@ -619,7 +635,7 @@ class Program:
         if missing and self.chance(0.1):
             self.note("    with the copy failing")
             self.check_moved()
-            with BACKEND.failing(transfer=1), pytest.raises(RuntimeError, match="injected"):
+            with self.controls.failing(transfer=1), pytest.raises(RuntimeError, match="injected"):
                 kinds[kind]()
             return
         with record_transfers() if self.chance(0.5) else nullcontext() as log:
@@ -702,8 +718,8 @@ class Program:
         elif self.chance(0.1):
             # All of it, and a view all the same: not all in use where that is more.
             device = self.side()
-            self.note(f"{name} = {part.name}.on({DEVICES[device]!r})")
-            blob, cells = part.blob.on(DEVICES[device]), part.cells
+            self.note(f"{name} = {part.name}.on({self.places[device]!r})")
+            blob, cells = part.blob.on(self.places[device]), part.cells
         else:
             index = self.index(part.cells.shape)
             self.note(f"{name} = {part.name}[{shown(index)}]")
@@ -740,6 +756,7 @@ class Program:
             side, lender, text = part.device, part.blob, part.name
         if overwrite:
             lender, text = lender.overwrite, f"{text}.overwrite"
+        how = self.device.consumer(how) if side == GPU else how
         self.note(how.format(text))
         plan = part.plan(side, "overwrite" if overwrite else "mutable")
         strides = zip(part.cells.shape, part.blob.strides, strict=True)
@@ -764,7 +781,8 @@ class Program:
         done, array = self.use(part, "an alias", plan, take)
         if not done:
             return
-        alias = Loan(side, reach(part.cells), part.cells, array, CONSUMERS[how], line=line)
+        revocable = CONSUMERS.get(how, False)
+        alias = Loan(side, reach(part.cells), part.cells, array, revocable, line=line)
         memory.aliases.append(alias)
         if overwrite and not part.gaps:
             self.note("    and write")
@@ -783,7 +801,7 @@ class Program:
         alias = self.random.choice(memory.aliases)
         if alias.side == GPU:
             # Who looks at a device's memory behind a Blob's back has to wait for it himself.
-            BACKEND.synchronize()
+            self.controls.synchronize()
         return memory, alias
 
     def write_alias(self) -> None:
@@ -895,7 +913,7 @@ class Program:
         if not self.reachable(memory, mine):
             self.trace.pop()
             return
-        BACKEND.delay = self.random.choice((0.0, 0.0, 0.001))
+        self.controls.delay = self.random.choice((0.0, 0.0, 0.001))
         before = list(memory.holders)
         self.pushing = True
         self.use(part, name, plan, getattr(part.blob, name))
@@ -915,7 +933,8 @@ class Program:
     def adopt(self) -> None:
         base, side = self.base(), self.side()
         memory = base.memory
-        array = self.fresh(base.cells)
+        values = self.fresh(base.cells)
+        array = values if side == CPU else self.device.array(values)
         self.note(f"{base.name}.set_{side}_data(…)")
         setter = getattr(base.blob, f"set_{side}_data")
         if base.cells.size != memory.used:
@@ -926,7 +945,7 @@ class Program:
         if done:
             self.end(memory.borrows)
             self.adopted(memory, side)
-            memory.values = array.ravel().tolist()
+            memory.values = values.ravel().tolist()
             self.outside.pop(memory, None)
 
     def adopted(self, memory: Memory, side: str) -> None:
@@ -998,16 +1017,16 @@ class WholeProgram(Program):
 
     moves = "access access access access access access write_borrow push adopt share resize".split()
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, device: Simulated | Cuda) -> None:
         # Nobody has touched a memory that is not in here.
         self.heads: defaultdict[Memory, str] = defaultdict(lambda: U)
         self.copies = 0
-        super().__init__(number)
+        super().__init__(number, device)
 
     def made(self, name: str) -> Part:
         cells = arranged(self.shape())
-        self.note(f'{name} = Blob({cells.shape}, "int32", device="simulated")')
-        blob = Blob(cells.shape, "int32", device="simulated")
+        self.note(f'{name} = Blob({cells.shape}, "int32", device={self.device.name!r})')
+        blob = Blob(cells.shape, "int32", device=self.device.name)
         return Part(name, blob, Memory([0] * cells.size), cells, GPU, base=True)
 
     def look_up(self, memory: Memory, access: str) -> None:
@@ -1029,7 +1048,7 @@ class WholeProgram(Program):
 
     def check_moved(self) -> None:
         super().check_moved()
-        assert BACKEND.uploads + BACKEND.downloads == self.copies
+        assert self.controls.uploads + self.controls.downloads == self.copies
 
     def resize(self) -> None:
         """Resize what is not shared: else a Blob would be a part of its memory."""
@@ -1041,11 +1060,11 @@ class WholeProgram(Program):
         return (memory.holders[0],) if element in new else ()
 
 
-def run(kind: type[Program], numbers: range) -> None:
+def run(kind: type[Program], device: type[Simulated | Cuda], numbers: range) -> None:
     for number in numbers:
         program = None
         try:
-            program = kind(number)
+            program = kind(number, device())
             program.run()
         except BaseException:
             trace = [] if program is None else program.trace
@@ -1053,13 +1072,22 @@ def run(kind: type[Program], numbers: range) -> None:
             raise
 
 
+def programs(device: type[Simulated | Cuda]) -> int:
+    return PROGRAMS if device is Simulated else CUDA_PROGRAMS
+
+
 @pytest.mark.parametrize("part", range(4))
-def test_no_program_sees_old_values_moves_too_much_or_loses_a_write_unannounced(part: int) -> None:
-    run(Program, range(part, PROGRAMS, 4))
+def test_no_program_sees_old_values_moves_too_much_or_loses_a_write_unannounced(
+    part: int, program_device: type[Simulated | Cuda]
+) -> None:
+    consumer.cache_clear()
+    run(Program, program_device, range(part, programs(program_device), 4))
 
 
-def test_programs_over_whole_memories_go_through_caffes_transitions() -> None:
-    run(WholeProgram, range(PROGRAMS // 4))
+def test_programs_over_whole_memories_go_through_caffes_transitions(
+    program_device: type[Simulated | Cuda],
+) -> None:
+    run(WholeProgram, program_device, range(programs(program_device) // 4))
 
 
 # --- pushes, many pieces, threads and processes ---------------------------------------------------
@@ -1136,7 +1164,7 @@ def test_a_blob_made_smaller_stands_for_all_in_use_but_in_private_reads() -> Non
 
 def test_a_promise_of_a_blob_made_smaller_is_for_what_it_shows() -> None:
     blob = syncblob.asarray(np.arange(10, dtype=np.int32))
-    blob.memory.bind(BACKEND)
+    blob.memory.bind(syncblob.simulated(0))
     everything = blob[...]
     blob.resize(4)
     blob.assume_unaliased()

@@ -2,7 +2,8 @@
 
 Two modes. A *lazy* device runs nothing by itself: an operation runs when something that waits for
 it is waited for, and in no other order than streams and events ask for. So a wait that was
-forgotten shows as old contents. An *eager* one runs everything at once, so what must not be overtaken is.
+forgotten shows as old contents. An *eager* one runs everything at once, so what must not be
+overtaken is.
 
 The memory of a device is ordinary memory, full of poison when it is allocated and again when it is
 freed. Freed memory is handed out again at once, also while queued work still uses it.
@@ -624,9 +625,11 @@ class Machine:
             stream.last = Work(block.poison, [stream.last])
         free.append(block)
 
-    def forget_free(self) -> None:
-        """Give all free memory up."""
-        self._free.clear()
+    def forget_free(self, pool: Any = None) -> None:
+        """Give the free memory of a pool up, or all."""
+        for home in list(self._free):
+            if pool is None or home[0] == pool:
+                del self._free[home]
 
 
 def _idle(stream: Stream) -> bool:

@@ -484,10 +484,12 @@ def get_default_memory_pool() -> MemoryPool:
     return _default_pool
 
 
-class _PinnedMemory:
-    def __init__(self, size: int) -> None:
+class PinnedMemory:
+    def __init__(self, size: int, flags: int = 0, *, _pool: str = "") -> None:
+        assert not flags
         self._machine = _machine
-        self._block, self._home = _machine.allocate(size, model.HOST, pool="pinned")
+        # Without a pool the memory goes back to CUDA, which hands it out again as it likes.
+        self._block, self._home = _machine.allocate(size, model.HOST, pool=_pool)
         self.size, self.ptr = self._block.nbytes, self._block.address
 
     def __del__(self) -> None:
@@ -495,12 +497,25 @@ class _PinnedMemory:
             self._machine.give_back(self._block, self._home, None)
 
 
-def alloc_pinned_memory(size: int) -> Any:
-    memory = _PinnedMemory(size)
+def PinnedMemoryPointer(mem: PinnedMemory, offset: int) -> Any:
     # A buffer that is made in C, which a class in Python can be from 3.12 on only.
-    buffer = (ctypes.c_byte * memory.size).from_address(memory.ptr)
-    buffer.mem, buffer.ptr = memory, memory.ptr
+    buffer = (ctypes.c_byte * (mem.size - offset)).from_address(mem.ptr + offset)
+    buffer.mem, buffer.ptr = mem, mem.ptr + offset
     return buffer
+
+
+def alloc_pinned_memory(size: int) -> Any:
+    # The pool rounds up to powers of two.
+    return PinnedMemoryPointer(PinnedMemory(1 << (size - 1).bit_length(), _pool="pinned"), 0)
+
+
+class PinnedMemoryPool:
+    def free_all_blocks(self) -> None:
+        _machine.forget_free("pinned")
+
+
+def get_default_pinned_memory_pool() -> PinnedMemoryPool:
+    return PinnedMemoryPool()
 
 
 # --- cupy.ndarray ---------------------------------------------------------------------------------
@@ -608,14 +623,15 @@ class ndarray:
         target = self[slices]
         source = _from_cupy_like(value)
         if source is None:
-            # Of the host: read now, written later.
-            values = np.array(value)
-            launch(lambda to: to.__setitem__(..., values), target)
+            target.fill(value)
         else:
             launch(lambda to, of: to.__setitem__(..., of), target, source)
 
     def fill(self, value: Any) -> None:
-        self[...] = value
+        value = np.asarray(value, self.dtype)
+        if value.shape:
+            raise ValueError("non-scalar numpy.ndarray cannot be used for fill")
+        launch(lambda to: to.fill(value), self)
 
     def copy(self, order: str = "C") -> ndarray:
         if self.device.id == _machine.getDevice():
@@ -809,9 +825,10 @@ def asarray(
             # What is on another device is copied to this one.
             found = found.copy()
         return found if dtype is None else found.astype(dtype, copy=False)
-    values = np.asarray(a, dtype)
+    # Read now, written later.
+    values = np.array(a, dtype)
     array = empty(values.shape, values.dtype)
-    array[...] = values
+    launch(lambda to: to.__setitem__(..., values), array)
     return array
 
 
@@ -922,10 +939,11 @@ def from_dlpack(array: Any, *, device: Any = None, copy: bool | None = None) -> 
 # --- modules --------------------------------------------------------------------------------------
 
 CUDA_NAMES = """Device Event ExternalStream Graph ManagedMemory Memory MemoryAsync BaseMemory
-    MemoryPointer MemoryPool Stream UnownedMemory alloc alloc_pinned_memory get_allocator
+    MemoryPointer MemoryPool PinnedMemory PinnedMemoryPointer PinnedMemoryPool Stream
+    UnownedMemory alloc alloc_pinned_memory get_allocator
     get_current_stream malloc_async malloc_managed runtime set_allocator""".split()
-CUPY_NAMES = """asarray empty from_dlpack get_default_memory_pool may_share_memory ndarray
-    zeros""".split()
+CUPY_NAMES = """asarray empty from_dlpack get_default_memory_pool get_default_pinned_memory_pool
+    may_share_memory ndarray zeros""".split()
 
 
 def _modules() -> dict[str, types.ModuleType]:
@@ -952,6 +970,7 @@ def installed(machine: Machine) -> Iterator[types.ModuleType]:
     """Make the model be CuPy for syncblob, and leave no trace of it."""
     import array_api_compat
 
+    from syncblob import _source_lines
     from syncblob.devices import cuda, selection
 
     global _machine
@@ -967,6 +986,8 @@ def installed(machine: Machine) -> Iterator[types.ModuleType]:
     loader = cuda.ctypes
     cuda.ctypes = types.SimpleNamespace(CDLL=lambda _: None)  # type: ignore[assignment]  # there is a driver
     cuda._why_not.cache_clear()
+    # No line of the model is the user's.
+    _source_lines._known[__file__] = "cupy"
     for name in there:
         del sys.modules[name]
     sys.modules.update(modules)
@@ -982,6 +1003,7 @@ def installed(machine: Machine) -> Iterator[types.ModuleType]:
         else:
             array_api_compat.cupy = attribute
         cuda.ctypes = loader
+        del _source_lines._known[__file__]
         cuda._why_not.cache_clear()
         _taken_out(selection._backends)
         selection._backends.update(backends)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from syncblob._wording import counted
 from syncblob.devices import Side
+from syncblob.errors import NoDeviceError
 from syncblob.memory import Head, SyncedMemory
 
 if TYPE_CHECKING:
@@ -224,4 +226,15 @@ def _contents(memory: SyncedMemory, side: Side) -> str:
         state = f"{held} bytes up to date" if held else "older contents"
     borrows = len(memory.loans(side).borrows)
     lent = f", {counted(borrows, 'writable borrow')}" if borrows else ""
-    return f"{where}{nbytes} bytes, {state}{lent}"
+    return f"{where}{nbytes} bytes, {state}{lent}{_speed(memory, side)}"
+
+
+def _speed(memory: SyncedMemory, side: Side) -> str:
+    """Say of a host buffer that the accelerator copies it slowly; empty where it does not."""
+    accelerator = memory.accelerator
+    if side is Side.HOST and accelerator is not None:
+        # In the child of a fork nobody can tell.
+        with suppress(NoDeviceError):
+            if not accelerator.is_page_locked(memory.buffer(side)):
+                return ", not page-locked: copies are slower"
+    return ""

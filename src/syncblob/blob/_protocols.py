@@ -159,14 +159,17 @@ class Protocols(Pickles):
             Unless `device` is a CUDA device; and for bfloat16, which the interface has no name for.
         """
         cuda.require_own_interface(self._home)
-        access = Access.CONST if self._readonly else Access.MUTABLE
-        array = cuda.array_over_memory(self._memory, self._layout, access)
-        if not self._readonly:
-            layout = self._layout
-            self._memory.expose(Side.ACCELERATOR, start=layout.start, stop=layout.stop)
+        memory, layout = self._memory, self._layout
+        # CuPy asks twice, to see whether there is an interface and to get it. What the first look
+        # has left behind is not warned of again.
+        again = memory.is_exposed(Side.ACCELERATOR, layout.start, layout.stop)
+        access = Access.CONST if self._readonly or again else Access.MUTABLE
+        array = cuda.array_over_memory(memory, layout, access)
+        if access is not Access.CONST:
+            memory.expose(Side.ACCELERATOR, start=layout.start, stop=layout.stop)
         if not any(array.data.mem is kept.data.mem for kept in self._exposed):
             self._exposed = (*self._exposed, array)
-        return cuda.describe(self._memory, array, readonly=self._readonly)
+        return cuda.describe(memory, array, readonly=self._readonly)
 
     @property
     def __cupy_get_ndarray__(self) -> Callable[[], Any]:

@@ -137,10 +137,12 @@ class CudaBackend(Accelerator):
     def allocate_host(self, nbytes: int, *, zeroed: bool = False) -> NDArray[np.uint8]:
         """Return a page-locked host buffer, or an ordinary one where no memory can be locked.
 
-        `is_page_locked` tells which.
+        `is_page_locked` tells which. In the child of a fork it is an ordinary one.
         """
-        self._drop_finished()
-        pinned = self._pinned(nbytes) if nbytes else None
+        lost = isinstance(self._context, _LostContext)
+        if not lost:
+            self._drop_finished()
+        pinned = self._pinned(nbytes) if nbytes and not lost else None
         if pinned is None:
             return HOST.allocate(nbytes, zeroed=zeroed)
         buffer = np.frombuffer(pinned, dtype=np.uint8, count=nbytes)
@@ -169,7 +171,8 @@ class CudaBackend(Accelerator):
         if not host.nbytes:
             return True
         runtime = self._cupy.cuda.runtime
-        attributes = runtime.pointerGetAttributes(host.ctypes.data)
+        with self._context:
+            attributes = runtime.pointerGetAttributes(host.ctypes.data)
         return bool(attributes.type == runtime.memoryTypeHost)
 
     def zero(self, buffer: Any) -> None:
@@ -337,7 +340,6 @@ class CudaBackend(Accelerator):
     def after_fork(self) -> None:
         """Refuse to work in the child of a fork, where CUDA does not."""
         self._context = _LostContext(self.device)
-        self._unfinished = []
 
     def view(self, buffer: Any, layout: Layout, *, writable: bool) -> Any:
         """Lay an array over a buffer. CuPy arrays can always be written."""

@@ -8,7 +8,7 @@ from syncblob.devices import Side
 from syncblob.devices.host import NumpyHome
 from syncblob.interop import cuda, dlpack
 from syncblob.interop import numpy as numpy_protocol
-from syncblob.memory import Access
+from syncblob.memory import Access, Head
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -124,9 +124,11 @@ class SideView:
         memory, layout = self._what()
         # Asked twice by most consumers: one lease of a memory, but each time what it holds now.
         leased = any(lender is memory for lender, _ in self._lent)
-        array = cuda.array_over_memory(
-            memory, layout, self._access, target=None if leased else self
-        )
+        access = self._access
+        if leased and memory.head_over(layout.start, layout.stop) is Head.HEAD_AT_GPU:
+            # What the first look has left behind is not warned of again.
+            access = Access.CONST
+        array = cuda.array_over_memory(memory, layout, access, target=None if leased else self)
         # The consumer has an address only, which must stay good as long as this object does.
         self._lent.append((memory, array))
         return cuda.describe(memory, array, readonly=self._access is Access.CONST)

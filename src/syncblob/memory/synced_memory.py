@@ -850,6 +850,14 @@ class SyncedMemory:
                 Exposure(start, stop, place, shared),
             )
 
+    def is_exposed(self, side: Side, start: int, stop: int) -> bool:
+        """Tell whether all of a range is exposed on a side, and newest there alone."""
+        exposed = any(
+            exposure.start <= start and stop <= exposure.stop
+            for exposure in self._loans[side].exposures
+        )
+        return exposed and self._spans.any(start, stop) == 1 << side
+
     def assume_unaliased(self, start: int = 0, stop: int | None = None) -> None:
         """End the exposure of a range of both sides: the caller promises that nobody writes."""
         with self._lock:

@@ -1,0 +1,105 @@
+"""The table of consumers in docs/protocols.md, cell by cell, on a CUDA device.
+
+The cells of CuPy and those of PyTorch's CPU tensors are tested on the model of CUDA as well; see
+``tests/devices/test_cuda.py``.
+"""
+
+from __future__ import annotations
+
+import gc
+
+import numpy as np
+import pytest
+from made_blobs import values
+
+import syncblob
+from syncblob import Head
+from syncblob.devices import Side
+
+pytestmark = pytest.mark.gpu
+
+NONE, CPU, GPU, SYNCED, _ = Head
+X = values()
+HEADS = pytest.mark.parametrize("head", [NONE, CPU, GPU, SYNCED])
+
+
+def contents(head):
+    return (X if head else X * 0).tolist()
+
+
+def moved(head, *, to):
+    """Return how many transfers an access of one side takes."""
+    return int(head is (CPU if to is Side.ACCELERATOR else GPU))
+
+
+@pytest.fixture
+def torch():
+    """Give PyTorch with CUDA."""
+    module = pytest.importorskip("torch")
+    if not module.cuda.is_available():
+        pytest.skip("this PyTorch has no CUDA")
+    return module
+
+
+@HEADS
+@pytest.mark.parametrize("name", ["from_dlpack", "asarray", "as_tensor", "tensor"])
+@pytest.mark.parametrize("device", ["cpu", "cuda:0"])
+def test_torch_makes_tensors_where_the_blob_computes(torch, on_cuda, head, name, device):
+    blob = on_cuda(head).on(device)
+    side = Side.HOST if device == "cpu" else Side.ACCELERATOR
+    with syncblob.record_transfers() as log:
+        tensor = getattr(torch, name)(blob)
+    assert str(tensor.device) == device
+    assert len(log) == moved(head, to=side)
+    assert tensor.tolist() == contents(head)
+    tensor += 1
+    shared = name != "tensor"
+    assert blob.tolist() == (np.array(contents(head)) + shared).tolist()
+
+
+@HEADS
+@pytest.mark.parametrize("device", ["cpu", "cuda:0"])
+def test_cupy_shares_the_accelerators_side_of_every_blob(cupy, on_cuda, head, device):
+    blob = on_cuda(head).on(device)
+    with syncblob.record_transfers() as log:
+        array = cupy.asarray(blob)
+    assert len(log) == moved(head, to=Side.ACCELERATOR)
+    array += 1
+    assert blob.tolist() == (np.array(contents(head)) + 1).tolist()
+    del array
+    gc.collect()
+    # Of an array that was made through the interface nobody sees when it goes.
+    assert blob.memory.aliased == (device != "cpu")
+
+
+@HEADS
+def test_cupy_takes_memory_of_the_device_only_by_dlpack(cupy, on_cuda, head):
+    blob = on_cuda(head)
+    assert cupy.from_dlpack(blob).get().tolist() == contents(head)
+    with pytest.raises(TypeError):
+        cupy.from_dlpack(blob.on("cpu"))
+    assert cupy.from_dlpack(blob.on("cpu").gpu).get().tolist() == contents(head)
+
+
+@HEADS
+def test_numba_takes_what_has_the_interface(on_cuda, head):
+    cuda = pytest.importorskip("numba.cuda", reason="needs numba-cuda", exc_type=ImportError)
+    if not cuda.is_available():
+        pytest.skip("Numba finds no CUDA device")
+    blob = on_cuda(head)
+    with pytest.raises(TypeError):
+        cuda.as_cuda_array(blob.on("cpu"))
+    for lender in (blob, blob.on("cpu").gpu):
+        assert cuda.as_cuda_array(lender).copy_to_host().tolist() == contents(head)
+
+
+@HEADS
+def test_jax_makes_arrays_where_the_blob_computes(on_cuda, head):
+    jax = pytest.importorskip("jax")
+    if jax.default_backend() != "gpu":
+        pytest.skip("this JAX has no CUDA")
+    for device in ("cpu", "cuda:0"):
+        blob = on_cuda(head).on(device)
+        array = jax.numpy.from_dlpack(blob)
+        assert (next(iter(array.devices())).platform == "cpu") == (device == "cpu")
+        assert np.asarray(array).tolist() == contents(head)

@@ -1,0 +1,167 @@
+"""Devices for random programs: the simulated one, and CUDA devices, real or the model's.
+
+Programs count what was copied, let copies and allocations fail, and look at arrays on the device. A
+simulated device can do that itself. For a CUDA device it is done here, around its backend.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from syncblob.devices import accelerator, simulated
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Simulated:
+    """The simulated device. Its arrays are NumPy's."""
+
+    name = "simulated:0"
+    # Whether the arrays that it lends can lose their permission to write.
+    revocable = True
+    # Whether an asynchronous upload that fails says so when it is started.
+    fails_at_once = False
+
+    def __init__(self) -> None:
+        self.accelerator = self.controls = simulated(0)
+        self.controls.synchronize()
+        self.controls.reset_counts()
+
+    def array(self, values: Any) -> Any:
+        """Return an array on the device."""
+        return values
+
+    def seen(self, array: Any) -> Any:
+        """Return an array as programs can look at it."""
+        return array
+
+    def consumer(self, how: str) -> str:
+        """Return how an alias on the device is made, in place of one on the host."""
+        return how
+
+    def close(self) -> None:
+        """Leave the device as it was found."""
+        self.controls.delay = 0.0
+
+
+class Cuda:
+    """A CUDA device. Its arrays are CuPy's, which can always be written."""
+
+    name = "cuda:0"
+    revocable = False
+    fails_at_once = True
+
+    def __init__(self) -> None:
+        import cupy  # or the model of it
+
+        self._cupy = cupy
+        self.accelerator = accelerator(self.name)
+        self.controls = _Controls(self.accelerator)
+
+    def array(self, values: Any) -> Any:
+        """Return an array on the device."""
+        return self._cupy.asarray(values)
+
+    def seen(self, array: Any) -> Any:
+        """Return an array as programs can look at it."""
+        return Lent(array) if isinstance(array, self._cupy.ndarray) else array
+
+    def consumer(self, how: str) -> str:
+        """Return how an alias on the device is made, in place of one on the host."""
+        del how
+        return "cupy.from_dlpack({})"
+
+    def close(self) -> None:
+        """Leave the device as it was found."""
+        self.controls.close()
+
+
+class Lent:
+    """An array of CuPy's, to be looked at and written like one of NumPy's.
+
+    Each look is a copy; each write is on the current stream, and nobody waits for it here.
+    """
+
+    flags = SimpleNamespace(writeable=True)
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return np.array(self.array.get(), dtype)
+
+    def __getitem__(self, key: Any) -> Lent:
+        return Lent(self.array[key])
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        import cupy  # or the model of it
+
+        self.array[key] = cupy.asarray(np.asarray(value, np.int32))
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def __int__(self) -> int:
+        return int(self.array.get())
+
+
+class _Controls:
+    """What a simulated device has to be watched and disturbed by, around a CUDA backend."""
+
+    # An upload on a stream takes its time by itself.
+    delay = 0.0
+
+    def __init__(self, backend: Any) -> None:
+        self._backend = backend
+        self._countdowns: dict[str, int] = {}
+        self.uploads = self.downloads = 0
+        self.uploaded_bytes = self.downloaded_bytes = 0
+        for name, kind in (
+            ("upload", "transfer"),
+            ("download", "transfer"),
+            ("push", "transfer"),
+            ("allocate", "allocation"),
+            ("allocate_host", "host_allocation"),
+        ):
+            setattr(backend, name, self._watched(name, kind))
+
+    def close(self) -> None:
+        for name in ("upload", "download", "push", "allocate", "allocate_host"):
+            delattr(self._backend, name)
+
+    def synchronize(self) -> None:
+        self._backend.synchronize()
+
+    @contextmanager
+    def failing(self, **kth: int) -> Iterator[None]:
+        self._countdowns = dict(kth)
+        try:
+            yield
+        finally:
+            self._countdowns = {}
+
+    def _watched(self, name: str, kind: str) -> Any:
+        real = getattr(self._backend, name)
+
+        def watched(*args: Any, **keywords: Any) -> Any:
+            countdown = self._countdowns.pop(kind, 0)
+            if countdown > 1:
+                self._countdowns[kind] = countdown - 1
+            elif countdown == 1:
+                error = RuntimeError if kind == "transfer" else MemoryError
+                raise error(f"injected failure of {name}")
+            result = real(*args, **keywords)
+            if name == "download":
+                self.downloads += 1
+                self.downloaded_bytes += args[1].nbytes
+            elif kind == "transfer":
+                self.uploads += 1
+                self.uploaded_bytes += args[0].nbytes
+            return result
+
+        return watched

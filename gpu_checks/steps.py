@@ -22,6 +22,14 @@ ROOT = Path(__file__).resolve().parents[1]
 # The groups that are about the device come first: the page shows them.
 ON_THE_DEVICE = ("transfers", "regions", "pipeline", "interop")
 
+# Properties and random programs that take the device as a parameter.
+_OF_THE_SUITE = (
+    "tests/aliases/test_programs.py",
+    "tests/memory/test_region_programs.py",
+    "tests/test_transfer_properties.py",
+    "tests/array_api/test_programs.py",
+)
+
 # What of the suite computes on the model, where not much does.
 _FEW = "test_zeros or test_abs or test_add"
 
@@ -77,7 +85,7 @@ def make_steps(context: Context) -> list[Step]:
         ("conformance", 420, _conformance),
         ("other tests", 570, _other_tests),
         ("compute-sanitizer", 300, _sanitizer),
-        ("random programs", 90, _programs),
+        ("random programs", 240, _programs),
     ]
     together = {"probes": context.processes}
     after = {"benchmarks": lambda: _merge_benchmarks(context)}
@@ -257,4 +265,11 @@ def _programs(context: Context) -> list[Job]:
     found = context.work / "programs.json"
     seconds = 5 if context.model else 60
     command = _python("-m", "gpu_checks.programs", seconds, found)
-    return [Job("programs", command, seconds + 25, found)]
+    jobs = [Job("programs", command, seconds + 25, found)]
+    if not context.model:
+        # On the model they run in any case.
+        arguments = ("-m", "gpu", "--require-gpu", *_OF_THE_SUITE)
+        job = _pytest(context, "programs of the suite", 150, *arguments)
+        number = {"SYNCBLOB_PROGRAMS": "2000", "SYNCBLOB_REGION_PROGRAMS": "1000"}
+        jobs.append(job._replace(environment={**job.environment, **number}))
+    return jobs

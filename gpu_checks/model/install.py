@@ -56,11 +56,6 @@ def install(mode: str) -> None:
     _compute_with(cupy, np, machine)
     _compute_with(sys.modules["array_api_compat.cupy"], compat, machine)
     cupy.float32 = np.float32
-    cupy.cuda.PinnedMemory = cupy_model._PinnedMemory  # noqa: SLF001  # CuPy has it by that name
-    cupy.cuda.PinnedMemoryPointer = _pinned_pointer
-    cupy.get_default_pinned_memory_pool = lambda: types.SimpleNamespace(
-        free_all_blocks=lambda: None, n_free_blocks=lambda: 0, malloc=cupy.cuda.alloc_pinned_memory
-    )
     cupy.cuda.runtime.runtimeGetVersion = lambda: 0
     cupy.cuda.runtime.driverGetVersion = lambda: 0
     cupy.cuda.runtime.getDeviceProperties = lambda _: {
@@ -68,14 +63,6 @@ def install(mode: str) -> None:
         "totalGlobalMem": 0,
     }
     _give_operators(cupy_model.ndarray, machine)
-
-
-def _pinned_pointer(memory: Any, offset: int) -> Any:
-    import ctypes
-
-    buffer = (ctypes.c_byte * (memory.size - offset)).from_address(memory.ptr + offset)
-    buffer.mem = memory
-    return buffer
 
 
 # --- NumPy computes -------------------------------------------------------------------------------
@@ -197,8 +184,8 @@ def _function(machine: Machine) -> Callable[..., Any]:
 
 
 def _set(self: Any, values: Any, stream: Any = None) -> None:
-    del stream
-    self[...] = values
+    kept = np.array(values)
+    cupy_model.launch(lambda to: to.__setitem__(..., kept), self, stream=stream)
 
 
 def _get(get: Callable[..., Any]) -> Callable[..., Any]:

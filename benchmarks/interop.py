@@ -56,7 +56,7 @@ def measure(timer: Timer) -> Measured:
     if cuda_device() is None:
         notes.append("there is no CUDA device: CuPy is not compared")
     else:
-        sections["a GPU's arrays"] = gpu_pairs()
+        sections["a GPU's arrays"] = [*gpu_pairs(), *gpu_pairs_of_torch(notes)]
     rows = [row for section, pairs in sections.items() for row in _rows(timer, section, pairs)]
     return Measured(rows, notes)
 
@@ -214,5 +214,55 @@ def gpu_pairs() -> list[Pair]:
             lambda: Blob.asarray(array),
             "cupy.asarray(its interface)",
             lambda: cupy.asarray(interface),
+        ),
+        Pair("blob + blob", lambda: blob + blob, "cupy_array + cupy_array", lambda: array + array),
+        Pair(
+            "np.sqrt(blob)",
+            lambda: np.sqrt(blob),
+            "cupy.sqrt(cupy_array)",
+            lambda: cupy.sqrt(array),
+        ),
+    ]
+
+
+def gpu_pairs_of_torch(notes: list[str]) -> list[Pair]:
+    """Pair what PyTorch does with a Blob on a GPU with what it does with CuPy's arrays."""
+    import cupy  # there is a CUDA device, so CuPy is there
+
+    try:
+        import torch  # a rival that may be missing
+    except ImportError:
+        return []
+    if not torch.cuda.is_available():
+        notes.append("this PyTorch has no CUDA: it is not compared on the GPU")
+        return []
+    blob = Blob(SHAPE, device=cuda_device())
+    blob.mutable_gpu_data()[...] = 1
+    array = cupy.ones(SHAPE, np.float32)
+    tensor = torch.ones(SHAPE, device="cuda:0")
+    return [
+        Pair(
+            "torch.from_dlpack(blob)",
+            lambda: torch.from_dlpack(blob),
+            "torch.from_dlpack(cupy_array)",
+            lambda: torch.from_dlpack(array),
+        ),
+        Pair(
+            "torch.as_tensor(blob)",
+            lambda: torch.as_tensor(blob, device="cuda:0"),
+            "torch.as_tensor(cupy_array)",
+            lambda: torch.as_tensor(array, device="cuda:0"),
+        ),
+        Pair(
+            "Blob.asarray(cuda_tensor)",
+            lambda: Blob.asarray(tensor),
+            "cupy.from_dlpack(cuda_tensor)",
+            lambda: cupy.from_dlpack(tensor),
+        ),
+        Pair(
+            "torch.add(blob, blob)",
+            lambda: torch.add(blob, blob),
+            "torch.add(tensor, tensor)",
+            lambda: torch.add(tensor, tensor),
         ),
     ]

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING
 
 from benchmarks.__main__ import run
 from benchmarks.groups import GROUPS
-from benchmarks.machine import kind_of_machine
+from benchmarks.machine import describe_machine, kind_of_machine
 from benchmarks.plot import draw
-from benchmarks.results import FOLDER, Results
+from benchmarks.results import FOLDER, Results, merged
 from benchmarks.tables import as_markdown
 from benchmarks.timing import Timer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["PAGE", "filled", "main", "published"]
+__all__ = ["PAGE", "filled", "main", "published", "shown", "taken"]
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = DOCS / "performance.md"
@@ -90,13 +90,58 @@ def _figures(results: Results, group: str, section: str | None) -> str:
     return "\n".join([as_markdown(rows), *notes])
 
 
+def shown(page: str, kind: str) -> set[str]:
+    """Return the groups that a page shows for a kind of machine."""
+    places = (place for place in _PLACE.finditer(page) if place["kind"] == kind)
+    return {place["group"] for place in places} - {"machine"}
+
+
+def taken(paths: Sequence[Path], page: str) -> tuple[str, Results]:
+    """Return the kind of another machine, and the results that `.ci/gpu` has brought from there.
+
+    Raises
+    ------
+    ValueError
+        If they are of several machines, of the tests' model of CUDA, or lack a group that the page
+        shows.
+    """
+    results = merged([Results.read(path) for path in paths])
+    if results.machine.get("model"):
+        raise ValueError(
+            f"expected results of a GPU, got those of the model of CUDA in {paths[0]}: they are no "
+            "measurements"
+        )
+    kind = "cuda" if "gpu" in results.machine else "cpu"
+    missing = sorted(shown(page, kind) - set(results.groups))
+    if missing:
+        raise ValueError(f"expected all groups that the page shows, {', '.join(missing)} missing")
+    return kind, results
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run all benchmarks, then renew the picture and the page."""
+    """Run all benchmarks, or take what was measured, then renew the picture and the page."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.publish", description=__doc__)
-    parser.add_argument(
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument(
         "--no-run", action="store_true", help="renew them from the results that are there"
     )
-    if not parser.parse_args(arguments).no_run:
+    which.add_argument(
+        "--take",
+        nargs="+",
+        type=Path,
+        metavar="FILE",
+        help="renew them from what `.ci/gpu` has written on another machine: benchmarks.json",
+    )
+    options = parser.parse_args(arguments)
+    if options.take:
+        try:
+            kind, results = taken(options.take, PAGE.read_text(encoding="utf-8"))
+        except ValueError as error:
+            parser.error(str(error))
+        results.write(FOLDER / f"{kind}.json")
+    elif not options.no_run:
+        if describe_machine().get("model"):
+            parser.error("expected a GPU or none, got the model of CUDA: it measures nothing")
         run(GROUPS, Timer()).write(FOLDER / f"{kind_of_machine()}.json")
     found = published()
     for kind, results in found.items():

@@ -15,6 +15,7 @@ import numpy as np
 
 from benchmarks.machine import cuda_device
 from benchmarks.rows import Goal, Measured, Row
+from benchmarks.transfers import copy_async, pinned_array
 from syncblob import Blob, record_transfers
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ def measure(timer: Timer) -> Measured:
             "whole arrays, by hand": WholeArrays(shape, device),
         }
         if device is not None:
+            ways["the bytes needed, by hand, page-locked"] = PageLocked(shape, device)
             ways["managed memory"] = Managed(shape)
         rows += _compared(timer, make(shape), ways)
     notes = [] if device else ["there is no CUDA device: copies of the simulated device are timed"]
@@ -248,6 +250,67 @@ class ByHand(Way):
             return float(self.host[row, column])
         self.moved = (self.moved or 0) + self.host.itemsize
         return float(self.device[row, column])
+
+
+class PageLocked(ByHand):
+    """The same from and to page-locked memory; copies are waited for only where they must be.
+
+    That is what a programmer writes who knows CUDA: uploads go on while the host does something
+    else, and the next rows are brought on a stream of their own.
+    """
+
+    def __init__(self, shape: tuple[int, int], device: str) -> None:
+        super().__init__(shape, device)
+        nbytes = shape[0] * shape[1] * 4
+        self.host = pinned_array(self.cupy, nbytes).view(np.float32).reshape(shape)
+        self.side = self.cupy.cuda.Stream(non_blocking=True)
+        self.uploaded: Any = None
+
+    def start(self) -> None:
+        """Fill the host's array, once no upload reads it."""
+        self.wait()
+        super().start()
+
+    def wait(self) -> None:
+        """Wait for the last upload."""
+        if self.uploaded is not None:
+            self.uploaded.synchronize()
+            self.uploaded = None
+
+    def start_upload(self, rows: slice, stream: Any) -> None:
+        """Copy rows to the device on a stream."""
+        for part in self.stale(self.newer_on_host, rows):
+            copy_async(self.cupy, self.host[part], self.device[part], stream, up=True)
+            self.moved = (self.moved or 0) + self.host[part].nbytes
+            self.newer_on_host[part] = False
+            self.uploaded = stream.record()
+
+    def upload(self, rows: slice) -> None:
+        """Let the current stream wait for what is on its way, and copy the rest."""
+        current = self.cupy.cuda.get_current_stream()
+        if self.uploaded is not None:
+            current.wait_event(self.uploaded)
+        self.start_upload(rows, current)
+
+    def ahead(self, rows: slice) -> None:
+        """Copy rows on a stream of their own, after what the current one has begun."""
+        if self.newer_on_host[rows].any():
+            self.side.wait_event(self.cupy.cuda.get_current_stream().record())
+            self.start_upload(rows, self.side)
+
+    def download(self, rows: slice) -> None:
+        """Copy rows to the host, and wait."""
+        current = self.cupy.cuda.get_current_stream()
+        for part in self.stale(self.newer_on_device, rows):
+            copy_async(self.cupy, self.host[part], self.device[part], current, up=False)
+            self.moved = (self.moved or 0) + self.host[part].nbytes
+            self.newer_on_device[part] = False
+        current.synchronize()
+
+    def write_host(self, rows: slice) -> Array:
+        """Wait for uploads that may still read."""
+        self.wait()
+        return super().write_host(rows)
 
 
 class WholeArrays(ByHand):

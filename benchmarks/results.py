@@ -6,12 +6,15 @@ import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.machine import describe_machine, versions
 from benchmarks.rows import Measured, Row
 
-__all__ = ["FOLDER", "Results"]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["FOLDER", "Results", "merged"]
 
 # One file for each kind of machine.
 FOLDER = Path(__file__).parent / "results"
@@ -73,3 +76,26 @@ class Results:
         return f"{', '.join(words)}; " + ", ".join(
             f"{name} {version}" for name, version in self.versions.items()
         )
+
+
+def merged(parts: Sequence[Results]) -> Results:
+    """Return the results of several runs on one machine as those of one run.
+
+    Parameters
+    ----------
+    parts
+        At least one. Where two have the same group, the later one counts.
+
+    Raises
+    ------
+    ValueError
+        If they are of different machines or versions.
+    """
+    first, *others = parts
+    for other in others:
+        if (other.machine, other.versions) != (first.machine, first.versions):
+            raise ValueError(
+                f"expected results of one machine, got {first.describe()} and {other.describe()}"
+            )
+    groups = {name: group for part in parts for name, group in part.groups.items()}
+    return Results(groups, first.machine, first.versions, max(part.when for part in parts))

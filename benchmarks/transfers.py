@@ -6,6 +6,8 @@ copies of the simulated device are measured, which are copies in memory, beside 
 
 from __future__ import annotations
 
+import statistics
+import time
 from abc import ABC, abstractmethod
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
     from benchmarks.timing import Timer
 
-__all__ = ["measure"]
+__all__ = ["copy_async", "measure", "pinned_array"]
 
 SIZES = (1 << 16, 1 << 20, 1 << 24, 1 << 28)
 BRIEF_SIZES = (1 << 10,)
@@ -37,6 +39,8 @@ GAPS = (1 << 13, 1 << 15, 1 << 17)
 # What moves, and what is computed on, while a computation runs.
 PUSHED = 1 << 26
 WORK = 1 << 22
+# How often another stream computes, so that it takes longer than an upload.
+REPEATS = 500
 
 
 def measure(timer: Timer) -> Measured:
@@ -51,6 +55,8 @@ def measure(timer: Timer) -> Measured:
     rows += _own_time(timer, bare)
     rows += [row for gap in GAPS for row in _pieces(timer, bare, gap)]
     rows += _overlap(timer, bare)
+    if isinstance(bare, CudaCopies):
+        rows += _whole_device(timer, bare)
     notes = [] if device else ["there is no CUDA device: the simulated device's copies are timed"]
     return Measured(rows, notes)
 
@@ -101,17 +107,14 @@ class CudaCopies(BareCopies):
     def copies(self, nbytes: int) -> dict[tuple[str, str], Callable[[], object]]:
         """Return CUDA's asynchronous copy, waited for, and CuPy's `set` and `get`."""
         cupy = self.namespace
-        runtime = cupy.cuda.runtime
-        pinned = np.frombuffer(cupy.cuda.alloc_pinned_memory(nbytes), np.uint8, nbytes)
+        pinned = pinned_array(cupy, nbytes)
         pinned.fill(1)
         ordinary = np.ones(nbytes, np.uint8)
         buffer = cupy.ones(nbytes, np.uint8)
 
         def copy(*, up: bool) -> None:
-            here, there = pinned.ctypes.data, buffer.data.ptr
-            kind = runtime.memcpyHostToDevice if up else runtime.memcpyDeviceToHost
             stream = cupy.cuda.get_current_stream()
-            runtime.memcpyAsync(*((there, here) if up else (here, there)), nbytes, kind, stream.ptr)
+            copy_async(cupy, pinned, buffer, stream, up=up)
             stream.synchronize()
 
         def upload_ordinary() -> None:
@@ -128,6 +131,40 @@ class CudaCopies(BareCopies):
     def synchronize(self) -> None:
         """Wait for all streams."""
         self.namespace.cuda.Device(0).synchronize()
+
+    def pushed_by_hand(self, nbytes: int) -> Callable[[Callable[[], object]], None]:
+        """Return a function that computes while it uploads, as one writes it with CuPy."""
+        cupy = self.namespace
+        pinned, buffer = pinned_array(cupy, nbytes), cupy.empty(nbytes, np.uint8)
+        pinned.fill(1)
+        side = cupy.cuda.Stream(non_blocking=True)
+
+        def push(compute: Callable[[], object]) -> None:
+            current = cupy.cuda.get_current_stream()
+            side.wait_event(current.record())
+            copy_async(cupy, pinned, buffer, side, up=True)
+            compute()
+            current.wait_event(side.record())
+            self.synchronize()
+
+        return push
+
+
+def pinned_array(cupy: Any, nbytes: int) -> np.ndarray[Any, Any]:
+    """Return bytes in page-locked memory of CuPy's pool."""
+    return np.frombuffer(cupy.cuda.alloc_pinned_memory(nbytes), np.uint8, nbytes)
+
+
+def copy_async(
+    cupy: Any, host: np.ndarray[Any, Any], device: Any, stream: Any, *, up: bool
+) -> None:
+    """Start a copy between contiguous arrays of equal length on a stream."""
+    runtime = cupy.cuda.runtime
+    here, there = host.ctypes.data, device.data.ptr
+    if up:
+        runtime.memcpyAsync(there, here, host.nbytes, runtime.memcpyHostToDevice, stream.ptr)
+    else:
+        runtime.memcpyAsync(here, there, host.nbytes, runtime.memcpyDeviceToHost, stream.ptr)
 
 
 # --- bandwidth ------------------------------------------------------------------------------------
@@ -250,23 +287,92 @@ def _overlap(timer: Timer, bare: BareCopies) -> list[Row]:
         upload()
         computation(repeats)
 
-    times = timer.medians(
-        {
-            "at once": at_once,
-            "one by one": one_by_one,
-            "upload": upload,
-            "computation": partial(computation, repeats),
-        }
-    )
+    calls: dict[str, Callable[[], object]] = {
+        "at once": at_once,
+        "one by one": one_by_one,
+        "upload": upload,
+        "computation": partial(computation, repeats),
+    }
+    if isinstance(bare, CudaCopies):
+        calls["by hand"] = partial(bare.pushed_by_hand(pushed), partial(compute, repeats))
+    times = timer.medians(calls)
     section = f"async_gpu_push of {_size(pushed)}, during a computation"
     name = "push, compute, gpu_data"
+    rivals = {
+        "gpu_data, then compute": times["one by one"],
+        "the longer of the two alone": max(times["upload"], times["computation"]),
+    }
+    if "by hand" in times:
+        rivals["cudaMemcpyAsync, pinned, on a stream of its own"] = times["by hand"]
+    return [Row(section, name, times["at once"], *rival) for rival in rivals.items()]
+
+
+# --- order ----------------------------------------------------------------------------------------
+
+
+def _whole_device(timer: Timer, bare: CudaCopies) -> list[Row]:
+    """Time what it costs that an upload comes after everything on the device.
+
+    A kernel that still reads may be on any stream, so `wait_for_readers` waits for all of them. On
+    an idle device that is a call; where another stream computes, it is the rest of the computation.
+    """
+    pushed, work = (1 << 10, 1 << 8) if timer.brief else (PUSHED, WORK)
+    cupy, backend = bare.namespace, accelerator(bare.device)
+    host, buffer = backend.allocate_host(SMALL), backend.allocate(SMALL)
+
+    def ordered() -> None:
+        backend.wait_for_readers()
+        backend.upload(host, buffer)
+
+    idle = timer.medians({"ordered": ordered, "alone": lambda: backend.upload(host, buffer)})
+    blob = Blob(pushed, "uint8", device=bare.device)
+    blob.mutable_cpu_data()[...] = 1
+    pinned, target = pinned_array(cupy, pushed), cupy.empty(pushed, np.uint8)
+    values = cupy.ones(work, np.float32)
+    stream, own = (cupy.cuda.Stream(non_blocking=True) for _ in range(2))
+
+    def compute() -> None:
+        # Several times as long as the upload.
+        with stream:
+            for _ in range(REPEATS):
+                cupy.sin(values, out=values)
+
+    def upload() -> None:
+        blob.mutable_cpu_data()
+        blob.gpu_data()
+
+    def by_hand() -> None:
+        copy_async(cupy, pinned, target, own, up=True)
+        own.synchronize()
+
+    def during(call: Callable[[], object]) -> float:
+        """Return the seconds until a call returns while another stream computes."""
+        bare.synchronize()
+        compute()
+        start = time.perf_counter()
+        call()
+        return time.perf_counter() - start
+
+    rounds = 1 if timer.brief else 15
+    times: dict[str, list[float]] = {"ours": [], "by hand": []}
+    for _ in range(rounds):
+        times["ours"].append(during(upload))
+        times["by hand"].append(during(by_hand))
+    bare.synchronize()
+    ours, rival = (statistics.median(times[name]) for name in ("ours", "by hand"))
     return [
-        Row(section, name, times["at once"], "gpu_data, then compute", times["one by one"]),
         Row(
-            section,
-            name,
-            times["at once"],
-            "the longer of the two alone",
-            max(times["upload"], times["computation"]),
+            f"an upload of {_size(SMALL)} after the whole device, which is idle",
+            "wait_for_readers, upload",
+            idle["ordered"],
+            "upload",
+            idle["alone"],
+        ),
+        Row(
+            f"an upload of {_size(pushed)} while another stream computes",
+            "mutable_cpu_data, gpu_data",
+            ours,
+            "cudaMemcpyAsync, pinned, on a stream of its own",
+            rival,
         ),
     ]

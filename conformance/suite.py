@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -20,10 +22,15 @@ __all__ = [
     "describe_commit",
     "find_suite",
     "suite_folder",
+    "write_commits",
 ]
 
 VARIABLE = "ARRAY_API_TESTS_DIR"
 SPECIFICATION_FOLDER = "array-api"  # the suite reads the functions' signatures there
+# Names the commits of a suite that was copied without its history.
+COMMITS_FILE = "copied-commits.json"
+
+_LEFT_BEHIND = frozenset({"__pycache__", ".hypothesis", ".pytest_cache"})
 
 # git sets these for its hooks, and then takes every folder for the repository of the hook.
 _OF_HOOKS = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")
@@ -127,7 +134,7 @@ def check_suite(folder: Path, *, any_commit: bool = False) -> Commits:
             f"expected the specification in {folder / SPECIFICATION_FOLDER}, got none; "
             f"`git -C {folder} submodule update --init` fetches it"
         )
-    commits = Commits(describe_commit(folder), describe_commit(folder / SPECIFICATION_FOLDER))
+    commits = _commits(folder)
     pinned = Commits(SUITE.commit, SPECIFICATION.commit)
     if commits != pinned and not any_commit:
         raise SuiteError(
@@ -136,6 +143,56 @@ def check_suite(folder: Path, *, any_commit: bool = False) -> Commits:
             "--any-commit accepts it"
         )
     return commits
+
+
+def write_commits(folder: Path, commits: Commits) -> None:
+    """Write down which commits a suite is of that was copied without its history.
+
+    A digest of its files goes with them. Where a file has changed since, that is found out.
+
+    Parameters
+    ----------
+    folder
+        The copy, complete.
+    commits
+        Those of the suite that was copied.
+    """
+    kept = {**commits._asdict(), "digest": _digest(folder)}
+    (folder / COMMITS_FILE).write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+
+
+def _commits(folder: Path) -> Commits:
+    """Return the commits of a suite: git's where it has its history, else those written down."""
+    commits = Commits(describe_commit(folder), describe_commit(folder / SPECIFICATION_FOLDER))
+    copied = folder / COMMITS_FILE
+    if commits != ("unknown", "unknown") or not copied.is_file():
+        return commits
+    try:
+        kept = json.loads(copied.read_text(encoding="utf-8"))
+        commits = Commits(str(kept["suite"]), str(kept["specification"]))
+        digest = kept["digest"]
+    except (ValueError, KeyError, TypeError):
+        raise SuiteError(
+            f"expected the commits of a copied suite in {copied}, got something else; copy the "
+            "suite again"
+        ) from None
+    if digest == _digest(folder):
+        return commits
+    return Commits(*(f"{commit.removesuffix('-modified')}-modified" for commit in commits))
+
+
+def _digest(folder: Path) -> str:
+    """Return a digest of the names and contents of a suite's files."""
+    digest = hashlib.sha256()
+    paths = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*.*")}
+    for name, path in sorted(paths.items()):
+        parts = name.split("/")
+        # What a run leaves behind is none of them.
+        made = any(part in _LEFT_BEHIND for part in parts[:-1]) or name == COMMITS_FILE
+        if path.is_file() and not made:
+            digest.update(f"{name}\0{path.stat().st_size}\0".encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def describe_commit(folder: Path) -> str:

@@ -12,6 +12,7 @@ from benchmarks.pipeline.dataflow import least_bytes, plan
 from benchmarks.pipeline.runners import (
     CupyCopies,
     NumpyCopies,
+    PageLockedCopies,
     bytes_moved,
     run_by_plan,
     run_managed,
@@ -82,6 +83,13 @@ def _bytes(pipeline: Pipeline, device: str | None) -> list[Row]:
     )
     if device is not None:
         require_same(f"{pipeline.name}, managed", run_managed(pipeline), expected)
+        pooled = run_managed(pipeline, pooled=True)
+        require_same(f"{pipeline.name}, managed, pooled", pooled, expected)
+        naive_too, planned_too = PageLockedCopies(), PageLockedCopies()
+        locked = run_naively(pipeline, naive_too)
+        require_same(f"{pipeline.name}, naive, page-locked", locked, expected)
+        locked = run_by_plan(pipeline, planned_too, plan(pipeline))
+        require_same(f"{pipeline.name}, planned, page-locked", locked, expected)
     section = f"bytes moved by {pipeline.name}, {len(pipeline.steps)} steps"
     return [
         Row(section, "Blobs", moved, rival, value, "bytes", goal)
@@ -100,7 +108,14 @@ def _times(timer: Timer, pipeline: Pipeline, device: str | None) -> list[Row]:
         "copies at each step": lambda: run_naively(pipeline, _copies(device)),
     }
     if device is not None:
+        rivals["copies planned by hand, page-locked"] = lambda: run_by_plan(
+            pipeline, PageLockedCopies(), planned
+        )
+        rivals["copies at each step, page-locked"] = lambda: run_naively(
+            pipeline, PageLockedCopies()
+        )
         rivals["managed memory"] = partial(run_managed, pipeline)
+        rivals["managed memory, pooled"] = partial(run_managed, pipeline, pooled=True)
     ours = partial(run_on_blobs, pipeline, device or "simulated:0")
     times = timer.medians({"ours": ours, **rivals})
     section = f"time of {pipeline.name}, {len(pipeline.steps)} steps"

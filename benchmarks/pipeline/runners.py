@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import ctypes
 from abc import ABC, abstractmethod
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import syncblob
+from benchmarks.transfers import copy_async, pinned_array
 from syncblob import Blob
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from benchmarks.pipeline.dataflow import Buffer, Copy, Pipeline, Use
 
 __all__ = [
     "Copies",
     "CupyCopies",
     "NumpyCopies",
+    "PageLockedCopies",
     "bytes_moved",
     "run_by_plan",
     "run_managed",
@@ -106,6 +111,13 @@ class Copies(ABC):
         self.nbytes += host.nbytes
         self._download(device, host)
 
+    def host_arrays(self, pipeline: Pipeline) -> Results:
+        """Return the arrays of the host, zeros."""
+        return _host_arrays(pipeline)
+
+    def before_the_host(self) -> None:  # noqa: B027  # most copies are over when they return
+        """Wait for copies that the host must not disturb."""
+
     @abstractmethod
     def _upload(self, host: np.ndarray, device: Any) -> None: ...
 
@@ -139,15 +151,52 @@ class CupyCopies(Copies):
         device.get(out=host)
 
 
+class PageLockedCopies(CupyCopies):
+    """CuPy's arrays, and page-locked memory on the host, from CuPy's pool of it.
+
+    Uploads are waited for before the host computes, and not before.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._uploading = False
+
+    def host_arrays(self, pipeline: Pipeline) -> Results:
+        """Return arrays in page-locked memory."""
+        arrays = {}
+        for name, buffer in pipeline.buffers.items():
+            raw = pinned_array(self.namespace, buffer.nbytes)
+            arrays[name] = raw.view(buffer.dtype).reshape(buffer.shape)
+            arrays[name].fill(0)
+        return arrays
+
+    def before_the_host(self) -> None:
+        """Wait for uploads: the host may write what they read."""
+        if self._uploading:
+            self.namespace.cuda.get_current_stream().synchronize()
+            self._uploading = False
+
+    def _upload(self, host: np.ndarray, device: Any) -> None:
+        stream = self.namespace.cuda.get_current_stream()
+        copy_async(self.namespace, host, device, stream, up=True)
+        self._uploading = True
+
+    def _download(self, device: Any, host: np.ndarray) -> None:
+        stream = self.namespace.cuda.get_current_stream()
+        copy_async(self.namespace, host, device, stream, up=False)
+        stream.synchronize()
+
+
 def run_naively(pipeline: Pipeline, copies: Copies) -> Results:
     """Run with copies as one writes them first: each step on the device takes and gives ndarrays.
 
     What it reads becomes an array on the device, and what it wrote comes back, every time.
     """
-    arrays = _host_arrays(pipeline)
+    arrays = copies.host_arrays(pipeline)
     for step in pipeline.steps:
         hosts = [use.of(arrays[use.name]) for use in step.uses]
         if step.side == "host":
+            copies.before_the_host()
             step.compute(np, *hosts)
             continue
         devices = [copies.namespace.empty(host.shape, host.dtype) for host in hosts]
@@ -166,7 +215,7 @@ def run_by_plan(pipeline: Pipeline, copies: Copies, planned: list[list[Copy]]) -
 
     Both sides have all arrays, and the copies before each step are known: `dataflow.plan`.
     """
-    hosts = _host_arrays(pipeline)
+    hosts = copies.host_arrays(pipeline)
     devices = {
         name: copies.namespace.zeros(buffer.shape, buffer.dtype)
         for name, buffer in pipeline.buffers.items()
@@ -184,25 +233,36 @@ def run_by_plan(pipeline: Pipeline, copies: Copies, planned: list[list[Copy]]) -
     for step, needed in zip(pipeline.steps, before_steps, strict=True):
         make(needed)
         on_host = step.side == "host"
+        if on_host:
+            copies.before_the_host()
         arrays = hosts if on_host else devices
         library = np if on_host else copies.namespace
         step.compute(library, *(use.of(arrays[use.name]) for use in step.uses))
     make(at_the_end)
+    copies.before_the_host()
     return {name: hosts[name] for name in pipeline.results}
 
 
 # --- managed memory -------------------------------------------------------------------------------
 
 
-def run_managed(pipeline: Pipeline) -> Results:
+def run_managed(pipeline: Pipeline, *, pooled: bool = False) -> Results:
     """Run in CUDA's managed memory: one address for both sides, whose pages the driver moves.
 
     The host must not look before the device has finished.
+
+    Parameters
+    ----------
+    pipeline
+        What is run.
+    pooled
+        Take the memory from a pool that one run leaves to the next, and not from CUDA each time.
     """
     cupy = _library("cuda")
+    allocate = _managed_pool().malloc if pooled else cupy.cuda.malloc_managed
     devices, hosts = {}, {}
     for name, buffer in pipeline.buffers.items():
-        devices[name], hosts[name] = _managed(cupy, buffer)
+        devices[name], hosts[name] = _managed(cupy, buffer, allocate)
     side = "host"
     for step in pipeline.steps:
         if step.side == "host" and side == "device":
@@ -215,9 +275,15 @@ def run_managed(pipeline: Pipeline) -> Results:
     return {name: hosts[name].copy() for name in pipeline.results}
 
 
-def _managed(cupy: Any, buffer: Buffer) -> tuple[Any, np.ndarray]:
+@cache
+def _managed_pool() -> Any:
+    cupy = _library("cuda")
+    return cupy.cuda.MemoryPool(cupy.cuda.malloc_managed)
+
+
+def _managed(cupy: Any, buffer: Buffer, allocate: Callable[[int], Any]) -> tuple[Any, np.ndarray]:
     """Return two arrays over one piece of managed memory, CuPy's and NumPy's."""
-    pointer = cupy.cuda.malloc_managed(buffer.nbytes)
+    pointer = allocate(buffer.nbytes)
     device = cupy.ndarray(buffer.shape, buffer.dtype, pointer)
     device[...] = 0
     cupy.cuda.Device().synchronize()

@@ -8,8 +8,8 @@ import pytest
 
 from benchmarks import plot
 from benchmarks.groups import GROUPS
-from benchmarks.publish import PAGE, filled, published
-from benchmarks.results import Results
+from benchmarks.publish import PAGE, filled, main, published, shown, taken
+from benchmarks.results import Results, merged
 from benchmarks.rows import Goal, Measured, Row, quantity
 from benchmarks.tables import as_markdown, as_text
 
@@ -175,11 +175,59 @@ def test_the_documentation_shows_every_group():
     assert {*re.findall(r"<!-- figures: cpu (\w+)", page)} == {*GROUPS, "machine"}
 
 
-def test_results_that_are_kept_are_of_all_groups():
+def test_results_that_are_kept_are_of_all_groups_that_the_page_shows():
     found = published()
-    assert "cpu" in found
-    for results in found.values():
-        assert set(results.groups) == set(GROUPS)
+    page = PAGE.read_text(encoding="utf-8")
+    assert set(found["cpu"].groups) == set(GROUPS) == shown(page, "cpu")
+    for kind, results in found.items():
+        assert shown(page, kind) <= set(results.groups) <= set(GROUPS)
+
+
+# --- results from another machine -----------------------------------------------------------------
+
+GPU = {"processor": "a processor", "cores": 8, "system": "a system", "gpu": "a GPU"}
+
+
+def brought(tmp_path, name, groups, machine=GPU, when="2030-01-02"):
+    """Write results as a machine with a GPU does."""
+    path = tmp_path / name
+    measured = {group: Measured([SPEED]) for group in groups}
+    Results(measured, {"gpu_driver": "1", **machine}, {"numpy": "2.9"}, when).write(path)
+    return path
+
+
+def test_results_of_several_runs_are_taken_together(tmp_path):
+    first = brought(tmp_path, "1.json", ["transfers"])
+    second = brought(tmp_path, "2.json", ["interop"], when="2030-01-03")
+    kind, results = taken([first, second], PLACES.replace("cpu", "cuda"))
+    assert (kind, results.when) == ("cuda", "2030-01-03")
+    assert set(results.groups) == {"transfers", "interop"}
+
+
+def test_results_of_two_machines_are_not_merged(tmp_path):
+    paths = [
+        brought(tmp_path, "1.json", ["transfers"]),
+        brought(tmp_path, "2.json", ["interop"], GPU | {"gpu": "another GPU"}),
+    ]
+    with pytest.raises(ValueError, match="one machine"):
+        merged([Results.read(path) for path in paths])
+
+
+@pytest.mark.parametrize(
+    ("groups", "machine", "message"),
+    [
+        (["transfers"], GPU | {"model": True}, "no measurements"),
+        (["interop"], GPU, "transfers missing"),
+    ],
+)
+def test_what_must_not_be_published_is_refused(tmp_path, groups, machine, message, capsys):
+    path = brought(tmp_path, "1.json", groups, machine)
+    with pytest.raises(ValueError, match=message):
+        taken([path], PLACES)
+    with pytest.raises(SystemExit):
+        main(["--take", str(path)])
+    assert PAGE.name not in capsys.readouterr().out
+    assert "cuda" not in published() or published()["cuda"].machine.get("model") is None
 
 
 # --- the picture ----------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from conformance.suite import (
     describe_commit,
     find_suite,
     suite_folder,
+    write_commits,
 )
 
 
@@ -142,3 +144,51 @@ def test_a_suite_without_the_specification_is_refused(make_small_suite):
 def test_a_folder_inside_a_repository_has_no_commit_of_its_own(clone):
     assert describe_commit(clone / "array_api_tests") == "unknown"
     assert describe_commit(clone.parent) == "unknown"
+
+
+# --- a copy without its history -------------------------------------------------------------------
+
+
+@pytest.fixture
+def copy(clone, tmp_path):
+    """Copy the clone's files alone, with a file that names its commits."""
+    folder = tmp_path / "copy"
+    shutil.copytree(clone, folder, ignore=shutil.ignore_patterns(".git"))
+    write_commits(folder, check_suite(clone))
+    return folder
+
+
+def test_a_copy_names_its_commits_and_is_believed(copy, clone):
+    assert check_suite(copy) == check_suite(clone)
+
+
+def test_a_copy_inside_another_repository_is_believed_too(copy, git):
+    git(copy.parent, "init", "--quiet", str(copy.parent))
+    assert check_suite(copy)
+
+
+@pytest.mark.parametrize("file", ["array_api_tests/__init__.py", "array-api/src/stubs.py"])
+@pytest.mark.parametrize("change", [lambda path: path.write_text("x = 3\n"), Path.unlink])
+def test_a_copy_that_was_changed_is_refused_unless_accepted(file, change, copy):
+    change(copy / file)
+    if (copy / file).exists():
+        assert check_suite(copy, any_commit=True).suite.endswith("-modified")
+    with pytest.raises(SuiteError, match=r"-modified|without array_api_tests"):
+        check_suite(copy)
+
+
+def test_a_copy_of_other_commits_is_refused(copy):
+    write_commits(copy, Commits("0" * 40, "1" * 40))
+    with pytest.raises(SuiteError, match=f"got {'0' * 40} with {'1' * 40}"):
+        check_suite(copy)
+
+
+def test_a_copy_that_names_nothing_is_refused(copy):
+    (copy / "copied-commits.json").write_text("{}")
+    with pytest.raises(SuiteError, match="copy the suite again"):
+        check_suite(copy)
+
+
+def test_git_is_asked_first(clone, git):
+    write_commits(clone, Commits("0" * 40, "1" * 40))
+    assert check_suite(clone).suite == git(clone, "rev-parse", "HEAD")

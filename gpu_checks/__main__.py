@@ -1,0 +1,143 @@
+"""Check syncblob on a machine with an NVIDIA GPU: ``.ci/gpu --out FOLDER``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpu_checks.packing import PackError, carried_suite, describe, pack, unpack
+from gpu_checks.running import Place, Record, kill_all, run_steps
+from gpu_checks.steps import ROOT, Context, chosen, make_steps, process_environment
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["WARNING", "main"]
+
+WARNING = (
+    "A MODEL OF CUDA, AND NO GPU: what passes here is proved about our use of streams, and nothing "
+    "about CUDA or CuPy; no figure is a measurement, and none may be published"
+)
+
+_EPILOG = "steps:\n" + "\n".join(
+    f"  {step.number}  {step.name}, at most {step.seconds:.0f} s"
+    for step in make_steps(Context(Path(), Path()))
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Do what the command line asks for; return 0 if everything passed, else 1, or 2 for misuse."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    try:
+        if options.pack is not None:
+            return _pack(options)
+        if options.out is None:
+            parser.error("expected --out FOLDER, or --pack FOLDER")
+        return _run(parser, options)
+    except PackError as error:
+        print(f"gpu: {error}", file=sys.stderr)
+        return 2
+
+
+def _path(text: str) -> Path:
+    # The steps run in the checkout, wherever the command was called.
+    return Path(text).resolve()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=".ci/gpu",
+        description=(__doc__ or "").partition(":")[0] + ".",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--out", type=_path, metavar="FOLDER", help="where summary.json and the other results go")
+    add("--steps", default="", metavar="LIST", help="1-3,8 for example (default: all)")
+    add("--limit", type=float, default=1750, metavar="SECONDS", help="for everything together")
+    add("--carried", type=_path, metavar="FOLDER", help="what --pack made")
+    add("--processes", type=int, default=min(8, os.cpu_count() or 1), metavar="N")
+    add(
+        "--model",
+        nargs="?",
+        const="lazy",
+        choices=("lazy", "eager"),
+        help="try the command without a GPU, on the model of CUDA",
+    )
+    add("--pack", type=_path, metavar="FOLDER", help="make the folder to carry; needs a network")
+    add("--suite", type=_path, metavar="FOLDER", help="the conformance suite to use or to pack")
+    add("--any-commit", action="store_true", help="pack another suite than the pinned one")
+    return parser
+
+
+def _pack(options: argparse.Namespace) -> int:
+    from conformance.suite import SuiteError, clone_suite, find_suite, suite_folder
+
+    try:
+        suite = find_suite(options.suite)
+        if suite is None:
+            suite = suite_folder(options.suite)
+            print(f"cloning the suite into {suite}")
+            clone_suite(suite)
+        print(*pack(options.pack, suite, any_commit=options.any_commit), sep="\n")
+    except SuiteError as error:
+        print(f"gpu: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+    signal.signal(signal.SIGTERM, _stop)
+    about: dict[str, Any] = {
+        "began": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": [".ci/gpu", *sys.argv[1:]],
+        "limit": options.limit,
+        "model": options.model,
+    }
+    if options.model:
+        about["warning"] = WARNING
+        _shout()
+    site = None
+    if options.carried is not None:
+        site, names = unpack(options.carried)
+        sys.path.insert(0, str(site))
+        about["carried"] = names
+        print(f"carried, and used: {describe(names)}")
+    if options.model:
+        # For what the steps look at in this process.
+        sys.path.append(str(ROOT / "tests" / "support"))
+    with tempfile.TemporaryDirectory(prefix="syncblob-gpu-") as work:
+        suite = options.suite or carried_suite(options.carried)
+        context = Context(options.out, Path(work), suite, options.model, options.processes)
+        try:
+            steps = chosen(options.steps, make_steps(context))
+        except ValueError as error:
+            parser.error(str(error))
+        place = Place(process_environment(site, options.model), ROOT)
+        good = run_steps(steps, Record(options.out, about), place, limit=options.limit)
+    print(f"\nwritten: {options.out / 'summary.json'}, log.txt beside it")
+    if options.model:
+        _shout()
+    return 0 if good else 1
+
+
+def _stop(number: int, _: object) -> None:
+    """End at once. What is known is written already, and nothing that runs may stay behind."""
+    kill_all()
+    os._exit(128 + number)
+
+
+def _shout() -> None:
+    edge = "!" * 100
+    print(f"{edge}\n{WARNING}\n{edge}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

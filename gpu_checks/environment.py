@@ -1,0 +1,220 @@
+"""What the machine is and what it has: ``python -m gpu_checks.environment FILE``.
+
+Each question stands alone: one that cannot be answered says so and spoils no other.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpu_checks.device import warm_up
+from gpu_checks.packing import CARRIED, THERE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["compute_sanitizer", "main"]
+
+_QUERY = (
+    "name,driver_version,memory.total,memory.used,pcie.link.gen.current,pcie.link.width.current,"
+    "clocks.sm,clocks.max.sm,compute_mode,utilization.gpu"
+)
+
+_PROPERTIES = (
+    "name",
+    "totalGlobalMem",
+    "multiProcessorCount",
+    "major",
+    "minor",
+    "concurrentManagedAccess",
+    "pageableMemoryAccess",
+    "unifiedAddressing",
+    "asyncEngineCount",
+    "concurrentKernels",
+    "integrated",
+)
+
+
+def compute_sanitizer() -> str | None:
+    """Return the path of compute-sanitizer, None where it is not installed."""
+    found = shutil.which("compute-sanitizer")
+    if found:
+        return found
+    folders = [*Path("/usr/local").glob("cuda*/bin"), *Path("/opt/cuda").glob("bin")]
+    return next((str(path) for f in folders if (path := f / "compute-sanitizer").is_file()), None)
+
+
+def _nvidia_smi() -> Any:
+    command = ["nvidia-smi", f"--query-gpu={_QUERY}", "--format=csv,noheader"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)  # noqa: S603  # fixed
+    values = [line.split(", ") for line in done.stdout.splitlines()]
+    return [dict(zip(_QUERY.split(","), each, strict=False)) for each in values] or done.stderr
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    names = [*THERE, *CARRIED, "syncblob", "cupy-cuda12x", "cupy-cuda13x", "numba", "numba-cuda"]
+    for name in (*names, "matplotlib", "pillow", "pandas", "dask", "distributed", "mpi4py"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _missing() -> list[str]:
+    there = _versions()
+    cupy = any(name.startswith("cupy-cuda") for name in there)
+    return [
+        name for name in (*THERE, *CARRIED) if name not in there and not (name == "cupy" and cupy)
+    ]
+
+
+def _machine() -> dict[str, Any]:
+    from benchmarks.machine import describe_machine
+
+    return describe_machine()
+
+
+def _cupy() -> dict[str, Any]:
+    import cupy
+
+    runtime = cupy.cuda.runtime
+    found: dict[str, Any] = {"version": cupy.__version__, "devices": runtime.getDeviceCount()}
+    if getattr(cupy, "is_model", False):
+        return found | {"model": True}
+    found |= {"runtime": runtime.runtimeGetVersion(), "driver": runtime.driverGetVersion()}
+    properties = runtime.getDeviceProperties(0)
+    for name in _PROPERTIES:
+        value = properties.get(name)
+        found[name] = value.decode() if isinstance(value, bytes) else value
+    return found
+
+
+def _computes() -> dict[str, Any]:
+    """Say what of CuPy computes: it compiles kernels, and loads libraries of CUDA's."""
+    import cupy
+
+    def add() -> Any:
+        return float((cupy.ones(3) + 1).sum())
+
+    def multiply() -> Any:
+        return float((cupy.ones((4, 4)) @ cupy.ones((4, 4))).sum())
+
+    def transform() -> Any:
+        return float(abs(cupy.fft.fft(cupy.ones(4)))[0])
+
+    def solve() -> Any:
+        return float(cupy.linalg.solve(cupy.eye(2), cupy.ones(2)).sum())
+
+    def kernels_of_the_probes() -> str:
+        # CuPy keeps what it has compiled, so that the probes need not.
+        warm_up()
+        return "loaded"
+
+    found: dict[str, Any] = {}
+    for ask in (add, multiply, transform, solve, kernels_of_the_probes):
+        start = time.perf_counter()
+        found[ask.__name__] = _asked(ask)
+        found[f"{ask.__name__}: s"] = round(time.perf_counter() - start, 3)
+    return found
+
+
+def _torch() -> dict[str, Any]:
+    import torch
+
+    found: dict[str, Any] = {"version": torch.__version__, "cuda": torch.version.cuda}
+    if torch.cuda.is_available():
+        found["device"] = torch.cuda.get_device_name(0)
+        found["computes"] = float((torch.ones(3, device="cuda") + 1).sum())
+    return found
+
+
+def _limits() -> dict[str, Any]:
+    return {
+        "cores": os.cpu_count(),
+        "usable cores": len(os.sched_getaffinity(0)),
+        "memlock": resource.getrlimit(resource.RLIMIT_MEMLOCK),
+        "address space": resource.getrlimit(resource.RLIMIT_AS),
+        "processes": resource.getrlimit(resource.RLIMIT_NPROC),
+        "shared memory": _free(Path("/dev", "shm")),
+        "temporary files": _free(Path(tempfile.gettempdir())),
+        "load": os.getloadavg(),
+    }
+
+
+def _free(folder: Path) -> int | None:
+    return shutil.disk_usage(folder).free if folder.is_dir() else None
+
+
+def _syncblob() -> dict[str, Any]:
+    import syncblob
+
+    return {
+        "version": syncblob.__version__,
+        "file": syncblob.__file__,
+        "devices": [str(device) for device in syncblob.devices()],
+    }
+
+
+_QUESTIONS: dict[str, Callable[[], Any]] = {
+    "nvidia-smi": _nvidia_smi,
+    "versions": _versions,
+    "missing": _missing,
+    "syncblob": _syncblob,
+    "cupy": _cupy,
+    "machine": _machine,
+    "limits": _limits,
+    "compute-sanitizer": compute_sanitizer,
+    "nvcc": lambda: shutil.which("nvcc"),
+    "computes": _computes,
+    "torch": _torch,
+}
+
+
+def _asked(ask: Callable[[], Any]) -> Any:
+    try:
+        return ask()
+    except Exception as error:  # noqa: BLE001  # whatever it is, it is the answer
+        return f"cannot be told: {type(error).__name__}: {error}"
+
+
+def main(path: Path) -> int:
+    """Write the answers, each as soon as it is known; return 1 where CUDA cannot be used."""
+    found: dict[str, Any] = {}
+    for name, ask in _QUESTIONS.items():
+        found[name] = _asked(ask)
+        print(f"{name}: {found[name]}", flush=True)
+        cuda = isinstance(found.get("cupy"), dict) and found["cupy"]["devices"]
+        found["line"] = f"{_gpu(found)}; missing: {', '.join(found.get('missing') or ['nothing'])}"
+        path.write_text(json.dumps(found, indent=1, default=str), encoding="utf-8")
+    return 0 if cuda else 1
+
+
+def _gpu(found: dict[str, Any]) -> str:
+    cupy = found.get("cupy")
+    if not isinstance(cupy, dict):
+        return f"no CuPy: {cupy}"
+    if cupy.get("model"):
+        return "a model of CUDA, and no GPU"
+    driver = found["nvidia-smi"]
+    driver = driver[0].get("driver_version", "?") if isinstance(driver, list) else "?"
+    return (
+        f"{cupy['devices']} x {cupy.get('name')}, driver {driver}, CUDA {cupy.get('runtime')}, "
+        f"CuPy {cupy['version']}"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

@@ -1,0 +1,8 @@
+"""Python runs this at its start where the folder is on its path: see `gpu_checks.model.install`."""
+
+import os
+
+if os.environ.get("SYNCBLOB_CUDA_MODEL"):
+    from gpu_checks.model.install import install
+
+    install(os.environ["SYNCBLOB_CUDA_MODEL"])

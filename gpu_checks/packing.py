@@ -1,0 +1,257 @@
+"""What is carried to a machine without a network: wheels, and the conformance suite.
+
+``.ci/gpu --pack FOLDER`` makes the folder, where there is a network. On the machine, the wheels of
+what it lacks are unpacked into a folder of their own, and nothing is installed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from conformance.suite import Commits
+
+__all__ = ["CARRIED", "LARGE", "THERE", "PackError", "carried_suite", "pack", "unpack"]
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# What such a machine has.
+THERE = ("numpy", "cupy", "torch", "pytest", "hypothesis", "protobuf")
+# What is carried, with all that it needs itself, because nothing else comes along.
+CARRIED = (
+    "array-api-compat",
+    "array-api-strict",
+    "pytest-timeout",
+    "pytest-xdist",
+    "execnet",
+    "pytest-json-report",
+    "pytest-metadata",
+    "ndindex",
+    "sybil",
+    "ml-dtypes",
+    "rich",
+    "markdown-it-py",
+    "mdurl",
+    "pygments",
+    "myst-parser",
+    "mdit-py-plugins",
+    "docutils",
+    "pyyaml",
+    "jinja2",
+    "markupsafe",
+    "array-api-extra",
+    "einops",
+    "safetensors",
+    "h5py",
+    "typing-extensions",
+)
+# As long as there is room.
+LARGE = ("scipy",)
+
+PYTHON = "3.12"
+PLATFORMS = tuple(
+    f"manylinux{name}_x86_64" for name in ("_2_28", "_2_27", "_2_24", "_2_17", "2014", "1", "2010")
+)
+MOST = 60 << 20
+
+_SUITE = "suite"
+_WHEELS = "wheels"
+_MANIFEST = "manifest.json"
+
+
+class PackError(Exception):
+    """The folder cannot be made, or is not one of ours."""
+
+
+# --- where there is a network ---------------------------------------------------------------------
+
+
+def pack(
+    folder: Path, suite: Path, *, any_commit: bool = False, most: int = MOST, root: Path = ROOT
+) -> list[str]:
+    """Make the folder to carry; return lines that say what is in it.
+
+    Parameters
+    ----------
+    folder
+        A new or empty one.
+    suite
+        A checkout of the conformance suite, with the specification in it.
+    any_commit
+        Take another suite than the pinned one; the machine then has to accept it too.
+    most
+        The bytes that the folder and the checkout may have together.
+    root
+        The checkout.
+
+    Raises
+    ------
+    PackError
+        If a wheel cannot be had, or it becomes too large.
+    conformance.suite.SuiteError
+        If the suite is not the pinned one.
+    """
+    if folder.exists() and any(folder.iterdir()):
+        raise PackError(f"expected a new or an empty folder, got {folder}, with files in it")
+    from conformance.suite import check_suite
+
+    commits = check_suite(suite, any_commit=any_commit)
+    wheels = folder / _WHEELS
+    wheels.mkdir(parents=True)
+    _build(root, wheels)
+    _download(CARRIED, wheels)
+    pack_suite(suite, folder / _SUITE, commits)
+    taken = _size_of_checkout(root)
+    left_out = [
+        name for name in LARGE if not _download_if_small(name, wheels, most - taken - _size(folder))
+    ]
+    total = taken + _size(folder)
+    if total > most:
+        raise PackError(f"expected at most {most >> 20} MiB, got {total / 2**20:.1f} MiB")
+    names = sorted(path.name for path in wheels.iterdir())
+    manifest = {"wheels": names, "suite": commits._asdict(), "left out": left_out}
+    (folder / _MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
+    return [
+        f"{len(names)} wheels, {_size(wheels) / 2**20:.1f} MiB",
+        f"the suite at {commits.suite}, {_size(folder / _SUITE) / 2**20:.1f} MiB",
+        f"with the checkout {total / 2**20:.1f} MiB of {most >> 20} MiB",
+        *(f"left out, for want of room: {name}" for name in left_out),
+    ]
+
+
+def pack_suite(suite: Path, target: Path, commits: Commits) -> None:
+    """Copy the files of a suite without its history, and write down which commits they are of."""
+    from conformance.suite import SPECIFICATION_FOLDER, write_commits
+
+    unused = shutil.ignore_patterns(".git", ".github", "__pycache__", "*.pyc", ".hypothesis")
+    shutil.copytree(suite, target, ignore=unused)
+    # The suite reads the signatures, and which of them there are.
+    for path in (target / SPECIFICATION_FOLDER).iterdir():
+        if path.is_dir() and path.name not in ("spec", "src"):
+            shutil.rmtree(path)
+    write_commits(target, commits)
+
+
+def _build(root: Path, wheels: Path) -> None:
+    """Build the wheel of this checkout: its history gives it a version."""
+    _pip("wheel", "--no-deps", "--wheel-dir", str(wheels), str(root))
+
+
+def _download(names: Iterable[str], wheels: Path) -> None:
+    options = ("--no-deps", "--only-binary=:all:", "--python-version", PYTHON)
+    implementation = ("--implementation", "cp")
+    platforms = [part for name in PLATFORMS for part in ("--platform", name)]
+    _pip("download", *options, *implementation, *platforms, "--dest", str(wheels), *names)
+
+
+def _download_if_small(name: str, wheels: Path, room: int) -> bool:
+    with tempfile.TemporaryDirectory() as temporary:
+        _download([name], Path(temporary))
+        (wheel,) = Path(temporary).iterdir()
+        if wheel.stat().st_size > room:
+            return False
+        shutil.move(wheel, wheels / wheel.name)
+    return True
+
+
+def _pip(*arguments: str) -> None:
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603  # our own interpreter
+    if done.returncode:
+        raise PackError(f"pip {arguments[0]} failed: {done.stderr.strip()[-1500:]}")
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def _size_of_checkout(root: Path) -> int:
+    command = [shutil.which("git") or "git", "-C", str(root), "ls-files", "-z"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603  # git, with fixed arguments
+    except (OSError, subprocess.CalledProcessError):
+        raise PackError(
+            "expected git, and a checkout with its history: the wheel's version comes from there"
+        ) from None
+    paths = [root / name for name in done.stdout.split("\0") if name]
+    return sum(path.stat().st_size for path in paths if path.is_file())
+
+
+# --- on the machine -------------------------------------------------------------------------------
+
+
+def unpack(folder: Path, target: Path | None = None) -> tuple[Path, list[str]]:
+    """Unpack the wheels of what is missing here; return the folder for the path, and the names.
+
+    Parameters
+    ----------
+    folder
+        What `pack` made.
+    target
+        Where it goes; one named after the wheels, in the folder for temporary files, if None. What
+        is there already is used.
+
+    Raises
+    ------
+    PackError
+        If the folder is none of ours.
+    """
+    wheels = sorted((folder / _WHEELS).glob("*.whl"))
+    if not (folder / _MANIFEST).is_file() or not wheels:
+        raise PackError(f"expected a folder that `.ci/gpu --pack` made, got {folder}")
+    wanted = [wheel for wheel in wheels if _is_missing(wheel.name)]
+    digest = hashlib.sha256(repr([(w.name, w.stat().st_size) for w in wanted]).encode())
+    if target is None:
+        name = f"syncblob-gpu-{os.getuid()}-{digest.hexdigest()[:12]}"
+        target = Path(tempfile.gettempdir()) / name
+    names = [wheel.name for wheel in wanted]
+    if not target.is_dir():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent) as temporary:
+            new = Path(temporary) / "new"
+            new.mkdir()
+            for wheel in wanted:
+                with zipfile.ZipFile(wheel) as archive:
+                    archive.extractall(new)
+            new.rename(target)
+    return target, names
+
+
+def _is_missing(wheel: str) -> bool:
+    """Tell whether a wheel serves here and is not installed; syncblob's own is always taken."""
+    name, *_, interpreter, interface, _platform = wheel.split("-")
+    here = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    if interpreter.startswith("cp") and interface != "abi3" and interpreter != here:
+        # Compiled for another Python: that can only be a trial elsewhere.
+        return False
+    if name == "syncblob":
+        return True
+    try:
+        version(re.sub(r"[-_.]+", "-", name))
+    except PackageNotFoundError:
+        return True
+    return False
+
+
+def carried_suite(folder: Path | None) -> Path | None:
+    """Return the folder of the suite in a carried one, None where there is none."""
+    suite = None if folder is None else folder / _SUITE
+    return suite if suite is not None and suite.is_dir() else None
+
+
+def describe(names: Sequence[str]) -> str:
+    """Name packages by their wheels."""
+    return ", ".join(name.partition("-")[0] for name in names) or "none"

@@ -313,7 +313,7 @@ def _overlap(timer: Timer, bare: BareCopies) -> list[Row]:
 def _whole_device(timer: Timer, bare: CudaCopies) -> list[Row]:
     """Time what it costs that an upload comes after everything on the device.
 
-    A kernel that still reads may be on any stream, so `wait_for_readers` waits for all of them. On
+    A kernel that still reads may be on any stream, so `wait_for_work` waits for all of them. On
     an idle device that is a call; where another stream computes, it is the rest of the computation.
     """
     pushed, work = (1 << 10, 1 << 8) if timer.brief else (PUSHED, WORK)
@@ -321,7 +321,7 @@ def _whole_device(timer: Timer, bare: CudaCopies) -> list[Row]:
     host, buffer = backend.allocate_host(SMALL), backend.allocate(SMALL)
 
     def ordered() -> None:
-        backend.wait_for_readers()
+        backend.wait_for_work()
         backend.upload(host, buffer)
 
     idle = timer.medians({"ordered": ordered, "alone": lambda: backend.upload(host, buffer)})
@@ -363,7 +363,7 @@ def _whole_device(timer: Timer, bare: CudaCopies) -> list[Row]:
     return [
         Row(
             f"an upload of {_size(SMALL)} after the whole device, which is idle",
-            "wait_for_readers, upload",
+            "wait_for_work, upload",
             idle["ordered"],
             "upload",
             idle["alone"],

@@ -96,7 +96,11 @@ def user_frame(depth: int = 1) -> tuple[FrameType, str | None]:
     depth
         How many frames out to begin; those in between are known to be ours.
     """
-    frame = _getframe(depth)
+    try:
+        frame = _getframe(depth)
+    except ValueError:
+        # A thread or the interpreter has called us: there is no frame of the user's.
+        frame = _getframe(1)
     between = None
     while True:
         try:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import syncblob
-from syncblob import Head, StaleAliasWarning, SyncedMemory, record_transfers
+from syncblob import Blob, Head, StaleAliasWarning, SyncedMemory, record_transfers
 from syncblob._shape import Layout
 from syncblob.devices import Side
 from syncblob.memory import Access
@@ -189,3 +189,39 @@ def test_at_each_step_of_an_adoption_readers_find_the_old_contents_or_the_new_an
         sys.settrace(outside)
     assert (seen[0], seen[-1]) == ({1}, {5})
     assert all(found in ({1}, {5}, set()) for found in seen)
+
+
+def test_an_adoption_that_is_interrupted_is_made_or_not() -> None:
+    outcomes = set()
+    for place in range(1, 200):
+        blob = Blob(8, device="simulated")
+        blob[...] = 3
+        blob.resize(4)
+        calls = 0
+
+        def interrupt(frame: Any, event: str, _: object) -> None:
+            nonlocal calls
+            inside = frame.f_back is not None and frame.f_back.f_code.co_name == "_adopt"
+            calls += event == "call" and inside
+            if calls == place:  # noqa: B023  # of this turn
+                sys.setprofile(None)
+                raise KeyboardInterrupt
+
+        before = sys.getprofile()
+        sys.setprofile(interrupt)
+        try:
+            blob.set_cpu_data(np.full(4, 9, np.float32))
+        except KeyboardInterrupt:
+            pass
+        else:
+            break
+        finally:
+            sys.setprofile(before)
+        contents = blob.tolist()
+        blob.resize(8)
+        # The array that was adopted has room for no more, and a growing resize keeps nothing.
+        assert blob.tolist() == ([3] * 4 if contents == [3] * 4 else [0] * 4) + [0] * 4
+        outcomes.add(tuple(contents))
+    else:
+        pytest.fail("the adoption never came to its end")
+    assert outcomes == {(3,) * 4, (9,) * 4}

@@ -1108,6 +1108,44 @@ def test_a_part_that_was_written_on_the_device_waits_for_the_kernels_there():
 
 
 @lazily
+@pytest.mark.parametrize("way", ["an overwrite", "a resize"])
+def test_what_the_device_writes_without_an_upload_is_waited_for_too(machine, way):
+    blob = Blob(8, device="cuda:0")
+    if way == "a resize":
+        blob.resize(4)
+        blob.gpu_data()
+        blob.resize(8)
+        array = blob[4:].mutable_gpu_data()
+    else:
+        blob.overwrite_cpu_data()[...] = 1
+        blob[:4].gpu_data()
+        blob.mutable_cpu_data()
+        array = blob.overwrite_gpu_data()[4:]
+    launch(lambda a: a.fill(3), array, stream=side_stream())
+    del array
+    blob[4:].overwrite_cpu_data()[...] = 7
+    blob[4:].gpu_data()
+    machine.finish()
+    assert blob[4:].gpu_data().get().tolist() == [7] * 4
+
+
+READ_A_COLUMN = {
+    "np.array": np.array,
+    "tolist": lambda column: column.tolist(),
+    "to_device": lambda column: column.to_device("cpu"),
+    "item": lambda column: [column[place].item() for place in range(3)],
+}
+
+
+@pytest.mark.parametrize("read", READ_A_COLUMN.values(), ids=READ_A_COLUMN)
+def test_elements_are_gathered_after_the_kernels_of_all_streams(read):
+    blob = Blob((3, 2), device="cuda:0")
+    blob.overwrite_cpu_data()[...] = 1
+    launch(lambda a: a.fill(5), blob.mutable_gpu_data(), stream=side_stream())
+    assert list(read(blob[:, 0])) == [5] * 3
+
+
+@lazily
 def test_an_adopted_array_is_used_by_others(cupy):
     blob = Blob(3, device="cuda:0")
     array = cupy.zeros(3, "f4")

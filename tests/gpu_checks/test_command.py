@@ -191,7 +191,7 @@ NO_WAIT = "lambda self, buffer: buffer.data.memset_async(0, buffer.nbytes)"
 @pytest.mark.parametrize(
     ("methods", "replacement", "probe"),
     [
-        ("wait_for_readers", NOTHING, "readers"),
+        ("wait_for_work", NOTHING, "readers"),
         ("_zero_now", NO_WAIT, "first_zeros"),
         ("_refuse_capture", NOTHING, "captures"),
         ("_finish,synchronize", NOTHING, "late_push_failure"),

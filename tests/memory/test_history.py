@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import _thread
+import time
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -224,3 +226,19 @@ def test_each_copy_is_written_down_with_who_may_write_and_with_the_name_at_that_
         memory.mutable_cpu_data()
         memory.gpu_data()
     assert [transfer.name for transfer in log] == ["at the end"]
+
+
+def test_an_accessor_that_nothing_but_a_thread_has_called_is_noted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    blob = Blob(4, device="simulated")
+    blob.cpu_data()
+    blob.mutable_gpu_data()
+    raised: list[Any] = []
+    monkeypatch.setattr("sys.unraisablehook", raised.append)
+    before = _thread._count()
+    _thread.start_new_thread(blob.cpu_data, ())
+    while blob.head is not S or _thread._count() > before:
+        time.sleep(0.01)
+    assert not raised
+    assert blob.memory.history[-1].after is S

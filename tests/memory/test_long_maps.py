@@ -192,3 +192,13 @@ def test_pieces_are_not_joined_across_what_is_newer_here(side):
     expected = counting()
     expected[:400:4], expected[2:400:4] = NEW, NEW + 1
     assert array.tolist() == expected.tolist()
+
+
+def test_what_is_on_its_way_stays_the_hosts_too_however_long_the_map_gets(simulated):
+    memory = made("host")
+    use(memory, HOST, MUTABLE, 1, 2)[:] = 77
+    memory.async_gpu_push(simulated.stream(delay=0.5), 1, 2)
+    for place in (0, 2, *range(4, NBYTES, 2)):
+        use(memory, ACCELERATOR, MUTABLE, place, place + 1)[:] = NEW
+    assert len(memory.spans.holders) <= MAX_SPANS
+    assert use(memory, HOST, CONST, 1, 2).tolist() == [77]

@@ -12,8 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+import syncblob
 from syncblob import Blob, Head, SyncedMemory, verified_const
+from syncblob._shape import Layout
 from syncblob.devices import Side
+from syncblob.memory import Access
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -317,3 +320,56 @@ def test_a_push_that_failed_keeps_nothing_alive(simulated: SimulatedBackend) -> 
         assert gone() is None
     finally:
         gc.enable()
+
+
+def failed(push):
+    with syncblob.simulated().failing(transfer=1):
+        push()
+        with suppress(RuntimeError):
+            syncblob.simulated().synchronize()
+
+
+@pytest.mark.parametrize("use", ["a growing resize", "a smaller resize", "copy_from", "diff"])
+def test_a_resize_that_meets_a_failed_push_leaves_the_host_with_the_newest(use: str) -> None:
+    blob = Blob(8, device="simulated")
+    blob.mutable_cpu_data()[...] = 5
+    blob.mutable_cpu_diff()[...] = 6
+    if use != "a smaller resize":
+        blob.resize(4)
+    failed(blob.diff.async_gpu_push if use == "diff" else blob.async_gpu_push)
+    other = Blob(8, device="simulated")
+    change = {
+        "a smaller resize": lambda: blob.resize(3),
+        "copy_from": lambda: blob.copy_from(other, resize=True),
+    }.get(use, lambda: blob.resize(8))
+    with pytest.raises(RuntimeError, match="injected failure"):
+        change()
+    head = blob.diff_head if use == "diff" else blob.head
+    assert head is Head.HEAD_AT_CPU
+    assert set(blob.gpu_data().tolist()) == {5}
+    assert set(blob.gpu_diff().tolist()) == {6}
+
+
+def test_who_finishes_a_write_on_the_accelerator_does_not_take_what_is_on_its_way(
+    simulated: SimulatedBackend,
+) -> None:
+    memory = SyncedMemory(NBYTES, device="simulated")
+    memory.mutable_gpu_data()[:] = 1
+    memory.lend(Side.HOST, Access.OVERWRITE, Layout.raw(8, 8), "use")[:] = 7
+    memory.async_gpu_push(simulated.stream(delay=0.1), 8, 16)
+    memory.finish_write(Side.ACCELERATOR, 0, NBYTES, "a write")
+    assert memory.head_over(8, 16) is Head.SYNCED
+    expected = [1] * 8 + [7] * 8 + [1] * (NBYTES - 16)
+    assert memory.cpu_data().tolist() == memory.gpu_data().tolist() == expected
+
+
+@pytest.mark.parametrize("start", ["gpu_data", "prefetch", "async_gpu_push"])
+def test_what_a_push_has_moved_was_not_avoided(start: str) -> None:
+    blob = Blob(4, device="simulated")
+    blob.gpu_data()
+    blob.mutable_cpu_data()
+    with syncblob.record_transfers() as log:
+        blob.mutable_cpu_data()[...] = 1
+        getattr(blob, start)()
+        blob.gpu_data()
+    assert (log.nbytes, log.avoided) == (16, 0)

@@ -527,7 +527,7 @@ def joins(spans, side, start, stop, writers):
             costs = run.nbytes if missing else 0
             brought = side is not None and missing == 1 << side
             reached = any(writer.start < run.stop and run.start < writer.stop for writer in writers)
-            if other.holders and (not missing or (brought and not reached)):
+            if other.holders and not reached and (not missing or brought):
                 found.append((costs, run.nbytes, run, other.holders))
     return found
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import contextmanager
+
 import numpy as np
 import pytest
 
-from syncblob import Head, StaleAliasWarning, SyncedMemory, record_transfers
+from syncblob import Blob, Head, StaleAliasWarning, SyncedMemory, record_transfers
 from syncblob._shape import Layout
 from syncblob.devices import Side
+from syncblob.devices.host import NumpyHome
 from syncblob.memory import Access
 
 NBYTES = 8
@@ -61,3 +65,56 @@ def test_who_reads_the_other_side_in_the_middle_of_a_write_does_not_make_it_coun
     assert (last.reason, last.start, last.stop) == ("a write", 2, 6)
     expected = [1, 1, 5, 5, 6, 6, 1, 1]
     assert memory.cpu_data().tolist() == memory.gpu_data().tolist() == expected
+
+
+# --- signal handlers that come between a look and what follows it ---------------------------------
+
+
+@contextmanager
+def at_the_start_of(function, handler):
+    """Call a handler where CPython runs those of signals: at the start of a function, once."""
+
+    def profile(frame, event, _):
+        if event == "call" and frame.f_code is function.__code__:
+            sys.setprofile(None)
+            handler()
+
+    before = sys.getprofile()
+    sys.setprofile(profile)
+    try:
+        yield
+    finally:
+        sys.setprofile(before)
+
+
+def test_what_a_handler_writes_before_a_copy_is_not_overwritten_by_it():
+    blob = Blob(4, device="simulated")
+    blob[...] = 1
+
+    def handler():
+        blob.mutable_cpu_data()[...] = 5
+
+    with at_the_start_of(SyncedMemory._cross, handler):
+        read = blob[:].cpu_data()
+    assert read.tolist() == blob.tolist() == [5] * 4
+
+
+def test_a_push_of_a_handler_does_not_arrive_after_what_is_written_then(simulated):
+    blob = Blob(4, device="simulated")
+    blob.mutable_cpu_data()[...] = 1
+    stream = simulated.stream(delay=0.1)
+    with at_the_start_of(SyncedMemory._cross, lambda: blob.async_gpu_push(stream)):
+        blob[:].mutable_gpu_data()[...] = 9
+    stream.synchronize()
+    assert blob.gpu_data().tolist() == [9] * 4
+
+
+@pytest.mark.parametrize("use", ["mutable_gpu_data", "gpu_data", "overwrite_gpu_data"])
+@pytest.mark.parametrize("function", [SyncedMemory._stay, NumpyHome.view, NumpyHome.compute])
+def test_an_assignment_counts_whatever_a_handler_takes_in_its_midst(function, use):
+    blob = Blob(4, device="simulated")
+    blob[...] = 1
+    blob.cpu_data()
+    with at_the_start_of(function, getattr(blob, use)):
+        blob.on("cpu")[...] = np.full(4, 5, np.float32)
+    assert blob.tolist() == blob.gpu_data().tolist() == [5] * 4

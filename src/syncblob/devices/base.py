@@ -256,8 +256,8 @@ class Accelerator(Home):
     def synchronize(self) -> None:
         """Block until all work given to this device is done."""
 
-    def wait_for_readers(self) -> None:
-        """Block until nothing reads what an upload is going to replace.
+    def wait_for_work(self) -> None:
+        """Block until no work uses what a transfer is about to read or to replace.
 
         A backend that is not `asynchronous` can leave this as it is.
         """

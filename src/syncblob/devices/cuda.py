@@ -194,8 +194,8 @@ class CudaBackend(Accelerator):
         # Work on other streams finds zeros too.
         self._cupy.cuda.get_current_stream().synchronize()
 
-    def wait_for_readers(self) -> None:
-        """Wait for every stream of the device: a kernel may still read what is to be replaced.
+    def wait_for_work(self) -> None:
+        """Wait for every stream: a kernel may use what a transfer is about to read or replace.
 
         Raises
         ------
@@ -203,7 +203,7 @@ class CudaBackend(Accelerator):
             During the capture of a graph.
         """
         with self._context:
-            self._refuse_capture("an upload")
+            self._refuse_capture("a transfer")
             self._context.synchronize()
 
     def upload(self, host: NDArray[np.uint8], buffer: Any) -> None:

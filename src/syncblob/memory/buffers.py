@@ -164,7 +164,7 @@ class Buffers:
         """
         if accelerator.asynchronous and start < stop:
             if self._read_in(buffer).any(start, stop):
-                accelerator.wait_for_readers()
+                accelerator.wait_for_work()
             self.use(accelerator, buffer, start, stop)
 
     def bring(self, copying: Copying, side: Side, buffer: Any, start: int, stop: int) -> None:

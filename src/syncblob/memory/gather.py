@@ -9,7 +9,7 @@ import numpy as np
 
 from syncblob._dtypes import UINT8
 from syncblob._shape import Layout
-from syncblob.devices import Side
+from syncblob.devices import Accelerator, Side
 from syncblob.memory.state import Access
 
 if TYPE_CHECKING:
@@ -110,6 +110,9 @@ def _parts(layout: Layout, spans: Spans, offset: int) -> Iterator[tuple[int, Lay
 def _dense_bytes(buffers: Buffers, side: Side, part: Layout) -> Any:
     """Return the elements of a part of one side as plain bytes without gaps; a copy if need be."""
     home = buffers.home(side)
+    if isinstance(home, Accelerator) and home.asynchronous and not part.contiguous:
+        # The copy that follows would wait for work on other streams; this one is before it.
+        home.wait_for_work()
     array = home.view(buffers.sides[side], part, writable=False)
     return home.wrap(array if part.contiguous else home.compute(array.copy, order="C"))
 

@@ -281,7 +281,8 @@ def cheapest_join(
     start, stop
         Its range. What it leaves there stays.
     writers
-        Whoever may write on either side at any moment. Nothing is brought where they reach.
+        Whoever may write on either side at any moment, and uploads that are under way. Nothing
+        changes where they reach.
 
     Returns
     -------
@@ -305,7 +306,7 @@ def cheapest_join(
             rank = costs, high - low, index, beside
             if best is not None and best < rank:
                 continue
-            if not costs or not any(low < one.stop and one.start < high for one in writers):
+            if not any(low < one.stop and one.start < high for one in writers):
                 best = rank
     if best is None:
         return None

@@ -914,7 +914,13 @@ class SyncedMemory:
                 self._moving = False
 
     def fitted(self) -> tuple[Spans, int]:
-        """Return what `fit` changes, for `refit`."""
+        """Wait for uploads, and return what `fit` changes, for `refit`.
+
+        An upload that has failed changes the map, which must not be undone: it is raised here.
+        """
+        if self._uploads:
+            with self._lock:
+                self._wait_for_uploads(Side.HOST, Access.MUTABLE, 0, self.nbytes)
         return self._spans, 0 if self._source is None else self._source.limit
 
     def refit(self, fitted: tuple[Spans, int]) -> None:
@@ -1133,7 +1139,7 @@ class SyncedMemory:
     #    and last of all the map: readers without the lock look at it first.
     # 3. Clean up: what may be left undone.
 
-    def _acquire(  # noqa: C901, PLR0913, PLR0917  # an access, and its quick ways out
+    def _acquire(  # noqa: C901, PLR0912, PLR0913, PLR0917  # an access, and its quick ways out
         self,
         side: Side,
         access: Access,
@@ -1187,6 +1193,9 @@ class SyncedMemory:
                 self._stay(side, start, stop, reason)
             if fill is not None:
                 fill(buffer)
+                if start < stop and not self._spans.common(start, stop) & (1 << side):
+                    # A signal handler or a finaliser has written on the other side meanwhile.
+                    return self._acquire(side, access, layout, reason, announced, fill)
             return buffer
         if (
             buffer is not None
@@ -1257,6 +1266,8 @@ class SyncedMemory:
             self._exclusive_buffer = self._fast_buffer = None
             if not held & mine and access is not Access.OVERWRITE and nbytes:
                 copied = self._buffers.bring_all(side, buffer, nbytes, reason)
+            elif side and self._buffers.accelerator is not None:
+                self._buffers.use(self._buffers.accelerator, buffer, 0, nbytes)
             spans = self._wholes[after]
             if spans is None or spans.nbytes != nbytes:
                 spans = Spans.whole(nbytes, after)
@@ -1291,6 +1302,8 @@ class SyncedMemory:
             for run in spans.runs(used, nbytes):
                 if run.holders & (1 << side):
                     self.home(side).zero(buffer[run.start : run.stop])
+                    if side and self._buffers.accelerator is not None:
+                        self._buffers.use(self._buffers.accelerator, buffer, run.start, run.stop)
         return spans
 
     def _stay(self, side: Side, start: int, stop: int, reason: str) -> None:
@@ -1318,13 +1331,18 @@ class SyncedMemory:
             # What comes in between, on this thread, is refused: its change would be lost.
             self._moving = True
             before = self._spans
-            if before.holders == (_BOTH,) and stop - start == before.nbytes:
+            pushed = self._uploads if side else ()
+            if before.holders == (_BOTH,) and stop - start == before.nbytes and not pushed:
                 self._spans = Spans.whole(before.nbytes, 1 << side)
                 return before
             if start < stop and before.common(start, stop) == _BOTH:
                 after = before.put(start, stop, 1 << side)
             else:
                 after = before.replaced(_taken(before.runs(start, stop), side))
+            for upload in pushed:
+                # What is still on its way is not the accelerator's alone.
+                for run in before.runs(max(start, upload.start), min(stop, upload.stop)):
+                    after = after.put(*run)
             if after != before:
                 self._spans = self._shortened(after, None, start, stop)[1]
         finally:
@@ -1345,7 +1363,6 @@ class SyncedMemory:
         accelerator = self._buffers.accelerator
         if accelerator is None and side is Side.ACCELERATOR:
             accelerator = current_accelerator()
-        before = self._spans
         writes = access is not Access.CONST
         others = self._loans[1 - side]
         sides = self._buffers.sides
@@ -1355,6 +1372,9 @@ class SyncedMemory:
         try:
             self._moving = True
             self._invalidate_fast_path()
+            # A signal handler may have started one since the caller waited.
+            self._finish_uploads(side, access, start, stop)
+            before = self._spans
             if writes and others.leases:
                 # Again: from here on no alias is made, also not by a finaliser.
                 require_announced(self._loans, announced, start, stop, side.other)
@@ -1420,7 +1440,9 @@ class SyncedMemory:
             return [], Spans.whole(0, holder if writes else _BOTH), (0, 0)
         here, there = self._loans[side], self._loans[1 - side]
         held = before.alike(start, stop)
-        if held and (writes or not (here.may_be_written or there.may_be_written)):
+        quiet = not (here.may_be_written or there.may_be_written)
+        # A signal handler may have brought the range here since the caller looked.
+        if held and not held & holder and (writes or quiet):
             # The usual case: one side holds the whole range, and so will one side or both.
             pieces = [] if access is Access.OVERWRITE else [Run(start, stop, held)]
             after = before.put(start, stop, holder if writes else _BOTH)
@@ -1555,6 +1577,7 @@ class SyncedMemory:
         between = before.replaced(
             run._replace(holders=run.holders & ~here) for run in before.runs(0, used)
         )
+        synced = before.any(0, used) == Head.SYNCED
         sides = self._buffers.sides
         revoked: list[NDArray[Any]] = []
         try:
@@ -1563,9 +1586,10 @@ class SyncedMemory:
             require_announced(self._loans, announced, 0, used, *Side)
             for loans in self._loans:
                 loans.revoke(revoked)
+            buffers, capacity = self._buffers, self._buffers.nbytes
             # The other buffer may be larger than the new one; what is in use fits in both.
-            capacity, self._buffers.nbytes = self._buffers.nbytes, used
-            if before.any(0, used) == Head.SYNCED:
+            buffers.nbytes = used
+            if synced:
                 self._spans = between
             sides[side] = buffer
             self._spans = after
@@ -1613,7 +1637,10 @@ class SyncedMemory:
                     started.append(_Upload(piece.start, piece.stop, push))
             uploads = (*self._uploads, *started)
             buffers.accelerator = accelerator
+            # What the map does not count may hold anything.
             buffers.sides[Side.ACCELERATOR] = buffer
+            if recording():
+                self._note_use(Side.ACCELERATOR, start, stop)
             self._uploads = uploads
             self._spans = after
             host.borrows.forget()
@@ -1643,6 +1670,10 @@ class SyncedMemory:
         """
         if self._moving:
             self._refuse_reentry()
+        self._finish_uploads(side, access, start, stop)
+
+    def _finish_uploads(self, side: Side, access: Access, start: int, stop: int) -> None:
+        """Do what `_wait_for_uploads` is for."""
         for upload in self._uploads:
             if upload.start >= stop or start >= upload.stop:
                 continue

@@ -244,7 +244,7 @@ class Layout:
         layout.start = self.start
         layout.stop = self.stop
         layout.whole = False
-        layout.view = layout
+        layout.view = None
         self.view = layout
         return layout
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from program_devices import Cuda, Simulated
+from program_devices import Cuda, Simulated, run_programs
 
 from syncblob import Blob, Head, StaleAliasWarning
 
@@ -467,18 +467,6 @@ class Program:
             thread.join()
 
 
-def run(device: type[Simulated | Cuda], numbers: range, *, aliases: bool) -> None:
-    for number in numbers:
-        program = None
-        try:
-            program = Program(number, device(), aliases=aliases)
-            program.run()
-        except BaseException:
-            trace = [] if program is None else program.trace
-            print(f"program {number}:", *trace, sep="\n  ")  # noqa: T201  # for the report
-            raise
-
-
 def programs(device: type[Simulated | Cuda]) -> int:
     return PROGRAMS if device is Simulated else CUDA_PROGRAMS
 
@@ -487,10 +475,12 @@ def programs(device: type[Simulated | Cuda]) -> int:
 def test_no_program_reads_old_values_or_loses_a_write_unannounced(
     part: int, program_device: type[Simulated | Cuda]
 ) -> None:
-    run(program_device, range(part, programs(program_device), 4), aliases=True)
+    numbers = range(part, programs(program_device), 4)
+    run_programs(lambda number: Program(number, program_device(), aliases=True), numbers)
 
 
 def test_programs_with_borrows_only_go_through_caffes_transitions(
     program_device: type[Simulated | Cuda],
 ) -> None:
-    run(program_device, range(programs(program_device) // 4), aliases=False)
+    numbers = range(programs(program_device) // 4)
+    run_programs(lambda number: Program(number, program_device(), aliases=False), numbers)

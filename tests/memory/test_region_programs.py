@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import region_processes
-from program_devices import Cuda, Lent, Simulated
+from program_devices import Cuda, Lent, Simulated, run_programs
 from region_model import BOTH, CPU, GPU, NOBODY, OTHER, Loan, Memory, Plan, reach, runs
 
 import syncblob
@@ -1060,18 +1060,6 @@ class WholeProgram(Program):
         return (memory.holders[0],) if element in new else ()
 
 
-def run(kind: type[Program], device: type[Simulated | Cuda], numbers: range) -> None:
-    for number in numbers:
-        program = None
-        try:
-            program = kind(number, device())
-            program.run()
-        except BaseException:
-            trace = [] if program is None else program.trace
-            print(f"program {number}:", *trace, sep="\n  ")  # noqa: T201  # for the report
-            raise
-
-
 def programs(device: type[Simulated | Cuda]) -> int:
     return PROGRAMS if device is Simulated else CUDA_PROGRAMS
 
@@ -1081,13 +1069,15 @@ def test_no_program_sees_old_values_moves_too_much_or_loses_a_write_unannounced(
     part: int, program_device: type[Simulated | Cuda]
 ) -> None:
     consumer.cache_clear()
-    run(Program, program_device, range(part, programs(program_device), 4))
+    numbers = range(part, programs(program_device), 4)
+    run_programs(lambda number: Program(number, program_device()), numbers)
 
 
 def test_programs_over_whole_memories_go_through_caffes_transitions(
     program_device: type[Simulated | Cuda],
 ) -> None:
-    run(WholeProgram, program_device, range(programs(program_device) // 4))
+    numbers = range(programs(program_device) // 4)
+    run_programs(lambda number: WholeProgram(number, program_device()), numbers)
 
 
 # --- pushes, many pieces, threads and processes ---------------------------------------------------

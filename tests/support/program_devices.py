@@ -1,7 +1,8 @@
-"""Devices for random programs: the simulated one, and CUDA devices, real or the model's.
+"""Random programs: how they are run, and the devices that they run on, simulated or of CUDA.
 
 Programs count what was copied, let copies and allocations fail, and look at arrays on the device. A
-simulated device can do that itself. For a CUDA device it is done here, around its backend.
+simulated device can do that itself. For a CUDA device it is done here, around its backend, the real
+one's or the model's.
 """
 
 from __future__ import annotations
@@ -15,7 +16,20 @@ import numpy as np
 from syncblob.devices import accelerator, simulated
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
+
+
+def run_programs(make: Callable[[int], Any], numbers: Iterable[int]) -> None:
+    """Make programs of numbers and run them; print the number and the steps of one that fails."""
+    for number in numbers:
+        program = None
+        try:
+            program = make(number)
+            program.run()
+        except BaseException:
+            trace = [] if program is None else program.trace
+            print(f"program {number}:", *trace, sep="\n  ")  # noqa: T201  # for the report
+            raise
 
 
 class Simulated:

@@ -129,6 +129,8 @@ class CudaBackend(Accelerator):
     def allocate(self, nbytes: int, *, zeroed: bool = False) -> Any:
         """Return a new buffer from CuPy's allocator. Zeros are there for every stream."""
         with self._context:
+            if zeroed:
+                self._refuse_capture("setting memory to zero")
             buffer = self._cupy.empty(nbytes, dtype=np.uint8)
             if zeroed:
                 self._zero_now(buffer)
@@ -189,7 +191,6 @@ class CudaBackend(Accelerator):
             self._zero_now(buffer)
 
     def _zero_now(self, buffer: Any) -> None:
-        self._refuse_capture("setting memory to zero")
         buffer.data.memset_async(0, buffer.nbytes)
         # Work on other streams finds zeros too.
         self._cupy.cuda.get_current_stream().synchronize()

@@ -32,10 +32,6 @@ BRIEF_SIZES = (1 << 10,)
 SMALL = 64
 # What a transfer may cost above the copy itself, in seconds.
 OWN_TIME = 5e-6
-# Parts of a memory that are stale, and what lies between them.
-PIECES = 128
-PIECE = 1 << 12
-GAPS = (1 << 13, 1 << 15, 1 << 17)
 # What moves, and what is computed on, while a computation runs.
 PUSHED = 1 << 26
 WORK = 1 << 22
@@ -53,7 +49,6 @@ def measure(timer: Timer) -> Measured:
         for row in _bandwidth(timer, bare, size)
     ]
     rows += _own_time(timer, bare)
-    rows += [row for gap in GAPS for row in _pieces(timer, bare, gap)]
     rows += _overlap(timer, bare)
     if isinstance(bare, CudaCopies):
         rows += _whole_device(timer, bare)
@@ -220,26 +215,6 @@ def _own_time(timer: Timer, bare: BareCopies) -> list[Row]:
     section = f"an upload and a download of {_size(SMALL)}"
     goal = Goal(2 * OWN_TIME, "difference")
     return [Row(section, name, times["ours"], "the device's copies", times["alone"], goal=goal)]
-
-
-def _pieces(timer: Timer, bare: BareCopies, gap: int) -> list[Row]:
-    """Time the copies of many pieces, and one copy that takes the gaps between them along.
-
-    That is what a memory decides where more than 64 pieces of it are stale: gaps of at most 32 KiB
-    are copied too.
-    """
-    backend = accelerator(bare.device)
-    step = PIECE + gap
-    host, buffer = backend.allocate_host(PIECES * step), backend.allocate(PIECES * step)
-    host.fill(1)
-
-    def each() -> None:
-        for start in range(0, PIECES * step, step):
-            backend.upload(host[start : start + PIECE], buffer[start : start + PIECE])
-
-    times = timer.medians({"each": each, "all": lambda: backend.upload(host, buffer)})
-    section = f"{PIECES} stale pieces of {_size(PIECE)}, with gaps of {_size(gap)}"
-    return [Row(section, "a copy for each", times["each"], "one copy of all", times["all"])]
 
 
 def _size(nbytes: int) -> str:

@@ -25,6 +25,7 @@ from syncblob._shape import Layout
 from syncblob.devices import Side, accelerator, cuda, current_accelerator
 from syncblob.interop import cuda as interop
 from syncblob.interop import dlpack
+from syncblob.memory.state import MAX_SPANS
 
 pytestmark = pytest.mark.usefixtures("machine")
 
@@ -320,6 +321,16 @@ def test_what_follows_on_the_current_stream_is_after_a_push(machine, backend):
     assert buffer.tolist() == [6] * 3
     assert push.order()
     assert push.over
+
+
+def test_a_write_on_the_device_after_a_push_leaves_the_device_alone_with_the_newest():
+    blob = blob_in(CPU)
+    blob.async_gpu_push()
+    blob.mutable_gpu_data()
+    assert blob.head is GPU
+    blob.cpu_data()
+    blob.mutable_gpu_data()
+    assert blob.head is GPU
 
 
 @pytest.mark.parametrize("streams", [(0, 1), (1, 0)])
@@ -1280,3 +1291,19 @@ def test_cupy_takes_memory_of_the_device_only_by_dlpack(cupy):
         cupy.from_dlpack(blob.on("cpu"))
     assert blob.head is CPU
     assert cupy.from_dlpack(blob.on("cpu").gpu).get().tolist() == values().tolist()
+
+
+# --- long maps ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("access", ["cpu_data", "mutable_cpu_data"])
+def test_no_access_of_the_host_ends_a_borrow_of_other_rows_on_the_device(access):
+    """They are not noted, so a map that is too long stays so."""
+    rows = 2 * MAX_SPANS
+    blob = Blob((rows, 1), device="cuda")
+    blob.overwrite_gpu_data()[...] = 1
+    borrow = blob[2:4].mutable_gpu_data()
+    for row in range(5, rows, 2):
+        getattr(blob[row], access)()
+    borrow[...] = 7
+    assert blob[:5].cpu_data().ravel().tolist() == [1, 1, 7, 7, 1]

@@ -6,7 +6,7 @@ import gc
 import signal
 import threading
 import weakref
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -350,15 +350,20 @@ def test_a_resize_that_meets_a_failed_push_leaves_the_host_with_the_newest(use: 
     assert set(blob.gpu_diff().tolist()) == {6}
 
 
-def test_who_finishes_a_write_on_the_accelerator_does_not_take_what_is_on_its_way(
-    simulated: SimulatedBackend,
+@pytest.mark.parametrize("fails", [False, True])
+def test_who_finishes_a_write_on_the_accelerator_waits_for_what_is_on_its_way(
+    simulated: SimulatedBackend, fails: bool
 ) -> None:
     memory = SyncedMemory(NBYTES, device="simulated")
     memory.mutable_gpu_data()[:] = 1
     memory.lend(Side.HOST, Access.OVERWRITE, Layout.raw(8, 8), "use")[:] = 7
-    memory.async_gpu_push(simulated.stream(delay=0.1), 8, 16)
-    memory.finish_write(Side.ACCELERATOR, 0, NBYTES, "a write")
-    assert memory.head_over(8, 16) is Head.SYNCED
+    memory.cpu_data()
+    with simulated.failing(transfer=1) if fails else nullcontext():
+        memory.async_gpu_push(simulated.stream(delay=0.1), 8, 16)
+        with pytest.raises(RuntimeError, match="injected") if fails else nullcontext():
+            memory.finish_write(Side.ACCELERATOR, 0, NBYTES, "a write")
+    assert memory.head_over(0, 8) is Head.HEAD_AT_GPU
+    assert memory.head_over(8, 16) is (Head.HEAD_AT_CPU if fails else Head.HEAD_AT_GPU)
     expected = [1] * 8 + [7] * 8 + [1] * (NBYTES - 16)
     assert memory.cpu_data().tolist() == memory.gpu_data().tolist() == expected
 

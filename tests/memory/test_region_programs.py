@@ -1172,9 +1172,9 @@ def test_a_part_that_the_device_needs_is_the_part_that_is_read() -> None:
     assert blob[5:].head is Head.UNINITIALIZED
 
 
-@pytest.mark.parametrize("pieces", [2, 64, 65, 500, 1500])
+@pytest.mark.parametrize("pieces", [2, 500, 1500])
 @pytest.mark.parametrize("side", [CPU, GPU])
-def test_many_pieces_are_all_there_and_few_move_exactly(pieces: int, side: str) -> None:
+def test_pieces_are_all_there_and_move_exactly(pieces: int, side: str) -> None:
     blob = Blob((2 * pieces, 3), "int32", device="simulated")
     expected = np.arange(blob.size, dtype=np.int32).reshape(blob.shape)
     getattr(blob, f"mutable_{OTHER[side]}_data")()[...] = expected
@@ -1183,10 +1183,8 @@ def test_many_pieces_are_all_there_and_few_move_exactly(pieces: int, side: str) 
         expected[row] += 1
     with record_transfers() as log:
         assert np.array_equal(getattr(blob, f"{OTHER[side]}_data")(), expected)
-    stale = blob.nbytes // 2
-    if pieces <= 64:
-        assert (log.nbytes, len(log)) == (stale, pieces)
-    assert stale <= log.nbytes <= blob.nbytes or pieces > 500
+    if pieces <= 500:
+        assert (log.nbytes, len(log)) == (blob.nbytes // 2, pieces)
     assert np.array_equal(getattr(blob, f"{side}_data")(), expected)
     assert blob.head is Head.SYNCED
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import accumulate, groupby, pairwise, product
+from itertools import groupby, pairwise, product
 from typing import NamedTuple
 
 import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from syncblob import Head
@@ -17,7 +17,6 @@ from syncblob.memory.state import (
     Access,
     cheapest_join,
     head_over,
-    joined,
     plan_access,
 )
 
@@ -25,8 +24,6 @@ from syncblob.memory.state import (
 SIDES = (1, 2, 4)
 NOBODY, HOST, DEVICE, BOTH = range(4)
 EXAMPLES = settings(max_examples=200)
-PIECES = 64
-GAP = 1 << 15
 
 
 def listings(most=7):
@@ -402,104 +399,6 @@ def test_a_memory_that_is_used_as_a_whole_is_caffes_machine(head, side, access):
     assert plan.runs == [Run(0, 40, after)]
 
 
-# --- many pieces ---------------------------------------------------------------------------------
-
-
-def pieces_with_gaps(count, gap, holders=DEVICE, between=BOTH, length=8):
-    """Make a map of pieces that the host lacks, and of gaps."""
-    lengths = (length, gap) * count
-    ends = tuple(accumulate(lengths))
-    spans = Spans(ends[:-1], ((holders, between) * count)[:-1])
-    require_canonical(spans)
-    return spans, spans.lacking(0, spans.nbytes, HOST)
-
-
-@pytest.mark.parametrize("count", [0, 1, 2, PIECES])
-def test_few_pieces_are_copied_as_they_are(count):
-    spans, pieces = pieces_with_gaps(count, 1) if count else (Spans.whole(8, BOTH), [])
-    assert joined(pieces, spans) == pieces
-    assert sum(piece.nbytes for piece in joined(pieces, spans)) == 8 * count
-
-
-@pytest.mark.parametrize("gap", [1, GAP])
-def test_many_pieces_are_joined_across_small_gaps(gap):
-    spans, pieces = pieces_with_gaps(PIECES + 1, gap)
-    assert joined(pieces, spans) == [Run(0, spans.nbytes, DEVICE)]
-
-
-@pytest.mark.parametrize(
-    ("gap", "holders", "between"),
-    [
-        (GAP + 1, DEVICE, BOTH),  # larger than what a copy takes to start
-        (8, DEVICE, HOST),  # a copy would bring what is old
-        (8, NOBODY, BOTH),  # from the source
-        (8, NOBODY, HOST),
-    ],
-)
-def test_other_gaps_are_not_copied(gap, holders, between):
-    spans, pieces = pieces_with_gaps(PIECES + 1, gap, holders, between)
-    assert joined(pieces, spans) == pieces
-
-
-def test_pieces_of_several_holders_are_not_joined():
-    parts = [Run(16 * i, 16 * i + 8, (DEVICE, NOBODY)[i % 2]) for i in range(PIECES + 1)]
-    spans = Spans.whole(16 * PIECES + 8, BOTH)
-    for part in parts:
-        spans = spans.replaced([part])
-    assert joined(parts, spans) == parts
-
-
-def test_pieces_that_touch_stay_apart():
-    """Their holders differ, else they were one piece."""
-    parts = [Run(8 * i, 8 * i + 8, (DEVICE, NOBODY)[i % 2]) for i in range(PIECES + 1)]
-    spans = Spans(tuple(part.stop for part in parts), tuple(part.holders for part in parts))
-    assert joined(parts, spans) == parts
-
-
-@settings(max_examples=100)
-@given(
-    st.lists(
-        st.tuples(
-            st.integers(1, 5),
-            st.sampled_from([DEVICE, DEVICE, DEVICE, NOBODY]),
-            st.sampled_from([0, 1, 7, GAP, GAP + 1]),
-            st.sampled_from([BOTH, BOTH, BOTH, HOST]),
-        ),
-        min_size=1,
-        max_size=90,
-    )
-)
-@example([(1, DEVICE, 1, BOTH)] * 66)
-def test_joined_pieces_bring_all_that_is_lacking_and_nothing_that_is_old(parts):
-    spans = Spans.whole(sum(length + gap for length, _, gap, _ in parts), HOST)
-    place = 0
-    for length, holders, gap, between in parts:
-        spans = spans.replaced([Run(place, place + length, holders)])
-        place += length
-        spans = spans.replaced([Run(place, place + gap, between)] if gap else [])
-        place += gap
-    pieces = spans.lacking(0, spans.nbytes, HOST)
-    result = joined(pieces, spans)
-    if len(pieces) <= PIECES:
-        assert result == pieces
-    assert all(left.stop <= right.start for left, right in pairwise(result))
-    for piece in pieces:
-        found = [one for one in result if one.start <= piece.start and piece.stop <= one.stop]
-        assert [one.holders for one in found] == [piece.holders]
-    for one in result:
-        for run in spans.runs(one.start, one.stop):
-            assert run.holders in {one.holders, BOTH}
-            assert run.holders == one.holders or run.nbytes <= GAP
-    if len(pieces) > PIECES:
-        for left, right in pairwise(result):
-            gap = right.start - left.stop
-            assert not (
-                0 < gap <= GAP
-                and left.holders == right.holders == DEVICE
-                and spans.common(left.stop, right.start) == BOTH
-            )
-
-
 # --- a map that would be too long ----------------------------------------------------------------
 
 
@@ -507,11 +406,26 @@ def test_a_map_has_at_most_a_thousand_spans():
     assert MAX_SPANS == 1024
 
 
+def cheapest(spans, side, start, stop, writers=()):
+    return cheapest_join(spans, side, start, stop, Spans.covering(spans.nbytes, writers))
+
+
+@EXAMPLES
+@given(st.integers(0, 40), st.lists(st.tuples(st.integers(0, 45), st.integers(0, 45)), max_size=6))
+def test_a_map_of_what_ranges_cover(nbytes, covered):
+    spans = Spans.covering(nbytes, covered)
+    require_canonical(spans)
+    assert listing_of(spans) == [
+        int(any(start <= byte < stop for start, stop in covered)) for byte in range(nbytes)
+    ]
+    assert spans.nbytes == nbytes
+
+
 @st.composite
 def long_maps(draw):
     """Draw a map, the side of an access, or None, its range, and who may write."""
     listing, start, stop = draw(listings_with_a_range(most=BOTH))
-    writers = st.lists(ranges(len(listing)).map(lambda pair: Writer(*pair)), max_size=2)
+    writers = st.lists(ranges(len(listing)), max_size=4)
     return spans_of(listing), draw(st.sampled_from([*Side, None])), start, stop, draw(writers)
 
 
@@ -526,7 +440,9 @@ def joins(spans, side, start, stop, writers):
             missing = other.holders & ~run.holders
             costs = run.nbytes if missing else 0
             brought = side is not None and missing == 1 << side
-            reached = any(writer.start < run.stop and run.start < writer.stop for writer in writers)
+            reached = any(
+                run.start < last and first < min(run.stop, last) for first, last in writers
+            )
             if other.holders and not reached and (not missing or brought):
                 found.append((costs, run.nbytes, run, other.holders))
     return found
@@ -536,7 +452,7 @@ def joins(spans, side, start, stop, writers):
 @given(long_maps())
 def test_what_joins_spans_is_the_cheapest(drawn):
     spans = drawn[0]
-    found, possible = cheapest_join(*drawn), joins(*drawn)
+    found, possible = cheapest(*drawn), joins(*drawn)
     if not possible:
         assert found is None
         return
@@ -551,23 +467,23 @@ def test_what_joins_spans_is_the_cheapest(drawn):
 def test_what_both_sides_hold_is_left_to_one_of_them_before_anything_moves():
     spans = Spans((10, 20, 24, 30), (HOST, BOTH, DEVICE, HOST))
     for side in (*Side, None):
-        assert cheapest_join(spans, side, 30, 30) == (Run(10, 20, BOTH), HOST)
+        assert cheapest(spans, side, 30, 30) == (Run(10, 20, BOTH), HOST)
     # Not where the access leaves it.
-    assert cheapest_join(spans, None, 12, 13) is None
-    assert cheapest_join(spans, Side.HOST, 12, 13) == (Run(20, 24, DEVICE), HOST)
-    assert cheapest_join(spans, Side.ACCELERATOR, 12, 13) == (Run(24, 30, HOST), DEVICE)
+    assert cheapest(spans, None, 12, 13) is None
+    assert cheapest(spans, Side.HOST, 12, 13) == (Run(20, 24, DEVICE), HOST)
+    assert cheapest(spans, Side.ACCELERATOR, 12, 13) == (Run(24, 30, HOST), DEVICE)
 
 
 def test_what_nobody_holds_is_brought_and_never_left_to_nobody():
     spans = Spans((10, 20, 24), (HOST, NOBODY, DEVICE))
-    assert cheapest_join(spans, None, 0, 0) is None
-    assert cheapest_join(spans, Side.HOST, 0, 0) == (Run(10, 20, NOBODY), HOST)
-    assert cheapest_join(spans, Side.ACCELERATOR, 24, 24) == (Run(10, 20, NOBODY), DEVICE)
-    assert cheapest_join(Spans.whole(20, BOTH), Side.HOST, 0, 0) is None
+    assert cheapest(spans, None, 0, 0) is None
+    assert cheapest(spans, Side.HOST, 0, 0) == (Run(10, 20, NOBODY), HOST)
+    assert cheapest(spans, Side.ACCELERATOR, 24, 24) == (Run(10, 20, NOBODY), DEVICE)
+    assert cheapest(Spans.whole(20, BOTH), Side.HOST, 0, 0) is None
 
 
 def test_nothing_is_brought_where_somebody_may_write():
     spans = Spans((10, 20, 24, 30), (HOST, DEVICE, HOST, DEVICE))
-    assert cheapest_join(spans, Side.HOST, 0, 10) == (Run(24, 30, DEVICE), HOST)
-    assert cheapest_join(spans, Side.HOST, 0, 10, [Writer(29, 30)]) == (Run(10, 20, DEVICE), HOST)
-    assert cheapest_join(spans, Side.HOST, 0, 10, [Writer(19, 25)]) is None
+    assert cheapest(spans, Side.HOST, 0, 10) == (Run(24, 30, DEVICE), HOST)
+    assert cheapest(spans, Side.HOST, 0, 10, [(29, 30)]) == (Run(10, 20, DEVICE), HOST)
+    assert cheapest(spans, Side.HOST, 0, 10, [(19, 25)]) is None

@@ -26,7 +26,7 @@ from syncblob.errors import StaleAliasWarning
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from types import CodeType
     from typing import ClassVar, Protocol
 
@@ -124,15 +124,22 @@ class Borrows:
 
     def reaching(self, buffer: NDArray[np.uint8], start: int, stop: int) -> list[NDArray[Any]]:
         """Return the borrows, over a buffer, that overlap a range."""
+        return [array for array, low, high in self._placed(buffer) if low < stop and start < high]
+
+    def ranges(self, buffer: NDArray[np.uint8] | None) -> list[tuple[int, int]]:
+        """Return the ranges of the borrows over a buffer."""
+        return [placed[1:] for placed in self._placed(buffer)]
+
+    def _placed(self, buffer: NDArray[np.uint8] | None) -> Iterator[tuple[NDArray[Any], int, int]]:
+        """Yield the borrows over a buffer, and where they begin and end in it."""
+        if not self.live or buffer is None:
+            return
         origin = buffer.__array_interface__["data"][0]
-        found: list[NDArray[Any]] = []
         for borrow in list(self.live):
             array = borrow()
             if array is not None and array.size:
                 low, high = np.lib.array_utils.byte_bounds(array)
-                if low - origin < stop and start < high - origin:
-                    found.append(array)
-        return found
+                yield array, low - origin, high - origin
 
     def forget(self) -> None:
         """Forget the borrows whose permission was revoked; others may have come since."""
@@ -284,6 +291,15 @@ class Loans:
     def exposures_in(self, start: int, stop: int) -> list[Exposure]:
         """Return the exposures that overlap a range."""
         return [part for part in self.exposures if part.start < stop and start < part.stop]
+
+    def ranges(self, buffer: Any) -> list[tuple[int, int]]:
+        """Return the ranges of all that was handed out, over the buffer of the side.
+
+        Borrows that are not NumPy's are not noted.
+        """
+        ranges = [(lease.start, lease.stop) for lease in list(self.leases)]
+        ranges += [exposure[:2] for exposure in self.exposures]
+        return ranges + self.borrows.ranges(buffer)
 
     def lease(self, target: object, kind: str, start: int, stop: int) -> None:
         """Note a writable alias of a range that lives as long as `target`."""

@@ -74,6 +74,30 @@ class Spans:
         """Make a map of one span."""
         return cls((nbytes,), (holders,))
 
+    @classmethod
+    def covering(cls, nbytes: int, ranges: Iterable[tuple[int, int]]) -> Spans:
+        """Make a map with 1 for every byte that lies in one of some ranges."""
+        ends: list[int] = []
+        holders: list[int] = []
+        place = 0
+        for start, stop in sorted(ranges):
+            low, high = max(start, place), min(stop, nbytes)
+            if low >= high:
+                continue
+            if low > place:
+                ends.append(low)
+                holders.append(0)
+            if holders and holders[-1]:
+                ends[-1] = high
+            else:
+                ends.append(high)
+                holders.append(1)
+            place = high
+        if place < nbytes or not ends:
+            ends.append(nbytes)
+            holders.append(0)
+        return cls(tuple(ends), tuple(holders))
+
     def alike(self, start: int, stop: int) -> int | None:
         """Return the holders of every byte of a range; None where they differ, or it is empty."""
         if start >= stop or self.uniform is not None:

@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import enum
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from syncblob.devices import Side
 from syncblob.memory.spans import Run, Spans
@@ -49,19 +49,14 @@ __all__ = [
     "Transition",
     "cheapest_join",
     "head_over",
-    "joined",
     "plan_access",
 ]
 
 MAX_SPANS = 1024
-"""An access that would leave more spans than this joins others, and copies what that takes."""
+"""An access that would leave more spans than this joins others, and copies what that takes.
 
-_MAX_PIECES = 64
-"""Up to so many pieces, an access moves exactly the bytes that its side lacks."""
-
-_JOINED_GAP = 1 << 15
-"""With more pieces, gaps of at most so many bytes are copied too, where both sides hold them: that
-many bytes are copied in about the time that one more copy takes to start."""
+A map gets longer where somebody has an array over each of its spans.
+"""
 
 
 class Head(enum.IntEnum):
@@ -124,16 +119,6 @@ class Transition(NamedTuple):
         head = self.after.name
         change = head if self.before is self.after else f"{self.before.name} -> {head}"
         return f"{self.reason}: {change}{copied}, at {self.place.line.described()}"
-
-
-class _Range(Protocol):
-    """A lease, an exposure or an upload."""
-
-    @property
-    def start(self) -> int: ...
-
-    @property
-    def stop(self) -> int: ...
 
 
 class Plan(NamedTuple):
@@ -233,39 +218,12 @@ def _holders_after_copy(  # noqa: PLR0913, PLR0917  # a part, and who else may w
     return _BOTH
 
 
-def joined(pieces: list[Run], spans: Spans) -> list[Run]:
-    """Join pieces of a long list across small gaps that both sides hold.
-
-    Parameters
-    ----------
-    pieces
-        What is to be copied.
-    spans
-        The holders before.
-    """
-    if len(pieces) <= _MAX_PIECES:
-        return pieces
-    result = pieces[:1]
-    for piece in pieces[1:]:
-        last = result[-1]
-        gap = piece.start - last.stop
-        if (
-            0 < gap <= _JOINED_GAP
-            and piece.holders == last.holders != 0
-            and spans.common(last.stop, piece.start) == _BOTH
-        ):
-            result[-1] = last._replace(stop=piece.stop)
-        else:
-            result.append(piece)
-    return result
-
-
 def cheapest_join(
     spans: Spans,
     side: Side | None,
     start: int,
     stop: int,
-    writers: Sequence[_Range] = (),
+    kept: Spans,
 ) -> tuple[Run, int] | None:
     """Find the span of a long map that can be joined to one beside it for the fewest bytes.
 
@@ -280,9 +238,9 @@ def cheapest_join(
         The side of the access: where spans may be brought. None where nothing may move.
     start, stop
         Its range. What it leaves there stays.
-    writers
-        Whoever may write on either side at any moment, and uploads that are under way. Nothing
-        changes where they reach.
+    kept
+        A map with 1 where nothing may change: where somebody may write at any moment, or where an
+        upload is under way.
 
     Returns
     -------
@@ -306,7 +264,7 @@ def cheapest_join(
             rank = costs, high - low, index, beside
             if best is not None and best < rank:
                 continue
-            if not any(low < one.stop and one.start < high for one in writers):
+            if not kept.any(low, high):
                 best = rank
     if best is None:
         return None

@@ -46,7 +46,6 @@ from syncblob.memory.state import (
     Transition,
     cheapest_join,
     head_over,
-    joined,
     plan_access,
 )
 from syncblob.memory.verify import Watch, verifying
@@ -113,6 +112,7 @@ class SyncedMemory:
         "_exclusive_buffer",
         "_fast_buffer",
         "_history",
+        "_joined",
         "_last_used",
         "_loans",
         "_lock",
@@ -170,6 +170,8 @@ class SyncedMemory:
         # Whether bytes are on their way, or the state is about to change: what comes in between, on
         # the same thread, is refused.
         self._moving = False
+        # Whether spans of a map that was too long were ever joined.
+        self._joined = False
         self._exclusive_buffer: Any = None
         self._fast_buffer: Any = None
         # Const exports that are checked; see `verify`.
@@ -611,12 +613,13 @@ class SyncedMemory:
         """Note that work on an array over a range of one side, which may write, is over.
 
         What a thread, a signal handler or a finaliser has brought to the other side meanwhile may
-        lack some of what was written. So this side alone holds those bytes again.
+        lack some of what was written. So this side alone holds those bytes again. What the other
+        side alone holds was written there since, unless spans may have been joined.
         """
-        if self._fast_buffer is not None:
+        if self._fast_buffer is not None and not self._joined:
             return
         with self._lock:
-            before = self._take(side, start, stop)
+            before = self._take(side, start, stop, everything=self._joined)
             if self._spans is not before:
                 self._note(reason, before, start, stop)
 
@@ -1322,29 +1325,30 @@ class SyncedMemory:
         if self._spans is not before:
             self._note(reason, before, start, stop)
 
-    def _take(self, side: Side, start: int, stop: int) -> Spans:
-        """Leave what both sides hold of a range to one of them; return the map before."""
+    def _take(self, side: Side, start: int, stop: int, *, everything: bool = False) -> Spans:
+        """Leave what both sides hold of a range, or all of it, to one of them.
+
+        Returns the map before.
+        """
         before = self._spans
         if before.any(start, stop) == 1 << side:
             return before
         try:
             # What comes in between, on this thread, is refused: its change would be lost.
             self._moving = True
-            before = self._spans
-            pushed = self._uploads if side else ()
-            if before.holders == (_BOTH,) and stop - start == before.nbytes and not pushed:
-                self._spans = Spans.whole(before.nbytes, 1 << side)
-                return before
-            if start < stop and before.common(start, stop) == _BOTH:
-                after = before.put(start, stop, 1 << side)
-            else:
-                after = before.replaced(_taken(before.runs(start, stop), side))
-            for upload in pushed:
-                # What is still on its way is not the accelerator's alone.
-                for run in before.runs(max(start, upload.start), min(stop, upload.stop)):
-                    after = after.put(*run)
-            if after != before:
-                self._spans = self._shortened(after, None, start, stop)[1]
+            try:
+                if side and self._uploads:
+                    # What is on its way must not arrive when this side alone holds the newest.
+                    self._finish_uploads(side, Access.MUTABLE, start, stop)
+            finally:
+                before = after = self._spans
+                if everything or before.common(start, stop) == _BOTH:
+                    if start < stop or not before.nbytes:
+                        after = before.put(start, stop, 1 << side)
+                else:
+                    after = before.replaced(_taken(before.runs(start, stop), side))
+                if after != before:
+                    self._spans = self._shortened(after, None, start, stop)[1]
         finally:
             self._moving = False
         return before
@@ -1479,13 +1483,19 @@ class SyncedMemory:
         """
         pieces: list[Run] = []
         if len(spans.holders) > MAX_SPANS:
-            nbytes = spans.nbytes
-            loans = [writer for loans in self._loans for writer in loans.writers(0, nbytes)]
-            writers = (*loans, *self._uploads)
+            # Another thread may be working on a span that is about to lose holders.
+            self._joined = True
+            ranges = [upload[:2] for upload in self._uploads]
+            for loans, buffer in zip(self._loans, self._buffers.sides, strict=True):
+                ranges += loans.ranges(buffer)
+            kept = Spans.covering(spans.nbytes, ranges)
+            if not (side or buffer is None or isinstance(buffer, np.ndarray)):
+                # Nobody notes the borrows of the accelerator, which a download would end.
+                side = None
             while len(spans.holders) > MAX_SPANS:
-                found = cheapest_join(spans, side, start, stop, writers)
+                found = cheapest_join(spans, side, start, stop, kept)
                 if found is not None and not (found[0].holders or source):
-                    found = cheapest_join(spans, None, start, stop, writers)
+                    found = cheapest_join(spans, None, start, stop, kept)
                 if found is None:
                     break
                 run, holders = found
@@ -1527,7 +1537,7 @@ class SyncedMemory:
         """Copy or fill pieces; return how the journal calls it."""
         buffers = self._buffers
         copied = ""
-        for start, stop, holders in joined(pieces, self._spans):
+        for start, stop, holders in pieces:
             if accelerator is None:
                 # There is no other side: what is missing comes from the source.
                 if self._source is not None:
@@ -1631,7 +1641,7 @@ class SyncedMemory:
             ranges = [piece[:2] for piece in pieces] if before.nbytes else [(0, 0)]
             self._revoke(Side.HOST, ranges, revoked, writes=False)
             copying = buffers.copying(accelerator, reason)
-            for piece in joined(pieces, before):
+            for piece in pieces:
                 if piece.start < piece.stop:
                     push = buffers.start_upload(copying, buffer, piece.start, piece.stop, stream)
                     started.append(_Upload(piece.start, piece.stop, push))

@@ -189,6 +189,14 @@ def test_failures_that_did_not_happen_end_with_the_block(simulated: SimulatedBac
         pass
 
 
+def test_a_stream_that_nobody_has_is_synchronized_too(simulated: SimulatedBackend) -> None:
+    host, buffer = np.ones(4, np.uint8), simulated.allocate(4)
+    simulated.push(host, buffer, simulated.stream(delay=0.1))
+    simulated.synchronize()
+    assert buffer.tolist() == [1] * 4
+    assert simulated.uploads == 1
+
+
 def test_a_push_needs_a_stream_of_its_own_device(simulated: SimulatedBackend) -> None:
     other = syncblob.simulated(1).stream()
     blob = Blob(4, device="simulated")

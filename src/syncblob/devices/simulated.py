@@ -13,6 +13,7 @@ import os
 import time
 import weakref
 from contextlib import contextmanager
+from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
@@ -201,12 +202,12 @@ class SimulatedStream:
     def submit(self, upload: Callable[[], None]) -> _Work:
         """Queue an upload."""
         delay = self.backend.delay if self.delay is None else self.delay
+        return self._queued(partial(self._run, upload, delay))
 
-        def run() -> None:
-            time.sleep(delay)
-            upload()
-
-        return self._queued(run)
+    def _run(self, upload: Callable[[], None], delay: float) -> None:
+        """Run an upload. Until then its place in the queue keeps the stream, to be waited for."""
+        time.sleep(delay)
+        upload()
 
     def synchronize(self) -> None:
         """Block until everything queued so far has run."""

@@ -897,7 +897,7 @@ class SyncedMemory:
                 self._refuse_reentry()
             used = self.used_nbytes
             if nbytes > used:
-                self._wait_for_uploads(Side.ACCELERATOR, Access.MUTABLE, 0, nbytes)
+                self._wait_for_uploads(Side.ACCELERATOR, Access.MUTABLE, used, nbytes)
             revoked: list[NDArray[Any]] = []
             after = None
             try:
@@ -1203,7 +1203,7 @@ class SyncedMemory:
         if (
             buffer is not None
             and fill is None
-            and layout.whole
+            and stop - start == spans.nbytes
             and self._again(side, access, layout, reason, buffer)
         ):
             return buffer
@@ -1575,8 +1575,6 @@ class SyncedMemory:
         if accelerator is not None:
             self.bind(accelerator)
         used = self.used_nbytes
-        if self._moving:
-            self._refuse_reentry()
         self._wait_for_uploads(side, Access.OVERWRITE, 0, used)
         if self._watch is not None:
             self._watch.compare()
@@ -1618,8 +1616,6 @@ class SyncedMemory:
 
     def _push(self, stream: object, start: int, stop: int, reason: str) -> None:
         """Start to upload what the accelerator lacks of a range that the host holds."""
-        if self._moving:
-            self._refuse_reentry()
         self._wait_for_uploads(Side.HOST, Access.MUTABLE, start, stop)
         buffers = self._buffers
         accelerator = buffers.accelerator or current_accelerator()

@@ -17,6 +17,7 @@ Accesses that do not overlap it do not concern them.
 from __future__ import annotations
 
 import weakref
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -26,13 +27,16 @@ from syncblob.errors import StaleAliasWarning
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from types import CodeType
     from typing import ClassVar, Protocol
 
     from numpy.typing import NDArray
 
     from syncblob.devices.base import Side
+
+    # Aliases that are left behind, by side.
+    Stale = list[tuple[Side, set["Lease"]]]
 
     class Locked(Protocol):
         """What has a lock."""
@@ -43,6 +47,7 @@ if TYPE_CHECKING:
 
 
 __all__ = [
+    "NO_LOANS",
     "NUMPY",
     "Borrows",
     "Exposure",
@@ -86,15 +91,15 @@ class Borrows:
         the set itself.
     """
 
-    __slots__ = ("_discard", "live")
+    __slots__ = ("live",)
 
     def __init__(self) -> None:
         self.live: set[_Reference] = set()
-        self._discard: Callable[[_Reference], None] = self.live.discard
 
     def add(self, array: NDArray[Any]) -> None:
         """Remember a writable array."""
-        self.live.add(_Reference(array, self._discard))
+        live = self.live
+        live.add(_Reference(array, live.discard))
 
     def revoke(
         self,
@@ -171,33 +176,25 @@ class Lease(_Reference):
 
     Attributes
     ----------
+    kind
+        The protocol it went through, as the warning names it.
+    start, stop
+        From its first byte to behind its last.
     noted
-        What the properties are made of: kind, code, instruction, library, start, stop.
+        What `place` is made of: code, instruction, library.
     """
 
-    __slots__ = ("noted",)
+    __slots__ = ("kind", "noted", "start", "stop")
 
-    noted: tuple[str, CodeType, int, str | None, int, int]
-
-    @property
-    def kind(self) -> str:
-        """The protocol it went through, as the warning names it."""
-        return self.noted[0]
+    kind: str
+    start: int
+    stop: int
+    noted: tuple[CodeType, int, str | None]
 
     @property
     def place(self) -> Place:
         """Where the user made it."""
-        return Place(*self.noted[1:4])
-
-    @property
-    def start(self) -> int:
-        """Its first byte."""
-        return self.noted[4]
-
-    @property
-    def stop(self) -> int:
-        """Behind its last byte."""
-        return self.noted[5]
+        return Place(*self.noted)
 
     @property
     def revoked(self) -> bool:
@@ -248,7 +245,8 @@ class Exposure(NamedTuple):
 class Loans:
     """What one side of a memory has handed out.
 
-    Borrows and leases may be added without the memory's lock; all else is done under it.
+    Borrows and leases may be added without the memory's lock; all else is done under it. A side
+    that has never handed anything out has `NO_LOANS`.
 
     Attributes
     ----------
@@ -309,7 +307,10 @@ class Loans:
         lease = Lease(target, leases.discard)
         # Three frames out is whoever asked the memory for an export.
         frame, library = user_frame(3)
-        lease.noted = (kind, frame.f_code, frame.f_lasti, library, start, stop)
+        lease.noted = frame.f_code, frame.f_lasti, library
+        lease.kind = kind
+        lease.start = start
+        lease.stop = stop
         leases.add(lease)
 
     def without_exposures(
@@ -342,7 +343,7 @@ class Loans:
         """
         self.borrows.revoke(revoked, buffer, start, stop)
         for lease in list(self.leases) if buffer is None else self.leases_in(start, stop):
-            if lease.kind == NUMPY and lease.start < lease.stop:
+            if lease.kind is NUMPY and lease.start < lease.stop:
                 _revoke(lease(), revoked)
 
     def detach(self) -> None:
@@ -352,7 +353,24 @@ class Loans:
         self.exporter = (None, None)
 
 
-def warn_of_stale_aliases(action: str, stale: list[tuple[Side, Lease]]) -> None:
+class _NoLoans(Loans):
+    """What is shared by all sides that have handed nothing out. It cannot be changed."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.borrows.live = frozenset()  # type: ignore[assignment]  # has no `add`
+        object.__setattr__(self, "leases", frozenset())
+
+    def detach(self) -> None:
+        """Do nothing: there is nothing to forget."""
+
+
+NO_LOANS = _NoLoans()
+
+
+def warn_of_stale_aliases(action: str, stale: Stale) -> None:
     """Emit a StaleAliasWarning at the user's line, before anything changes.
 
     Parameters
@@ -360,7 +378,7 @@ def warn_of_stale_aliases(action: str, stale: list[tuple[Side, Lease]]) -> None:
     action
         The access that is going to leave the aliases behind.
     stale
-        The aliases, and the side of each. Nothing happens if there are none.
+        The aliases, by side. Nothing happens if there are none.
 
     Raises
     ------
@@ -369,8 +387,12 @@ def warn_of_stale_aliases(action: str, stale: list[tuple[Side, Lease]]) -> None:
     """
     if not stale:
         return
-    named = "; ".join(lease.described(side) for side, lease in stale[:_NAMED_AT_MOST])
-    more = f"; and {len(stale) - _NAMED_AT_MOST} more" if len(stale) > _NAMED_AT_MOST else ""
+    described = [
+        lease.described(side) for side, leases in stale for lease in islice(leases, _NAMED_AT_MOST)
+    ][:_NAMED_AT_MOST]
+    named = "; ".join(described)
+    unnamed = sum(len(leases) for _, leases in stale) - len(described)
+    more = f"; and {unnamed} more" if unnamed else ""
     warn_user(
         f"{action} leaves behind {named}{more}. What is written through it from now on will not be "
         "seen, nor will it see what is written here. Drop it first, or make a new one afterwards",
@@ -381,13 +403,13 @@ def warn_of_stale_aliases(action: str, stale: list[tuple[Side, Lease]]) -> None:
 class Unannounced(Exception):  # noqa: N818  # it is caught, and turned into a warning
     """There are writable aliases that would be left behind, and were not warned of yet."""
 
-    def __init__(self, stale: list[tuple[Side, Lease]]) -> None:
+    def __init__(self, stale: Stale) -> None:
         super().__init__(stale)
         self.stale = stale
 
 
 def require_announced(
-    loans: Sequence[Loans], announced: Sequence[Lease], start: int, stop: int, *sides: Side
+    loans: Sequence[Loans], announced: Collection[Lease], start: int, stop: int, *sides: Side
 ) -> None:
     """Raise `Unannounced` if other writable aliases of some sides overlap a range.
 
@@ -400,19 +422,19 @@ def require_announced(
     start, stop, sides
         The range.
     """
-    stale = [
-        (side, lease)
-        for side in sides
-        for lease in loans[side].leases_in(start, stop)
-        if lease not in announced
-    ]
+    stale: Stale = []
+    for side in sides:
+        # There may be very many: Python asks each of them for its range and for nothing else.
+        leases = set(loans[side].leases_in(start, stop)).difference(announced)
+        if leases:
+            stale.append((side, leases))
     if stale:
         raise Unannounced(stale)
 
 
 def announcing(
     memory: Locked,
-    stale: list[tuple[Side, Lease]],
+    stale: Stale,
     action: str,
     function: Callable[..., Any],
     *args: Any,
@@ -432,8 +454,8 @@ def announcing(
     action
         What the warning calls it.
     function, args
-        What is called, with a list of the aliases that were warned of as its last argument. It
-        changes nothing if it raises `Unannounced`. Returns its result.
+        What is called, with the aliases that were warned of as its last argument. It changes
+        nothing if it raises `Unannounced`. Returns its result.
 
     Raises
     ------
@@ -442,10 +464,10 @@ def announcing(
     RuntimeError
         If new aliases come as fast as they are warned of.
     """
-    announced: list[Lease] = []
+    announced: set[Lease] = set()
     for _ in range(_MOST_WARNINGS):
         warn_of_stale_aliases(action, stale)
-        announced += [lease for _, lease in stale]
+        announced.update(*(leases for _, leases in stale))
         try:
             with memory.lock:
                 return function(*args, announced)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -69,10 +70,11 @@ class Spans:
         self.nbytes = ends[-1]
         self.uniform = holders[0] if len(holders) == 1 else None
 
-    @classmethod
-    def whole(cls, nbytes: int, holders: int) -> Spans:
-        """Make a map of one span."""
-        return cls((nbytes,), (holders,))
+    @staticmethod
+    @lru_cache(maxsize=256)
+    def whole(nbytes: int, holders: int) -> Spans:
+        """Return a map of one span. The usual ones are asked for again and again."""
+        return Spans((nbytes,), (holders,))
 
     @classmethod
     def covering(cls, nbytes: int, ranges: Iterable[tuple[int, int]]) -> Spans:

@@ -30,6 +30,7 @@ from syncblob.errors import DeviceMismatchError
 from syncblob.memory.buffers import Buffers
 from syncblob.memory.gather import gather
 from syncblob.memory.leases import (
+    NO_LOANS,
     Exposure,
     Loans,
     Unannounced,
@@ -52,7 +53,7 @@ from syncblob.memory.verify import Watch, verifying
 from syncblob.transfers import avoided, log_generation, recording
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from types import CodeType
 
     from numpy.typing import NDArray
@@ -62,7 +63,7 @@ if TYPE_CHECKING:
     from syncblob.memory.sources import Function
 
     # What a Transition is made of.
-    _Noted = tuple[str, Spans, Spans, str, tuple[CodeType, int, str | None], int, int]
+    _Noted = tuple[str, Spans, Spans, str, CodeType, int, str | None, int, int]
 
 __all__ = ["SyncedMemory"]
 
@@ -72,7 +73,7 @@ _BOTH = int(Head.SYNCED)
 _HOST = 1 << Side.HOST
 _ACCELERATOR = 1 << Side.ACCELERATOR
 _NEITHER = (None, None)
-_NO_MAPS = (None,) * 4
+_NOTHING_LENT = (NO_LOANS, NO_LOANS)
 
 
 class SyncedMemory:
@@ -121,7 +122,6 @@ class SyncedMemory:
         "_spans",
         "_uploads",
         "_watch",
-        "_wholes",
     )
 
     # The lock-free paths. An access may go without the lock where it finds that it has nothing to
@@ -162,9 +162,8 @@ class SyncedMemory:
         self._source = None if source is None else Source(source, nbytes)
         # A map of the bytes in use, and so their number.
         self._spans = Spans.whole(nbytes, 0)
-        # Maps of one span that were in use, by holders: they come again and again.
-        self._wholes: tuple[Spans | None, ...] = _NO_MAPS
-        self._loans = (Loans(), Loans())
+        # What each side has handed out; see `_own_loans`.
+        self._loans: tuple[Loans, Loans] = _NOTHING_LENT
         # Uploads that somebody may have to wait for.
         self._uploads: tuple[_Upload, ...] = ()
         # Whether bytes are on their way, or the state is about to change: what comes in between, on
@@ -176,7 +175,7 @@ class SyncedMemory:
         self._fast_buffer: Any = None
         # Const exports that are checked; see `verify`.
         self._watch: Watch | None = None
-        self._history: deque[_Noted] | None = None
+        self._history: tuple[_Noted, ...] = ()
         # While a log is open: the log, and the side that used each byte last.
         self._last_used: tuple[int, Spans] | None = None
         self._lock = threading.RLock()
@@ -428,11 +427,13 @@ class SyncedMemory:
                 head_over(before, 0, before.nbytes),
                 head_over(after, 0, after.nbytes),
                 copied,
-                Place(*place),
+                Place(code, instruction, library),
                 start,
                 stop,
             )
-            for reason, before, after, copied, place, start, stop in tuple(self._history or ())
+            for reason, before, after, copied, code, instruction, library, start, stop in (
+                self._history
+            )
         )
 
     @property
@@ -669,14 +670,14 @@ class SyncedMemory:
         """
         if self._exclusive_buffer is buffer or (self._fast_buffer is buffer and not recording()):
             array = template.view()
-            self._loans[side].borrows.add(array)
+            self._own_loans(side).borrows.add(array)
             if self._fast_buffer is buffer:
                 return array
         if layout.whole:
             with self._lock:
                 if self._again(side, access, layout, reason, buffer):
                     array = template.view()
-                    self._loans[side].borrows.add(array)
+                    self._own_loans(side).borrows.add(array)
                     # A signal handler or a finaliser may have used the other side before that.
                     if self._spans.uniform == 1 << side:
                         return array
@@ -769,7 +770,7 @@ class SyncedMemory:
         ):
             return None
         array = template.view()
-        self._loans[0].lease(array, kind, start, stop)
+        self._own_loans(0).lease(array, kind, start, stop)
         return array if self._fast_buffer is buffer else None
 
     def elements(self, side: Side, layout: Layout, reason: str) -> Any:
@@ -848,7 +849,7 @@ class SyncedMemory:
             stop = self.nbytes if stop is None else stop
             self._invalidate_fast_path()
             self._take(side, start, min(stop, self.used_nbytes))
-            loans = self._loans[side]
+            loans = self._own_loans(side)
             loans.exposures = (
                 *(other for other in loans.exposures if other[:2] != (start, stop)),
                 Exposure(start, stop, place, shared),
@@ -867,7 +868,8 @@ class SyncedMemory:
         with self._lock:
             stop = self.nbytes if stop is None else stop
             for loans in self._loans:
-                loans.exposures = loans.without_exposures(start, stop, shared=True)
+                if loans.exposures:
+                    loans.exposures = loans.without_exposures(start, stop, shared=True)
 
     # --- what Blobs and protocols use ------------------------------------------------------------
 
@@ -1016,7 +1018,7 @@ class SyncedMemory:
         layout: Layout,
         reason: str,
         template: tuple[Any, Any] | None,
-        announced: Sequence[Lease],
+        announced: Collection[Lease],
     ) -> Any:
         buffer = self._acquire(side, access, layout, reason, announced)
         if template is not None and template[0] is buffer:
@@ -1030,7 +1032,7 @@ class SyncedMemory:
         layout: Layout,
         reason: str,
         template: tuple[Any, Any] | None,
-        announced: Sequence[Lease],
+        announced: Collection[Lease],
     ) -> Any:
         while True:
             buffer = self._acquire(side, access, layout, reason, announced)
@@ -1040,7 +1042,7 @@ class SyncedMemory:
                 array = self._buffers.home(side).view(buffer, layout, writable=True)
             # Others have no write permission that could be taken.
             if isinstance(array, np.ndarray):
-                self._loans[side].borrows.add(array)
+                self._own_loans(side).borrows.add(array)
             # A signal handler or a finaliser may have used the other side before that.
             if self._is_alone(side, layout):
                 return array
@@ -1053,16 +1055,30 @@ class SyncedMemory:
         reason: str,
         kind: str,
         target: object | None,
-        announced: Sequence[Lease],
+        announced: Collection[Lease],
     ) -> Any:
         while True:
             buffer = self._acquire(side, access, layout, reason, announced)
             array, owner = self._alias(side, buffer, layout)
             owner = owner if target is None else target
-            self._loans[side].lease(owner, kind, layout.start, layout.stop)
+            self._own_loans(side).lease(owner, kind, layout.start, layout.stop)
             # A signal handler or a finaliser may have used the other side before that.
             if self._is_alone(side, layout):
                 return array
+
+    def _own_loans(self, side: int) -> Loans:
+        """Return what notes all that a side hands out, made when it first does."""
+        found = self._loans[side]
+        if found is NO_LOANS:
+            made = Loans()
+            with self._lock:
+                loans = self._loans
+                found = loans[side]
+                # No signal handler comes in between this look and the assignment.
+                if found is NO_LOANS:
+                    self._loans = (loans[0], made) if side else (made, loans[1])
+                    found = made
+        return found
 
     def _is_alone(self, side: Side, layout: Layout) -> bool:
         """Tell whether one side holds every element, and the other side holds none."""
@@ -1082,7 +1098,7 @@ class SyncedMemory:
         reason: str,
         function: Callable[..., Any],
         args: tuple[Any, ...],
-        announced: Sequence[Lease],
+        announced: Collection[Lease],
     ) -> None:
         def fill(buffer: Any, written: list[object] | None = None) -> None:
             home = self._buffers.home(side)
@@ -1100,7 +1116,7 @@ class SyncedMemory:
 
     def _alias(self, side: Side, buffer: Any, layout: Layout) -> tuple[Any, object]:
         """Lay an array over one side's buffer, whose lifetime can be seen."""
-        loans = self._loans[side]
+        loans = self._own_loans(side)
         home = self._buffers.home(side)
         over, exporter = loans.exporter
         if over is not buffer:
@@ -1148,7 +1164,7 @@ class SyncedMemory:
         access: Access,
         layout: Layout,
         reason: str,
-        announced: Sequence[Lease] = (),
+        announced: Collection[Lease] = (),
         fill: Callable[..., None] | None = None,
     ) -> Any:
         """Bring the range of a layout up to date on one side, and return the side's buffer.
@@ -1271,11 +1287,7 @@ class SyncedMemory:
                 copied = self._buffers.bring_all(side, buffer, nbytes, reason)
             elif side and self._buffers.accelerator is not None:
                 self._buffers.use(self._buffers.accelerator, buffer, 0, nbytes)
-            spans = self._wholes[after]
-            if spans is None or spans.nbytes != nbytes:
-                spans = Spans.whole(nbytes, after)
-                self._wholes = (*self._wholes[:after], spans, *self._wholes[after + 1 :])
-            self._spans = spans
+            self._spans = Spans.whole(nbytes, after)
         finally:
             self._moving = False
         # A Blob's accessor was called by the user, and there are two frames between that and this.
@@ -1360,7 +1372,7 @@ class SyncedMemory:
         start: int,
         stop: int,
         reason: str,
-        announced: Sequence[Lease],
+        announced: Collection[Lease],
         fill: Callable[..., None] | None,
     ) -> Any:
         """Bring contents that a side lacks."""
@@ -1569,7 +1581,7 @@ class SyncedMemory:
         side: Side,
         buffer: Any,
         accelerator: Accelerator | None,
-        announced: Sequence[Lease],
+        announced: Collection[Lease],
     ) -> None:
         """Put another buffer, with newer contents, in the place of one side's."""
         if accelerator is not None:
@@ -1604,7 +1616,8 @@ class SyncedMemory:
             self._loans[side].detach()
             self._source = None
             for loans in self._loans:
-                loans.exposures = loans.without_exposures(0, capacity)
+                if loans.exposures:
+                    loans.exposures = loans.without_exposures(0, capacity)
                 loans.borrows.forget()
             self._note("adoption", before, 0, used)
         except BaseException:
@@ -1725,7 +1738,7 @@ class SyncedMemory:
         self,
         give_up: Callable[[], Any],
         others: tuple[SyncedMemory, ...],
-        announced: Sequence[Lease],
+        announced: Collection[Lease],
     ) -> None:
         try:
             self._moving = True
@@ -1783,11 +1796,10 @@ class SyncedMemory:
             How many frames out the user may be, at least; there are our frames alone in between.
             Two frames out is whoever acquired.
         """
-        if self._history is None:
-            self._history = deque(maxlen=_REMEMBERED)
         frame, library = user_frame(depth)
-        place = (frame.f_code, frame.f_lasti, library)
-        self._history.append((reason, before, self._spans, copied, place, start, stop))
+        code, instruction = frame.f_code, frame.f_lasti
+        noted = (reason, before, self._spans, copied, code, instruction, library, start, stop)
+        self._history = (*self._history[1 - _REMEMBERED :], noted)
 
 
 class _Upload(NamedTuple):

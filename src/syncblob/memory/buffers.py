@@ -177,7 +177,7 @@ class Buffers:
     def bring_all(self, side: int, buffer: Any, nbytes: int, reason: str) -> str:
         """Copy the first bytes from the other side into a buffer; return the direction."""
         copying = self.copying(self.accelerator, reason)  # type: ignore[arg-type]  # it has bytes
-        if side:
+        if side and copying.accelerator.asynchronous:
             self._replace(copying.accelerator, buffer, 0, nbytes)
         contents = self.sides[1 - side]
         # After an adoption the two may have different sizes.

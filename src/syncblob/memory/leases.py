@@ -91,15 +91,15 @@ class Borrows:
         the set itself.
     """
 
-    __slots__ = ("live",)
+    __slots__ = ("_discard", "live")
 
     def __init__(self) -> None:
         self.live: set[_Reference] = set()
+        self._discard: Callable[[_Reference], None] = self.live.discard
 
     def add(self, array: NDArray[Any]) -> None:
         """Remember a writable array."""
-        live = self.live
-        live.add(_Reference(array, live.discard))
+        self.live.add(_Reference(array, self._discard))
 
     def revoke(
         self,

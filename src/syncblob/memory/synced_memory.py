@@ -175,7 +175,7 @@ class SyncedMemory:
         self._fast_buffer: Any = None
         # Const exports that are checked; see `verify`.
         self._watch: Watch | None = None
-        self._history: tuple[_Noted, ...] = ()
+        self._history: list[_Noted] | None = None
         # While a log is open: the log, and the side that used each byte last.
         self._last_used: tuple[int, Spans] | None = None
         self._lock = threading.RLock()
@@ -431,8 +431,8 @@ class SyncedMemory:
                 start,
                 stop,
             )
-            for reason, before, after, copied, code, instruction, library, start, stop in (
-                self._history
+            for reason, before, after, copied, code, instruction, library, start, stop in tuple(
+                self._history or ()
             )
         )
 
@@ -670,14 +670,20 @@ class SyncedMemory:
         """
         if self._exclusive_buffer is buffer or (self._fast_buffer is buffer and not recording()):
             array = template.view()
-            self._own_loans(side).borrows.add(array)
+            loans = self._loans[side]
+            if loans is NO_LOANS:
+                loans = self._own_loans(side)
+            loans.borrows.add(array)
             if self._fast_buffer is buffer:
                 return array
         if layout.whole:
             with self._lock:
                 if self._again(side, access, layout, reason, buffer):
                     array = template.view()
-                    self._own_loans(side).borrows.add(array)
+                    loans = self._loans[side]
+                    if loans is NO_LOANS:
+                        loans = self._own_loans(side)
+                    loans.borrows.add(array)
                     # A signal handler or a finaliser may have used the other side before that.
                     if self._spans.uniform == 1 << side:
                         return array
@@ -698,16 +704,14 @@ class SyncedMemory:
         bool
             Whether that was so: then an array over `buffer` is what `array` would return.
         """
-        if recording():
-            return False
         # What `newest` does, without the call.
         spans = self._spans
         held = spans.uniform
         if held is None:
             held = spans.common(*self.range_of(layout))
         if held & (1 << side):
-            waits = side and self._uploads
-            return self._watch is None and not waits and self._buffers.sides[side] is buffer
+            waits = self._watch is not None or (side and self._uploads) or recording()
+            return not waits and self._buffers.sides[side] is buffer
         if not layout.whole:
             return False
         with self._lock:
@@ -1799,7 +1803,13 @@ class SyncedMemory:
         frame, library = user_frame(depth)
         code, instruction = frame.f_code, frame.f_lasti
         noted = (reason, before, self._spans, copied, code, instruction, library, start, stop)
-        self._history = (*self._history[1 - _REMEMBERED :], noted)
+        history = self._history
+        if history is None:
+            self._history = [noted]
+            return
+        history.append(noted)
+        if len(history) > _REMEMBERED:
+            del history[0]
 
 
 class _Upload(NamedTuple):

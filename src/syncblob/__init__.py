@@ -336,7 +336,7 @@ def _register_with_distributed() -> None:
         from importlib import import_module  # few have distributed
 
         protocol.dask_deserialize.register_lazy(
-            "syncblob", lambda: import_module("syncblob.interop.dask")
+            "syncblob", lambda: import_module("syncblob.integrations.dask")
         )
 
 

@@ -33,7 +33,8 @@ from syncblob.blob.indexing import get_item, set_item
 from syncblob.blob.messages import messages
 from syncblob.blob.ndarray_methods import NdarrayMethods
 from syncblob.blob.operators import Operators
-from syncblob.devices import Side
+from syncblob.blob.views import reshape
+from syncblob.devices import HOST, Side
 from syncblob.interop import cuda
 from syncblob.interop import numpy as numpy_protocol
 from syncblob.memory import Access, Head, SyncedMemory
@@ -738,7 +739,7 @@ class Blob(Operators, NdarrayMethods):
             If the count differs (`resize` changes the count), or if `copy` is False and a view is
             impossible.
         """
-        return views.reshape(self, shape, copy=copy)
+        return reshape(self, shape, copy)
 
     def transpose(self, *axes: SupportsIndex | Iterable[SupportsIndex]) -> Self:
         """Return a view with the axes in another order, reversed if none is given."""
@@ -1267,6 +1268,21 @@ class Blob(Operators, NdarrayMethods):
             If the request cannot be met, or a stride is negative, which not every consumer takes:
             ``.copy()`` has none.
         """
+        kept = self._kept[HOST_DATA]
+        if (
+            kept is not None
+            and self._home is HOST
+            and stream is None
+            and dl_device is None
+            and copy is None
+        ):
+            # The usual case. It is here because another call would take noticeable time, also when
+            # the user's line is looked for on the stack.
+            held: Any = self._held
+            layout: Any = self._placed
+            array = held.export_again(kept[0], kept[3], "DLPack", layout.start, layout.stop)
+            if array is not None:
+                return array.__dlpack__(max_version=max_version)
         return protocols.dlpack_capsule(self, stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:

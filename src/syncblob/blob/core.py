@@ -328,7 +328,9 @@ class BlobCore:
         held = self._held
         if held is None:
             held = self._make_memory()
-        if held._exclusive_buffer is not self._buffer and not held.on_both_sides:
+        if held._exclusive_buffer is self._buffer:
+            return True
+        if not held.on_both_sides:
             self._keep_array(held, self._layout)
         return held._exclusive_buffer is self._buffer
 

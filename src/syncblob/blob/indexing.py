@@ -54,7 +54,8 @@ def get_item(blob: AnyBlob, key: Any) -> AnyBlob:
 @writes("blob")
 def set_item(blob: BlobCore, key: Any, value: Any) -> None:
     """Assign to what an index selects; see `Blob.__setitem__`."""
-    blob._require_writable("assignment")
+    if blob._readonly:
+        blob._require_writable("assignment")
     full = _full_index(key)
     if full is not None and type(value) in _NUMBERS and blob._make_array_current():
         home = blob._home

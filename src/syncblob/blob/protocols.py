@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from syncblob.blob.core import HOST_DATA
-from syncblob.devices import HOST, Side
+from syncblob.devices import Side
 from syncblob.interop import cuda, dlpack
 from syncblob.memory import Access
 
@@ -38,20 +38,7 @@ def dlpack_capsule(
     dl_device: tuple[int, int] | None,
     copy: bool | None,
 ) -> Any:
-    """Lend data through DLPack; see `Blob.__dlpack__`."""
-    kept = blob._kept[HOST_DATA]
-    if (
-        kept is not None
-        and blob._home is HOST
-        and stream is None
-        and dl_device is None
-        and copy is None
-    ):
-        held: Any = blob._held
-        layout: Any = blob._placed
-        array = held.export_again(kept[0], kept[3], "DLPack", layout.start, layout.stop)
-        if array is not None:
-            return array.__dlpack__(max_version=max_version)
+    """Lend data through DLPack, in any case; see `Blob.__dlpack__`."""
     capsule = dlpack.export(
         blob._memory,
         blob._layout,

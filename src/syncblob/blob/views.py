@@ -123,7 +123,7 @@ def assume_unaliased(blob: BlobCore) -> None:
 # --- other shapes of the same elements -----------------------------------------------------------
 
 
-def reshape(blob: AnyBlob, shape: tuple[Any, ...], *, copy: bool | None = None) -> AnyBlob:
+def reshape(blob: AnyBlob, shape: tuple[Any, ...], copy: bool | None) -> AnyBlob:
     """Return the elements in C order in another shape; see `Blob.reshape`."""
     if not copy and blob._make_array_current() and blob._array.flags.c_contiguous:
         try:

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-import syncblob
-
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 ARCHITECTURE = (DOCS / "architecture.md").read_text(encoding="utf-8")
@@ -68,9 +66,3 @@ def test_the_architecture_names_every_file():
         and not re.search(rf"\b{re.escape(path.name)}", ARCHITECTURE)
     ]
     assert left_out == []
-
-
-def test_the_architecture_has_the_base_classes_of_blob_in_order():
-    chain = [one.__name__ for one in reversed(syncblob.Blob.__mro__[:-1])]
-    shown = re.search(r"^BlobState →.*?(?=^```)", ARCHITECTURE, re.MULTILINE | re.DOTALL)
-    assert re.findall(r"\w+", shown[0]) == chain

@@ -18,6 +18,7 @@ from syncblob._source_lines import SourceLine
 from syncblob.array_api import *  # noqa: F403  # every name of the standard: its __all__
 from syncblob.array_api import __array_api_version__, __array_namespace_info__
 from syncblob.blob import Blob
+from syncblob.blob.messages import register_messages as _register_messages
 from syncblob.devices import (
     Device,
     default_device,
@@ -43,6 +44,7 @@ from syncblob.transfer_log import PingPong, TransferLog, record_transfers
 from syncblob.transfers import Transfer
 
 if TYPE_CHECKING:
+    from syncblob.blob.messages import Messages
     from syncblob.caffe import (
         CopyReport,
         Layer,
@@ -315,6 +317,15 @@ if not TYPE_CHECKING:  # a checker would take every misspelt name for one of the
         raise AttributeError(f"module 'syncblob' has no attribute {name!r}{advice}")
 
 
+def _import_messages() -> Messages:
+    from syncblob.caffe import blobproto  # not always needed
+
+    return blobproto
+
+
+_register_messages(_import_messages)
+
+
 def _register_with_distributed() -> None:
     """Let distributed know, where it is there already, who can read the Blobs that it receives.
 
@@ -325,7 +336,7 @@ def _register_with_distributed() -> None:
         from importlib import import_module  # few have distributed
 
         protocol.dask_deserialize.register_lazy(
-            "syncblob", lambda: import_module("syncblob.interop.dask")
+            "syncblob", lambda: import_module("syncblob.integrations.dask")
         )
 
 

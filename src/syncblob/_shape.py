@@ -22,6 +22,8 @@ __all__ = [
     "count",
     "is_basic_index",
     "is_integer",
+    "legacy_dimension",
+    "offset",
     "shape_string",
 ]
 
@@ -29,6 +31,7 @@ Shape = tuple[int, ...]
 
 # NumPy's own limit.
 MAX_AXES = 64
+_LEGACY_AXES = 4
 _MAX_BYTES = 2**63 - 1
 _PHANTOM_ADDRESS = 1 << 40
 
@@ -109,6 +112,60 @@ def canonical_axis(axis: SupportsIndex, shape: Shape) -> int:
 def shape_string(shape: Shape) -> str:
     """Spell a shape as Caffe does: every dimension, then the count: ``"2 3 4 (24)"``."""
     return "".join(f"{dim} " for dim in shape) + f"({math.prod(shape)})"
+
+
+def legacy_dimension(shape: Shape, index: SupportsIndex) -> int:
+    """Return a dimension of a shape seen as four-dimensional: 1 for axes that are missing.
+
+    Raises
+    ------
+    ValueError
+        If there are more than four axes.
+    IndexError
+        Unless ``-4 <= index < 4``.
+    """
+    index = operator.index(index)
+    if len(shape) > _LEGACY_AXES:
+        raise ValueError(
+            f"num, channels, height and width are for Blobs of up to {_LEGACY_AXES} axes, "
+            f"this one has {len(shape)}; use shape"
+        )
+    if not -_LEGACY_AXES <= index < _LEGACY_AXES:
+        raise IndexError(f"expected an index from -4 to 3, got {index}")
+    if not -len(shape) <= index < len(shape):
+        return 1
+    return shape[index]
+
+
+def offset(shape: Shape, indices: tuple[Any, ...]) -> int:
+    """Return the place of an element in C order, counted in elements.
+
+    Parameters
+    ----------
+    shape
+        The dimensions.
+    indices
+        One non-negative integer an axis, or a sequence of them; missing ones are 0.
+
+    Raises
+    ------
+    IndexError
+        If there are too many, or one is out of bounds.
+    """
+    if len(indices) == 1 and not is_integer(indices[0]):
+        indices = tuple(indices[0])
+    places = tuple(operator.index(index) for index in indices)
+    if len(places) > len(shape) or any(
+        not 0 <= place < dim for place, dim in zip(places, shape, strict=False)
+    ):
+        raise IndexError(
+            f"expected at most {len(shape)} indices from 0 up to the dimensions of "
+            f"{shape}, got {places}"
+        )
+    result = 0
+    for axis, dim in enumerate(shape):
+        result = result * dim + (places[axis] if axis < len(places) else 0)
+    return result
 
 
 def contiguous_strides(shape: Shape, itemsize: int) -> Shape:

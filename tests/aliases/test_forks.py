@@ -16,7 +16,7 @@ import pytest
 
 import syncblob
 from syncblob import Blob, no_transfers, record_transfers, transfers
-from syncblob.blob import _state
+from syncblob.blob import core
 from syncblob.devices import selection
 from syncblob.memory import verify
 
@@ -218,7 +218,7 @@ def test_locks_of_the_process_are_free_in_a_child(simulated: SimulatedBackend) -
         transfers._open_logs_lock,
         verify._depth_lock,
         selection._backends_lock,
-        _state.making,
+        core.making,
         simulated._lock,
         guard._lock,
         log._lock,

@@ -12,7 +12,7 @@ from made_blobs import blob_in, values
 
 import syncblob
 from syncblob import Blob, Head
-from syncblob.blob._text import text_of
+from syncblob.blob.text import text_of
 
 NONE, CPU, GPU, SYNCED, SPLIT = Head
 DTYPES = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from syncblob.blob import Blob
-from syncblob.blob._compute import SCALARS, refusal
+from syncblob.blob.compute import SCALARS, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

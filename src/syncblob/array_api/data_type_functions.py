@@ -13,7 +13,7 @@ import numpy as np
 from syncblob._dtypes import as_dtype, is_bfloat16
 from syncblob.array_api._operands import require_blobs
 from syncblob.blob import Blob
-from syncblob.blob._compute import SCALARS
+from syncblob.blob.compute import SCALARS
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike

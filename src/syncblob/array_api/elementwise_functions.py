@@ -17,8 +17,8 @@ import numpy as np
 
 from syncblob import _kernels
 from syncblob.array_api._operands import require_blobs
-from syncblob.blob._compute import apply
-from syncblob.blob._elementwise import binary, unary
+from syncblob.blob.compute import apply
+from syncblob.blob.elementwise import binary, unary
 
 if TYPE_CHECKING:
     from syncblob.blob import Blob

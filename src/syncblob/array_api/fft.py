@@ -30,7 +30,7 @@ import numpy as np
 from syncblob._dtypes import as_dtype
 from syncblob.array_api._operands import require_blobs
 from syncblob.blob import Blob
-from syncblob.blob._compute import apply
+from syncblob.blob.compute import apply
 from syncblob.devices import home_of
 from syncblob.guards import require_device
 

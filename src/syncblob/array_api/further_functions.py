@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob.array_api._operands import require_blobs
-from syncblob.blob._compute import apply, view
+from syncblob.blob.compute import apply, view
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,7 +16,7 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from syncblob.array_api import _corrected
 from syncblob.array_api._operands import require_blobs, require_integers
-from syncblob.blob._compute import apply
+from syncblob.blob.compute import apply
 
 if TYPE_CHECKING:
     from syncblob.blob import Blob

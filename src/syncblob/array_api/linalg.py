@@ -21,7 +21,7 @@ from syncblob._dtypes import as_dtype
 from syncblob.array_api import _linalg_kernels
 from syncblob.array_api._operands import require_blobs
 from syncblob.array_api.linear_algebra_functions import matmul, matrix_transpose, tensordot, vecdot
-from syncblob.blob._compute import apply, view
+from syncblob.blob.compute import apply, view
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike

@@ -15,8 +15,8 @@ import numpy as np
 
 from syncblob.array_api import _linalg_kernels
 from syncblob.array_api._operands import require_blobs
-from syncblob.blob._compute import apply, view
-from syncblob.blob._elementwise import binary
+from syncblob.blob.compute import apply, view
+from syncblob.blob.elementwise import binary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,7 +17,7 @@ from syncblob.array_api._operands import (
     require_blobs,
     require_integers,
 )
-from syncblob.blob._compute import apply
+from syncblob.blob.compute import apply
 
 if TYPE_CHECKING:
     from syncblob.blob import Blob

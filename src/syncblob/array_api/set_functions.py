@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from syncblob.array_api import _corrected
 from syncblob.array_api._operands import require_blob_and_scalar
-from syncblob.blob._compute import apply
+from syncblob.blob.compute import apply
 
 if TYPE_CHECKING:
     from syncblob.blob import Blob

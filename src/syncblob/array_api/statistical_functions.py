@@ -17,8 +17,8 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from syncblob._dtypes import as_dtype
 from syncblob.array_api import _corrected
 from syncblob.array_api._operands import require_blobs
-from syncblob.blob._compute import apply
-from syncblob.blob._elementwise import unary
+from syncblob.blob.compute import apply
+from syncblob.blob.elementwise import unary
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike

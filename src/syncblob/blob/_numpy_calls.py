@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob._dtypes import is_supported
-from syncblob.blob._base import BlobBase
-from syncblob.blob._compute import SCALARS, bind, forgets_newest, wrap
+from syncblob.blob.compute import SCALARS, bind, forgets_newest, wrap
+from syncblob.blob.core import BlobCore
+from syncblob.blob.forks import writes
 from syncblob.devices import HOST
 from syncblob.guards import require_device
 from syncblob.interop.adopt import adopt, native_array
@@ -31,11 +32,12 @@ _PLAIN = frozenset({*SCALARS, str, type(None)})
 _LEAVES = (bool, int, float, complex, str, bytes, type, np.generic, np.dtype, np.ufunc)
 
 
+@writes("running")
 def call(  # noqa: PLR0913  # a call, and what is known of its function
     function: Callable[..., Any],
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
-    like: BlobBase,
+    like: BlobCore,
     *,
     name: str,
     written: Mapping[int | str, bool] | None = None,
@@ -93,7 +95,7 @@ def call(  # noqa: PLR0913  # a call, and what is known of its function
         require_device(running.home.device, name)
     for place, x in places.items():
         # NumPy would ask again about a Blob that is left among its arguments.
-        if place not in targets and (place not in plain or isinstance(x, BlobBase)):
+        if place not in targets and (place not in plain or isinstance(x, BlobCore)):
             places[place] = running.read(x)
     # Last of all: what is read as well is on this home by now.
     for place, whole in targets.items():
@@ -116,7 +118,7 @@ def direct(
     function: Callable[..., Any],
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
-    like: BlobBase,
+    like: BlobCore,
 ) -> Any:
     """Do what `call` does where everything is at hand, in as few steps as possible.
 
@@ -153,7 +155,7 @@ def _at_hand(args: Sequence[Any]) -> tuple[list[Any], Home] | None:
     arrays = []
     home: Home | None = None
     for x in args:
-        if not isinstance(x, BlobBase):
+        if not isinstance(x, BlobCore):
             if not _is_plain(x):
                 return None
             arrays.append(x)
@@ -180,7 +182,7 @@ def _makes_views(
     return (
         0 < len(args) <= known
         and kwargs.keys() <= {"shape"}
-        and isinstance(args[0], BlobBase)
+        and isinstance(args[0], BlobCore)
         and args[0]._layout.contiguous
     )
 
@@ -205,25 +207,25 @@ class _Call:
 
     __slots__ = ("_blobs", "_foreign", "_given", "_late", "home", "like", "name", "written")
 
-    def __init__(self, name: str, like: BlobBase, home: Home) -> None:
+    def __init__(self, name: str, like: BlobCore, home: Home) -> None:
         self.name = name
         self.like = like
         self.home = home
         # The Blobs that are read or written, and the arrays of the user's that are.
-        self._blobs: list[BlobBase] = []
+        self._blobs: list[BlobCore] = []
         self._foreign: list[Any] = []
         # By identity: each array that goes into the function, and what it stands for.
         self._given: dict[int, tuple[Any, Any]] = {}
         # Arrays to be copied, when all has gone well, to where they belong.
         self._late: list[tuple[Any, Any]] = []
         # The Blobs that are written.
-        self.written: list[BlobBase] = []
+        self.written: list[BlobCore] = []
 
     # --- before ----------------------------------------------------------------------------------
 
     def read(self, x: Any) -> Any:
         """Replace Blobs and arrays, in nested sequences too, by read-only arrays on the home."""
-        if isinstance(x, BlobBase):
+        if isinstance(x, BlobCore):
             return self._given_for(self._const(x), x)
         if x is None or isinstance(x, _LEAVES):
             return x
@@ -234,7 +236,7 @@ class _Call:
     def take(self, args: Iterable[Any], arrays: Iterable[Any]) -> None:
         """Note the Blobs among arguments, and the arrays that went into the function for them."""
         for x, array in zip(args, arrays, strict=True):
-            if isinstance(x, BlobBase):
+            if isinstance(x, BlobCore):
                 self._blobs.append(x)
                 self._given_for(array, x)
 
@@ -244,7 +246,7 @@ class _Call:
         What is to be written completely is not brought there. It is written when the function has
         not failed: an overwrite forgets the newest contents, which are elsewhere.
         """
-        if isinstance(x, BlobBase):
+        if isinstance(x, BlobCore):
             return self._given_for(self._mutable(x, whole=whole), x)
         if isinstance(x, tuple):
             return tuple(self.write(item, whole=whole) for item in x)
@@ -267,7 +269,7 @@ class _Call:
         self._given[id(array)] = (array, x)
         return array
 
-    def _const(self, x: BlobBase) -> Any:
+    def _const(self, x: BlobCore) -> Any:
         """Return a Blob's data on the home. Its array cannot be written, where NumPy has it."""
         self._blobs.append(x)
         if blob_home(x) is self.home:
@@ -279,7 +281,7 @@ class _Call:
             array.flags.writeable = False
         return array
 
-    def _mutable(self, x: BlobBase, *, whole: bool) -> Any:
+    def _mutable(self, x: BlobCore, *, whole: bool) -> Any:
         """Return an array for a Blob's data on the home, to be written."""
         x._require_writable(self.name)
         self._blobs.append(x)
@@ -305,7 +307,7 @@ class _Call:
         self._foreign.append(array)
         return array
 
-    def _adopted(self, array: Any) -> BlobBase:
+    def _adopted(self, array: Any) -> BlobCore:
         """Make a Blob, to be used on the home, of an array that others have too."""
         return _adopted(array, self.like, self.home.device)
 
@@ -314,7 +316,7 @@ class _Call:
     def deliver(self) -> None:
         """Copy what was written elsewhere to where it belongs."""
         for target, scratch in self._late:
-            if isinstance(target, BlobBase):
+            if isinstance(target, BlobCore):
                 target._memory.write(
                     bind(target, self.home),
                     Access.OVERWRITE,
@@ -330,7 +332,7 @@ class _Call:
     def wrote(self) -> None:
         """Say of all that was written that this is over."""
         for x in self.written:
-            x._wrote(self.home, self.name)
+            x._finish_write(self.home, self.name)
 
     def give(self, result: Any, *, const: bool) -> Any:
         """Replace arrays and NumPy's scalars by Blobs, and those that were given by themselves."""
@@ -361,7 +363,7 @@ class _Call:
         return blob.const if const and blob._base is not None else blob
 
 
-def blob_home(x: BlobBase) -> Home:
+def blob_home(x: BlobCore) -> Home:
     """Return the home of a Blob's device. Nothing moves."""
     return x._home
 
@@ -370,12 +372,12 @@ def phantom(x: Any) -> Any:
     """Replace Blobs, in nested sequences too, by arrays of the same layout without contents."""
     if isinstance(x, (list, tuple)):
         return _each(phantom, x)
-    if not isinstance(x, BlobBase):
+    if not isinstance(x, BlobCore):
         return x
     return np.lib.stride_tricks.as_strided(np.empty((), x.dtype), x.shape, x.strides)
 
 
-def _common_home(operands: Any, like: BlobBase) -> Home:
+def _common_home(operands: Any, like: BlobCore) -> Home:
     """Return the first accelerator that one of the operands is on, else the host."""
     homes = [blob_home(x) for x in blobs_in(operands)] or [blob_home(like)]
     return next((home for home in homes if home is not HOST), HOST)
@@ -389,18 +391,18 @@ def _each(function: Callable[[Any], Any], items: list[Any] | tuple[Any, ...]) ->
     return results if isinstance(items, list) else tuple(results)
 
 
-def blobs_in(x: Any) -> Iterator[BlobBase]:
+def blobs_in(x: Any) -> Iterator[BlobCore]:
     """Find the Blobs in nested sequences."""
-    if isinstance(x, BlobBase):
+    if isinstance(x, BlobCore):
         yield x
     elif isinstance(x, (list, tuple)):
         for item in x:
             yield from blobs_in(item)
 
 
-def _of_cuda(x: Any, like: BlobBase) -> Any:
+def _of_cuda(x: Any, like: BlobCore) -> Any:
     """Make Blobs of arrays on CUDA devices, in nested sequences too: they say where to compute."""
-    if x is None or isinstance(x, (BlobBase, np.ndarray, *_LEAVES)):
+    if x is None or isinstance(x, (BlobCore, np.ndarray, *_LEAVES)):
         return x
     if isinstance(x, (list, tuple)):
         return _each(lambda item: _of_cuda(item, like), x)
@@ -408,6 +410,6 @@ def _of_cuda(x: Any, like: BlobBase) -> Any:
     return _adopted(native_array(x)[0], like, None) if on_cuda else x
 
 
-def _adopted(array: Any, like: BlobBase, device: Device | None) -> BlobBase:
+def _adopted(array: Any, like: BlobCore, device: Device | None) -> BlobCore:
     memory, layout = adopt(array, dtype=None, device=device, copy=None)
     return like._of(memory, layout)

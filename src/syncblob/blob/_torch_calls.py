@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 
 from syncblob._dtypes import is_bfloat16
-from syncblob.blob._base import BlobBase
-from syncblob.blob._compute import bind, forgets_newest
-from syncblob.blob._forks import note_torch_calls
+from syncblob.blob.compute import bind, forgets_newest
+from syncblob.blob.core import BlobCore
+from syncblob.blob.forks import writes
 from syncblob.devices.base import Accelerator
 from syncblob.guards import require_device
 from syncblob.interop import _torch_tensors as gate
@@ -39,6 +39,7 @@ _Saved = tuple[torch.Tensor, int]
 
 
 @untraced
+@writes("running")
 def call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """Call a torch function with Blobs in the places of tensors.
 
@@ -83,11 +84,11 @@ def call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str,
     read = running.phantom if function in UNREAD else running.read
     for place, x in places.items():
         if place not in targets:
-            places[place] = _replaced(x, BlobBase, read)
+            places[place] = _replaced(x, BlobCore, read)
     # Last of all: what is read as well is on this side by now.
     for place, whole in targets.items():
         write = running.overwrite if whole else running.write
-        places[place] = _replaced(places[place], BlobBase, write)
+        places[place] = _replaced(places[place], BlobCore, write)
     for place, x in places.items():
         if place not in targets:
             places[place] = _replaced(x, torch.Tensor, running.apart)
@@ -104,11 +105,8 @@ def call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str,
             order_after(home)
 
 
-note_torch_calls(call.__wrapped__.__code__)  # type: ignore[attr-defined]  # as functools.wraps does
-
-
 @untraced
-def tensor_over(blob: BlobBase, *, copy: bool | None) -> torch.Tensor:
+def tensor_over(blob: BlobCore, *, copy: bool | None) -> torch.Tensor:
     """Return a tensor over a Blob's data; see `Blob.to_torch`."""
     memory, layout = blob._memory, blob._layout
     if copy or (copy is None and blob._readonly):
@@ -126,7 +124,7 @@ def tensor_over(blob: BlobBase, *, copy: bool | None) -> torch.Tensor:
 
 
 @untraced
-def parameter_over(blob: BlobBase) -> BlobParameter:
+def parameter_over(blob: BlobCore) -> BlobParameter:
     """Return a leaf over a Blob's data and diff; see `Blob.as_parameter`."""
     blob._require_writable("as_parameter")
     if blob.dtype.kind not in "fc" and not is_bfloat16(blob.dtype):
@@ -141,7 +139,7 @@ def parameter_over(blob: BlobBase) -> BlobParameter:
         )
     memory, layout = blob._memory, blob._layout
     side, diff = blob._side, blob._diff_memory()
-    blob._meet(diff, side)
+    blob._bind_partner(diff, side)
     gradient, _ = gate.tensor_over_memory(diff, layout, side, Access.MUTABLE, "as_parameter")
     data, _ = gate.tensor_over_memory(memory, layout, side, Access.MUTABLE, "as_parameter")
     return BlobParameter.over(data, gradient)
@@ -150,14 +148,14 @@ def parameter_over(blob: BlobBase) -> BlobParameter:
 class _Lent(NamedTuple):
     """A tensor over a Blob's memory, and what lives as long as its storage."""
 
-    blob: BlobBase
+    blob: BlobCore
     tensor: torch.Tensor
     owner: Any
     place: Any
     """Where the tensor's elements were, when it was lent."""
 
     @classmethod
-    def make(cls, blob: BlobBase, tensor: torch.Tensor, owner: Any) -> _Lent:
+    def make(cls, blob: BlobCore, tensor: torch.Tensor, owner: Any) -> _Lent:
         """Note a tensor that was lent."""
         return cls(blob, tensor, owner, gate.place_of(tensor))
 
@@ -182,13 +180,13 @@ class _Call:
         self._direct: list[_Lent] = []
         # Written elsewhere, and delivered when the function has not failed: an overwrite forgets
         # the newest contents, which are on the other side; and torch has no negative strides.
-        self._late: list[tuple[BlobBase, torch.Tensor]] = []
+        self._late: list[tuple[BlobCore, torch.Tensor]] = []
         # Lent to be read, as copies, because torch has no negative strides.
-        self._copied: list[tuple[BlobBase, torch.Tensor]] = []
+        self._copied: list[tuple[BlobCore, torch.Tensor]] = []
 
     # --- arguments -------------------------------------------------------------------------------
 
-    def read(self, x: BlobBase) -> torch.Tensor:
+    def read(self, x: BlobCore) -> torch.Tensor:
         """Return a tensor to read."""
         memory, layout = x._memory, x._layout
         known = self._read.get((id(memory), layout))
@@ -214,11 +212,11 @@ class _Call:
         """Return a tensor that is read, copied if it meets one over a Blob that is written."""
         return x.clone() if any(gate.meet(x, lent.tensor) for lent in self._direct) else x
 
-    def phantom(self, x: BlobBase) -> torch.Tensor:
+    def phantom(self, x: BlobCore) -> torch.Tensor:
         """Return a tensor with this shape, dtype and strides. Nothing is read or moved."""
         return gate.empty(x._layout, self.device)
 
-    def write(self, x: BlobBase) -> torch.Tensor:
+    def write(self, x: BlobCore) -> torch.Tensor:
         """Return a tensor to read and write."""
         x._require_writable(self.name)
         memory, layout = x._memory, x._layout
@@ -238,7 +236,7 @@ class _Call:
         self._direct.append(lent)
         return lent.tensor
 
-    def overwrite(self, x: BlobBase) -> torch.Tensor:
+    def overwrite(self, x: BlobCore) -> torch.Tensor:
         """Return a tensor that is going to be written completely. Nothing moves."""
         x._require_writable(self.name)
         if not forgets_newest(x, bind(x, self.home)):
@@ -294,7 +292,7 @@ class _Call:
         result = _replaced(result, torch.Tensor, lambda x: delivered.get(id(x), x))
         return _replaced(result, torch.Tensor, self._kept)
 
-    def _deliver(self, x: BlobBase, scratch: torch.Tensor) -> torch.Tensor:
+    def _deliver(self, x: BlobCore, scratch: torch.Tensor) -> torch.Tensor:
         """Copy what was written elsewhere into a Blob; return a tensor with its contents."""
         memory, layout, side = x._memory, x._layout, bind(x, self.home)
         axes = layout.reversed_axes
@@ -383,9 +381,9 @@ def _replaced(x: Any, kind: type, replace: Callable[[Any], Any]) -> Any:
     return type(x)(*items) if hasattr(x, "_fields") else type(x)(items)
 
 
-def _blobs_in(x: Any) -> Iterator[BlobBase]:
+def _blobs_in(x: Any) -> Iterator[BlobCore]:
     """Find the Blobs in nested sequences and dicts."""
-    if isinstance(x, BlobBase):
+    if isinstance(x, BlobCore):
         yield x
     elif isinstance(x, (list, tuple)):
         for item in x:

@@ -8,6 +8,7 @@ import numpy as np
 
 from syncblob._shape import Layout
 from syncblob.blob import Blob
+from syncblob.blob.resize import assign
 from syncblob.caffe._blob_index import index_blob
 from syncblob.caffe._fields import LEGACY_AXES, LEGACY_NAMES
 from syncblob.caffe._pieces import buffers
@@ -103,7 +104,7 @@ def load_proto(
     layout = Layout.c_order(index.shape if resize else blob.shape, blob.dtype)
     contents = data.reshape(layout.shape)
     gradient = None if diff is None else diff.reshape(layout.shape)
-    blob._assign(contents, layout, Side.HOST, "load_proto", gradient=gradient)
+    assign(blob, contents, layout, Side.HOST, "load_proto", gradient=gradient)
 
 
 def shape_equals(shape: tuple[int, ...], proto: BlobProto) -> bool:

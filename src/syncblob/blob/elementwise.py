@@ -12,9 +12,9 @@ import numpy as np
 
 from syncblob import _kernels
 from syncblob._dtypes import is_supported
-from syncblob.blob._base import BlobBase
-from syncblob.blob._compute import SCALARS, converted, gather, refusal
-from syncblob.blob._guarded import compute, require_device_of
+from syncblob.blob.compute import SCALARS, converted, gather, refusal, require_device_of
+from syncblob.blob.core import BlobCore
+from syncblob.blob.forks import writes
 from syncblob.devices import HOST, Side
 from syncblob.guards import require_device
 from syncblob.interop.foreign import is_array
@@ -43,16 +43,20 @@ def unary(kernel: Callable[..., Any], x: Any) -> Any:
         If `x` is no Blob, or the kernel does not take its dtype.
     """
     try:
-        held = x._held
+        current = x._array_is_current()
     except AttributeError:
         raise refusal(kernel.__name__, x) from None
-    if held is None or held._exclusive_buffer is x._buffer:
+    if current:
         array = x._array
         home = x._home
     else:
         require_device_of(kernel.__name__, x)
         array, home = x._on_device(kernel.__name__)
-    result = kernel(array) if home.direct else compute(home, kernel, array)
+    if home.direct:
+        result = kernel(array)
+    else:
+        require_device(home.device, kernel.__name__)
+        result = home.compute(kernel, array)
     if type(result) is not np.ndarray:
         result = home.as_array(result)
     return x._fresh(result, home)
@@ -117,7 +121,7 @@ def binary(  # a keyword would take time with each operation
 
 def _binary(kernel: Callable[..., Any], x1: Any, x2: Any, operator: bool) -> Any:
     """Do what `binary` does for all operands."""
-    like = x1 if isinstance(x1, BlobBase) else x2
+    like = x1 if isinstance(x1, BlobCore) else x2
     if operator:
         other = x2 if like is x1 else x1
         if type(other) is np.ndarray and is_supported(other.dtype):
@@ -127,7 +131,7 @@ def _binary(kernel: Callable[..., Any], x1: Any, x2: Any, operator: bool) -> Any
             if home is HOST:
                 result = kernel(array, other) if like is x1 else kernel(other, array)
                 return like._fresh(home.as_array(result), home)
-        if not isinstance(other, BlobBase) and type(other) not in SCALARS:
+        if not isinstance(other, BlobCore) and type(other) not in SCALARS:
             # A tensor that requires a gradient is for torch's own operator, which is asked next.
             graph = getattr(other, "requires_grad", False) is True
             if kernel in _COMPARES_LISTS and isinstance(other, (list, tuple)):
@@ -141,6 +145,7 @@ def _binary(kernel: Callable[..., Any], x1: Any, x2: Any, operator: bool) -> Any
     return like._fresh(home.as_array(result), home)
 
 
+@writes("x1")
 def inplace(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:  # noqa: C901, PLR0912  # the steps of each case are spelled out, because calls take time
     """Compute ``kernel(x1, x2)`` into x1, without a temporary array, and return x1.
 
@@ -173,17 +178,17 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:  # noqa: C901,
                         result = kernel(array1, array2)
                         if result.dtype is array1.dtype:
                             array1[...] = result
-                            _over(kernel, x1, home)
+                            _finish_write(kernel, x1, home)
                             return x1
                     try:
                         kernel(array1, array2, array1)
                     finally:
-                        _over(kernel, x1, home)
+                        _finish_write(kernel, x1, home)
                     return x1
                 return _write(kernel, x1, array1, array2, home)
         elif type(x2) in SCALARS:
             return _write(kernel, x1, x1._array, x2, home)
-    if type(x2) not in SCALARS and not isinstance(x2, BlobBase):
+    if type(x2) not in SCALARS and not isinstance(x2, BlobCore):
         other = converted(x2, x1)
         if other is NotImplemented:
             if is_array(x2) or isinstance(x2, np.generic):
@@ -206,11 +211,11 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:  # noqa: C901,
     return _write(kernel, x1, array1, array2, home)
 
 
-def _over(kernel: Callable[..., Any], x1: Any, home: Home) -> None:
-    """Say that a write is over, where the other side was looked at meanwhile."""
+def _finish_write(kernel: Callable[..., Any], x1: Any, home: Home) -> None:
+    """Finish a write, where the other side was read meanwhile."""
     held = x1._held
     if held is not None and held._fast_buffer is None:
-        x1._wrote(home, kernel.__name__)
+        x1._finish_write(home, kernel.__name__)
 
 
 def _write(kernel: Callable[..., Any], x1: Any, array1: Any, array2: Any, home: Home) -> Any:
@@ -225,7 +230,7 @@ def _write(kernel: Callable[..., Any], x1: Any, array1: Any, array2: Any, home: 
     try:
         run(array1, array2, array1)
     finally:
-        _over(kernel, x1, home)
+        _finish_write(kernel, x1, home)
     return x1
 
 

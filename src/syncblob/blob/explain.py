@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from syncblob._shape import Layout
-    from syncblob.blob._base import BlobBase
+    from syncblob.blob.blob import Blob
 
 __all__ = ["Explanation"]
 
@@ -61,7 +61,7 @@ class Explanation:
 
     __slots__ = ("rows", "title")
 
-    def __init__(self, blob: BlobBase) -> None:
+    def __init__(self, blob: Blob) -> None:
         const = ", const" if blob._readonly else ""
         named = f" {blob.name!r}" if blob.name else ""
         self.title: str = (

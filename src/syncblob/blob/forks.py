@@ -10,39 +10,43 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from syncblob.blob import _arrays, _elementwise, _numpy_calls
-from syncblob.blob._base import BlobBase
-from syncblob.blob._shape_methods import ShapeMethods
-from syncblob.blob._views import Views
+from syncblob.blob.core import BlobCore
 from syncblob.memory import SyncedMemory
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import CodeType, FrameType
 
-__all__: list[str] = []
+    Function = TypeVar("Function", bound=Callable[..., Any])
+
+__all__ = ["writes"]
 
 # The functions that write or reshape Blobs, and the local name of what they change.
-_WRITERS: dict[CodeType, str] = {
-    _arrays.write_by.__code__: "memory",
-    _elementwise.inplace.__code__: "x1",
-    _numpy_calls.call.__code__: "running",
-    ShapeMethods.resize.__code__: "self",
-    ShapeMethods._assign.__code__: "self",
-    ShapeMethods._let_go.__code__: "self",
-    Views.__setitem__.__code__: "self",
-}
+_writers: dict[CodeType, str] = {}
 
 _PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep  # noqa: PTH120  # a prefix of names
 
 # What was found before the last fork.
-_half_done: list[BlobBase | SyncedMemory] = []
+_half_done: list[BlobCore | SyncedMemory] = []
 
 
-def note_torch_calls(call: CodeType) -> None:
-    """Look for calls of torch's functions too."""
-    _WRITERS[call] = "running"
+def writes(local: str) -> Callable[[Function], Function]:
+    """Mark a function that writes or reshapes Blobs.
+
+    Parameters
+    ----------
+    local
+        The local name of what it changes: a Blob, a memory, or an object with a list `written` of
+        Blobs. None, or no such name, stands for nothing yet.
+    """
+
+    def mark(function: Function) -> Function:
+        _writers[function.__code__] = local
+        return function
+
+    return mark
 
 
 def _before_fork() -> None:
@@ -54,14 +58,14 @@ def _before_fork() -> None:
         # A frame that is looked at keeps what its function has, so no frame of the user's is, but
         # for the moment that this takes.
         while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
-            if frame.f_code in _WRITERS:
-                _half_done.extend(_blobs_of(frame.f_locals.get(_WRITERS[frame.f_code])))
+            if frame.f_code in _writers:
+                _half_done.extend(_changed(frame.f_locals.get(_writers[frame.f_code])))
             frame = frame.f_back
 
 
-def _blobs_of(found: Any) -> list[BlobBase | SyncedMemory]:
+def _changed(found: Any) -> list[BlobCore | SyncedMemory]:
     """Return the Blobs or the memory that a function changes; none before it has begun to."""
-    if found is None or isinstance(found, (BlobBase, SyncedMemory)):
+    if found is None or isinstance(found, (BlobCore, SyncedMemory)):
         return [] if found is None else [found]
     return list(found.written)
 

@@ -1,18 +1,17 @@
-"""The methods that an ndarray has, where Caffe's names do not stand in the way."""
+"""The methods that an ndarray computes, where Caffe's names do not stand in the way.
+
+Those that give views are in `blob`, beside the other views.
+"""
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob.blob._base import BlobBase
-from syncblob.blob._flags import Flags
-from syncblob.blob._indices import in_c_order
 from syncblob.blob._numpy_calls import call
-from syncblob.blob._numpy_functions import NumpyFunctions
-from syncblob.interop.adopt import native_array
+from syncblob.blob.core import BlobCore
+from syncblob.blob.indexing import set_item
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["NdarrayMethods"]
 
 
-class NdarrayMethods(NumpyFunctions):
+class NdarrayMethods(BlobCore):
     """NumPy's methods, computed on the Blob's device.
 
     Parameters are those of ``numpy.ndarray``; ``resize``, ``count`` and ``offset`` are Caffe's.
@@ -214,7 +213,8 @@ class NdarrayMethods(NumpyFunctions):
 
     def compress(self, condition: Any, axis: SupportsIndex | None = None, out: Any = None) -> Self:
         """Return the slices along an axis for which a condition holds."""
-        result: Self = np.compress(condition, self, axis=axis, out=out)
+        blob: Any = self  # to NumPy's types a core is no array
+        result: Self = np.compress(condition, blob, axis=axis, out=out)
         return result
 
     def repeat(self, repeats: Any, axis: SupportsIndex | None = None) -> Self:
@@ -270,91 +270,7 @@ class NdarrayMethods(NumpyFunctions):
         """
         if np.shape(value):
             raise ValueError(f"fill expects one value, got some of shape {np.shape(value)}")
-        self[...] = value
-
-    # --- views and copies ------------------------------------------------------------------------
-
-    @property
-    def real(self) -> Self:
-        """The real parts: a view; this Blob itself unless it is complex. Assigning writes them."""
-        return self._call(np.real)
-
-    @real.setter
-    def real(self, values: Any) -> None:
-        self.real[...] = values
-
-    @property
-    def imag(self) -> Self:
-        """The imaginary parts: a view, and assigning writes them.
-
-        Of a Blob that is not complex, a new one of zeros, which cannot be assigned.
-        """
-        return self._call(np.imag)
-
-    @imag.setter
-    def imag(self, values: Any) -> None:
-        if self.dtype.kind != "c":
-            raise TypeError(
-                f"expected a complex Blob to set the imaginary part of, got {self.dtype}; "
-                "use .astype() first"
-            )
-        self.imag[...] = values
-
-    @property
-    def flat(self) -> Self:
-        """The elements in C order along one axis: a view, so that ``blob.flat[3] = x`` writes.
-
-        Where the strides allow no view it is a const copy. ``blob.flat = values`` takes values in
-        C order, as NumPy does: repeated where they are too few, cut off where too many.
-        """
-        flat = self.ravel()
-        return flat if flat._memory is self._memory else flat.const
-
-    @flat.setter
-    def flat(self, values: Any) -> None:
-        self._require_writable("assignment to flat")
-        source = values if isinstance(values, BlobBase) else native_array(values)[0]
-        if math.prod(source.shape):
-            self[...] = in_c_order(source, self.shape)
-
-    def ravel(self, order: Any = "C") -> Self:
-        """Return the elements along one axis: a view where one is possible."""
-        return self.reshape(-1) if order == "C" else self._call(np.ravel, order=order)
-
-    def flatten(self, order: Any = "C") -> Self:
-        """Return a copy of the elements along one axis."""
-        return self.reshape(-1, copy=True) if order == "C" else self.ravel(order).copy()
-
-    def squeeze(self, axis: Any = None) -> Self:
-        """Return a view without the axes of length 1."""
-        return self._derived(lambda a: a.squeeze(axis))
-
-    def swapaxes(self, axis1: SupportsIndex, axis2: SupportsIndex) -> Self:
-        """Return a view with two axes exchanged."""
-        return self._derived(lambda a: a.swapaxes(axis1, axis2))
-
-    def diagonal(
-        self, offset: SupportsIndex = 0, axis1: SupportsIndex = 0, axis2: SupportsIndex = 1
-    ) -> Self:
-        """Return a const view of a diagonal, as NumPy does."""
-        return self._call(np.diagonal, offset, axis1, axis2)
-
-    def __bytes__(self) -> bytes:
-        """Return a copy of the elements' bytes in C order; see `tobytes`."""
-        return self.tobytes()
-
-    @property
-    def flags(self) -> Flags:
-        """How data lies in memory. Nothing moves."""
-        layout = self._layout
-        backwards = self._derived(lambda a: a.transpose())._layout
-        return Flags(
-            layout.contiguous,
-            backwards.contiguous,
-            self._base is None,
-            not self._readonly,
-            all(step % layout.dtype.alignment == 0 for step in (layout.offset, *layout.strides)),
-        )
+        set_item(self, ..., value)
 
     # --- how -------------------------------------------------------------------------------------
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob import _kernels
-from syncblob.blob._elementwise import OPERATOR, binary, inplace, unary
-from syncblob.blob._protocols import Protocols
+from syncblob.blob.core import BlobCore
+from syncblob.blob.elementwise import OPERATOR, binary, inplace, unary
 
 if TYPE_CHECKING:
     from typing import ClassVar, Self
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 __all__ = ["Operators"]
 
 
-class Operators(Protocols):
+class Operators(BlobCore):
     """The operators. The in-place ones keep dtype and shape, and need no temporary array."""
 
     __slots__ = ()
 
-    # Defining equality took the class's declaration away.
-    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # see BlobBase
+    # Contents change, and in the array API equality is element by element: no key for a dict.
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # the documented way to say so
 
     # --- of one Blob -----------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""The text of an array, exactly NumPy's, from no more elements than the text shows."""
+"""A Blob as text: `repr`, and NumPy's text of an array, from the elements that it shows."""
 
 from __future__ import annotations
 
@@ -7,15 +7,56 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from syncblob.devices import Side
+from syncblob.errors import TransferGuardError
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
+    from syncblob.blob.blob import Blob
+
     # Gives the elements of one block: a slice for each axis, with a start and a stop.
     Read = Callable[[tuple[slice, ...]], NDArray[Any]]
 
-__all__ = ["text_of"]
+__all__ = ["described", "text_of", "values_of"]
+
+
+def described(blob: Blob) -> str:
+    """Return shape, dtype, device and head, as `repr` shows them. Never moves anything."""
+    const = ", const" if blob._readonly else ""
+    return (
+        f"shape={blob.shape}, dtype={blob.dtype.name}, device={blob.device}, "
+        f"head={blob.head.name}{const}"
+    )
+
+
+def values_of(blob: Blob) -> str:
+    """Return the values as text, or why they cannot be read; see `Blob.__str__`."""
+    memory, layout = blob._memory, blob._layout
+
+    def read(key: tuple[slice, ...]) -> NDArray[Any]:
+        # With an ellipsis it is a view even where there is no axis.
+        index: Any = (*key, ...)
+        return blob._values(layout.derive(lambda array: array[index]), "str")
+
+    accelerator = memory.accelerator
+    if (
+        accelerator is not None
+        and layout.size
+        and not memory.holds_newest(Side.HOST, layout.start, layout.stop)
+        and accelerator.capturing
+    ):
+        return _without_values(blob, f"{accelerator.device} is capturing a graph")
+    try:
+        return text_of(layout.shape, layout.dtype, read)
+    except TransferGuardError as error:
+        return _without_values(blob, error.allowed)
+
+
+def _without_values(blob: Blob, reason: str) -> str:
+    return f"Blob({described(blob)}; values not shown: {reason})"
 
 
 def text_of(shape: tuple[int, ...], dtype: np.dtype[np.generic], read: Read) -> str:

@@ -13,35 +13,68 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob._dtypes import SCALAR_CLASSES, is_supported
-from syncblob.blob._base import BlobBase
-from syncblob.blob._guarded import require_device_of
-from syncblob.blob._views import Views
-from syncblob.devices import HOST, Side
+from syncblob.blob.core import BlobCore
+from syncblob.blob.forks import writes
+from syncblob.devices import CPU, HOST, Side
 from syncblob.devices.base import Accelerator
-from syncblob.interop.adopt import can_adopt, native_array
+from syncblob.guards import require_device
+from syncblob.interop.adopt import adopt, can_adopt, native_array
 from syncblob.interop.foreign import is_array, is_stranger
 from syncblob.memory import Access
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from syncblob._shape import Layout
+    from syncblob.blob.core import AnyBlob
     from syncblob.devices.base import Home
+    from syncblob.memory import SyncedMemory
 
 __all__ = [
     "SCALARS",
     "apply",
     "bind",
+    "blob_to_read",
     "converted",
     "forgets_newest",
     "gather",
     "operand",
     "refusal",
+    "require_device_of",
+    "result_on",
     "view",
     "wrap",
+    "write_by",
 ]
 
 # Python's scalars, which adapt to the dtype beside them, and NumPy's, which have one.
 SCALARS = frozenset({bool, int, float, complex, *SCALAR_CLASSES})
+
+
+def require_device_of(name: str, *operands: Any) -> None:
+    """Refuse an operation if a guard forbids the device that it would run on. Nothing moves.
+
+    Where a call takes noticeable time, callers look at ``HOST.direct`` themselves.
+
+    Parameters
+    ----------
+    name
+        The operation, for the message.
+    *operands
+        It would run where these Blobs are: on the accelerator, if one of them is there. What is no
+        Blob is passed over.
+
+    Raises
+    ------
+    DeviceGuardError
+        If it is to run elsewhere.
+    """
+    if HOST.direct:
+        # No `computed_on` is open.
+        return
+    found = [x.device for x in operands if isinstance(x, BlobCore)]
+    if found:
+        require_device(next((device for device in found if device != CPU), CPU), name)
 
 
 def apply(function: str | Callable[..., Any], *operands: Any, **keywords: Any) -> Any:
@@ -91,7 +124,7 @@ def apply(function: str | Callable[..., Any], *operands: Any, **keywords: Any) -
             return operands[0]._fresh(result, home)
         if isinstance(result, np.generic):
             return operands[0]._fresh(np.asarray(result), home)
-    blobs = [x for x in operands if isinstance(x, BlobBase)]
+    blobs = [x for x in operands if isinstance(x, BlobCore)]
     if isinstance(result, (tuple, list)):
         return tuple(wrap(array, home, *blobs) for array in result)
     return wrap(result, home, *blobs)
@@ -115,7 +148,7 @@ def view(x: Any, name: str, function: Callable[[Any], Any]) -> Any:
     TypeError
         If `x` is no Blob.
     """
-    if not isinstance(x, Views):
+    if not isinstance(x, BlobCore):
         raise refusal(name, x)
     return x._derived(function)
 
@@ -128,7 +161,7 @@ def operand(x: Any, name: str) -> tuple[Any, Home]:
     TypeError
         If `x` is no Blob.
     """
-    if not isinstance(x, BlobBase):
+    if not isinstance(x, BlobCore):
         raise refusal(name, x)
     return x._on_device(name)
 
@@ -171,13 +204,13 @@ def gather(name: str, *operands: Any) -> tuple[list[Any], Home]:
         raise TypeError(f"{name} expects at least one Blob, got {operands}")
     if mixed and isinstance(home, Accelerator):
         for place, x in enumerate(operands):
-            if isinstance(x, BlobBase):
+            if isinstance(x, BlobCore):
                 x._memory.bind(home)
                 arrays[place] = x._array_on(Side.ACCELERATOR, Access.CONST, name)
     return arrays, home
 
 
-def bind(x: BlobBase, home: Home) -> Side:
+def bind(x: BlobCore, home: Home) -> Side:
     """Put a Blob's memory on a home, as far as it is an accelerator, and return the home's side.
 
     Raises
@@ -191,7 +224,7 @@ def bind(x: BlobBase, home: Home) -> Side:
     return Side.HOST
 
 
-def forgets_newest(x: BlobBase, side: Side) -> bool:
+def forgets_newest(x: BlobCore, side: Side) -> bool:
     """Tell whether an overwrite on a side forgets newest contents: of the other, or of a source.
 
     What overwrites a Blob then is to be computed apart and put there when nothing can fail any
@@ -202,7 +235,7 @@ def forgets_newest(x: BlobBase, side: Side) -> bool:
     return not newest_here and not memory.blank and layout.gapless
 
 
-def wrap(array: Any, home: Home, *operands: BlobBase) -> Any:
+def wrap(array: Any, home: Home, *operands: BlobCore) -> Any:
     """Make a Blob of the result of a computation, without a copy.
 
     Parameters
@@ -228,6 +261,57 @@ def wrap(array: Any, home: Home, *operands: BlobBase) -> Any:
     return operands[0]._fresh(array, home)
 
 
+def result_on(
+    blob: AnyBlob,
+    side: Side,
+    array: Any,
+    *,
+    dtype: np.dtype[np.generic] | None = None,
+    copy: bool = False,
+) -> AnyBlob:
+    """Make a Blob of an array that was computed on one side of a Blob's memory."""
+    home = blob._memory.home(side)
+    array = home.as_array(array)
+    if dtype is not None and dtype != array.dtype:
+        array = home.compute(array.astype, dtype, order="C")
+    elif copy or not can_adopt(array):
+        array = home.compute(array.copy, order="C")
+    return blob._fresh(array, home)
+
+
+@writes("memory")
+def write_by(
+    memory: SyncedMemory,
+    layout: Layout,
+    side: Side,
+    reason: str,
+    function: Callable[..., Any],
+    *arguments: Any,
+) -> None:
+    """Call a function that writes into an array of one side, on its home, and finish the write.
+
+    Parameters
+    ----------
+    memory, layout, side
+        What the array is over.
+    reason
+        The operation, for the history.
+    function, arguments
+        What is called. An array that may be written is among the arguments.
+    """
+    try:
+        memory.home(side).compute(function, *arguments)
+    finally:
+        memory.finish_write(side, *memory.range_of(layout), reason)
+
+
+def blob_to_read(array: Any, like: AnyBlob) -> AnyBlob:
+    """Make a Blob over an array of NumPy or CuPy, to be read only."""
+    device = "cpu" if isinstance(array, np.ndarray) else None
+    memory, layout = adopt(array, dtype=None, device=device, copy=None, owned=True)
+    return like._of(memory, layout)
+
+
 def converted(x: Any, like: Any) -> Any:
     """Make a Blob of an array or a scalar of another library.
 
@@ -239,7 +323,7 @@ def converted(x: Any, like: Any) -> Any:
     if isinstance(x, np.generic) or is_array(x):
         array = native_array(x)[0]
         if is_supported(array.dtype.newbyteorder("=")):
-            return like._from_array(array)
+            return blob_to_read(array, like)
     return NotImplemented
 
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-__all__ = ["Flags"]
+if TYPE_CHECKING:
+    from syncblob.blob.core import BlobCore
+
+__all__ = ["Flags", "flags_of"]
 
 
 @dataclass(frozen=True)
@@ -31,3 +35,16 @@ class Flags:
         """Return a flag by NumPy's name: ``"C_CONTIGUOUS"`` …."""
         flag: bool = getattr(self, name.lower())
         return flag
+
+
+def flags_of(blob: BlobCore) -> Flags:
+    """Return how a Blob lies in memory. Nothing moves."""
+    layout = blob._layout
+    backwards = blob._derived(lambda a: a.transpose())._layout
+    return Flags(
+        layout.contiguous,
+        backwards.contiguous,
+        blob._base is None,
+        not blob._readonly,
+        all(step % layout.dtype.alignment == 0 for step in (layout.offset, *layout.strides)),
+    )

@@ -1,0 +1,108 @@
+"""Caffe's accessors, but for those that lend data and diff: sides replaced, elements, sharing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from syncblob._shape import Layout
+from syncblob.blob.core import GPU_DATA, NOTHING_KEPT, BlobCore
+from syncblob.blob.resize import let_go
+from syncblob.devices import Accelerator, Side
+from syncblob.interop.adopt import set_side
+from syncblob.memory import SyncedMemory
+
+if TYPE_CHECKING:
+    from syncblob.blob.blob import Blob
+
+__all__ = ["element", "gpu_shape", "replace_side", "share_data", "share_diff"]
+
+
+def replace_side(blob: BlobCore, side: Side, array: Any, action: str, *, diff: bool) -> None:
+    """Adopt an array as one side of data or diff; see `Blob.set_cpu_data`."""
+    blob._require_writable(action)
+    if isinstance(array, BlobCore):
+        raise TypeError(f"{action} expects an array, got a Blob; use share_data or copy_from")
+    if not blob._layout.contiguous or blob._layout.offset:
+        raise ValueError(f"{action} is for a C-contiguous Blob, and this is a strided view")
+    set_side(blob._memory_of(diff=diff), blob._layout, side, array)
+    # Views of this Blob let go of the buffer that was replaced when they are next used.
+    if diff:
+        blob._kept = NOTHING_KEPT
+    else:
+        blob._use(blob._memory)
+
+
+def element(blob: Blob, indices: tuple[Any, ...], action: str, *, diff: bool) -> Any:
+    """Return one element of data or diff as a Python scalar; see `Blob.data_at`."""
+    if not blob.size:
+        raise IndexError(f"a Blob of shape {blob.shape} has no elements")
+    place = np.unravel_index(blob.offset(*indices), blob.shape)
+    index: Any = (*map(int, place), ...)
+    layout = blob._layout.derive(lambda a: a[index])
+    return blob._memory_of(diff=diff).gather(Side.HOST, layout, action).item()
+
+
+def gpu_shape(blob: BlobCore) -> Any:
+    """Return the dimensions as an int32 array on the accelerator; see `Blob.gpu_shape`."""
+    accelerator = blob._memory.accelerator
+    shape = blob.shape
+    of, known = blob._shape_blob
+    if of != shape or known._memory.accelerator not in {None, accelerator}:
+        dims = np.array(shape, dtype=np.int32)
+        memory = SyncedMemory.adopting(Side.HOST, dims.view(np.uint8), device="cpu")
+        known = blob._of(memory, Layout.c_order((len(shape),), dims.dtype))
+        blob._shape_blob = (shape, known)
+    if accelerator is not None:
+        known._memory.bind(accelerator)
+    return known._read(GPU_DATA, "gpu_shape")
+
+
+def share_data(blob: BlobCore, other: BlobCore) -> None:
+    """Use the memory of another Blob's data from now on; see `Blob.share_data`."""
+    _require_sharable(blob, other, "share_data")
+    if other._memory is blob._memory:
+        return
+    if isinstance(blob._home, Accelerator):
+        other._memory.bind(blob._home)
+    alone = blob._owns_data_alone()
+    let_go(blob, "share_data", [(blob._memory, alone)], lambda: blob._use(other._memory))
+
+
+def share_diff(blob: BlobCore, other: BlobCore) -> None:
+    """Use the memory of another Blob's diff from now on; see `Blob.share_diff`."""
+    _require_sharable(blob, other, "share_diff")
+    diff = other._diff_memory()
+    if diff is blob._diff:
+        return
+    if isinstance(blob._home, Accelerator):
+        diff.bind(blob._home)
+
+    def replace() -> None:
+        blob._kept = NOTHING_KEPT
+        blob._diff = diff
+
+    alone = blob._owns_diff_alone()
+    if blob._diff is None:
+        replace()
+    else:
+        let_go(blob, "share_diff", [(blob._diff, alone)], replace)
+
+
+def _require_sharable(blob: BlobCore, other: BlobCore, action: str) -> None:
+    blob._require_own(action)
+    if not isinstance(other, BlobCore):
+        raise TypeError(f"{action} expects a Blob, got {type(other).__name__}")
+    if other.dtype != blob.dtype:
+        raise TypeError(f"{action} expects dtype {blob.dtype}, got {other.dtype}")
+    if other.size != blob.size:
+        raise ValueError(
+            f"{action} expects {blob.size} elements, shape {blob.shape}, got {other.size}, "
+            f"shape {other.shape}"
+        )
+    if not other._layout.contiguous or other._layout.offset or other._readonly:
+        raise ValueError(
+            f"{action} expects a writable C-contiguous Blob that starts where its memory "
+            "starts; copy it first"
+        )

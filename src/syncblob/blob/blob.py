@@ -1,0 +1,1461 @@
+"""The class Blob: every public method and attribute, with its documentation.
+
+The bodies are functions in the modules beside this one. The operators are in `operators`, the
+methods that NumPy's functions compute in `ndarray_methods`. Shape, dtype and the other attributes
+that every module asks for are in `core`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
+
+import numpy as np
+
+from syncblob import _shape
+from syncblob._optional import import_optional
+from syncblob.blob import (
+    _numpy_functions,
+    accessors,
+    caffe_math,
+    copying,
+    making,
+    pickling,
+    protocols,
+    resize,
+    scalars,
+    text,
+    views,
+)
+from syncblob.blob.core import GPU_DATA, GPU_DIFF, HOST_DATA, HOST_DIFF, BlobCore
+from syncblob.blob.explain import Explanation
+from syncblob.blob.flags import Flags, flags_of
+from syncblob.blob.indexing import get_item, set_item
+from syncblob.blob.messages import messages
+from syncblob.blob.ndarray_methods import NdarrayMethods
+from syncblob.blob.operators import Operators
+from syncblob.blob.views import reshape
+from syncblob.devices import HOST, Side
+from syncblob.interop import cuda
+from syncblob.interop import numpy as numpy_protocol
+from syncblob.memory import Access, Head, SyncedMemory
+from syncblob.memory.verify import verifying
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from types import ModuleType
+    from typing import Self, SupportsIndex
+
+    from numpy.typing import DTypeLike, NDArray
+    from torch import Tensor
+
+    from syncblob.caffe._pb.caffe_pb2 import BlobProto
+    from syncblob.devices import Device
+    from syncblob.interop._torch_parameters import BlobParameter
+    from syncblob.interop.side_view import SideView
+    from syncblob.memory.sources import Function
+
+__all__ = ["Blob"]
+
+
+class _Missing:
+    """In the place of a tensor's method that Blobs do not have: the error says what to use."""
+
+    __slots__ = ("_advice", "_name")
+
+    def __init__(self, advice: str) -> None:
+        self._advice = advice
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, blob: Any, owner: type | None = None) -> NoReturn:
+        raise AttributeError(f"a Blob has no attribute {self._name!r}; {self._advice}")
+
+
+class Blob(Operators, NdarrayMethods):
+    """One N-dimensional array with a copy on the host and a copy on an accelerator.
+
+    Each copy is allocated on first use, and brought up to date when somebody needs it there.
+    NumPy, CuPy and PyTorch take a Blob without a copy; the contents move when they must. A Blob
+    has two memories: data, and diff for the gradient, which does not exist before it is used.
+
+    Parameters
+    ----------
+    shape
+        One non-negative integer or a tuple of them; ``()`` holds one element. Never values, which
+        `syncblob.asarray` takes: ``Blob([1, 2, 3])`` has three axes.
+    dtype
+        A dtype of the array API, float16, or bfloat16 with ml_dtypes; of data and of diff.
+    device
+        ``"cpu"``, ``"cuda:N"`` or ``"simulated:N"``: where operations run, for as long as the Blob
+        lives. None means the default device.
+    name
+        What the journal and `explain` call the Blob.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If shape or dtype are impossible.
+    NoDeviceError
+        If the device cannot be used here.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from syncblob import Blob
+    >>> blob = Blob((2, 3), device="simulated")
+    >>> blob.mutable_cpu_data()[...] = 1
+    >>> blob.gpu_data().sum()
+    np.float32(6.0)
+    >>> blob
+    Blob(shape=(2, 3), dtype=float32, device=simulated:0, head=SYNCED)
+    >>> np.asarray(blob).flags.writeable
+    False
+    """
+
+    __slots__ = ()
+
+    # Dask asks whose functions compute where arrays of several libraries meet: the highest's.
+    __array_priority__: float = 1000.0
+
+    def __init__(
+        self,
+        shape: SupportsIndex | Iterable[SupportsIndex],
+        dtype: DTypeLike = "float32",
+        *,
+        device: Device | str | None = None,
+        name: str = "",
+    ) -> None:
+        if hasattr(self, "_held"):
+            raise TypeError(
+                f"expected a new Blob; this one, of shape {self.shape}, is made already: resize() "
+                "changes its shape, share_data() its memory"
+            )
+        layout = making.dense_layout(shape, dtype)
+        self._fill(SyncedMemory(layout.nbytes, device=device, name=name), layout)
+
+    # --- making Blobs ----------------------------------------------------------------------------
+
+    @classmethod
+    def asarray(
+        cls,
+        x: Any,
+        dtype: DTypeLike | None = None,
+        *,
+        device: Device | str | None = None,
+        copy: bool | None = None,
+    ) -> Self:
+        """Make a Blob of anything that is, or converts to, an array; without a copy if possible.
+
+        Parameters
+        ----------
+        x
+            A Blob, an array of NumPy, CuPy, torch or any library with DLPack or the CUDA array
+            interface, a buffer, a nested sequence, or a scalar.
+        dtype
+            The dtype wanted; None for that of `x`.
+        device
+            The device the contents will be used on; they move on first use. None keeps a Blob's
+            or an accelerator array's device, and means the default device otherwise.
+        copy
+            True always copies, False never, None where needed: for another dtype or device, and for
+            memory that is read-only, unaligned, has gaps, or belongs to a converted object.
+
+        Returns
+        -------
+        Blob
+            `x` itself, if it is a Blob and nothing is to be changed; else a Blob over the memory
+            of `x` or over a copy.
+
+        Raises
+        ------
+        ValueError
+            If `copy` is False and a copy or a transfer is needed.
+        TypeError
+            If a Blob cannot hold the dtype.
+        """
+        return making.asarray(cls, x, dtype, device, copy)
+
+    @classmethod
+    def from_dlpack(
+        cls, x: Any, *, device: Device | str | None = None, copy: bool | None = None
+    ) -> Self:
+        """Make a Blob over the memory of an object with ``__dlpack__``.
+
+        Parameters
+        ----------
+        x
+            Any DLPack producer on the host or on a CUDA device.
+        device
+            The device the contents will be used on; None for that of `x`.
+        copy
+            As for `asarray`.
+
+        Raises
+        ------
+        BufferError
+            If the producer refuses, or its memory is on a device of another kind.
+        TypeError
+            If `x` is no DLPack producer.
+        """
+        return making.from_dlpack(cls, x, device, copy)
+
+    @classmethod
+    def from_source(
+        cls,
+        shape: SupportsIndex | Iterable[SupportsIndex],
+        dtype: DTypeLike,
+        source: Function,
+        *,
+        diff_source: Function | None = None,
+        device: Device | str | None = None,
+    ) -> Self:
+        """Make a Blob that is filled on first access instead of being zeroed.
+
+        Parameters
+        ----------
+        shape, dtype, device
+            As for the constructor.
+        source
+            A function that returns the contents as a one-dimensional uint8 array of `nbytes`
+            bytes, read-only or not. Called by the first access that reads, again if that fails;
+            on the accelerator its result is uploaded directly. `save_model` and conversions of
+            files call it too, and leave the Blob as it is.
+        diff_source
+            The same for diff.
+        """
+        layout = making.dense_layout(shape, dtype)
+        return making.from_source(cls, layout, source, diff_source, device)
+
+    @classmethod
+    def in_shared_memory(
+        cls,
+        shape: SupportsIndex | Iterable[SupportsIndex],
+        dtype: DTypeLike = "float32",
+        *,
+        name: str | None = None,
+        create: bool = True,
+        device: Device | str | None = None,
+    ) -> Self:
+        """Make a Blob whose data on the host is a block that several processes have.
+
+        A pickle of it has the name of the block in place of data, and whoever loads it attaches.
+        Each process has its own head: what it computes on a device is in the block once it has
+        been read on the host. The host counts as exposed, and writing on the device does not end
+        that: others write there at any time, and nothing orders their reads and writes. diff is
+        not shared.
+
+        The block is closed with the last array over it, and removed from the system then, or at
+        the end of the process, by the process that created it.
+
+        Parameters
+        ----------
+        shape, dtype, device
+            As for the constructor.
+        name
+            The name of the block, as ``multiprocessing.shared_memory`` has it; None
+            for one of its own.
+        create
+            True makes a new block, full of zeros; False attaches to that of another Blob.
+
+        Raises
+        ------
+        FileExistsError
+            If the block is to be created and exists.
+        FileNotFoundError
+            If it is to be attached to and does not exist.
+        ValueError
+            If it is too small, or has no name to attach by.
+        """
+        layout = making.dense_layout(shape, dtype)
+        return making.in_shared_memory(cls, layout, name, create, device)
+
+    # --- what it is; nothing here moves data -----------------------------------------------------
+
+    @property
+    def num_axes(self) -> int:
+        """The number of axes. Caffe's name."""
+        return len(self.shape)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return self.dtype.itemsize
+
+    @property
+    def name(self) -> str:
+        """What the journal and `explain` call this Blob's memory; empty without a name.
+
+        Views, and Blobs that share data, have it in common; copies and results have none.
+        """
+        return self._memory.name
+
+    @name.setter
+    def name(self, name: str) -> None:
+        self._memory.name = name
+        diff = self._existing_diff()
+        if diff is not None:
+            diff.name = name
+
+    @property
+    def head(self) -> Head:
+        """Where the newest contents of data are: of a view, those of its part of the memory."""
+        memory = self._memory
+        return memory.head_over(*memory.range_of(self._layout))
+
+    @property
+    def diff_head(self) -> Head:
+        """Where the newest contents of diff are. Does not create diff."""
+        diff = self._existing_diff()
+        if diff is None:
+            return Head.UNINITIALIZED
+        return diff.head_over(*diff.range_of(self._layout))
+
+    @property
+    def memory(self) -> SyncedMemory:
+        """The memory of data, which views and Blobs that share data have in common."""
+        return self._memory
+
+    @property
+    def flags(self) -> Flags:
+        """How data lies in memory. Nothing moves."""
+        return flags_of(self)
+
+    def explain(self) -> Explanation:
+        """Tell the state: head, device, what each side holds, living aliases, last transitions.
+
+        Never moves anything.
+
+        Returns
+        -------
+        Explanation
+            Prints as a table, also in notebooks.
+        """
+        return Explanation(self)
+
+    def __len__(self) -> int:
+        """Return the first dimension.
+
+        Raises
+        ------
+        TypeError
+            If there is no axis.
+        """
+        shape = self.shape
+        if not shape:
+            raise TypeError("a Blob without axes has no length")
+        return shape[0]
+
+    # --- axes and counts, as Caffe has them ------------------------------------------------------
+
+    def count(self, start: int = 0, end: int | None = None) -> int:
+        """Multiply the dimensions of the axes from `start` up to, not including, `end`.
+
+        Parameters
+        ----------
+        start, end
+            Axes with ``0 <= start <= end <= num_axes``; no negative ones, as in Caffe.
+
+        Raises
+        ------
+        IndexError
+            If they are not.
+        """
+        return _shape.count(self.shape, start, end)
+
+    def canonical_axis_index(self, axis: SupportsIndex) -> int:
+        """Turn an axis counted from either end into one counted from the first.
+
+        Raises
+        ------
+        IndexError
+            Unless ``-num_axes <= axis < num_axes``.
+        """
+        return _shape.canonical_axis(axis, self.shape)
+
+    @property
+    def shape_string(self) -> str:
+        """The dimensions and the count, spelled as Caffe does: ``"2 3 4 (24)"``."""
+        return _shape.shape_string(self.shape)
+
+    def legacy_shape(self, index: SupportsIndex) -> int:
+        """Return a dimension of the Blob seen as four-dimensional.
+
+        Parameters
+        ----------
+        index
+            From -4 to 3. Missing axes count as 1: behind the last for ``index >= 0``, before the
+            first for ``index < 0``, as in Caffe.
+
+        Raises
+        ------
+        ValueError
+            If the Blob has more than four axes.
+        IndexError
+            If `index` is out of range.
+        """
+        return _shape.legacy_dimension(self.shape, index)
+
+    @property
+    def num(self) -> int:
+        """The first dimension of at most four; 1 where there is none."""
+        return self.legacy_shape(0)
+
+    @property
+    def channels(self) -> int:
+        """The second dimension of at most four; 1 where there is none."""
+        return self.legacy_shape(1)
+
+    @property
+    def height(self) -> int:
+        """The third dimension of at most four; 1 where there is none."""
+        return self.legacy_shape(2)
+
+    @property
+    def width(self) -> int:
+        """The fourth dimension of at most four; 1 where there is none."""
+        return self.legacy_shape(3)
+
+    def offset(self, *indices: Any) -> int:
+        """Return the place of an element in C order, counted in elements.
+
+        Parameters
+        ----------
+        *indices
+            One non-negative integer an axis, or a sequence of them; missing ones are 0.
+
+        Raises
+        ------
+        IndexError
+            If there are too many, or one is out of bounds (Caffe lets ``n == num`` pass).
+        """
+        return _shape.offset(self.shape, indices)
+
+    def shape_equals(self, other: BlobCore | BlobProto) -> bool:
+        """Compare shapes with a Blob or, by Caffe's rules, with a BlobProto.
+
+        A BlobProto with legacy dimensions is compared with ``legacy_shape(-4)`` … ``(-1)``, so
+        that a Blob of shape (3, 2) equals (1, 1, 3, 2).
+        """
+        if isinstance(other, BlobCore):
+            return self.shape == other.shape
+        return messages().shape_equals(self.shape, other)
+
+    def resize(self, *shape: SupportsIndex | Iterable[SupportsIndex]) -> None:
+        """Change the shape in place: Caffe's ``Reshape``. Copies nothing.
+
+        Within the capacity of the memory the contents stay where they are, in C order; elements
+        that come into use read as zeros. Beyond it, data and diff are replaced by new memory, the
+        contents of both are dropped, and Blobs that shared the old memory keep it. Memory never
+        shrinks.
+
+        While a view, another Blob, an alias or the owner of an adopted array can see the memory,
+        elements that go out of use keep their values.
+
+        Parameters
+        ----------
+        *shape
+            The new dimensions, or one tuple of them.
+
+        Raises
+        ------
+        ValueError
+            If the shape is impossible, or this Blob is a view. Nothing has changed then.
+        """
+        resize.resize(self, shape)
+
+    def resize_like(self, other: BlobCore) -> None:
+        """Take the shape of another Blob; see `resize`."""
+        resize.resize_like(self, other)
+
+    # --- Caffe's accessors of data ---------------------------------------------------------------
+
+    # The arrays are borrows: good until the next access on the other side. A NumPy borrow that may
+    # write becomes read-only at that moment; a slice taken from it before does not. On the host
+    # they are NumPy arrays, on a CUDA device CuPy arrays, on a simulated device NumPy arrays over
+    # the device's own memory.
+
+    def cpu_data(self) -> NDArray[Any]:
+        """Return data on the host, read-only. Downloads if the newest contents are elsewhere."""
+        return self._read_host("cpu_data")
+
+    def mutable_cpu_data(self) -> NDArray[Any]:
+        """Return data on the host, to read and write. Downloads as `cpu_data` does."""
+        array: NDArray[Any] = self._write(HOST_DATA, Access.MUTABLE, "mutable_cpu_data")
+        return array
+
+    def overwrite_cpu_data(self) -> NDArray[Any]:
+        """Return data on the host, to be written completely. Never transfers.
+
+        A view with gaps is brought up to date as by `mutable_cpu_data`.
+        """
+        array: NDArray[Any] = self._write(HOST_DATA, Access.OVERWRITE, "overwrite_cpu_data")
+        return array
+
+    def set_cpu_data(self, array: Any) -> None:
+        """Adopt an array as the host side of data, without a copy; its contents are the newest.
+
+        Newer contents of the accelerator are abandoned. Later downloads write into the array.
+        Views and Blobs that share data see the array too; diff stays as it is.
+
+        Parameters
+        ----------
+        array
+            A C-contiguous, aligned, writable array on the host, of this dtype and size: NumPy's,
+            or of any library with DLPack.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If it is not.
+        """
+        accessors.replace_side(self, Side.HOST, array, "set_cpu_data", diff=False)
+
+    def gpu_data(self) -> Any:
+        """Return data on the accelerator, to read. Uploads if the newest contents are elsewhere.
+
+        Raises
+        ------
+        NoDeviceError
+            If there is no accelerator.
+        """
+        return self._read(GPU_DATA, "gpu_data")
+
+    def mutable_gpu_data(self) -> Any:
+        """Return data on the accelerator, to read and write. Uploads as `gpu_data` does."""
+        return self._write(GPU_DATA, Access.MUTABLE, "mutable_gpu_data")
+
+    def overwrite_gpu_data(self) -> Any:
+        """Return data on the accelerator, to be written completely. Never transfers."""
+        return self._write(GPU_DATA, Access.OVERWRITE, "overwrite_gpu_data")
+
+    def set_gpu_data(self, array: Any) -> None:
+        """Adopt an array as the accelerator side of data; otherwise as `set_cpu_data`.
+
+        Parameters
+        ----------
+        array
+            On a CUDA device: CuPy's, or any with ``__cuda_array_interface__`` or DLPack. On a
+            simulated device: a NumPy array, or any on the host with DLPack.
+        """
+        accessors.replace_side(self, Side.ACCELERATOR, array, "set_gpu_data", diff=False)
+
+    def async_gpu_push(self, stream: Any = None) -> None:
+        """Start to upload data and return while the upload runs.
+
+        Later accesses on the accelerator that overlap it wait for it, and so do those that may
+        write on the host. Of a view, its part of the memory moves.
+
+        Parameters
+        ----------
+        stream
+            A stream of the accelerator, None for one of its own.
+
+        Raises
+        ------
+        RuntimeError
+            Unless the head is HEAD_AT_CPU.
+        """
+        self._memory.async_gpu_push(stream, *self._memory.range_of(self._layout))
+
+    def prefetch(self) -> None:
+        """Start to bring to `device` what is missing of data there; nothing is done if it is there.
+
+        Of a view, its part of the memory moves. An upload runs while the call returns, as that of
+        `async_gpu_push` does. What a source or the accelerator has to give to the host is there
+        when the call returns.
+        """
+        self._memory.prefetch(self._side, *self._memory.range_of(self._layout))
+
+    def data_at(self, *indices: Any) -> Any:
+        """Return one element of data as a Python scalar. Moves that element alone.
+
+        Parameters
+        ----------
+        *indices
+            As for `offset`: missing ones are 0.
+        """
+        return accessors.element(self, indices, "data_at", diff=False)
+
+    def gpu_shape(self) -> Any:
+        """Return the dimensions as an int32 array on the accelerator. Uploaded once a shape."""
+        return accessors.gpu_shape(self)
+
+    # --- Caffe's accessors of diff ---------------------------------------------------------------
+
+    def cpu_diff(self) -> NDArray[Any]:
+        """Return diff on the host, read-only; see `cpu_data`."""
+        array: NDArray[Any] = self._read(HOST_DIFF, "cpu_diff")
+        return array
+
+    def mutable_cpu_diff(self) -> NDArray[Any]:
+        """Return diff on the host, to read and write; see `mutable_cpu_data`."""
+        array: NDArray[Any] = self._write(HOST_DIFF, Access.MUTABLE, "mutable_cpu_diff")
+        return array
+
+    def overwrite_cpu_diff(self) -> NDArray[Any]:
+        """Return diff on the host, to be written completely; see `overwrite_cpu_data`."""
+        array: NDArray[Any] = self._write(HOST_DIFF, Access.OVERWRITE, "overwrite_cpu_diff")
+        return array
+
+    def set_cpu_diff(self, array: Any) -> None:
+        """Adopt an array as the host side of diff; see `set_cpu_data`."""
+        accessors.replace_side(self, Side.HOST, array, "set_cpu_diff", diff=True)
+
+    def gpu_diff(self) -> Any:
+        """Return diff on the accelerator, to read; see `gpu_data`."""
+        return self._read(GPU_DIFF, "gpu_diff")
+
+    def mutable_gpu_diff(self) -> Any:
+        """Return diff on the accelerator, to read and write; see `mutable_gpu_data`."""
+        return self._write(GPU_DIFF, Access.MUTABLE, "mutable_gpu_diff")
+
+    def overwrite_gpu_diff(self) -> Any:
+        """Return diff on the accelerator, to be written completely; see `overwrite_gpu_data`."""
+        return self._write(GPU_DIFF, Access.OVERWRITE, "overwrite_gpu_diff")
+
+    def set_gpu_diff(self, array: Any) -> None:
+        """Adopt an array as the accelerator side of diff; see `set_gpu_data`."""
+        accessors.replace_side(self, Side.ACCELERATOR, array, "set_gpu_diff", diff=True)
+
+    def diff_at(self, *indices: Any) -> Any:
+        """Return one element of diff as a Python scalar; see `data_at`."""
+        return accessors.element(self, indices, "diff_at", diff=True)
+
+    # --- views -----------------------------------------------------------------------------------
+
+    # A view shares memory, head and buffers with the Blob it was taken from, and its gradient too,
+    # for as long as that Blob keeps its memory.
+
+    @property
+    def data(self) -> Self:
+        """A Blob over the memory of data. ``blob.data[...] = x`` writes the contents.
+
+        ``blob.data *= 2`` works too. Nothing else can be put in its place.
+        """
+        return self._view(self._layout)
+
+    @data.setter
+    def data(self, value: Self) -> None:
+        views.require_in_place(self, value, self._memory, "data")
+
+    @property
+    def diff(self) -> Self:
+        """A Blob over the memory of diff, the gradient; created on first use, with zeros.
+
+        As for `data`, ``blob.diff[...] = x`` and ``blob.diff += x`` write it.
+        """
+        return views.view_of_diff(self)
+
+    @diff.setter
+    def diff(self, value: Self) -> None:
+        views.require_in_place(self, value, self._existing_diff(), "diff")
+
+    @property
+    def const(self) -> Self:
+        """A read-only view: whatever takes it gets the const path, and it refuses writes."""
+        return self._view(self._layout, readonly=True)
+
+    def on(self, device: Device | str) -> Self:
+        """Return a view of the same memory whose operations run on another device.
+
+        Copies nothing: the contents move when an operation needs them there. `to_device` makes a
+        copy.
+
+        Parameters
+        ----------
+        device
+            ``"cpu"``, ``"cuda:N"`` or ``"simulated:N"``.
+
+        Raises
+        ------
+        NoDeviceError
+            If the device cannot be used here.
+        DeviceMismatchError
+            If the memory is on another accelerator.
+        """
+        return views.on_device(self, device)
+
+    @property
+    def cpu(self) -> SideView:
+        """The host side, to be handed to other libraries: ``np.asarray(blob.cpu)`` may write.
+
+        ``blob.cpu.const`` is to be read only, ``blob.cpu.overwrite`` to be written completely.
+        Nothing moves before a library takes it.
+        """
+        return views.side_view(self, Side.HOST)
+
+    @property
+    def gpu(self) -> SideView:
+        """The accelerator side, to be handed to other libraries: ``cupy.asarray(blob.gpu)``.
+
+        Aliases made this way are tracked, which those of ``cupy.asarray(blob)`` cannot be.
+        ``blob.gpu.const`` is to be read only, ``blob.gpu.overwrite`` to be written completely.
+        Nothing moves before a library takes it.
+        """
+        return views.side_view(self, Side.ACCELERATOR)
+
+    @property
+    def overwrite(self) -> SideView:
+        """The side of `device`, to be written completely by another library, without a transfer.
+
+        ``torch.mm(a, b, out=torch.from_dlpack(blob.overwrite))``.
+
+        Raises
+        ------
+        ValueError
+            If this is a const view.
+        """
+        return views.side_view(self, self._side).overwrite
+
+    def assume_unaliased(self) -> None:
+        """Promise that nobody outside writes into this Blob's part of its memories any more.
+
+        Ends the exposure that ``__cuda_array_interface__`` and adopted arrays cause: later reads
+        may trust an older copy again. Tracked aliases need no promise.
+        """
+        views.assume_unaliased(self)
+
+    def reshape(
+        self, *shape: SupportsIndex | Iterable[SupportsIndex], copy: bool | None = None
+    ) -> Self:
+        """Return the elements in C order in another shape; a view wherever one is possible.
+
+        Parameters
+        ----------
+        *shape
+            The new dimensions, or one tuple of them; one may be -1.
+        copy
+            None copies only a view whose strides fit no other way, True always, False never.
+
+        Returns
+        -------
+        Blob
+            A view that shares memory; a copy on this Blob's device where `copy` says so.
+
+        Raises
+        ------
+        ValueError
+            If the count differs (`resize` changes the count), or if `copy` is False and a view is
+            impossible.
+        """
+        return reshape(self, shape, copy)
+
+    def transpose(self, *axes: SupportsIndex | Iterable[SupportsIndex]) -> Self:
+        """Return a view with the axes in another order, reversed if none is given."""
+        return views.transpose(self, axes)
+
+    @property
+    def T(self) -> Self:  # noqa: N802  # the name in NumPy and the array API
+        """A view with the axes in reverse order."""
+        return self.transpose()
+
+    @property
+    def mT(self) -> Self:  # noqa: N802  # the name in NumPy and the array API
+        """A view with the last two axes exchanged.
+
+        Raises
+        ------
+        ValueError
+            If there are fewer than two axes.
+        """
+        return views.matrix_transpose(self)
+
+    def squeeze(self, axis: Any = None) -> Self:
+        """Return a view without the axes of length 1."""
+        return self._derived(lambda a: a.squeeze(axis))
+
+    def swapaxes(self, axis1: SupportsIndex, axis2: SupportsIndex) -> Self:
+        """Return a view with two axes exchanged."""
+        return self._derived(lambda a: a.swapaxes(axis1, axis2))
+
+    def diagonal(
+        self, offset: SupportsIndex = 0, axis1: SupportsIndex = 0, axis2: SupportsIndex = 1
+    ) -> Self:
+        """Return a const view of a diagonal, as NumPy does."""
+        return self._call(np.diagonal, offset, axis1, axis2)
+
+    def ravel(self, order: Any = "C") -> Self:
+        """Return the elements along one axis: a view where one is possible."""
+        return self.reshape(-1) if order == "C" else self._call(np.ravel, order=order)
+
+    @overload
+    def flatten(self, order: Literal["C", "F", "A", "K"] = "C") -> Self: ...
+
+    @overload
+    def flatten(self, order: int, end_dim: int | None = None) -> Tensor: ...
+
+    def flatten(self, order: Any = "C", end_dim: int | None = None) -> Any:
+        """Return a copy of the elements along one axis; or call ``torch.flatten``.
+
+        Parameters
+        ----------
+        order
+            ``"C"``, ``"F"``, ``"A"`` or ``"K"``, as in NumPy; or the first of the axes to be
+            joined, as in torch, which returns a tensor.
+        end_dim
+            The last of these axes.
+        """
+        if isinstance(order, str) and end_dim is None:
+            if order == "C":
+                return self.reshape(-1, copy=True)
+            return self.ravel(order).copy()
+        import torch  # only its modules call it like this
+
+        blob: Any = self
+        return torch.flatten(blob, order, -1 if end_dim is None else end_dim)
+
+    def unflatten(self, dim: int, sizes: Any) -> Tensor:
+        """Call ``torch.unflatten``, as its module does: one axis becomes several."""
+        import torch  # only its modules call it
+
+        blob: Any = self
+        return torch.unflatten(blob, dim, sizes)
+
+    @property
+    def flat(self) -> Self:
+        """The elements in C order along one axis: a view, so that ``blob.flat[3] = x`` writes.
+
+        Where the strides allow no view it is a const copy. ``blob.flat = values`` takes values in
+        C order, as NumPy does: repeated where they are too few, cut off where too many.
+        """
+        return views.flat(self)
+
+    @flat.setter
+    def flat(self, values: Any) -> None:
+        views.assign_flat(self, values)
+
+    @property
+    def real(self) -> Self:
+        """The real parts: a view; this Blob itself unless it is complex. Assigning writes them."""
+        return self._call(np.real)
+
+    @real.setter
+    def real(self, values: Any) -> None:
+        self.real[...] = values
+
+    @property
+    def imag(self) -> Self:
+        """The imaginary parts: a view, and assigning writes them.
+
+        Of a Blob that is not complex, a new one of zeros, which cannot be assigned.
+        """
+        return self._call(np.imag)
+
+    @imag.setter
+    def imag(self, values: Any) -> None:
+        views.set_imag(self, values)
+
+    # --- indexing --------------------------------------------------------------------------------
+
+    def __getitem__(self, key: Any) -> Self:
+        """Index as NumPy does.
+
+        Integers, slices, None and Ellipsis give a view; nothing moves. Arrays of integers or
+        booleans give a new Blob, computed on this Blob's device.
+        """
+        return get_item(self, key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """Assign as NumPy does, on this Blob's device.
+
+        Values from elsewhere are brought to that device. An assignment to all elements moves
+        nothing else; one to a part is a mutable access. Where key or value do not fit, nothing has
+        changed.
+        """
+        set_item(self, key, value)
+
+    def __iter__(self) -> Iterator[Self]:
+        """Iterate over the first axis; the items are views.
+
+        Raises
+        ------
+        TypeError
+            If there is no axis.
+        """
+        if not self.shape:
+            raise TypeError("a Blob without axes cannot be iterated over")
+        return (self[index] for index in range(self.shape[0]))
+
+    # --- copies, and other memories --------------------------------------------------------------
+
+    def copy(self) -> Self:
+        """Return an independent, C-contiguous copy of data, and of diff if there is one.
+
+        Each is copied on a side that holds all of its newest contents, and nothing is transferred
+        then. The copy of a const view can be written.
+        """
+        return copying.copy(self)
+
+    def __copy__(self) -> Self:
+        """Copy, as NumPy does; see `copy`."""
+        return self.copy()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Copy; see `copy`."""
+        del memo
+        return self.copy()
+
+    def astype(self, dtype: DTypeLike, *, copy: bool = True) -> Self:
+        """Return data in another dtype, converted on this Blob's device.
+
+        Parameters
+        ----------
+        dtype
+            The dtype wanted.
+        copy
+            False returns this Blob itself where nothing changes.
+        """
+        return copying.astype(self, dtype, copy=copy)
+
+    def to_device(self, device: Device | str, /, *, stream: Any = None) -> Self:
+        """Return this Blob if `device` is its device, else a copy of data that lives there.
+
+        Goes through the host where both are accelerators.
+
+        Parameters
+        ----------
+        device
+            ``"cpu"``, ``"cuda:N"`` or ``"simulated:N"``.
+        stream
+            None; work is ordered on CuPy's current stream.
+
+        Raises
+        ------
+        NoDeviceError
+            If the device cannot be used here.
+        """
+        return copying.to_device(self, device, stream=stream)
+
+    def copy_from(self, source: Any, *, copy_diff: bool = False, resize: bool = False) -> None:
+        """Copy the contents of another Blob, on this Blob's device.
+
+        Where the source has newer contents on the other side, they are transferred first. What
+        this Blob held is not.
+
+        Parameters
+        ----------
+        source
+            A Blob of this shape, or any array (then there is no diff to copy). Another dtype is
+            converted if that is NumPy's ``same_kind``.
+        copy_diff
+            Copy diff to diff, and not data.
+        resize
+            Take the source's shape first where it differs.
+
+        Raises
+        ------
+        ValueError
+            If the shapes differ and `resize` is False; equal counts are not enough, as in Caffe.
+        TypeError
+            If the dtypes do not convert.
+        DeviceMismatchError
+            If the two are on different accelerators.
+        """
+        copying.copy_from(self, source, copy_diff=copy_diff, resize=resize)
+
+    def share_data(self, other: BlobCore) -> None:
+        """Use the memory of another Blob's data from now on, with its head and its buffers.
+
+        Copies nothing. The memory this Blob had is given up. A growing `resize` of either of the
+        two ends the sharing.
+
+        Parameters
+        ----------
+        other
+            A C-contiguous Blob of the same dtype and count; the shape may differ.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If it is not.
+        """
+        accessors.share_data(self, other)
+
+    def share_diff(self, other: BlobCore) -> None:
+        """Use the memory of another Blob's diff from now on; see `share_data`."""
+        accessors.share_diff(self, other)
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        """Pickle shape, dtype, device and the bytes of data and diff, out-of-band with protocol 5.
+
+        Reads on the host. The Blob comes back with its contents on the host, for the same device
+        and accelerator where they can be used, else for the host. UNINITIALIZED memory is not
+        written.
+
+        Of data in shared memory (`Blob.in_shared_memory`) the name is pickled, and where the Blob
+        lies in it. That is a mutable access of the host, unless the Blob is const, and what comes
+        back is const then.
+        """
+        return pickling.reduce(self, protocol)
+
+    # --- Caffe's sums and updates ----------------------------------------------------------------
+
+    def update(self) -> None:
+        """Subtract diff from data: one step of gradient descent. In the Blob's dtype.
+
+        Runs where the head of data is; diff is transferred there if it must. UNINITIALIZED
+        contents count as zeros.
+
+        Raises
+        ------
+        TypeError
+            For bool.
+        """
+        caffe_math.update(self)
+
+    def asum_data(self) -> float | int:
+        """Return the sum of the absolute values of data; ``|re| + |im|`` of complex ones, as BLAS.
+
+        Runs where the head is, and so transfers nothing; of a SPLIT Blob, on its device. 0 for
+        UNINITIALIZED memory, without allocating it. Floating-point numbers are accumulated in
+        float64, integers in 64 bits, where they wrap around.
+        """
+        return caffe_math.asum(self, self._memory, "asum_data")
+
+    def asum_diff(self) -> float | int:
+        """Return the sum of the absolute values of diff; see `asum_data`."""
+        return caffe_math.asum(self, self._existing_diff(), "asum_diff")
+
+    def sumsq_data(self) -> float | int:
+        """Return the sum of the squares of data, of the squared moduli of complex ones.
+
+        Where and how as `asum_data`.
+        """
+        return caffe_math.sumsq(self, self._memory, "sumsq_data")
+
+    def sumsq_diff(self) -> float | int:
+        """Return the sum of the squares of diff; see `sumsq_data`."""
+        return caffe_math.sumsq(self, self._existing_diff(), "sumsq_diff")
+
+    def scale_data(self, factor: complex) -> None:
+        """Multiply data by a factor in place, in the Blob's dtype.
+
+        Where and how as `asum_data`. UNINITIALIZED memory stays as it is.
+
+        Raises
+        ------
+        TypeError
+            If the dtype cannot take the factor: a fraction for integers, a complex number for
+            real ones, any for bool.
+        """
+        caffe_math.scale(self, self._memory, factor, "scale_data")
+
+    def scale_diff(self, factor: complex) -> None:
+        """Multiply diff by a factor in place; see `scale_data`."""
+        caffe_math.scale(self, self._existing_diff(), factor, "scale_diff")
+
+    # --- Caffe's messages; protobuf is imported when one of these is called ----------------------
+
+    @classmethod
+    def from_proto(
+        cls,
+        proto: BlobProto | bytes,
+        dtype: DTypeLike | None = None,
+        *,
+        device: Device | str | None = None,
+    ) -> Self:
+        """Make a Blob of a BlobProto message, or of its bytes.
+
+        Caffe's rules: legacy dimensions beat ``shape``, double data beats float data.
+
+        Parameters
+        ----------
+        proto
+            The message or its serialised bytes.
+        dtype
+            The dtype wanted, converted as C does; None for float64 where the message has double
+            data, else float32.
+        device
+            As for the constructor.
+
+        Raises
+        ------
+        ModelFileError
+            If the bytes are no BlobProto, or the data does not fit the shape.
+        """
+        blob = messages().from_proto(proto, dtype, device)
+        if type(blob) is cls:
+            return blob
+        return cls._of(blob._memory, blob._layout, home=blob._home, diff=blob._diff)
+
+    def load_proto(self, proto: BlobProto | bytes, *, resize: bool = True) -> None:
+        """Take the contents of a BlobProto: Caffe's ``FromProto``. Writes on the host.
+
+        Without a diff in the message, diff stays as it is.
+
+        Parameters
+        ----------
+        proto
+            The message or its serialised bytes.
+        resize
+            Take over its shape; otherwise the shapes must be equal (see `shape_equals`).
+
+        Raises
+        ------
+        ModelFileError, ValueError
+            If the message does not fit. Nothing has changed then.
+        """
+        self._require_writable("load_proto")
+        messages().load_proto(self, proto, resize=resize)
+
+    def to_proto(self, *, write_diff: bool = False) -> BlobProto:
+        """Return a new BlobProto message with the contents. Reads on the host.
+
+        Parameters
+        ----------
+        write_diff
+            Write diff too.
+
+        Raises
+        ------
+        TypeError
+            If the format cannot hold the dtype: float64 is written as double, float32, float16
+            and bfloat16 as float.
+        ValueError
+            If the message would reach 2 GiB.
+        """
+        return messages().to_proto(self, write_diff=write_diff)
+
+    # --- Python's scalars, lists, bytes and text -------------------------------------------------
+
+    def item(self, *indices: Any) -> Any:
+        """Return one element as a Python scalar. Moves that element alone, and changes no state.
+
+        Parameters
+        ----------
+        *indices
+            As for ``numpy.ndarray.item``; none for a Blob of one element.
+        """
+        return scalars.item(self, indices)
+
+    def tolist(self) -> Any:
+        """Return the elements as nested lists of Python scalars. Reads on the host.
+
+        Of a view with gaps, only its elements move.
+        """
+        return self._elements(Side.HOST, "tolist").tolist()
+
+    def tobytes(self) -> bytes:
+        """Return a copy of the elements' bytes in C order. Reads on the host, as `tolist`."""
+        contents: bytes = self._elements(Side.HOST, "tobytes").tobytes()
+        return contents
+
+    def __bytes__(self) -> bytes:
+        """Return a copy of the elements' bytes in C order; see `tobytes`."""
+        return self.tobytes()
+
+    def __bool__(self) -> bool:
+        """Convert a Blob without axes. Moves its element alone, and changes no state."""
+        return bool(scalars.scalar(self, "bool"))
+
+    def __int__(self) -> int:
+        """Convert a Blob without axes. Moves its element alone, and changes no state."""
+        return int(scalars.scalar(self, "int"))
+
+    def __float__(self) -> float:
+        """Convert a Blob without axes. Moves its element alone, and changes no state."""
+        return float(scalars.scalar(self, "float"))
+
+    def __complex__(self) -> complex:
+        """Convert a Blob without axes. Moves its element alone, and changes no state."""
+        return complex(scalars.scalar(self, "complex"))
+
+    def __index__(self) -> int:
+        """Convert an integer Blob without axes. Moves its element alone."""
+        return scalars.index(self)
+
+    def __format__(self, spec: str, /) -> str:
+        """Format the element of a Blob without axes; others take no `spec`. Reads on the host.
+
+        Without a `spec` it is `str`.
+        """
+        if not spec:
+            return str(self)
+        return format(scalars.scalar(self, "a formatted number", "__format__"), spec)
+
+    def __round__(self, ndigits: SupportsIndex | None = None) -> Any:
+        """Round the element of a Blob without axes, to a Python number. Reads on the host.
+
+        The method `round` rounds the elements of any Blob.
+        """
+        return round(scalars.scalar(self, "a rounded number", "__round__"), ndigits)
+
+    def __repr__(self) -> str:
+        """Show shape, dtype, device and head. Never moves anything."""
+        return f"Blob({text.described(self)})"
+
+    def __str__(self) -> str:
+        """Show the values as NumPy does, or the number of a Blob without axes.
+
+        NumPy's print options apply, and long axes are summarised. Reads at most what is shown, on
+        the host, and may download it. Where a guard forbids the download, or a graph is being
+        captured on the accelerator, it is `repr` and the reason.
+        """
+        return text.values_of(self)
+
+    def _repr_html_(self) -> str:
+        """Show `explain` in a notebook."""
+        return self.explain()._repr_html_()
+
+    # --- array libraries; reading protocols take the const path, writing ones the mutable path ---
+
+    def __array_namespace__(self, /, *, api_version: str | None = None) -> ModuleType:
+        """Return `syncblob`, the array API namespace.
+
+        Parameters
+        ----------
+        api_version
+            A version of the standard, ``"2021.12"`` to ``"2025.12"``; None for the newest.
+
+        Raises
+        ------
+        ValueError
+            If it is another one.
+        """
+        return protocols.namespace(api_version)
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        """Give NumPy data on the host, read-only and without a copy. Downloads if it must.
+
+        Parameters
+        ----------
+        dtype
+            Convert to another dtype; that is a private, writable copy.
+        copy
+            True makes a private, writable copy; False refuses conversions and downloads.
+
+        Raises
+        ------
+        ValueError
+            If `copy` is False and either is needed.
+        """
+        if dtype is None and copy is None and not verifying():
+            return self._read_host("__array__")
+        return numpy_protocol.to_ndarray(self._memory, self._layout, dtype, copy)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """Lend data through DLPack, to be written by the consumer; a const Blob lends to read.
+
+        Parameters
+        ----------
+        stream
+            The consumer's CUDA stream, as the standard numbers them; it is made to wait. None on
+            the host.
+        max_version
+            The newest version the consumer knows. A const Blob needs (1, 0).
+        dl_device
+            The device wanted, ``(1, 0)`` for the host; None for `device`. On the other side of
+            this Blob it gets a private copy; `cpu` and `gpu` lend the side that they name.
+        copy
+            True lends a private copy; False refuses to copy.
+
+        Returns
+        -------
+        PyCapsule
+            Over the Blob's own memory, unless it is a copy. Transfers if it must.
+
+        Raises
+        ------
+        BufferError
+            If the request cannot be met, or a stride is negative, which not every consumer takes:
+            ``.copy()`` has none.
+        """
+        kept = self._kept[HOST_DATA]
+        if (
+            kept is not None
+            and self._home is HOST
+            and stream is None
+            and dl_device is None
+            and copy is None
+        ):
+            # The usual case. It is here because another call would take noticeable time, also when
+            # the user's line is looked for on the stack.
+            held: Any = self._held
+            layout: Any = self._placed
+            array = held.export_again(kept[0], kept[3], "DLPack", layout.start, layout.stop)
+            if array is not None:
+                return array.__dlpack__(max_version=max_version)
+        return protocols.dlpack_capsule(self, stream, max_version, dl_device, copy)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Return the DLPack device type and id of `device`; (1, N + 1) for simulated:N."""
+        return protocols.dlpack_device(self)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """Data on the CUDA device, to be written by the consumer; version 3.
+
+        Uploads if it must. The consumer keeps the Blob, so the buffer lives as long as the Blob.
+
+        Raises
+        ------
+        AttributeError
+            Unless `device` is a CUDA device; and for bfloat16, which the interface has no name for.
+        """
+        return protocols.cuda_array_interface(self)
+
+    @property
+    def __cupy_get_ndarray__(self) -> Callable[[], Any]:
+        """What CuPy calls for a Blob that has no ``__cuda_array_interface__``.
+
+        It gives an alias of data on the CUDA device, which is tracked, and uploads if it must. To
+        ask for it moves nothing.
+
+        Raises
+        ------
+        AttributeError
+            Where there is no CUDA device, or the memory is on a device of another kind.
+        """
+        return cuda.for_cupy(self._memory, self.gpu)
+
+    def __arrow_array__(self, type: Any = None) -> Any:  # noqa: A002  # PyArrow's name
+        """Give PyArrow a Blob of one axis, const on the host and without a copy.
+
+        Downloads if it must. Truth values, which PyArrow packs, and conversions are copied.
+
+        Parameters
+        ----------
+        type
+            A `pyarrow.DataType`; None for that of the dtype.
+
+        Raises
+        ------
+        pyarrow.ArrowInvalid
+            If there is not exactly one axis; `pyarrow.Tensor.from_numpy` takes any number.
+        """
+        import pyarrow as pa  # it asks, so it is there
+
+        return pa.array(self.__array__(), type=type)
+
+    # --- NumPy's functions -----------------------------------------------------------------------
+
+    # A function is computed where the Blobs are: on the accelerator if one of them is there, by
+    # CuPy if that is a CUDA device. Inputs take the const path. What the function writes takes the
+    # mutable path; an `out` that is written completely is not brought up to date before.
+
+    def __array_ufunc__(
+        self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any
+    ) -> Any:  # NumPy's protocol
+        """Compute a ufunc, or one of its methods; NumPy calls this.
+
+        Returns
+        -------
+        Blob or tuple of Blob
+            What was given as `out` is returned as it is, an array too. A result of a dtype that
+            no Blob has, such as longdouble, is an array.
+        """
+        return _numpy_functions.array_ufunc(self, ufunc, method, inputs, kwargs)
+
+    def __array_function__(
+        self,
+        func: Callable[..., Any],
+        types: Iterable[type],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:
+        """Compute one of NumPy's other functions; NumPy calls this.
+
+        Returns
+        -------
+        Any
+            As the function gives it, with a Blob in the place of each array and of each of NumPy's
+            scalars. Blobs that share memory with an argument are views of it. What was given as
+            `out` is returned as it is, an array too.
+        """
+        return _numpy_functions.array_function(self, func, types, args, kwargs)
+
+    # --- PyTorch's functions; torch is imported when one of these is called ----------------------
+
+    # A function is computed where the tensors among its arguments are: on a CUDA device, or on the
+    # host. Without tensors it is where the Blobs are; torch knows no simulated device, so that
+    # counts as the host. Inputs take the const path, what the function writes takes the mutable
+    # path, and an `out` that is written completely is not brought up to date before.
+
+    @classmethod
+    def __torch_function__(
+        cls,
+        func: Callable[..., Any],
+        types: Iterable[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Compute one of torch's functions; torch calls this.
+
+        Returns
+        -------
+        Any
+            As the function gives it: tensors. One that is over a Blob's memory, such as a reshaped
+            input or an `out`, is a tracked alias of the Blob, on the mutable path; of a const Blob
+            it is a copy.
+        """
+        del types  # The function asks those of the other arguments again.
+        from syncblob.blob import _torch_calls  # imports torch
+
+        return _torch_calls.call(func, args, {} if kwargs is None else kwargs)
+
+    def to_torch(self, *, copy: bool | None = None) -> Tensor:
+        """Return a tensor over data, on this Blob's device: a tracked alias, on the mutable path.
+
+        Parameters
+        ----------
+        copy
+            True makes a private copy, on the const path. None does so of a const Blob only; False
+            refuses that.
+
+        Raises
+        ------
+        ValueError
+            If a const Blob is to be lent, or a stride is negative, which torch does not have.
+        """
+        import_optional("torch")
+        from syncblob.blob import _torch_calls  # imports torch
+
+        return _torch_calls.tensor_over(self, copy=copy)
+
+    def as_parameter(self) -> BlobParameter:
+        """Return a leaf over data, for autograd, whose gradient is over diff. Nothing is copied.
+
+        ``loss.backward()`` adds to diff; `update`, or an optimizer of torch's that was given the
+        parameter, writes data. Both are tracked aliases on this Blob's device, for as long as the
+        parameter lives or a graph refers to it. Diff is created where there is none.
+
+        Returns
+        -------
+        torch.nn.Parameter
+            Its `grad` is never None: ``zero_grad()`` sets diff to zero, with and without
+            ``set_to_none``. A gradient that is assigned is copied into diff.
+
+        Raises
+        ------
+        TypeError
+            If the dtype is not a floating-point or complex one.
+        ValueError
+            If this is a const Blob, or a stride is negative, which torch does not have.
+        """
+        import_optional("torch")
+        from syncblob.blob import _torch_calls  # imports torch
+
+        return _torch_calls.parameter_over(self)
+
+    def dim(self) -> int:
+        """Return the number of axes. torch's name: some of its modules ask for it."""
+        return self.ndim
+
+    # --- what it does not have -------------------------------------------------------------------
+
+    if not TYPE_CHECKING:  # to a checker they are as unknown as any other name
+        cuda = _Missing('blob.to_device("cuda") is a copy there')
+        detach = _Missing(
+            "PyTorch's functions take Blobs, blob.to_torch() is a tensor over one, and "
+            "blob.as_parameter() is what nn.Parameter(blob) would be"
+        )
+        numpy = _Missing("np.asarray(blob) reads it on the host, np.asarray(blob.cpu) may write")
+        to = _Missing("blob.to_device(device) copies to a device, blob.astype(dtype) converts")

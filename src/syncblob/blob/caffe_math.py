@@ -1,0 +1,173 @@
+"""What Caffe's Blob computes itself: sums, scaling and updates, for every dtype.
+
+It runs where the head is, SYNCED meaning the accelerator; where no side has all of the contents, on
+the Blob's device. The kernels run on NumPy and CuPy arrays alike. Sums are accumulated in double
+precision or 64-bit integers, which is at least as accurate as BLAS in the array's own precision.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from syncblob._dtypes import is_bfloat16
+from syncblob.blob.compute import write_by
+from syncblob.devices import Side
+from syncblob.guards import require_device
+from syncblob.memory import Access, Head
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import ModuleType
+
+    from syncblob.blob.core import BlobCore
+    from syncblob.memory import SyncedMemory
+
+__all__ = ["asum", "scale", "sumsq", "update"]
+
+# Elements converted at a time: the temporary arrays stay in the cache.
+_BLOCK = 1 << 16
+
+
+def update(blob: BlobCore) -> None:
+    """Subtract diff from data; see `Blob.update`."""
+    blob._require_writable("update")
+    if blob.dtype.kind == "b":
+        raise TypeError("update subtracts, and bool has no subtraction; use an integer dtype")
+    side = _head_side(blob, blob._memory)
+    require_device(blob._memory.home(side).device, "update")
+    diff = blob._diff_memory()
+    blob._bind_partner(diff, side)
+    gradient = diff.array(side, Access.CONST, blob._layout, "update")
+    data = blob._memory.array(side, Access.MUTABLE, blob._layout, "update")
+    write_by(blob._memory, blob._layout, side, "update", _subtract, gradient, data)
+
+
+def asum(blob: BlobCore, memory: SyncedMemory | None, reason: str) -> float | int:
+    """Return the sum of the absolute values of data or diff; see `Blob.asum_data`."""
+    return _reduce(blob, memory, _asum, reason)
+
+
+def sumsq(blob: BlobCore, memory: SyncedMemory | None, reason: str) -> float | int:
+    """Return the sum of the squares of data or diff; see `Blob.sumsq_data`."""
+    return _reduce(blob, memory, _sumsq, reason)
+
+
+def scale(blob: BlobCore, memory: SyncedMemory | None, factor: complex, reason: str) -> None:
+    """Multiply data or diff by a factor in place; see `Blob.scale_data`."""
+    blob._require_writable(reason)
+    _require_factor(factor, blob.dtype)
+    if memory is None or memory.blank:
+        return
+    side = _head_side(blob, memory)
+    require_device(memory.home(side).device, reason)
+    array = memory.array(side, Access.MUTABLE, blob._layout, reason)
+    write_by(memory, blob._layout, side, reason, _scale, factor, array)
+
+
+def _head_side(blob: BlobCore, memory: SyncedMemory) -> Side:
+    """Choose the side Caffe computes on: the head's, the accelerator for SYNCED.
+
+    Where the head is neither, it is the side of the device.
+    """
+    head = memory.head_over(*memory.range_of(blob._layout))
+    if head in {Head.UNINITIALIZED, Head.SPLIT}:
+        return blob._side
+    return Side.HOST if head is Head.HEAD_AT_CPU else Side.ACCELERATOR
+
+
+def _reduce(blob: BlobCore, memory: SyncedMemory | None, function: Any, reason: str) -> float | int:
+    if memory is None or memory.blank:
+        return 0 if blob.dtype.kind in "iub" else 0.0
+    side = _head_side(blob, memory)
+    require_device(memory.home(side).device, reason)
+    array = memory.array(side, Access.CONST, blob._layout, reason)
+    home = memory.home(side)
+    result: float | int = home.compute(function, array, home.namespace)
+    return result
+
+
+def _require_factor(factor: complex, dtype: np.dtype[np.generic]) -> None:
+    if dtype.kind == "b":
+        raise TypeError("bool has no multiplication by numbers; use an integer dtype")
+    kinds: tuple[type, ...] = (int, np.integer)
+    expected = "an integer"
+    if dtype.kind in "fcV":
+        expected, kinds = "a real number", (*kinds, float, np.floating)
+    if dtype.kind == "c":
+        expected, kinds = "a number", (*kinds, complex, np.complexfloating)
+    if isinstance(factor, (bool, np.bool)) or not isinstance(factor, kinds):
+        raise TypeError(f"expected {expected} to scale a Blob of dtype {dtype}, got {factor!r}")
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype.name)
+        if not limits.min <= factor <= limits.max:  # type: ignore[operator]  # an integer here
+            raise ValueError(f"{factor} does not fit in {dtype}")
+
+
+# --- kernels -------------------------------------------------------------------------------------
+
+
+def _asum(array: Any, xp: ModuleType) -> float | int:
+    """Sum the absolute values; of a complex number ``|re| + |im|``, as BLAS's scasum does."""
+    return _total(array, lambda part: xp.sum(_magnitudes(part, xp)))
+
+
+def _sumsq(array: Any, xp: ModuleType) -> float | int:
+    """Sum the squares; of a complex number its squared modulus."""
+    return _total(array, lambda part: xp.sum(_squares(part)))
+
+
+def _subtract(x: Any, y: Any) -> None:
+    """Subtract x from y in place, in the dtype of y: BLAS's axpy with alpha -1."""
+    y -= x
+
+
+def _scale(factor: complex, x: Any) -> None:
+    """Multiply x by a factor in place, in the dtype of x."""
+    x *= x.dtype.type(factor)
+
+
+def _total(array: Any, reduce: Any) -> float | int:
+    total: Any = 0
+    for part in _blocks(array):
+        total += reduce(part).item()
+    # Integers wrap around like the 64-bit accumulator that this is.
+    if array.dtype.kind == "i":
+        return (int(total) + 2**63) % 2**64 - 2**63
+    return int(total) % 2**64 if array.dtype.kind in "ub" else float(total)
+
+
+def _blocks(array: Any) -> Iterator[Any]:
+    """Yield an array piece by piece, in the accumulator's dtype."""
+    accumulator = _accumulator(array.dtype)
+    if not isinstance(array, np.ndarray):
+        yield array.astype(accumulator)
+        return
+    flat = array.reshape(-1) if array.flags.c_contiguous else array.ravel()
+    for start in range(0, flat.size, _BLOCK):
+        yield flat[start : start + _BLOCK].astype(accumulator)
+
+
+def _accumulator(dtype: np.dtype[np.generic]) -> np.dtype[np.generic]:
+    if dtype.kind == "i":
+        return np.dtype(np.int64)
+    if dtype.kind in "ub":
+        return np.dtype(np.uint64)
+    if dtype.kind == "c":
+        return np.dtype(np.complex128)
+    if dtype.kind == "f" or is_bfloat16(dtype):
+        return np.dtype(np.float64)
+    raise TypeError(f"there are no sums of dtype {dtype}")
+
+
+def _magnitudes(part: Any, xp: ModuleType) -> Any:
+    if part.dtype.kind == "c":
+        return xp.abs(part.real) + xp.abs(part.imag)
+    return part if part.dtype.kind == "u" else xp.abs(part)
+
+
+def _squares(part: Any) -> Any:
+    if part.dtype.kind == "c":
+        return part.real * part.real + part.imag * part.imag
+    return part * part

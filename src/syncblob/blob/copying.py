@@ -1,0 +1,127 @@
+"""Copies: of the whole Blob, into another Blob, as another dtype, on another device."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from syncblob._dtypes import as_dtype, is_bfloat16
+from syncblob._shape import Layout
+from syncblob.blob.compute import blob_to_read, require_device_of, result_on
+from syncblob.blob.core import BlobCore
+from syncblob.blob.resize import assign
+from syncblob.devices import HOST, Device, Side, home_of
+from syncblob.interop.adopt import native_array
+from syncblob.memory import Access, SyncedMemory
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+    from syncblob.blob.core import AnyBlob
+
+__all__ = ["astype", "copy", "copy_from", "to_device"]
+
+
+def copy(blob: AnyBlob) -> AnyBlob:
+    """Return an independent, C-contiguous copy of data and diff; see `Blob.copy`."""
+    memory = _duplicate(blob, blob._memory)
+    existing = blob._existing_diff()
+    diff = None if existing is None else _duplicate(blob, existing)
+    layout = Layout.c_order(blob.shape, blob.dtype)
+    return blob._of(memory, layout, home=blob._home, diff=diff)
+
+
+def astype(blob: AnyBlob, dtype: DTypeLike, *, copy: bool) -> AnyBlob:
+    """Return data in another dtype, converted on this Blob's device; see `Blob.astype`."""
+    wanted = as_dtype(dtype)
+    if wanted == blob.dtype and not copy:
+        return blob
+    require_device_of("astype", blob)
+    side = blob._side
+    return result_on(blob, side, blob._elements(side, "astype"), dtype=wanted, copy=True)
+
+
+def to_device(blob: AnyBlob, device: Device | str, *, stream: Any) -> AnyBlob:
+    """Return this Blob, or a copy of data that lives on another device; see `Blob.to_device`."""
+    if stream is not None:
+        raise ValueError(f"expected stream=None, got {stream!r}; use CuPy's current stream")
+    device = Device(device)
+    if device == blob.device:
+        return blob
+    home = home_of(device)
+    if home is HOST or home is blob._memory.accelerator:
+        side = Side.HOST if home is HOST else Side.ACCELERATOR
+        array = blob._elements(side, "to_device")
+        return blob._fresh(home.compute(array.copy, order="C"), home)
+    contents = np.array(blob._elements(Side.HOST, "to_device"), order="C")
+    flat = contents.reshape(-1).view(np.uint8)
+    layout = Layout.c_order(blob.shape, blob.dtype)
+    memory = SyncedMemory(layout.nbytes, device=device, source=lambda: flat)
+    memory.array(Side.ACCELERATOR, Access.MUTABLE, layout, "to_device")
+    return blob._of(memory, layout)
+
+
+def copy_from(blob: BlobCore, source: Any, *, copy_diff: bool, resize: bool) -> None:
+    """Copy the contents of another Blob or an array into this Blob; see `Blob.copy_from`."""
+    blob._require_writable("copy_from")
+    if not isinstance(source, BlobCore):
+        if copy_diff:
+            raise TypeError(f"copy_diff needs a Blob, got {type(source).__name__}")
+        source = blob_to_read(native_array(source)[0], blob)
+    _require_conversion(source.dtype, blob.dtype)
+    if source.shape != blob.shape and not resize:
+        raise ValueError(
+            f"copy_from expects shape {blob.shape}, got {source.shape}; resize=True takes over "
+            "the shape of the source"
+        )
+    require_device_of("copy_from", blob)
+    side = blob._side
+    origin = source._memory_of(diff=copy_diff)
+    blob._bind_partner(origin, side)
+    contents = origin.array(side, Access.CONST, source._layout, "copy_from")
+    # No local name for the target: `assign` counts who refers to it.
+    blob._bind_partner(blob._memory_of(diff=copy_diff), side)
+    if source.dtype != blob.dtype:
+        # Before anything is overwritten: a conversion may raise, where the user asks for it.
+        contents = blob._memory.home(side).compute(contents.astype, blob.dtype)
+    elif origin is blob._memory_of(diff=copy_diff):
+        contents = blob._memory.home(side).compute(contents.copy)
+    layout = Layout.c_order(source.shape, blob.dtype)
+    assign(blob, contents, layout, side, "copy_from", diff=copy_diff)
+
+
+def _duplicate(blob: BlobCore, memory: SyncedMemory) -> SyncedMemory:
+    """Copy this Blob's elements out of a memory into a new one, on a side that holds them."""
+    layout = blob._layout
+    if memory.blank:
+        duplicate = memory.successor(blob.nbytes)
+        duplicate.name = ""
+        return duplicate
+    side = blob._side
+    held = memory.spans.common(layout.start, layout.stop)
+    if held and not held & (1 << side):
+        side = side.other
+    home = memory.home(side)
+    if held:
+        # Nothing moves, also where more of the memory is in use than this Blob shows.
+        layout = layout.of_view()
+    if held or layout.gapless:
+        array = memory.array(side, Access.CONST, layout, "copy")
+        contents = home.compute(array.copy, order="C")
+    else:
+        contents = memory.gather(side, layout, "copy")
+    return SyncedMemory.adopting(
+        side, home.wrap(contents), accelerator=memory.accelerator, device=memory.device
+    )
+
+
+def _require_conversion(source: np.dtype[np.generic], target: np.dtype[np.generic]) -> None:
+    if is_bfloat16(target):
+        fits = source.kind in "fiub" or is_bfloat16(source)
+    elif is_bfloat16(source):
+        fits = target.kind in "fc"
+    else:
+        fits = np.can_cast(source, target, casting="same_kind")
+    if not fits:
+        raise TypeError(f"copy_from does not convert {source} to {target}; use .astype() first")

@@ -1,0 +1,583 @@
+"""BlobCore: what a Blob consists of, and what the modules around the class ask of it.
+
+A Blob is *fresh* or *settled*. The result of a computation is fresh: an array that nobody else has,
+and the home it lies in. Its memory is made when something other than a computation needs it. From
+then on the Blob is settled, and the array is only a shortcut, which may be out of date.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from syncblob._dtypes import is_bfloat16
+from syncblob._forks import Lock
+from syncblob._shape import Layout
+from syncblob._source_lines import Place, user_place
+from syncblob.devices import HOST, Side
+from syncblob.devices.base import Accelerator
+from syncblob.interop.adopt import adopt
+from syncblob.memory import Access, SyncedMemory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Self
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from syncblob.devices import Device
+    from syncblob.devices.base import Home
+
+    # A buffer, and arrays over it to make views of: one to read, one to write, and one to export
+    # through DLPack; None where that is not possible.
+    Kept = tuple[Any, NDArray[Any], NDArray[Any] | None, NDArray[Any] | None]
+
+__all__ = [
+    "GPU_DATA",
+    "GPU_DIFF",
+    "HOST_DATA",
+    "HOST_DIFF",
+    "NOTHING_KEPT",
+    "NO_BUFFER",
+    "AnyBlob",
+    "BlobCore",
+    "making",
+]
+
+# Results are of the class of the Blob that they come from.
+AnyBlob = TypeVar("AnyBlob", bound="BlobCore")
+
+# Held while a memory of a Blob is made.
+making = Lock()
+
+_new = object.__new__
+
+# In the place of a buffer: unlike None, it is never the exclusive buffer of a memory.
+NO_BUFFER = object()
+
+NO_SHAPE: tuple[None, None] = (None, None)
+
+# The places in `BlobCore._kept`: the side, plus 2 for diff.
+HOST_DATA, GPU_DATA, HOST_DIFF, GPU_DIFF = range(4)
+
+# Also assigned where a buffer is given up, so that the Blob does not keep it alive.
+NOTHING_KEPT = (None,) * 4
+
+_SIDES = tuple(Side)
+
+# What `sys.getrefcount` returns for a memory that only one Blob holds: the Blob's reference and
+# that of the call.
+_SOLE = 2
+
+
+class BlobCore:
+    """The fields of a Blob, its memories, and arrays over them.
+
+    `Blob` is the only subclass that is instantiated. Modules below it test for this class.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_array",
+        "_base",
+        "_buffer",
+        "_diff",
+        "_exposed",
+        "_held",
+        "_home",
+        "_kept",
+        "_placed",
+        "_readonly",
+        "_shape_blob",
+    )
+
+    # Invariants.
+    #
+    # - A fresh Blob has `_array`, and neither `_held` nor `_placed`. The array is the Blob.
+    # - A settled Blob has `_held`. `_array` is data as it is now exactly if the memory's exclusive
+    #   buffer is `_buffer`: then one side alone holds everything, nothing is under way, and an
+    #   access of that side would change nothing. The memory clears its exclusive buffer before
+    #   anything changes, so one comparison without the lock tells (`_array_is_current`).
+    # - `_held` is assigned last when a memory is made, because whoever reads without the lock looks
+    #   at it first. Where a memory is replaced (`_use`), array and buffer are dropped before.
+    # - Each of these changes consists of assignments without a call in between: CPython runs signal
+    #   handlers after calls only, so no interrupt finds half of it.
+
+    # An array of data, of this shape, dtype and strides; None where none was made yet.
+    _array: Any
+    # The home of the Blob's device, where operations run and that array lies.
+    _home: Home
+    # The buffer under the array. For a fresh Blob `NO_BUFFER`, or the place where the array was
+    # taken from somebody who still has it.
+    _buffer: Any
+    # The memory of data, and how data lies in it. None where they are not made yet: see `_memory`
+    # and `_layout`.
+    _held: SyncedMemory | None
+    _placed: Layout | None
+    # The memory of diff; None until somebody asks for the gradient.
+    _diff: SyncedMemory | None
+    # The Blob that a view was taken from, or None: its gradient is the view's gradient too.
+    _base: Any
+    _readonly: bool
+    # Buffers whose address went out through __cuda_array_interface__: the consumer keeps the Blob.
+    _exposed: tuple[Any, ...]
+    # A shape, and a Blob of it, once somebody asked for it on the accelerator.
+    _shape_blob: tuple[tuple[int, ...] | None, Any]
+    # For data on the host and on the accelerator and for diff on the two, once they were asked for.
+    _kept: tuple[Kept | None, ...]
+
+    # --- making ----------------------------------------------------------------------------------
+
+    def _fill(  # noqa: PLR0913  # what a Blob consists of
+        self,
+        memory: SyncedMemory,
+        layout: Layout,
+        *,
+        home: Home | None = None,
+        diff: SyncedMemory | None = None,
+        base: Any = None,
+        readonly: bool = False,
+    ) -> None:
+        self._array = None
+        self._home = memory.device_home if home is None else home
+        self._buffer = NO_BUFFER
+        self._held = memory
+        if base is not None:
+            layout = layout.of_view()
+        elif layout.covers(memory.used_nbytes):
+            layout.whole = True
+        self._placed = layout
+        self._diff = diff
+        self._base = base
+        self._readonly = readonly
+        self._exposed = ()
+        self._kept = NOTHING_KEPT
+        self._shape_blob = NO_SHAPE
+
+    @classmethod
+    def _of(  # noqa: PLR0913  # what a Blob consists of
+        cls,
+        memory: SyncedMemory,
+        layout: Layout,
+        *,
+        home: Home | None = None,
+        diff: SyncedMemory | None = None,
+        base: Any = None,
+        readonly: bool = False,
+    ) -> Self:
+        """Make a Blob over an existing memory; its home is that of the memory's device, or another.
+
+        A memory has to be bound to the accelerator that the home is.
+        """
+        blob = cls.__new__(cls)
+        blob._fill(memory, layout, home=home, diff=diff, base=base, readonly=readonly)
+        return blob
+
+    @classmethod
+    def _fresh(cls, array: Any, home: Home) -> Self:
+        """Make a Blob of an array that nobody else has, in the home where it was computed.
+
+        The array owns its memory, or `adopt` finds nothing against it.
+        """
+        # The attributes are assigned here, because a call of `_fill` would slow every operation.
+        blob = _new(cls)
+        blob._array = array
+        blob._home = home
+        blob._buffer = NO_BUFFER
+        blob._held = None
+        blob._placed = None
+        blob._diff = None
+        blob._base = None
+        blob._readonly = False
+        blob._exposed = ()
+        blob._kept = NOTHING_KEPT
+        blob._shape_blob = NO_SHAPE
+        return blob
+
+    @classmethod
+    def _lent(cls, array: NDArray[Any]) -> Self:
+        """Make a fresh Blob of a view of an array on the host that somebody else can write into.
+
+        The array is C-contiguous, aligned, writable and of a dtype that a Blob can have.
+        """
+        blob = cls._fresh(array.view(), HOST)
+        blob._buffer = user_place()
+        return blob
+
+    def _view(self, layout: Layout, *, readonly: bool = False) -> Self:
+        """Make a view of this Blob, const if this one is const or if asked for."""
+        return self._of(
+            self._memory,
+            layout,
+            home=self._home,
+            base=self._root(),
+            readonly=readonly or self._readonly,
+        )
+
+    def _view_of_array(self, array: Any) -> Self:
+        """Make a view of this Blob from a view of its array, which must be current."""
+        memory = self._memory
+        # As in `_fresh`.
+        blob = _new(type(self))
+        blob._array = array
+        blob._home = self._home
+        blob._buffer = self._buffer
+        blob._held = memory
+        blob._placed = None
+        blob._diff = None
+        base = self._base
+        blob._base = self if base is None else base
+        blob._readonly = self._readonly
+        blob._exposed = ()
+        blob._kept = NOTHING_KEPT
+        blob._shape_blob = NO_SHAPE
+        return blob
+
+    def _derived(self, view: Callable[[Any], Any]) -> Self:
+        """Return the view that a function makes of this Blob's array, without reading elements."""
+        if self._make_array_current():
+            return self._view_of_array(view(self._array))
+        return self._view(self._layout.derive(view))
+
+    def _root(self) -> Any:
+        """Return the Blob that this one is a view of, or this one."""
+        return self if self._base is None else self._base
+
+    # --- what is made when it is needed ----------------------------------------------------------
+
+    @property
+    def _memory(self) -> SyncedMemory:
+        """The memory of data. A fresh Blob gets one now, over its array."""
+        held = self._held
+        return self._make_memory() if held is None else held
+
+    @property
+    def _layout(self) -> Layout:
+        """How data lies in the memory."""
+        placed = self._placed
+        if placed is None:
+            if self._held is None:
+                self._make_memory()
+            placed = self._placed
+        if placed is None:
+            placed = self._placed = self._home.layout(self._array, self._buffer)
+        return placed
+
+    def _make_memory(self) -> SyncedMemory:
+        """Make the memory of a fresh Blob, without a copy."""
+        with making.held:
+            if self._held is None:
+                home = self._home
+                array = self._array
+                accelerator = home if isinstance(home, Accelerator) else None
+                if array.flags.c_contiguous:
+                    memory = SyncedMemory.adopting(
+                        Side.HOST if accelerator is None else Side.ACCELERATOR,
+                        home.wrap(array),
+                        accelerator=accelerator,
+                        device=home.device,
+                    )
+                    layout = Layout.dense(array)
+                    if isinstance(self._buffer, Place):
+                        memory.expose(Side.HOST, self._buffer)
+                    buffer = memory.exclusive_buffer()
+                else:
+                    memory, layout = adopt(
+                        array,
+                        dtype=None,
+                        device=home.device,
+                        copy=None,
+                        backend=accelerator,
+                        owned=True,
+                    )
+                    buffer = memory.exclusive_buffer()
+                    array = home.view(buffer, layout, writable=not self._readonly)
+                # An interrupt or a fork before this changes nothing: without a memory, the array
+                # is the Blob.
+                self._placed = layout
+                self._held = memory
+                self._array = array
+                self._buffer = buffer
+            return self._held
+
+    def _use(self, memory: SyncedMemory, layout: Layout | None = None) -> None:
+        """Replace the memory of data by another, or keep it with another layout."""
+        if layout is None:
+            layout = self._layout
+        # Plain assignments, of which no interrupt finds only a part done.
+        self._placed = layout
+        self._array = None
+        self._buffer = NO_BUFFER
+        self._kept = NOTHING_KEPT
+        self._held = memory
+
+    # --- the array that computations use ---------------------------------------------------------
+
+    def _array_is_current(self) -> bool:
+        """Tell whether `_array` is data as it is now.
+
+        `binary`, `inplace` and `get_item` have this comparison written out.
+        """
+        held = self._held
+        return held is None or held._exclusive_buffer is self._buffer
+
+    def _make_array_current(self) -> bool:
+        """Tell whether `_array` is data as it is now, over a memory; make it if it can be."""
+        held = self._held
+        if held is None:
+            held = self._make_memory()
+        if held._exclusive_buffer is self._buffer:
+            return True
+        if not held.on_both_sides:
+            self._keep_array(held, self._layout)
+        return held._exclusive_buffer is self._buffer
+
+    def _keep_array(self, memory: SyncedMemory, layout: Layout) -> None:
+        """Make the array that computations use, if the memory's one buffer is on the device."""
+        buffer = memory.exclusive_buffer()
+        if buffer is not None and buffer is memory.buffer(self._side):
+            self._array = self._home.view(buffer, layout, writable=not self._readonly)
+            self._buffer = buffer
+
+    def _on_device(self, reason: str) -> tuple[Any, Home]:
+        """Return data as an array on this Blob's device, to read, and the home it lies in."""
+        held = self._held
+        if held is None or held._exclusive_buffer is self._buffer:
+            return self._array, self._home
+        layout = self._layout
+        array = held.array(self._side, Access.CONST, layout, reason)
+        if not held.on_both_sides:
+            self._keep_array(held, layout)
+        return array, self._home
+
+    # --- attributes ------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The dimensions."""
+        array = self._array
+        shape: tuple[int, ...] = self._layout.shape if array is None else array.shape
+        return shape
+
+    @property
+    def dtype(self) -> np.dtype[np.generic]:
+        """The data type of the elements, in data and in diff."""
+        array = self._array
+        dtype: np.dtype[np.generic] = self._layout.dtype if array is None else array.dtype
+        return dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements; 1 for a Blob without axes."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements of data, without gaps."""
+        return self.size * self.dtype.itemsize
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Bytes from one element to the next along each axis."""
+        return self._layout.strides
+
+    @property
+    def device(self) -> Device:
+        """Where operations run. It never changes; `on` gives a view with another device.
+
+        `head` says where the newest contents are.
+        """
+        return self._home.device
+
+    @property
+    def _side(self) -> Side:
+        """The side of this Blob's device."""
+        return Side.HOST if self._home is HOST else Side.ACCELERATOR
+
+    # --- memories --------------------------------------------------------------------------------
+
+    def _memory_of(self, *, diff: bool) -> SyncedMemory:
+        """Return the memory of diff, created where it must be, or that of data."""
+        return self._diff_memory() if diff else self._memory
+
+    def _existing_diff(self) -> SyncedMemory | None:
+        """Return the memory of diff, or None. Does not create it."""
+        base: BlobCore | None = self._base
+        if base is not None and base._memory is self._memory:
+            diff = base._existing_diff()
+            if diff is None or diff.nbytes >= self._layout.stop:
+                return diff
+        diff = self._diff
+        # A resize may have been interrupted before it let go of one that is too small now.
+        return None if diff is None or diff.nbytes < self._layout.stop else diff
+
+    def _diff_memory(self) -> SyncedMemory:
+        """Return the memory of diff; created here, with the capacity of data."""
+        base: BlobCore | None = self._base
+        if base is not None and base._memory is self._memory:
+            diff = base._diff_memory()
+            # A smaller one may have been shared into the base since.
+            if diff.nbytes >= self._layout.stop:
+                return diff
+        existing = self._diff
+        if existing is not None and existing.nbytes >= self._layout.stop:
+            return existing
+        diff = self._memory.successor(self._memory.nbytes)
+        diff.fit(self._memory.used_nbytes)
+        with making.held:
+            if self._diff is existing:
+                self._diff = diff
+            return self._diff  # type: ignore[return-value]  # another thread may have been quicker
+
+    def _owns_data_alone(self) -> bool:
+        """Tell whether no other Blob or view can see the memory of data.
+
+        CPython counts the references to it. One that is held elsewhere for a moment, by a local
+        name of a caller too, makes the answer False, which is the careful one.
+        """
+        return sys.getrefcount(self._memory) <= _SOLE
+
+    def _owns_diff_alone(self) -> bool:
+        """Tell whether no other Blob or view can see the memory of diff; see `_owns_data_alone`."""
+        return sys.getrefcount(self._diff) <= _SOLE
+
+    def _bind_partner(self, partner: SyncedMemory, side: Side) -> None:
+        """Bind another memory to this Blob's accelerator, for work with it on a side.
+
+        Raises
+        ------
+        DeviceMismatchError
+            If it is on another one.
+        """
+        accelerator = self._memory.accelerator
+        if side is Side.ACCELERATOR and accelerator is not None:
+            partner.bind(accelerator)
+
+    def _require_writable(self, action: str) -> None:
+        if self._readonly:
+            raise ValueError(
+                f"{action} writes, and this Blob is a const view; use the Blob it was taken from"
+            )
+
+    def _require_own(self, action: str) -> None:
+        """Refuse what replaces the layout or a memory, unless this Blob is no view."""
+        self._require_writable(action)
+        if self._base is not None:
+            raise ValueError(f"{action} is for a Blob of its own, and this one is a view")
+        if not self._layout.contiguous or self._layout.offset:
+            raise ValueError(f"{action} is for a C-contiguous Blob, and this one is not; copy it")
+
+    # --- arrays over memories --------------------------------------------------------------------
+
+    def _values(self, layout: Layout, reason: str) -> NDArray[Any]:
+        """Return a private copy of elements on the host. Moves no others, and changes no state."""
+        array: NDArray[Any] = self._memory.gather(Side.HOST, layout, reason)
+        return array
+
+    def _elements(self, side: Side, reason: str) -> Any:
+        """Return data on a side, to be copied; see `SyncedMemory.elements`."""
+        return self._memory.elements(side, self._layout, reason)
+
+    def _array_on(self, side: Side, access: Access, reason: str) -> Any:
+        """Return an array over data for work that is over soon; see `SyncedMemory.array`."""
+        if access is not Access.CONST:
+            self._require_writable(reason)
+        return self._memory.array(side, access, self._layout, reason)
+
+    def _finish_write(self, home: Home, reason: str) -> None:
+        """Finish a write of data on a home, by an array that was lent for it.
+
+        The side that was written becomes the newest again, if the other was read meanwhile.
+        """
+        held = self._held
+        if held is not None and held._fast_buffer is None:
+            layout = self._layout
+            side = Side.HOST if home is HOST else Side.ACCELERATOR
+            held.finish_write(side, *held.range_of(layout), reason)
+
+    # --- accessors: views of arrays that are kept ------------------------------------------------
+
+    def _read_host(self, reason: str) -> NDArray[Any]:
+        """Return a read-only array over data on the host."""
+        kept = self._kept[HOST_DATA]
+        if kept is not None:
+            held: Any = self._held
+            if held._exclusive_buffer is kept[0]:
+                return kept[1].view()
+            if held.read_again(0, self._placed, reason, kept[0]):
+                return kept[1].view()
+        template = None if kept is None else kept[:2]
+        array: NDArray[Any] = self._memory.array(
+            Side.HOST, Access.CONST, self._layout, reason, template
+        )
+        self._keep(HOST_DATA, self._memory)
+        return array
+
+    def _read(self, place: int, reason: str) -> Any:
+        """Return a read-only array over data or diff on a side."""
+        kept = self._kept[place]
+        if kept is not None:
+            held: Any = self._diff_memory() if place > GPU_DATA else self._held
+            if held.read_again(place & 1, self._placed, reason, kept[0]):
+                return kept[1].view()
+        memory = self._diff_memory() if place > GPU_DATA else self._memory
+        template = None if kept is None else kept[:2]
+        array = memory.array(_SIDES[place & 1], Access.CONST, self._layout, reason, template)
+        self._keep(place, memory)
+        return array
+
+    def _write(self, place: int, access: Access, reason: str) -> Any:
+        """Return a writable borrow of data or diff on a side."""
+        kept = self._kept[place]
+        if kept is not None and kept[2] is not None:
+            held: Any = self._diff_memory() if place > GPU_DATA else self._held
+            layout: Any = self._placed
+            array = held.lend_again(place & 1, access, layout, reason, kept[0], kept[2])
+            if array is not None:
+                return array
+        self._require_writable(reason)
+        memory = self._diff_memory() if place > GPU_DATA else self._memory
+        template = None if kept is None or kept[2] is None else (kept[0], kept[2])
+        array = memory.lend(_SIDES[place & 1], access, self._layout, reason, template)
+        self._keep(place, memory)
+        return array
+
+    def _keep(self, place: int, memory: SyncedMemory) -> None:
+        """Make the arrays that further ones are views of, if NumPy computes on that side."""
+        side = place & 1
+        if memory._fast_buffer is None and not memory.on_both_sides:
+            # So that one comparison will tell that nothing has changed.
+            memory.exclusive_buffer()
+        kept = self._kept[place]
+        if kept is not None and kept[0] is memory.buffer(_SIDES[side]):
+            return
+        home = memory.home(_SIDES[side])
+        if not home.native:
+            return
+        layout = self._layout
+        buffer = memory.newest(side, layout)
+        if buffer is None:
+            return
+        if layout.stop > memory.used_nbytes:
+            # A resize on another thread has come in between.
+            return
+        const = home.view(buffer, layout, writable=False)
+        writable = exported = None
+        if not self._readonly:
+            writable = home.view(buffer, layout, writable=True)
+            # NumPy exports no bfloat16, and `dlpack.export` no negative strides.
+            if not is_bfloat16(layout.dtype) and not layout.backwards:
+                exported = writable
+        arrays: list[Kept | None] = list(self._kept)
+        arrays[place] = buffer, const, writable, exported
+        self._kept = tuple(arrays)
+        # A resize on another thread forgets these, before or now.
+        if self._placed is not layout:
+            self._kept = NOTHING_KEPT

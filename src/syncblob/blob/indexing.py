@@ -1,0 +1,225 @@
+"""Indexing: what an index selects, as a view or as a copy, and assignment to it."""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from syncblob._dtypes import as_dtype
+from syncblob._shape import is_basic_index, is_integer
+from syncblob.blob.compute import blob_to_read, require_device_of, result_on, write_by
+from syncblob.blob.core import BlobCore
+from syncblob.blob.forks import writes
+from syncblob.devices import HOST, Side
+from syncblob.guards import require_device
+from syncblob.interop.adopt import native_array
+from syncblob.memory import Access
+
+if TYPE_CHECKING:
+    from syncblob.blob.core import AnyBlob
+
+__all__ = ["get_item", "set_item"]
+
+_NUMBERS = frozenset({bool, int, float})
+
+# What an entry of an index nearly always is.
+_BASIC = frozenset({int, slice, type(None), type(Ellipsis)})
+
+
+def get_item(blob: AnyBlob, key: Any) -> AnyBlob:
+    """Return what an index selects; see `Blob.__getitem__`."""
+    full = _full_index(key)
+    if full is None:
+        if type(key) is type(blob):
+            # One Blob of integers or truth values, the usual case.
+            if not HOST.direct and key.shape:
+                require_device_of("__getitem__", blob)
+            indices, home = key._on_device("__getitem__")
+            array, here = blob._on_device("__getitem__")
+            if home is here and key.shape:
+                selected = home.compute(operator.getitem, array, indices)
+                return blob._fresh(home.as_array(selected), home)
+        key = _plain(key)
+        if not is_basic_index(key):
+            return _selected(blob, key)
+        full = _completed(key)
+    held = blob._held
+    if (held is not None and held._exclusive_buffer is blob._buffer) or blob._make_array_current():
+        return blob._view_of_array(blob._array[full])
+    return blob._view(blob._layout.derive(lambda a: a[full]))
+
+
+@writes("blob")
+def set_item(blob: BlobCore, key: Any, value: Any) -> None:
+    """Assign to what an index selects; see `Blob.__setitem__`."""
+    if blob._readonly:
+        blob._require_writable("assignment")
+    full = _full_index(key)
+    if full is not None and type(value) in _NUMBERS and blob._make_array_current():
+        home = blob._home
+        if home.direct:
+            blob._array[full] = value
+        else:
+            require_device(home.device, "__setitem__")
+            home.compute(operator.setitem, blob._array, full, value)
+        blob._finish_write(home, "__setitem__")
+        return
+    require_device_of("__setitem__", blob)
+    side = blob._side
+    key = _plain(key)
+    if is_basic_index(key):
+        full = _completed(key)
+        target = blob._layout.derive(lambda a: a[full])
+        prepared = _prepared(blob, value, target.shape, side)
+        if getattr(prepared, "dtype", blob.dtype) != blob.dtype:
+            # Before anything is overwritten: a conversion may raise, where a user wants it.
+            prepared = blob._memory.home(side).compute(prepared.astype, blob.dtype)
+        blob._memory.write(
+            side, Access.OVERWRITE, target, "__setitem__", operator.setitem, ..., prepared
+        )
+        return
+    key = _keys_on(blob, key, side)
+    prepared = _prepared(blob, value, _selected_shape(blob.shape, key), side)
+    array = blob._array_on(side, Access.MUTABLE, "__setitem__")
+    write_by(
+        blob._memory, blob._layout, side, "__setitem__", operator.setitem, array, key, prepared
+    )
+
+
+# --- keys ----------------------------------------------------------------------------------------
+
+
+def _full_index(key: Any) -> Any:
+    """Complete an index of integers, slices, None and Ellipsis; None where it is another one.
+
+    For the types that indices nearly always have. An Ellipsis keeps a full index from reading an
+    element.
+    """
+    kind = type(key)
+    if kind is int:
+        return (key, ...)
+    if kind is slice:
+        return key
+    if kind is not tuple:
+        return None
+    for entry in key:
+        if type(entry) not in _BASIC:
+            return None
+    return key if Ellipsis in key else (*key, ...)
+
+
+def _completed(key: Any) -> Any:
+    """Complete any basic index."""
+    entries = key if isinstance(key, tuple) else (key,)
+    return entries if any(entry is Ellipsis for entry in entries) else (*entries, Ellipsis)
+
+
+def _selected_shape(shape: tuple[int, ...], key: Any) -> tuple[int, ...] | None:
+    """Return the shape that an index selects; None if only an accelerator could tell.
+
+    Raises
+    ------
+    IndexError
+        If it does not fit.
+    """
+    entries = key if isinstance(key, tuple) else (key,)
+    if any(hasattr(entry, "__cuda_array_interface__") for entry in entries):
+        return None
+    selected: tuple[int, ...] = np.broadcast_to(np.uint8(0), shape)[key].shape
+    return selected
+
+
+def _plain(key: Any) -> Any:
+    """Replace what is an integer to Python, 0-d Blobs and tensors too, in an index by integers.
+
+    As in NumPy its own arrays without axes select a copy.
+    """
+    if isinstance(key, tuple):
+        return tuple(_plain(entry) for entry in key)
+    if isinstance(key, BlobCore):
+        if not key.shape and key.dtype.kind in "iu":
+            return operator.index(key)  # type: ignore[arg-type]  # every Blob has __index__
+        return key
+    if isinstance(key, (int, np.generic, np.ndarray)) or not is_integer(key):
+        return key
+    try:
+        return operator.index(key)
+    except TypeError:
+        # Tensors have the method, whatever they hold.
+        return key
+
+
+def _keys_on(blob: BlobCore, key: Any, side: Side) -> Any:
+    """Replace Blobs in an index by their arrays on one side."""
+    if isinstance(key, tuple):
+        return tuple(_keys_on(blob, entry, side) for entry in key)
+    if isinstance(key, BlobCore):
+        return _operand(blob, key, side, "__getitem__")
+    return key
+
+
+# --- elements ------------------------------------------------------------------------------------
+
+
+def _selected(blob: AnyBlob, key: Any) -> AnyBlob:
+    """Copy the elements that arrays of integers or booleans select."""
+    require_device_of("__getitem__", blob)
+    side = blob._side
+    array = blob._array_on(side, Access.CONST, "__getitem__")
+    home = blob._memory.home(side)
+    selected = home.compute(operator.getitem, array, _keys_on(blob, key, side))
+    return result_on(blob, side, selected)
+
+
+def _operand(blob: BlobCore, other: BlobCore, side: Side, reason: str) -> Any:
+    """Return another Blob's data on one side, for an operation with this Blob there."""
+    blob._bind_partner(other._memory, side)
+    return other._array_on(side, Access.CONST, reason)
+
+
+def _prepared(blob: BlobCore, value: Any, shape: tuple[int, ...] | None, side: Side) -> Any:
+    """Bring a value to a side, and check that it fits before anything is touched."""
+    if isinstance(value, np.generic):
+        if value.dtype.kind != "c":
+            return value.astype(blob.dtype)
+    elif isinstance(value, (int, float, complex)):
+        return np.array(value, dtype=blob.dtype)[()]
+    if not isinstance(value, BlobCore):
+        value = native_array(value)[0]
+        as_dtype(value.dtype.newbyteorder("="))
+    if value.dtype.kind == "c" and blob.dtype.kind != "c":
+        raise TypeError(f"cannot assign {value.dtype} values to a Blob of dtype {blob.dtype}")
+    _require_broadcast(tuple(value.shape), shape)
+    if isinstance(value, np.ndarray) and side is Side.HOST:
+        return value
+    if not isinstance(value, BlobCore):
+        value = blob_to_read(value, blob)
+    prepared = _operand(blob, value, side, "__setitem__")
+    if value._memory is blob._memory:
+        # NumPy copes with overlap, but the source must be up to date before it is overwritten.
+        prepared = blob._memory.home(side).compute(prepared.copy)
+    return prepared
+
+
+def _require_broadcast(shape: tuple[int, ...], target: tuple[int, ...] | None) -> None:
+    """Refuse values that do not fit. Where the target is None, only the device can tell.
+
+    Raises
+    ------
+    ValueError
+        If NumPy could not assign values of this shape to elements of that one.
+    """
+    if target is None:
+        return
+    # NumPy's assignment drops leading axes of length 1.
+    trimmed = shape
+    while len(trimmed) > len(target) and trimmed[0] == 1:
+        trimmed = trimmed[1:]
+    try:
+        fits = np.broadcast_shapes(trimmed, target) == target
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ValueError(f"cannot assign values of shape {shape} to elements of shape {target}")

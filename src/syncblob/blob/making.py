@@ -1,0 +1,145 @@
+"""Making Blobs: of arrays of any library, of a source, and in shared memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from syncblob._dtypes import as_dtype, is_supported
+from syncblob._shape import Layout, as_shape
+from syncblob.blob.core import BlobCore
+from syncblob.devices import CPU, Device, default_device
+from syncblob.interop import shared_memory
+from syncblob.interop.adopt import adopt, native_array
+from syncblob.interop.cuda import backend_of
+from syncblob.interop.dlpack import import_array
+from syncblob.memory import SyncedMemory
+
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    from numpy.typing import DTypeLike
+
+    from syncblob.blob.blob import Blob
+    from syncblob.memory.sources import Function
+
+    _Blob = TypeVar("_Blob", bound=Blob)
+
+__all__ = ["asarray", "dense_layout", "from_dlpack", "from_source", "in_shared_memory"]
+
+
+def dense_layout(shape: Any, dtype: DTypeLike) -> Layout:
+    """Check a shape and a dtype, and return the C-contiguous layout."""
+    resolved = as_dtype(dtype)
+    return Layout.c_order(as_shape(shape, resolved.itemsize), resolved)
+
+
+def asarray(
+    cls: type[_Blob],
+    x: Any,
+    dtype: DTypeLike | None,
+    device: Device | str | None,
+    copy: bool | None,
+) -> _Blob:
+    """Make a Blob of anything that is, or converts to, an array; see `Blob.asarray`."""
+    wanted = None if dtype is None else as_dtype(dtype)
+    if not isinstance(x, BlobCore):
+        try:
+            array, owned = native_array(x, copy=copy, dtype=wanted)
+        except BufferError as error:
+            if copy is False:
+                raise ValueError(str(error)) from error
+            raise
+        target = None if device is None else Device(device)
+        if target is None and copy is not False and isinstance(array, np.ndarray):
+            target = default_device()
+        return _over(cls, array, wanted, target, copy, owned=owned)
+    same_dtype = wanted is None or wanted == x.dtype
+    same_device = device is None or Device(device) == x.device
+    if same_dtype and same_device and not copy and isinstance(x, cls):
+        return x
+    if copy is False:
+        change = "dtype" if not same_dtype else "device"
+        raise ValueError(f"copy=False was asked for, but the {change} differs")
+    blob = cls._of(x._memory, x._layout, home=x._home, base=x._root(), readonly=x._readonly)
+    if not same_dtype or (copy and same_device):
+        blob = blob.astype(x.dtype if wanted is None else wanted)
+    return blob if device is None else blob.to_device(device)
+
+
+def from_dlpack(cls: type[_Blob], x: Any, device: Device | str | None, copy: bool | None) -> _Blob:
+    """Make a Blob over the memory of an object with ``__dlpack__``; see `Blob.from_dlpack`."""
+    if not hasattr(x, "__dlpack__"):
+        raise TypeError(
+            f"expected an object with __dlpack__, got {type(x).__name__}; asarray takes others"
+        )
+    try:
+        if isinstance(x, BlobCore):
+            return cls.asarray(x, device=device, copy=copy)
+        array = import_array(x, copy=copy)
+        return _over(cls, array, None, None if device is None else Device(device), copy)
+    except ValueError as error:
+        raise BufferError(str(error)) from error
+
+
+def from_source(
+    cls: type[_Blob],
+    layout: Layout,
+    source: Function,
+    diff_source: Function | None,
+    device: Device | str | None,
+) -> _Blob:
+    """Make a Blob that is filled on first access; see `Blob.from_source`."""
+    memory = SyncedMemory(layout.nbytes, device=device, source=source)
+    diff = None
+    if diff_source is not None:
+        diff = SyncedMemory(layout.nbytes, device=device, source=diff_source)
+    return cls._of(memory, layout, diff=diff)
+
+
+def in_shared_memory(
+    cls: type[_Blob],
+    layout: Layout,
+    name: str | None,
+    create: bool,
+    device: Device | str | None,
+) -> _Blob:
+    """Make a Blob whose data on the host is a block; see `Blob.in_shared_memory`."""
+    if create:
+        memory = shared_memory.create(name, layout.nbytes, device)
+    elif name is None:
+        raise ValueError("expected the name of the shared memory to attach to, got None")
+    else:
+        memory = shared_memory.attach(name, layout.nbytes, device)
+    return cls._of(memory, layout)
+
+
+def _over(  # noqa: PLR0913  # an array, and what it becomes
+    cls: type[_Blob],
+    array: Any,
+    dtype: np.dtype[np.generic] | None,
+    device: Device | None,
+    copy: bool | None,
+    *,
+    owned: bool = False,
+) -> _Blob:
+    """Make a Blob of an array of NumPy or CuPy, for a device; None for that of the array.
+
+    An array that somebody else has is copied if it is not there: over memory that its owner may
+    still write into, each use on the device would have to fetch the contents again.
+    """
+    here = CPU if isinstance(array, np.ndarray) else backend_of(array).device
+    elsewhere = device is not None and device != here
+    if (
+        here == CPU
+        and not (elsewhere or copy or owned)
+        and array.flags.carray
+        and (dtype is None or array.dtype == dtype)
+        and is_supported(array.dtype)
+    ):
+        return cls._lent(array)
+    if elsewhere and copy is None and not owned:
+        copy = True
+    memory, layout = adopt(array, dtype=dtype, device=device or here, copy=copy, owned=owned)
+    return cls._of(memory, layout)

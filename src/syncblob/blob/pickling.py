@@ -1,0 +1,154 @@
+"""Pickling: contents, in or out of the pickle, or the name of shared memory."""
+
+from __future__ import annotations
+
+import pickle
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from syncblob._shape import Layout
+from syncblob.devices import HOST, Side, accelerator, home_of
+from syncblob.errors import NoDeviceError
+from syncblob.interop import shared_memory
+from syncblob.memory import Access, SyncedMemory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from syncblob.blob.core import BlobCore
+
+__all__ = ["reduce"]
+
+_OUT_OF_BAND = 5
+# Of the largest dtype, which is complex128.
+_ALIGNMENT = 16
+
+
+def reduce(blob: BlobCore, protocol: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """Return what pickle is to write; see `Blob.__reduce_ex__`."""
+    if shared_memory.name_of(blob._memory) is not None:
+        return _reduce_shared(blob)
+    out_of_band = int(protocol) >= _OUT_OF_BAND
+    return (
+        _unpickle,
+        (
+            type(blob),
+            blob.shape,
+            blob.dtype,
+            _pickled(blob, blob._memory, out_of_band=out_of_band),
+            _pickled(blob, blob._existing_diff(), out_of_band=out_of_band),
+            _where(blob),
+        ),
+    )
+
+
+def _reduce_shared(blob: BlobCore) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """Pickle the name of data's block, and all of diff: views lie in it as they do in data."""
+    memory, layout = blob._memory, blob._layout
+    where = _where(blob)
+    access = Access.CONST if blob._readonly else Access.MUTABLE
+    memory.array(Side.HOST, access, layout, "pickle")
+    if access is Access.MUTABLE:
+        memory.expose(Side.HOST, start=layout.start, stop=layout.stop, shared=True)
+    existing = blob._existing_diff()
+    diff = None
+    if existing is not None and not existing.blank:
+        everything = Layout.raw(existing.used_nbytes)
+        diff = existing.array(Side.HOST, Access.CONST, everything, "pickle").tobytes()
+    return (
+        _attach,
+        (
+            type(blob),
+            shared_memory.name_of(memory),
+            memory.used_nbytes,
+            layout,
+            diff,
+            where,
+            blob._readonly,
+        ),
+    )
+
+
+def _where(blob: BlobCore) -> tuple[str, str | None]:
+    """Name the device, and the accelerator, which may be another than the device."""
+    accelerator = blob._memory.accelerator
+    return str(blob.device), None if accelerator is None else str(accelerator.device)
+
+
+def _pickled(blob: BlobCore, memory: SyncedMemory | None, *, out_of_band: bool) -> Any:
+    if memory is None or memory.blank:
+        return None
+    array = memory.elements(Side.HOST, blob._layout, "pickle")
+    flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    # Whoever loads it takes over what can be written, and a pickle may be loaded twice.
+    flat.flags.writeable = False
+    return pickle.PickleBuffer(flat.data) if out_of_band else flat.tobytes()
+
+
+def _unpickle(  # noqa: PLR0913, PLR0917  # what was pickled
+    cls: type[BlobCore],
+    shape: tuple[int, ...],
+    dtype: np.dtype[np.generic],
+    data: Any,
+    diff: Any,
+    where: tuple[str, str | None],
+) -> BlobCore:
+    layout = Layout.c_order(shape, dtype)
+    memory = _unpickled(data, layout.nbytes, where)
+    return cls._of(
+        memory, layout, diff=None if diff is None else _unpickled(diff, layout.nbytes, where)
+    )
+
+
+def _attach(  # noqa: PLR0913, PLR0917  # what was pickled
+    cls: type[BlobCore],
+    name: str,
+    nbytes: int,
+    layout: Layout,
+    diff: bytes | None,
+    where: tuple[str, str | None],
+    readonly: bool,
+) -> BlobCore:
+    memory = _placed(where, lambda device: shared_memory.attach(name, nbytes, device))
+    blob = cls._of(memory, layout, readonly=readonly)
+    if diff is not None:
+        blob._diff = _unpickled(diff, len(diff), where)
+    return blob
+
+
+def _placed(where: tuple[str, str | None], make: Callable[[str], SyncedMemory]) -> SyncedMemory:
+    """Make a memory for a device, bound to an accelerator, as far as they can be used here."""
+    device, bound_to = (name if name is not None and _usable(name) else None for name in where)
+    memory = make(device or "cpu")
+    if bound_to is not None:
+        memory.bind(accelerator(bound_to))
+    return memory
+
+
+def _usable(device: str) -> bool:
+    try:
+        home_of(device)
+    except (NoDeviceError, ValueError):
+        # None here, or of a kind that is registered elsewhere only.
+        return False
+    return True
+
+
+def _unpickled(buffer: Any, nbytes: int, where: tuple[str, str | None]) -> SyncedMemory:
+    return _placed(where, lambda device: _holding(buffer, nbytes, device))
+
+
+def _holding(buffer: Any, nbytes: int, device: str) -> SyncedMemory:
+    if buffer is None:
+        return SyncedMemory(nbytes, device=device)
+    contents = np.frombuffer(buffer, dtype=np.uint8) if nbytes else np.empty(0, dtype=np.uint8)
+    if isinstance(buffer, bytes):
+        # They cannot change: copied on first use.
+        return SyncedMemory(nbytes, device=device, source=lambda: contents)
+    if contents.flags.writeable and contents.ctypes.data % _ALIGNMENT == 0:
+        # Never pickle's, whose buffers are read-only: one that was received for this Blob alone.
+        return SyncedMemory.adopting(Side.HOST, contents, device=device)
+    owned = HOST.allocate(nbytes)
+    owned[:] = contents
+    return SyncedMemory.adopting(Side.HOST, owned, device=device)

@@ -1,0 +1,75 @@
+"""What array libraries call: DLPack, the CUDA array interface, and the array API namespace."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from syncblob.blob.core import HOST_DATA
+from syncblob.devices import Side
+from syncblob.interop import cuda, dlpack
+from syncblob.memory import Access
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from syncblob.blob.core import BlobCore
+
+__all__ = ["cuda_array_interface", "dlpack_capsule", "dlpack_device", "namespace"]
+
+_API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
+
+
+def namespace(api_version: str | None) -> ModuleType:
+    """Return `syncblob`, the array API namespace; see `Blob.__array_namespace__`."""
+    if api_version is not None and api_version not in _API_VERSIONS:
+        raise ValueError(
+            f"expected a version of the array API standard, {', '.join(_API_VERSIONS)}, "
+            f"got {api_version!r}"
+        )
+    # Not imported: the namespace is above this module, and there before any Blob is.
+    return sys.modules["syncblob"]
+
+
+def dlpack_capsule(
+    blob: BlobCore,
+    stream: Any,
+    max_version: tuple[int, int] | None,
+    dl_device: tuple[int, int] | None,
+    copy: bool | None,
+) -> Any:
+    """Lend data through DLPack, in any case; see `Blob.__dlpack__`."""
+    capsule = dlpack.export(
+        blob._memory,
+        blob._layout,
+        Access.CONST if blob._readonly else Access.MUTABLE,
+        side=blob._side,
+        stream=stream,
+        max_version=max_version,
+        dl_device=dl_device,
+        copy=copy,
+    )
+    blob._keep(HOST_DATA, blob._memory)
+    return capsule
+
+
+def dlpack_device(blob: BlobCore) -> tuple[int, int]:
+    """Return the DLPack device type and id of a Blob's device."""
+    home = blob._home
+    return home.dlpack_device if home.native else dlpack.device_of(blob._memory, blob._side)
+
+
+def cuda_array_interface(blob: BlobCore) -> dict[str, Any]:
+    """Describe data on the CUDA device; see `Blob.__cuda_array_interface__`."""
+    cuda.require_own_interface(blob._home)
+    memory, layout = blob._memory, blob._layout
+    # CuPy asks twice, to see whether there is an interface and to get it. What the first look
+    # has left behind is not warned of again.
+    again = memory.is_exposed(Side.ACCELERATOR, layout.start, layout.stop)
+    access = Access.CONST if blob._readonly or again else Access.MUTABLE
+    array = cuda.array_over_memory(memory, layout, access)
+    if access is not Access.CONST:
+        memory.expose(Side.ACCELERATOR, start=layout.start, stop=layout.stop)
+    if not any(array.data.mem is kept.data.mem for kept in blob._exposed):
+        blob._exposed = (*blob._exposed, array)
+    return cuda.describe(memory, array, readonly=blob._readonly)

@@ -1,0 +1,225 @@
+"""Resize: a Blob takes another shape, and other memories where it must.
+
+Whatever fails or interrupts it, everything has been done or nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from syncblob._shape import Layout, as_shape
+from syncblob.blob.core import NO_BUFFER, NOTHING_KEPT, BlobCore
+from syncblob.blob.forks import writes
+from syncblob.blob.views import shape_from
+from syncblob.memory import Access
+from syncblob.memory.leases import restore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from syncblob.blob.blob import Blob
+    from syncblob.devices import Side
+    from syncblob.memory import SyncedMemory
+
+__all__ = ["assign", "let_go", "resize", "resize_like"]
+
+
+@writes("blob")
+def resize(blob: BlobCore, shape: tuple[Any, ...]) -> None:
+    """Change the shape in place; see `Blob.resize`."""
+    blob._require_own("resize")
+    dims = as_shape(shape_from(shape), blob.dtype.itemsize)
+    layout = Layout.c_order(dims, blob.dtype)
+    layout.whole = True
+    if layout.nbytes > blob._memory.nbytes:
+        data = blob._memory.successor(layout.nbytes)
+        _replace_memories(blob, data, None, layout, "a growing resize")
+    else:
+        _refit(blob, layout, lambda: blob._use(blob._memory, layout))
+
+
+def resize_like(blob: Blob, other: BlobCore) -> None:
+    """Take the shape of another Blob."""
+    if not isinstance(other, BlobCore):
+        raise TypeError(f"resize_like expects a Blob, got {type(other).__name__}; use resize")
+    blob.resize(other.shape)
+
+
+@writes("blob")
+def assign(  # noqa: PLR0913  # what is written, where, and for what
+    blob: BlobCore,
+    contents: Any,
+    layout: Layout,
+    side: Side,
+    reason: str,
+    *,
+    diff: bool = False,
+    gradient: Any = None,
+) -> None:
+    """Take a shape and contents of that shape, which are written on one side.
+
+    Whatever fails or interrupts it, all of that has been done or nothing.
+
+    Parameters
+    ----------
+    contents
+        An array on that side, of this Blob's dtype.
+    layout, side, reason
+        The shape, the side, and the operation for the journal.
+    diff
+        Whether the contents are for diff and not for data. The shape is that of both.
+    gradient
+        Contents for diff besides; None leaves it as it is.
+    """
+    old = blob._layout
+    new = old if layout.shape == old.shape else layout
+    written = False
+
+    def write(array: Any) -> None:
+        nonlocal written
+        # Assignments without a call: no interrupt comes between them.
+        array[...] = contents
+        written = True
+        if new is not old:
+            blob._placed = new
+            blob._array = None
+            blob._buffer = NO_BUFFER
+            blob._kept = NOTHING_KEPT
+
+    try:
+        if new is old:
+            memory = blob._memory_of(diff=diff)
+            memory.write(side, Access.OVERWRITE, old, reason, write)
+            return
+        blob._require_own("resize")
+        new.whole = True
+        if new.nbytes <= blob._memory.nbytes:
+            if diff:
+                blob._diff_memory()
+            _refit(
+                blob,
+                new,
+                lambda: blob._memory_of(diff=diff).write(
+                    side, Access.OVERWRITE, new, reason, write
+                ),
+            )
+            return
+        data = blob._memory.successor(new.nbytes)
+        successor = data.successor(new.nbytes) if diff else None
+        (successor or data).write(side, Access.OVERWRITE, new, reason, _fill, contents)
+        try:
+            _replace_memories(blob, data, successor, new, reason)
+        finally:
+            written = blob._held is data
+    finally:
+        if written and gradient is not None:
+            try:
+                assign(blob, gradient, new, side, reason, diff=True)
+            except BaseException:
+                # Half of it is done: an interrupt must not keep the other half from it.
+                assign(blob, gradient, new, side, reason, diff=True)
+                raise
+
+
+def _refit(blob: BlobCore, layout: Layout, finish: Callable[[], None]) -> None:
+    """Take a layout within the capacity; fit both memories to it, unless others look at them.
+
+    Parameters
+    ----------
+    layout
+        The new layout.
+    finish
+        What puts it in the place of the old one. If it fails to, nothing has changed.
+    """
+    nbytes = layout.nbytes
+    # A view of data can reach diff too. No local name here may refer to a memory yet: whether this
+    # Blob has it alone is told by the number of references.
+    alone, diff_alone = blob._owns_data_alone(), blob._owns_diff_alone()
+    # Another Blob's, shared, and too small: from now on this one has its own.
+    outgrown = blob._diff is not None and nbytes > blob._diff.nbytes
+    fitting: list[SyncedMemory] = []
+    if nbytes > blob._memory.used_nbytes or (alone and not blob._memory.aliased):
+        fitting.append(blob._memory)
+    if (
+        blob._diff is not None
+        and not outgrown
+        and (nbytes > blob._diff.used_nbytes or (alone and diff_alone and not blob._diff.aliased))
+    ):
+        fitting.append(blob._diff)
+
+    def refit() -> None:
+        before = [memory.fitted() for memory in fitting]
+        try:
+            # Under the lock, so that a fork finds that this thread is in the middle of it.
+            with blob._memory.lock:
+                for memory in fitting:
+                    memory.fit(nbytes)
+                finish()
+        except BaseException:
+            if blob._placed is not layout:
+                for memory, fitted in zip(fitting, before, strict=True):
+                    memory.refit(fitted)
+            raise
+        if outgrown:
+            blob._diff = None
+
+    if blob._diff is not None and outgrown:
+        let_go(blob, "a growing resize", [(blob._diff, diff_alone)], refit)
+    else:
+        refit()
+
+
+def _replace_memories(
+    blob: BlobCore, data: SyncedMemory, diff: SyncedMemory | None, layout: Layout, action: str
+) -> None:
+    """Put other memories, and a layout, in the place of both."""
+    # First, before a local name refers to a memory: see `_refit`.
+    alone, diff_alone = blob._owns_data_alone(), blob._owns_diff_alone()
+    given_up = [(blob._memory, alone)]
+    if blob._diff is not None:
+        given_up.append((blob._diff, diff_alone))
+
+    def replace() -> None:
+        blob._use(data, layout)
+        blob._diff = diff
+
+    let_go(blob, action, given_up, replace)
+
+
+@writes("blob")
+def let_go(
+    blob: BlobCore,  # noqa: ARG001  # a fork looks for it
+    action: str,
+    given_up: list[tuple[SyncedMemory, bool]],
+    replace: Callable[[], None],
+) -> None:
+    """Give memories up for others, after a warning of all their aliases.
+
+    Parameters
+    ----------
+    action
+        What the warning calls it.
+    given_up
+        The memories, and of each whether this Blob has it alone: then nobody will see what is
+        written into it, and the arrays that it has handed out lose their write permission.
+    replace
+        What puts others in their place. If it fails to, nothing has changed.
+    """
+
+    def give_up() -> None:
+        revoked: list[Any] = []
+        try:
+            for memory, alone in given_up:
+                if alone:
+                    memory.revoke(revoked)
+            replace()
+        except BaseException:
+            restore(revoked)
+            raise
+
+    (first, _), *others = given_up
+    first.leave(action, give_up, *(memory for memory, _ in others))
+
+
+def _fill(array: Any, contents: Any) -> None:
+    array[...] = contents

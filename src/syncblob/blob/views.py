@@ -1,0 +1,241 @@
+"""Views: Blobs that share the memories of another, and the other shapes of its elements."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from syncblob._shape import Layout, as_shape, is_integer
+from syncblob.blob.compute import require_device_of, result_on
+from syncblob.blob.core import BlobCore
+from syncblob.devices import Accelerator, home_of
+from syncblob.interop.adopt import native_array
+from syncblob.interop.side_view import SideView
+from syncblob.memory import Access
+
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    from syncblob.blob.blob import Blob
+    from syncblob.blob.core import AnyBlob
+    from syncblob.devices import Device, Side
+    from syncblob.memory import SyncedMemory
+
+    _Blob = TypeVar("_Blob", bound=Blob)
+
+__all__ = [
+    "assign_flat",
+    "assume_unaliased",
+    "flat",
+    "matrix_transpose",
+    "on_device",
+    "require_in_place",
+    "reshape",
+    "set_imag",
+    "shape_from",
+    "side_view",
+    "transpose",
+    "view_of_diff",
+]
+
+
+def shape_from(shape: tuple[Any, ...]) -> Any:
+    """Accept a shape as one argument or as one argument for each dimension."""
+    return shape[0] if len(shape) == 1 else shape
+
+
+# --- the same elements ---------------------------------------------------------------------------
+
+
+def view_of_diff(blob: AnyBlob) -> AnyBlob:
+    """Return a Blob over the memory of diff, which is created if there is none."""
+    return blob._of(
+        blob._diff_memory(),
+        blob._layout,
+        home=blob._home,
+        base=blob._root(),
+        readonly=blob._readonly,
+    )
+
+
+def require_in_place(blob: BlobCore, value: Any, memory: SyncedMemory | None, name: str) -> None:
+    """Accept what an in-place operator assigns: the Blob that it was given, written already.
+
+    Parameters
+    ----------
+    value
+        What is assigned.
+    memory
+        That of data or of diff.
+    name
+        ``"data"`` or ``"diff"``.
+
+    Raises
+    ------
+    AttributeError
+        If it is anything else.
+    ValueError
+        If `blob` is a const view.
+    """
+    blob._require_writable(f"assignment to {name}")
+    if (
+        not isinstance(value, BlobCore)
+        or value._memory is not memory
+        or value._layout != blob._layout
+    ):
+        raise AttributeError(
+            f"{name} cannot be replaced; blob.{name}[...] = values copies values in, and "
+            f"share_{name} takes another Blob's memory"
+        )
+
+
+def on_device(blob: AnyBlob, device: Device | str) -> AnyBlob:
+    """Return a view whose operations run on another device; see `Blob.on`."""
+    home = home_of(device)
+    if isinstance(home, Accelerator):
+        blob._memory.bind(home)
+        diff = blob._existing_diff()
+        if diff is not None:
+            diff.bind(home)
+    view = blob._view(blob._layout)
+    view._home = home
+    return view
+
+
+def side_view(blob: BlobCore, side: Side) -> SideView:
+    """Return one side, to be handed to other libraries; of a const view, to be read only."""
+    access = Access.CONST if blob._readonly else Access.MUTABLE
+    return SideView(lambda: (blob._memory, blob._layout), side, access)
+
+
+def assume_unaliased(blob: BlobCore) -> None:
+    """End the exposures of this Blob's part of its memories; see `Blob.assume_unaliased`."""
+    layout = blob._layout
+    blob._memory.assume_unaliased(layout.start, layout.stop)
+    diff = blob._existing_diff()
+    if diff is not None:
+        diff.assume_unaliased(layout.start, layout.stop)
+
+
+# --- other shapes of the same elements -----------------------------------------------------------
+
+
+def reshape(blob: AnyBlob, shape: tuple[Any, ...], copy: bool | None) -> AnyBlob:
+    """Return the elements in C order in another shape; see `Blob.reshape`."""
+    if not copy and blob._make_array_current() and blob._array.flags.c_contiguous:
+        try:
+            return blob._view_of_array(blob._array.reshape(*shape))
+        except (TypeError, ValueError):
+            pass  # said below, in our words
+    wanted = _completed_shape(blob, shape_from(shape))
+    if copy:
+        return _reshaped_copy(blob, wanted)
+    layout = blob._layout
+    if layout.contiguous:
+        return blob._view(Layout.c_order(wanted, layout.dtype, layout.offset))
+    try:
+        return blob._view(layout.derive(lambda a: a.reshape(wanted, copy=False)))
+    except ValueError:
+        if copy is False:
+            raise ValueError(
+                f"copy=False was asked for, but strides {blob.strides} allow no view of shape "
+                f"{wanted}"
+            ) from None
+    return _reshaped_copy(blob, wanted)
+
+
+def transpose(blob: AnyBlob, axes: tuple[Any, ...]) -> AnyBlob:
+    """Return a view with the axes in another order, reversed if none is given."""
+    order = None if not axes else shape_from(axes)
+    return blob._derived(lambda a: a.transpose(order))
+
+
+def matrix_transpose(blob: AnyBlob) -> AnyBlob:
+    """Return a view with the last two axes exchanged.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two axes.
+    """
+    if blob.ndim < 2:  # noqa: PLR2004  # a matrix has two axes
+        raise ValueError(f"expected at least two axes, got shape {blob.shape}")
+    return blob._derived(lambda a: a.swapaxes(-1, -2))
+
+
+def flat(blob: _Blob) -> _Blob:
+    """Return the elements in C order along one axis; a const copy where no view is possible."""
+    elements = blob.ravel()
+    return elements if elements._memory is blob._memory else elements.const
+
+
+def assign_flat(blob: Blob, values: Any) -> None:
+    """Assign values in C order: repeated or cut off, as NumPy's ``ndarray.flat = values`` does."""
+    blob._require_writable("assignment to flat")
+    source = values if isinstance(values, BlobCore) else native_array(values)[0]
+    if math.prod(source.shape):
+        blob[...] = _in_c_order(source, blob.shape)
+
+
+def set_imag(blob: Blob, values: Any) -> None:
+    """Assign the imaginary parts.
+
+    Raises
+    ------
+    TypeError
+        If the Blob is not complex.
+    """
+    if blob.dtype.kind != "c":
+        raise TypeError(
+            f"expected a complex Blob to set the imaginary part of, got {blob.dtype}; "
+            "use .astype() first"
+        )
+    blob.imag[...] = values
+
+
+def _completed_shape(blob: BlobCore, shape: Any) -> tuple[int, ...]:
+    """Fill in a dimension of -1 and check the count."""
+    entries = (shape,) if is_integer(shape) else tuple(shape)
+    dims = [operator.index(entry) for entry in entries]
+    if dims.count(-1) == 1:
+        place = dims.index(-1)
+        others = as_shape(dims[:place] + dims[place + 1 :])
+        known = Layout.c_order(others, blob.dtype).size
+        if known and blob.size % known == 0:
+            dims[place] = blob.size // known
+    if -1 in dims or Layout.c_order(as_shape(dims), blob.dtype).size != blob.size:
+        raise ValueError(
+            f"cannot reshape {blob.size} elements, shape {blob.shape}, to {tuple(dims)}; "
+            "reshape keeps the count, resize changes it"
+        )
+    return tuple(dims)
+
+
+def _reshaped_copy(blob: AnyBlob, shape: tuple[int, ...]) -> AnyBlob:
+    """Copy to a new C-contiguous Blob of another shape, on this Blob's device."""
+    require_device_of("reshape", blob)
+    side = blob._side
+    result = result_on(blob, side, blob._elements(side, "reshape"), copy=True)
+    # A fresh Blob is its array. A reshaped Blob would be a view.
+    result._array = result._array.reshape(shape)
+    return result
+
+
+def _in_c_order(values: Any, shape: tuple[int, ...]) -> Any:
+    """Return values, in C order, in another shape: repeated or cut off, as ``ndarray.flat`` does.
+
+    Parameters
+    ----------
+    values
+        A Blob, or an array of NumPy or CuPy; not without elements.
+    """
+    flat = values.reshape(-1)
+    size = math.prod(shape)
+    if flat.shape == (1,):
+        return flat.reshape(())
+    if flat.shape[0] < size:
+        flat = np.resize(flat, size)
+    return flat[:size].reshape(shape)

@@ -80,7 +80,7 @@ def test_a_process_that_is_interrupted_can_say_what_it_knows(place):
         "try: time.sleep(60)\n"
         "except KeyboardInterrupt: print('as far as I came'); raise SystemExit(0)"
     )
-    result, output = run_job(job("polite", code, seconds=3), place)
+    result, output = run_job(job("polite", code, seconds=6), place)
     assert (result["status"], output) == ("cut off", "as far as I came\n")
 
 

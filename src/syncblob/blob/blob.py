@@ -34,7 +34,7 @@ from syncblob.blob.messages import messages
 from syncblob.blob.ndarray_methods import NdarrayMethods
 from syncblob.blob.operators import Operators
 from syncblob.blob.views import reshape
-from syncblob.devices import HOST, Side
+from syncblob.devices import HOST, Side, home_of
 from syncblob.interop import cuda
 from syncblob.interop import numpy as numpy_protocol
 from syncblob.memory import Access, Head, SyncedMemory
@@ -132,7 +132,10 @@ class Blob(Operators, NdarrayMethods):
                 "changes its shape, share_data() its memory"
             )
         layout = making.dense_layout(shape, dtype)
-        self._fill(SyncedMemory(layout.nbytes, device=device, name=name), layout)
+        if name:
+            self._fill(SyncedMemory(layout.nbytes, device=device, name=name), layout)
+        else:
+            self._fill_untouched(layout, home_of(device))
 
     # --- making Blobs ----------------------------------------------------------------------------
 

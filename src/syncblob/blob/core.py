@@ -1,8 +1,10 @@
 """BlobCore: what a Blob consists of, and what the modules around the class ask of it.
 
-A Blob is *fresh* or *settled*. The result of a computation is fresh: an array that nobody else has,
-and the home it lies in. Its memory is made when something other than a computation needs it. From
-then on the Blob is settled, and the array is only a shortcut, which may be out of date.
+A Blob is *untouched*, *fresh* or *settled*. One that was made from a shape is untouched: it has a
+layout and a home. The result of a computation is fresh: it has an array that nobody else has, and
+the home of the array. Its memory is made when something needs it: nearly any use of an untouched
+Blob, and any use of a fresh one but a computation. From then on the Blob is settled, and its array
+is only a shortcut, which may be out of date.
 """
 
 from __future__ import annotations
@@ -57,6 +59,18 @@ _new = object.__new__
 # In the place of a buffer: unlike None, it is never the exclusive buffer of a memory.
 NO_BUFFER = object()
 
+
+class _NoMemory:
+    """In the place of the memory of an untouched Blob. No array of the Blob is current."""
+
+    __slots__ = ()
+
+    _exclusive_buffer = object()
+
+
+# `Any`: whoever uses more of it than that has to ask for `_memory`.
+NO_MEMORY: Any = _NoMemory()
+
 NO_SHAPE: tuple[None, None] = (None, None)
 
 # The places in `BlobCore._kept`: the side, plus 2 for diff.
@@ -95,6 +109,7 @@ class BlobCore:
 
     # Invariants.
     #
+    # - An untouched Blob has `NO_MEMORY` for `_held`, a layout, and no array.
     # - A fresh Blob has `_array`, and neither `_held` nor `_placed`. The array is the Blob.
     # - A settled Blob has `_held`. `_array` is data as it is now exactly if the memory's exclusive
     #   buffer is `_buffer`: then one side alone holds everything, nothing is under way, and an
@@ -112,8 +127,7 @@ class BlobCore:
     # The buffer under the array. For a fresh Blob `NO_BUFFER`, or the place where the array was
     # taken from somebody who still has it.
     _buffer: Any
-    # The memory of data, and how data lies in it. None where they are not made yet: see `_memory`
-    # and `_layout`.
+    # The memory of data, and how data lies in it; None of a fresh Blob. See `_memory`, `_layout`.
     _held: SyncedMemory | None
     _placed: Layout | None
     # The memory of diff; None until somebody asks for the gradient.
@@ -140,18 +154,25 @@ class BlobCore:
         base: Any = None,
         readonly: bool = False,
     ) -> None:
-        self._array = None
-        self._home = memory.device_home if home is None else home
-        self._buffer = NO_BUFFER
-        self._held = memory
         if base is not None:
             layout = layout.of_view()
         elif layout.covers(memory.used_nbytes):
             layout.whole = True
-        self._placed = layout
+        self._fill_untouched(layout, memory.device_home if home is None else home)
+        self._held = memory
         self._diff = diff
         self._base = base
         self._readonly = readonly
+
+    def _fill_untouched(self, layout: Layout, home: Home) -> None:
+        self._array = None
+        self._home = home
+        self._buffer = NO_BUFFER
+        self._held = NO_MEMORY
+        self._placed = layout
+        self._diff = None
+        self._base = None
+        self._readonly = False
         self._exposed = ()
         self._kept = NOTHING_KEPT
         self._shape_blob = NO_SHAPE
@@ -249,9 +270,9 @@ class BlobCore:
 
     @property
     def _memory(self) -> SyncedMemory:
-        """The memory of data. A fresh Blob gets one now, over its array."""
+        """The memory of data, made now if there is none: that of a fresh Blob over its array."""
         held = self._held
-        return self._make_memory() if held is None else held
+        return self._make_memory() if held is None or held is NO_MEMORY else held
 
     @property
     def _layout(self) -> Layout:
@@ -266,8 +287,10 @@ class BlobCore:
         return placed
 
     def _make_memory(self) -> SyncedMemory:
-        """Make the memory of a fresh Blob, without a copy."""
+        """Make the memory of a Blob, without a copy."""
         with making.held:
+            if self._held is NO_MEMORY:
+                self._held = SyncedMemory(self._layout.nbytes, device=self._home.device)
             if self._held is None:
                 home = self._home
                 array = self._array
@@ -325,9 +348,7 @@ class BlobCore:
 
     def _make_array_current(self) -> bool:
         """Tell whether `_array` is data as it is now, over a memory; make it if it can be."""
-        held = self._held
-        if held is None:
-            held = self._make_memory()
+        held = self._memory
         if held._exclusive_buffer is self._buffer:
             return True
         if not held.on_both_sides:
@@ -346,7 +367,7 @@ class BlobCore:
         held = self._held
         if held is None or held._exclusive_buffer is self._buffer:
             return self._array, self._home
-        layout = self._layout
+        layout, held = self._layout, self._memory
         array = held.array(self._side, Access.CONST, layout, reason)
         if not held.on_both_sides:
             self._keep_array(held, layout)

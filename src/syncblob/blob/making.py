@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,9 +31,17 @@ __all__ = ["asarray", "dense_layout", "from_dlpack", "from_source", "in_shared_m
 
 
 def dense_layout(shape: Any, dtype: DTypeLike) -> Layout:
-    """Check a shape and a dtype, and return the C-contiguous layout."""
+    """Check a shape and a dtype, and return the C-contiguous layout of a whole memory."""
     resolved = as_dtype(dtype)
-    return Layout.c_order(as_shape(shape, resolved.itemsize), resolved)
+    return _dense_layout(as_shape(shape, resolved.itemsize), resolved)
+
+
+@lru_cache(maxsize=256)
+def _dense_layout(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Layout:
+    """Return a layout, the same for Blobs of the same shape and dtype."""
+    layout = Layout.c_order(shape, dtype)
+    layout.whole = True
+    return layout
 
 
 def asarray(

@@ -1,0 +1,138 @@
+"""Blobs that were made from a shape and nothing has used yet: their memory is made by the first."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import threading
+
+import numpy as np
+import pytest
+
+import syncblob
+from syncblob import Blob, Head, NoDeviceError, use_device
+
+DEVICES = pytest.mark.parametrize("device", ["cpu", "simulated"])
+
+
+def torch_sum(blob):
+    torch = pytest.importorskip("torch")
+    return torch.sum(blob).item()
+
+
+def assign(blob):
+    blob[0] = 0
+    return blob
+
+
+def add_in_place(blob):
+    blob += 0
+    return blob
+
+
+def resize(blob):
+    blob.resize(2, 3)
+    return blob
+
+
+def share(blob):
+    other = Blob((2, 3))
+    other.share_data(blob)
+    return other
+
+
+USES = {
+    "operator": lambda blob: blob + 0,
+    "reflected operator": lambda blob: 1 * blob,
+    "two of them": lambda blob: blob - blob,
+    "in place": add_in_place,
+    "assignment": assign,
+    "item": lambda blob: blob[1, 2],
+    "slice": lambda blob: blob[1:],
+    "mask": lambda blob: blob[np.array([True, False])],
+    "transpose": lambda blob: blob.T,
+    "reshape": lambda blob: blob.reshape(3, 2),
+    "method": lambda blob: blob.sum(),
+    "ufunc": lambda blob: np.add(blob, 0),
+    "function": lambda blob: np.concatenate([blob, blob]),
+    "array API": lambda blob: syncblob.add(blob, blob),
+    "torch": torch_sum,
+    "asarray": np.asarray,
+    "DLPack": np.from_dlpack,
+    "accessor": lambda blob: blob.cpu_data(),
+    "diff": lambda blob: blob.diff,
+    "const": lambda blob: blob.const,
+    "copy": copy.deepcopy,
+    "pickle": lambda blob: pickle.loads(pickle.dumps(blob)),
+    "resize": resize,
+    "share_data": share,
+    "other device": lambda blob: blob.on("cpu"),
+    "other dtype": lambda blob: blob.astype("int64"),
+    "asum_data": lambda blob: blob.asum_data(),
+}
+
+
+@DEVICES
+@pytest.mark.parametrize("use", USES.values(), ids=USES)
+def test_the_first_use_finds_zeros(use, device):
+    assert not np.asarray(use(Blob((2, 3), device=device))).any()
+
+
+@DEVICES
+def test_what_moves_nothing_finds_nothing(device):
+    blob = Blob((2, 3), device=device)
+    assert (blob.shape, blob.dtype, blob.size, blob.nbytes) == ((2, 3), np.float32, 6, 24)
+    assert blob.strides == (12, 4)
+    assert (blob.head, blob.diff_head, blob.name) == (Head.UNINITIALIZED, Head.UNINITIALIZED, "")
+    assert "UNINITIALIZED" in repr(blob)
+    assert "UNINITIALIZED" in str(blob.explain())
+
+
+def test_the_device_is_that_of_the_moment_when_it_was_made():
+    with use_device("simulated:1"):
+        blob = Blob(3)
+    assert blob.device == "simulated:1"
+    assert blob.memory.device == "simulated:1"
+    blob.gpu_data()
+    assert blob.memory.accelerator is syncblob.simulated(1)
+
+
+def test_a_device_that_cannot_be_used_is_refused_at_once():
+    with pytest.raises(NoDeviceError):
+        Blob(3, device="cuda:4711")
+
+
+def test_a_name_is_kept():
+    blob = Blob(3, name="weights")
+    assert blob.memory.name == "weights"
+    blob = Blob(3)
+    blob.name = "bias"
+    assert blob.memory.name == "bias"
+
+
+def test_threads_that_come_first_find_the_same_memory():
+    for _ in range(50):
+        blob = Blob(3)
+        start = threading.Barrier(4)
+        found = []
+
+        def use(blob=blob, start=start, found=found):
+            start.wait(60)
+            found.append(blob.memory)
+
+        threads = [threading.Thread(target=use) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert len({id(memory) for memory in found}) == 1
+
+
+def test_blobs_of_one_shape_are_resized_apart():
+    first, second = Blob((2, 3)), Blob((2, 3))
+    first[...] = 1
+    first.resize(1)
+    assert second.shape == (2, 3)
+    assert second[...].tolist() == [[0] * 3] * 2
+    first.resize(2, 3)
+    assert first.tolist() == [[1, 0, 0], [0, 0, 0]]

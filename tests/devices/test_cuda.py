@@ -24,7 +24,7 @@ from syncblob import Blob, Head
 from syncblob._shape import Layout
 from syncblob.devices import Side, accelerator, cuda, current_accelerator
 from syncblob.interop import cuda as interop
-from syncblob.interop import dlpack
+from syncblob.interop import native
 from syncblob.memory.state import MAX_SPANS
 
 pytestmark = pytest.mark.usefixtures("machine")
@@ -791,7 +791,7 @@ def test_the_stream_of_an_interface_is_waited_for(cupy):
 def test_memory_of_another_kind_of_device_is_refused():
     lender = types.SimpleNamespace(__dlpack_device__=lambda: (7, 0), __dlpack__=None)
     with pytest.raises(BufferError, match="device type 7"):
-        dlpack.import_array(lender)
+        native.import_array(lender)
 
 
 # --- streams, captures and failures ---------------------------------------------------------------

@@ -13,8 +13,9 @@ from syncblob.blob.core import BlobCore
 from syncblob.blob.forks import writes
 from syncblob.devices import HOST
 from syncblob.guards import require_device
-from syncblob.interop.adopt import adopt, native_array
+from syncblob.interop.adopt import adopt
 from syncblob.interop.foreign import is_array
+from syncblob.interop.native import native_array
 from syncblob.interop.numpy_functions import MERE_VIEWS
 from syncblob.memory import Access
 

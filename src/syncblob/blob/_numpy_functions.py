@@ -13,8 +13,8 @@ from syncblob.blob.core import BlobCore
 from syncblob.blob.elementwise import binary, unary
 from syncblob.devices import HOST, Side
 from syncblob.interop import numpy_functions as tables
-from syncblob.interop.adopt import native_array
 from syncblob.interop.foreign import is_stranger
+from syncblob.interop.native import native_array
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

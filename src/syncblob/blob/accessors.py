@@ -10,7 +10,7 @@ from syncblob._shape import Layout
 from syncblob.blob.core import GPU_DATA, NOTHING_KEPT, BlobCore
 from syncblob.blob.resize import let_go
 from syncblob.devices import Accelerator, Side
-from syncblob.interop.adopt import set_side
+from syncblob.interop.native import buffer_of
 from syncblob.memory import SyncedMemory
 
 if TYPE_CHECKING:
@@ -26,7 +26,8 @@ def replace_side(blob: BlobCore, side: Side, array: Any, action: str, *, diff: b
         raise TypeError(f"{action} expects an array, got a Blob; use share_data or copy_from")
     if not blob._layout.contiguous or blob._layout.offset:
         raise ValueError(f"{action} is for a C-contiguous Blob, and this is a strided view")
-    set_side(blob._memory_of(diff=diff), blob._layout, side, array)
+    memory = blob._memory_of(diff=diff)
+    memory.replace_side(side, *buffer_of(array, side, memory.accelerator, blob._layout))
     # Views of this Blob let go of the buffer that was replaced when they are next used.
     if diff:
         blob._kept = NOTHING_KEPT

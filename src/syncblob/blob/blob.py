@@ -26,7 +26,7 @@ from syncblob.blob import (
     text,
     views,
 )
-from syncblob.blob.core import GPU_DATA, GPU_DIFF, HOST_DATA, HOST_DIFF, BlobCore
+from syncblob.blob.core import GPU_DATA, GPU_DIFF, HOST_DATA, HOST_DIFF
 from syncblob.blob.explain import Explanation
 from syncblob.blob.flags import Flags, flags_of
 from syncblob.blob.indexing import get_item, set_item
@@ -434,13 +434,13 @@ class Blob(Operators, NdarrayMethods):
         """
         return _shape.offset(self.shape, indices)
 
-    def shape_equals(self, other: BlobCore | BlobProto) -> bool:
+    def shape_equals(self, other: Blob | BlobProto) -> bool:
         """Compare shapes with a Blob or, by Caffe's rules, with a BlobProto.
 
         A BlobProto with legacy dimensions is compared with ``legacy_shape(-4)`` … ``(-1)``, so
         that a Blob of shape (3, 2) equals (1, 1, 3, 2).
         """
-        if isinstance(other, BlobCore):
+        if isinstance(other, Blob):
             return self.shape == other.shape
         return messages().shape_equals(self.shape, other)
 
@@ -467,7 +467,7 @@ class Blob(Operators, NdarrayMethods):
         """
         resize.resize(self, shape)
 
-    def resize_like(self, other: BlobCore) -> None:
+    def resize_like(self, other: Blob) -> None:
         """Take the shape of another Blob; see `resize`."""
         resize.resize_like(self, other)
 
@@ -957,7 +957,7 @@ class Blob(Operators, NdarrayMethods):
         """
         copying.copy_from(self, source, copy_diff=copy_diff, resize=resize)
 
-    def share_data(self, other: BlobCore) -> None:
+    def share_data(self, other: Blob) -> None:
         """Use the memory of another Blob's data from now on, with its head and its buffers.
 
         Copies nothing. The memory this Blob had is given up. A growing `resize` of either of the
@@ -975,7 +975,7 @@ class Blob(Operators, NdarrayMethods):
         """
         accessors.share_data(self, other)
 
-    def share_diff(self, other: BlobCore) -> None:
+    def share_diff(self, other: Blob) -> None:
         """Use the memory of another Blob's diff from now on; see `share_data`."""
         accessors.share_diff(self, other)
 

@@ -18,8 +18,9 @@ from syncblob.blob.forks import writes
 from syncblob.devices import CPU, HOST, Side
 from syncblob.devices.base import Accelerator
 from syncblob.guards import require_device
-from syncblob.interop.adopt import adopt, can_adopt, native_array
+from syncblob.interop.adopt import adopt, can_adopt
 from syncblob.interop.foreign import is_array, is_stranger
+from syncblob.interop.native import native_array
 from syncblob.memory import Access
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from syncblob.blob.compute import blob_to_read, require_device_of, result_on
 from syncblob.blob.core import BlobCore
 from syncblob.blob.resize import assign
 from syncblob.devices import HOST, Device, Side, home_of
-from syncblob.interop.adopt import native_array
+from syncblob.interop.native import native_array
 from syncblob.memory import Access, SyncedMemory
 
 if TYPE_CHECKING:

@@ -52,7 +52,7 @@ __all__ = [
 AnyBlob = TypeVar("AnyBlob", bound="BlobCore")
 
 # Held while a memory of a Blob is made.
-making = Lock()
+making: Lock = Lock()
 
 _new = object.__new__
 
@@ -238,14 +238,16 @@ class BlobCore:
         )
 
     def _view_of_array(self, array: Any) -> Self:
-        """Make a view of this Blob from a view of its array, which must be current."""
-        memory = self._memory
+        """Make a view of this Blob from a view of its array.
+
+        The array must be current and over a memory: see `_make_array_current`.
+        """
         # As in `_fresh`.
         blob = _new(type(self))
         blob._array = array
         blob._home = self._home
         blob._buffer = self._buffer
-        blob._held = memory
+        blob._held = self._held
         blob._placed = None
         blob._diff = None
         base = self._base

@@ -14,7 +14,7 @@ from syncblob.blob.core import BlobCore
 from syncblob.blob.forks import writes
 from syncblob.devices import HOST, Side
 from syncblob.guards import require_device
-from syncblob.interop.adopt import native_array
+from syncblob.interop.native import native_array
 from syncblob.memory import Access
 
 if TYPE_CHECKING:

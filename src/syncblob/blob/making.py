@@ -12,9 +12,9 @@ from syncblob._shape import Layout, as_shape
 from syncblob.blob.core import BlobCore
 from syncblob.devices import CPU, Device, default_device
 from syncblob.interop import shared_memory
-from syncblob.interop.adopt import adopt, native_array
+from syncblob.interop.adopt import adopt
 from syncblob.interop.cuda import backend_of
-from syncblob.interop.dlpack import import_array
+from syncblob.interop.native import import_array, native_array
 from syncblob.memory import SyncedMemory
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from syncblob._shape import Layout, as_shape, is_integer
 from syncblob.blob.compute import require_device_of, result_on
 from syncblob.blob.core import BlobCore
 from syncblob.devices import Accelerator, home_of
-from syncblob.interop.adopt import native_array
+from syncblob.interop.native import native_array
 from syncblob.interop.side_view import SideView
 from syncblob.memory import Access
 

@@ -8,58 +8,14 @@ import numpy as np
 
 from syncblob._dtypes import as_dtype, is_supported
 from syncblob._shape import Layout
-from syncblob.devices import HOST, Device, Side, current_accelerator
-from syncblob.devices.host import NumpyHome
-from syncblob.interop import cuda, dlpack
+from syncblob.devices import HOST, Device, Side
+from syncblob.interop import cuda
 from syncblob.memory import SyncedMemory
 
 if TYPE_CHECKING:
-    from syncblob.devices.base import Accelerator, Home
+    from syncblob.devices.base import Accelerator
 
-__all__ = ["adopt", "can_adopt", "native_array", "set_side"]
-
-
-def native_array(
-    x: Any, *, copy: bool | None = None, dtype: np.dtype[np.generic] | None = None
-) -> tuple[Any, bool]:
-    """Return `x` as a NumPy or CuPy array, over its own memory wherever a protocol allows it.
-
-    Arrays are asked for the CUDA array interface, then for DLPack; everything else is NumPy's to
-    convert: ``__array__``, buffers, nested sequences and scalars.
-
-    Parameters
-    ----------
-    x
-        Anything that is, or converts to, an array.
-    copy
-        False refuses what can only be converted.
-    dtype
-        The dtype that numbers which have none are converted to; None for NumPy's choice.
-
-    Returns
-    -------
-    array : numpy.ndarray or cupy.ndarray
-    owned : bool
-        Whether nobody else has it.
-
-    Raises
-    ------
-    ValueError, BufferError
-        If `copy` is False and `x` has no array memory to share, or does not want to.
-    """
-    if isinstance(x, np.ndarray):
-        return np.asarray(x), False
-    if isinstance(x, (np.generic, int, float, complex, list, tuple)):
-        if copy is False:
-            raise ValueError(
-                f"copy=False was asked for, but a {type(x).__name__} has no array memory to share"
-            )
-        return np.asarray(x, None if isinstance(x, np.generic) else dtype), True
-    if hasattr(x, "__cuda_array_interface__"):
-        return cuda.from_interface(x, copy=copy), False
-    if hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__"):
-        return dlpack.import_array(x, copy=copy), False
-    return np.asarray(x, copy=False if copy is False else None), False
+__all__ = ["adopt", "can_adopt"]
 
 
 def adopt(  # noqa: PLR0913  # where an array is, what it becomes and whose it is
@@ -124,70 +80,6 @@ def adopt(  # noqa: PLR0913  # where an array is, what it becomes and whose it i
 def can_adopt(array: Any) -> bool:
     """Tell whether the memory of an array can be taken over as it is."""
     return _obstacle(array, None) is None
-
-
-def set_side(memory: SyncedMemory, layout: Layout | None, side: Side, array: Any) -> None:
-    """Make an array's memory one side of a memory, without a copy; its contents are the newest.
-
-    Parameters
-    ----------
-    memory, side
-        What is to be set.
-    layout
-        The dtype and the size that the array must have; None where only its bytes count.
-    array
-        C-contiguous, aligned, writable.
-
-    Raises
-    ------
-    TypeError
-        If the dtype is not that of the layout, or the array is of the other side's library.
-    ValueError
-        If the size differs, or the array is not C-contiguous, aligned and writable.
-    DeviceMismatchError
-        If the array is on another accelerator than the memory.
-    """
-    if not isinstance(array, np.ndarray) and not any(
-        hasattr(array, protocol)
-        for protocol in ("__dlpack__", "__cuda_array_interface__", "__array__")
-    ):
-        of_dtype = "" if layout is None else f" of dtype {layout.dtype}"
-        raise TypeError(f"expected an array{of_dtype}, got {type(array).__name__}")
-    array, _ = native_array(array, copy=False)
-    home, backend = _home_for(memory, side, array)
-    if isinstance(array, np.ndarray) != isinstance(home, NumpyHome):
-        raise TypeError(f"expected an array that {home.device} can use, got {type(array).__name__}")
-    if layout is not None:
-        _require_elements(array, layout)
-    if not array.flags.c_contiguous:
-        raise ValueError("expected a C-contiguous array; use numpy.ascontiguousarray() first")
-    if isinstance(array, np.ndarray) and not array.flags.aligned:
-        raise ValueError("expected an aligned array; use .copy() first")
-    if isinstance(array, np.ndarray) and not array.flags.writeable:
-        raise ValueError(
-            "expected a writable array, because transfers write into it, got a read-only one; "
-            "use .copy() first"
-        )
-    memory.replace_side(side, home.wrap(array), backend)
-
-
-def _require_elements(array: Any, layout: Layout) -> None:
-    if array.dtype != layout.dtype:
-        raise TypeError(f"expected dtype {layout.dtype}, got {array.dtype}; use .astype()")
-    if array.size != layout.size:
-        raise ValueError(
-            f"expected {layout.size} elements, shape {layout.shape}, got shape {array.shape}"
-        )
-
-
-def _home_for(memory: SyncedMemory, side: Side, array: Any) -> tuple[Home, Accelerator | None]:
-    if side is Side.HOST:
-        return HOST, None
-    backend = memory.accelerator
-    if backend is None:
-        on_cuda = not isinstance(array, np.ndarray)
-        backend = cuda.backend_of(array) if on_cuda else current_accelerator()
-    return backend, backend
 
 
 def _obstacle(array: Any, dtype: np.dtype[np.generic] | None) -> str | None:

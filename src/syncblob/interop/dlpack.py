@@ -1,4 +1,7 @@
-"""DLPack, in both directions (https://dmlc.github.io/dlpack/latest/python_spec.html)."""
+"""DLPack, out of a memory (https://dmlc.github.io/dlpack/latest/python_spec.html).
+
+The other direction is in `native`.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob._dtypes import as_dtype, is_bfloat16
+from syncblob._dtypes import is_bfloat16
 from syncblob.devices import HOST, Side
-from syncblob.devices.base import DLPACK_CUDA, DLPACK_HOST_TYPES
 from syncblob.devices.host import NumpyHome
 from syncblob.errors import NoDeviceError
 from syncblob.interop import _capsule
 from syncblob.memory import Access
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from syncblob._shape import Layout
     from syncblob.memory import SyncedMemory
 
-__all__ = ["HOST_DEVICE", "device_of", "export", "import_array"]
+__all__ = ["HOST_DEVICE", "device_of", "export"]
 
 HOST_DEVICE = HOST.dlpack_device
 
@@ -141,88 +141,3 @@ def export(  # noqa: PLR0913  # the keywords of the protocol
             flags=flags,
         )
     return capsule
-
-
-def import_array(x: Any, *, copy: bool | None = None) -> Any:
-    """Take an array from any DLPack producer, as a NumPy or CuPy array over its memory.
-
-    Parameters
-    ----------
-    x
-        An object with ``__dlpack__`` and ``__dlpack_device__``.
-    copy
-        Passed to the producer when False.
-
-    Raises
-    ------
-    BufferError
-        If the memory is on a device of another kind, or the producer refuses.
-    """
-    kind = int(x.__dlpack_device__()[0])
-    if kind in DLPACK_HOST_TYPES:
-        return _import_host(x, copy)
-    if kind == DLPACK_CUDA:
-        from syncblob.interop import cuda  # the way to CuPy
-
-        return cuda.from_dlpack(x, copy=copy)
-    raise BufferError(
-        f"expected memory of the host or of a CUDA device, got DLPack device type {kind}"
-    )
-
-
-def _import_host(x: Any, copy: bool | None) -> NDArray[Any]:
-    capsule = _ask(x, copy)
-    holder = _Holder(capsule)
-    try:
-        array = np.from_dlpack(holder)
-    except (RuntimeError, BufferError):  # BufferError since NumPy 2.5
-        if _capsule.type_code(capsule) != _capsule.BFLOAT:
-            raise
-        # NumPy takes no bfloat16, and has left the capsule as it was.
-        _capsule.edit(capsule, code=_capsule.UINT)
-        array = np.from_dlpack(holder).view(as_dtype("bfloat16"))
-    if not (array.flags.writeable or _capsule.is_versioned(capsule)):
-        # Capsules before 1.0 cannot say "read-only", so NumPy assumes it; every other consumer
-        # takes them for writable, and so did their producer.
-        array = np.asarray(_Writable(array)).view(array.dtype)
-    return array
-
-
-def _ask(x: Any, copy: bool | None) -> Any:
-    """Get a capsule, also from producers that know only an older ``__dlpack__``."""
-    keywords: dict[str, Any] = {"max_version": (1, 0)}
-    if copy is False:
-        keywords["copy"] = False
-    try:
-        return x.__dlpack__(**keywords)
-    except TypeError:
-        if copy is False:
-            raise BufferError(
-                f"copy=False was asked for, and {type(x).__name__}.__dlpack__ cannot promise it"
-            ) from None
-        return x.__dlpack__()
-
-
-class _Holder:
-    """A producer with one capsule, for NumPy to consume."""
-
-    def __init__(self, capsule: Any) -> None:
-        self._capsule = capsule
-
-    def __dlpack__(self, **_: Any) -> Any:
-        return self._capsule
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return HOST_DEVICE
-
-
-class _Writable:
-    """The memory of a read-only array, declared writable. Keeps the array."""
-
-    def __init__(self, array: NDArray[Any]) -> None:
-        self._array = array
-        interface = dict(array.view(f"V{array.itemsize}").__array_interface__)
-        interface["data"] = (interface["data"][0], False)
-        interface["strides"] = array.strides
-        interface.pop("descr", None)
-        self.__array_interface__ = interface

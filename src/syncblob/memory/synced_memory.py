@@ -27,6 +27,7 @@ from syncblob.devices import (
     home_accelerator,
 )
 from syncblob.errors import DeviceMismatchError
+from syncblob.interop.native import buffer_of
 from syncblob.memory.buffers import Buffers
 from syncblob.memory.gather import gather
 from syncblob.memory.leases import (
@@ -275,9 +276,7 @@ class SyncedMemory:
         self._set(Side.ACCELERATOR, array)
 
     def _set(self, side: Side, array: Any) -> None:
-        from syncblob.interop.adopt import set_side  # the protocols are above
-
-        set_side(self, None, side, array)
+        self.replace_side(side, *buffer_of(array, side, self.accelerator))
 
     def replace_side(self, side: Side, buffer: Any, accelerator: Accelerator | None = None) -> None:
         """Adopt a buffer as one side's, as `set_cpu_data` and `set_gpu_data` do.

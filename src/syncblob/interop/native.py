@@ -1,0 +1,222 @@
+"""Arrays of other libraries as arrays of NumPy or CuPy, over the same memory.
+
+Knows no memory of ours: `SyncedMemory` takes buffers from here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from syncblob._dtypes import as_dtype
+from syncblob.devices import HOST, Side, current_accelerator
+from syncblob.devices.base import DLPACK_CUDA, DLPACK_HOST_TYPES
+from syncblob.devices.host import NumpyHome
+from syncblob.interop import _capsule, cuda
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from syncblob._shape import Layout
+    from syncblob.devices.base import Accelerator, Home
+
+__all__ = ["buffer_of", "import_array", "native_array"]
+
+
+def native_array(
+    x: Any, *, copy: bool | None = None, dtype: np.dtype[np.generic] | None = None
+) -> tuple[Any, bool]:
+    """Return `x` as a NumPy or CuPy array, over its own memory wherever a protocol allows it.
+
+    Arrays are asked for the CUDA array interface, then for DLPack; everything else is NumPy's to
+    convert: ``__array__``, buffers, nested sequences and scalars.
+
+    Parameters
+    ----------
+    x
+        Anything that is, or converts to, an array.
+    copy
+        False refuses what can only be converted.
+    dtype
+        The dtype that numbers which have none are converted to; None for NumPy's choice.
+
+    Returns
+    -------
+    array : numpy.ndarray or cupy.ndarray
+    owned : bool
+        Whether nobody else has it.
+
+    Raises
+    ------
+    ValueError, BufferError
+        If `copy` is False and `x` has no array memory to share, or does not want to.
+    """
+    if isinstance(x, np.ndarray):
+        return np.asarray(x), False
+    if isinstance(x, (np.generic, int, float, complex, list, tuple)):
+        if copy is False:
+            raise ValueError(
+                f"copy=False was asked for, but a {type(x).__name__} has no array memory to share"
+            )
+        return np.asarray(x, None if isinstance(x, np.generic) else dtype), True
+    if hasattr(x, "__cuda_array_interface__"):
+        return cuda.from_interface(x, copy=copy), False
+    if hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__"):
+        return import_array(x, copy=copy), False
+    return np.asarray(x, copy=False if copy is False else None), False
+
+
+def buffer_of(
+    array: Any, side: Side, accelerator: Accelerator | None, layout: Layout | None = None
+) -> tuple[Any, Accelerator | None]:
+    """Return an array's memory as a buffer for one side of a memory, without a copy.
+
+    Parameters
+    ----------
+    array
+        C-contiguous, aligned, writable.
+    side, accelerator
+        The side, and the accelerator that the memory is bound to, if it is.
+    layout
+        The dtype and the size that the array must have; None where only its bytes count.
+
+    Returns
+    -------
+    buffer : ndarray
+        What `SyncedMemory.replace_side` takes.
+    accelerator : Accelerator or None
+        Where it lies; None for the host.
+
+    Raises
+    ------
+    TypeError
+        If the dtype is not that of the layout, or the array is of the other side's library.
+    ValueError
+        If the size differs, or the array is not C-contiguous, aligned and writable.
+    """
+    if not isinstance(array, np.ndarray) and not any(
+        hasattr(array, protocol)
+        for protocol in ("__dlpack__", "__cuda_array_interface__", "__array__")
+    ):
+        of_dtype = "" if layout is None else f" of dtype {layout.dtype}"
+        raise TypeError(f"expected an array{of_dtype}, got {type(array).__name__}")
+    array, _ = native_array(array, copy=False)
+    home, backend = _home_for(side, array, accelerator)
+    if isinstance(array, np.ndarray) != isinstance(home, NumpyHome):
+        raise TypeError(f"expected an array that {home.device} can use, got {type(array).__name__}")
+    if layout is not None:
+        _require_elements(array, layout)
+    if not array.flags.c_contiguous:
+        raise ValueError("expected a C-contiguous array; use numpy.ascontiguousarray() first")
+    if isinstance(array, np.ndarray) and not array.flags.aligned:
+        raise ValueError("expected an aligned array; use .copy() first")
+    if isinstance(array, np.ndarray) and not array.flags.writeable:
+        raise ValueError(
+            "expected a writable array, because transfers write into it, got a read-only one; "
+            "use .copy() first"
+        )
+    return home.wrap(array), backend
+
+
+def _require_elements(array: Any, layout: Layout) -> None:
+    if array.dtype != layout.dtype:
+        raise TypeError(f"expected dtype {layout.dtype}, got {array.dtype}; use .astype()")
+    if array.size != layout.size:
+        raise ValueError(
+            f"expected {layout.size} elements, shape {layout.shape}, got shape {array.shape}"
+        )
+
+
+def _home_for(
+    side: Side, array: Any, backend: Accelerator | None
+) -> tuple[Home, Accelerator | None]:
+    if side is Side.HOST:
+        return HOST, None
+    if backend is None:
+        on_cuda = not isinstance(array, np.ndarray)
+        backend = cuda.backend_of(array) if on_cuda else current_accelerator()
+    return backend, backend
+
+
+def import_array(x: Any, *, copy: bool | None = None) -> Any:
+    """Take an array from any DLPack producer, as a NumPy or CuPy array over its memory.
+
+    Parameters
+    ----------
+    x
+        An object with ``__dlpack__`` and ``__dlpack_device__``.
+    copy
+        Passed to the producer when False.
+
+    Raises
+    ------
+    BufferError
+        If the memory is on a device of another kind, or the producer refuses.
+    """
+    kind = int(x.__dlpack_device__()[0])
+    if kind in DLPACK_HOST_TYPES:
+        return _import_host(x, copy)
+    if kind == DLPACK_CUDA:
+        return cuda.from_dlpack(x, copy=copy)
+    raise BufferError(
+        f"expected memory of the host or of a CUDA device, got DLPack device type {kind}"
+    )
+
+
+def _import_host(x: Any, copy: bool | None) -> NDArray[Any]:
+    capsule = _ask(x, copy)
+    holder = _Holder(capsule)
+    try:
+        array = np.from_dlpack(holder)
+    except (RuntimeError, BufferError):  # BufferError since NumPy 2.5
+        if _capsule.type_code(capsule) != _capsule.BFLOAT:
+            raise
+        # NumPy takes no bfloat16, and has left the capsule as it was.
+        _capsule.edit(capsule, code=_capsule.UINT)
+        array = np.from_dlpack(holder).view(as_dtype("bfloat16"))
+    if not (array.flags.writeable or _capsule.is_versioned(capsule)):
+        # Capsules before 1.0 cannot say "read-only", so NumPy assumes it; every other consumer
+        # takes them for writable, and so did their producer.
+        array = np.asarray(_Writable(array)).view(array.dtype)
+    return array
+
+
+def _ask(x: Any, copy: bool | None) -> Any:
+    """Get a capsule, also from producers that know only an older ``__dlpack__``."""
+    keywords: dict[str, Any] = {"max_version": (1, 0)}
+    if copy is False:
+        keywords["copy"] = False
+    try:
+        return x.__dlpack__(**keywords)
+    except TypeError:
+        if copy is False:
+            raise BufferError(
+                f"copy=False was asked for, and {type(x).__name__}.__dlpack__ cannot promise it"
+            ) from None
+        return x.__dlpack__()
+
+
+class _Holder:
+    """A producer with one capsule, for NumPy to consume."""
+
+    def __init__(self, capsule: Any) -> None:
+        self._capsule = capsule
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self._capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return HOST.dlpack_device
+
+
+class _Writable:
+    """The memory of a read-only array, declared writable. Keeps the array."""
+
+    def __init__(self, array: NDArray[Any]) -> None:
+        self._array = array
+        interface = dict(array.view(f"V{array.itemsize}").__array_interface__)
+        interface["data"] = (interface["data"][0], False)
+        interface["strides"] = array.strides
+        interface.pop("descr", None)
+        self.__array_interface__ = interface

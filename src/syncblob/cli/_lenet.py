@@ -32,7 +32,7 @@ def write_lenet(path: Path) -> None:
     path
         The file. What was there is lost.
     """
-    from syncblob.caffe._pb.caffe_pb2 import NetParameter  # slow to import
+    from syncblob.caffe import NetParameter  # slow to import
 
     random = np.random.default_rng(seed=0)
     net = NetParameter(name="LeNet")

@@ -11,8 +11,8 @@ import sys
 import numpy as np
 import pytest
 
-from syncblob.caffe import Layer, ModelFile, _atomic, open_model, save_model
-from syncblob.caffe._atomic import replacing
+from syncblob.caffe import Layer, ModelFile, _disk, open_model, save_model
+from syncblob.caffe._disk import replacing
 
 posix = pytest.mark.skipif(os.name != "posix", reason="permissions, links and signals of POSIX")
 
@@ -58,7 +58,7 @@ def test_everything_is_on_the_disk_before_the_name_changes(old, monkeypatch):
         events.append(("directory" if is_directory else "file", old.read_bytes()))
         fsync(descriptor)
 
-    monkeypatch.setattr(_atomic.os, "fsync", spy_fsync)
+    monkeypatch.setattr(_disk.os, "fsync", spy_fsync)
     with replacing(old) as temporary:
         temporary.write_bytes(b"new")
     expected = [("file", b"old"), ("directory", b"new")]

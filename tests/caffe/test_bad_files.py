@@ -12,7 +12,6 @@ from google.protobuf.message import DecodeError
 
 from syncblob import Layer, ModelFile, save_model
 from syncblob.caffe import _wire, open_model, read_blob
-from syncblob.caffe._encode import varint
 from syncblob.caffe._pb.caffe_pb2 import (
     BlobProto,
     BlobProtoVector,
@@ -22,6 +21,7 @@ from syncblob.caffe._pb.caffe_pb2 import (
     SolverState,
     V1LayerParameter,
 )
+from syncblob.caffe._wire import varint
 from syncblob.errors import ModelFileError
 
 BLOB = BlobProto(shape=BlobShape(dim=[2]), data=[0, 1])

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from syncblob.caffe._blob_index import Run, index_blob, static_cast
-from syncblob.caffe._encode import length_header
 from syncblob.caffe._pb.caffe_pb2 import BlobProto, BlobShape
-from syncblob.caffe._wire import WireReader
+from syncblob.caffe._wire import WireReader, length_header
 from syncblob.errors import ModelFileError
 
 

@@ -17,7 +17,7 @@ import pytest
 from caffe_agreement import check_blob, check_net, needs_upb
 from caffe_mutations import SECONDS, made_messages, mutated, real_files
 
-from syncblob.caffe.files import open_model, read_blob, read_blobs
+from syncblob.caffe import open_model, read_blob, read_blobs
 from syncblob.caffe.solver_state import open_solver_state
 from syncblob.errors import ModelFileError
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from google.protobuf import descriptor_pb2
 
-from syncblob.caffe._older_layer_types import V1_LAYER_TYPES
+from syncblob.caffe._older_formats import V1_LAYER_TYPES
 from syncblob.caffe._pb import caffe_pb2
 
 GENERATE = Path(__file__).resolve().parents[2] / "proto" / "generate.py"

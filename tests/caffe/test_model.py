@@ -12,7 +12,7 @@ import pytest
 
 from syncblob.caffe import Layer, ModelFile, files, open_model, read_blob, save_model
 from syncblob.caffe._blob_index import Values
-from syncblob.caffe._mapped_file import MappedFile
+from syncblob.caffe._disk import MappedFile
 from syncblob.caffe._pb.caffe_pb2 import BlobProto, BlobShape, LayerParameter, NetParameter
 from syncblob.devices import use_device
 from syncblob.memory import Head
@@ -210,7 +210,7 @@ def test_the_accelerator_is_filled_from_the_mapping_itself(write, reads, v2_net)
     with use_device("simulated:0"):
         net = open_model(write(v2_net))
     net["conv1"].blobs[0].gpu_data()
-    assert np.shares_memory(reads[0], net._source.array())
+    assert np.shares_memory(reads[0], net._record.source.array())
 
 
 def test_the_accelerator_is_filled_from_the_file(write, v2_net):

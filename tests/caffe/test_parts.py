@@ -8,7 +8,7 @@ import pytest
 from syncblob import record_transfers
 from syncblob.caffe import open_model, read_blob, save_model, write_blob
 from syncblob.caffe._blob_index import Run, Values
-from syncblob.caffe._mapped_file import MappedFile
+from syncblob.caffe._disk import MappedFile
 from syncblob.caffe._pb.caffe_pb2 import BlobProto, BlobShape, LayerParameter, NetParameter
 from syncblob.devices import use_device
 from syncblob.memory import Head

@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from syncblob.caffe import _read_hdf5
-from syncblob.caffe.files import open_model, read_blob
+from syncblob.caffe import _hdf5, open_model, read_blob
 from syncblob.caffe.solver_state import open_solver_state
 from syncblob.devices import use_device
 from syncblob.errors import ModelFileError
@@ -258,7 +257,7 @@ def test_groups_that_contain_each_other_many_times(h5):
         inner = group.create_group("a")
         group["b"] = inner
         group = inner
-    refused(h5, f"expected at most {_read_hdf5._MOST_OBJECTS} groups and datasets, got more")
+    refused(h5, f"expected at most {_hdf5._MOST_OBJECTS} groups and datasets, got more")
 
 
 def test_deep_nesting(h5):

@@ -10,15 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from syncblob.caffe import _file_reading
+from syncblob.caffe import _disk, open_model, read_blob, write_blob
 from syncblob.caffe._blob_index import index_blob
-from syncblob.caffe._encode import length_header, varint
-from syncblob.caffe._file_reading import Descriptor
+from syncblob.caffe._disk import Descriptor, MappedFile
 from syncblob.caffe._lazy import lazy_blob
-from syncblob.caffe._mapped_file import MappedFile
 from syncblob.caffe._pb.caffe_pb2 import BlobProto
-from syncblob.caffe._wire import WireReader
-from syncblob.caffe.files import open_model, read_blob, write_blob
+from syncblob.caffe._wire import WireReader, length_header, varint
 from syncblob.devices import use_device
 from syncblob.errors import ModelFileError
 from syncblob.memory import Head
@@ -100,7 +97,7 @@ def test_a_file_that_is_written_over_while_it_is_read(large, monkeypatch):
         os.utime(large, ns=(0, 0))  # two writes may share a tick of the clock
         return preadv(*arguments)
 
-    monkeypatch.setattr(_file_reading.os, "preadv", write_and_read)
+    monkeypatch.setattr(_disk.os, "preadv", write_and_read)
     with pytest.raises(ModelFileError, match="has changed since it was opened"):
         blob.cpu_data()
 
@@ -128,7 +125,7 @@ def test_a_file_that_cannot_be_read_any_more(large, monkeypatch):
         raise OSError(5, "Input/output error")
 
     blob = read_blob(large)
-    monkeypatch.setattr(_file_reading.os, "preadv", preadv, raising=False)
+    monkeypatch.setattr(_disk.os, "preadv", preadv, raising=False)
     monkeypatch.setattr(Descriptor, "available", True)
     with pytest.raises(OSError, match="Input/output error"):
         blob.cpu_data()
@@ -142,7 +139,7 @@ def test_reading_that_comes_in_small_pieces(large, monkeypatch):
         pytest.skip("this platform cannot read at an offset")
     preadv = os.preadv
     monkeypatch.setattr(
-        _file_reading.os, "preadv", lambda fd, buffers, at: preadv(fd, [buffers[0][:999_999]], at)
+        _disk.os, "preadv", lambda fd, buffers, at: preadv(fd, [buffers[0][:999_999]], at)
     )
     assert np.array_equal(read_blob(large).cpu_data(), np.arange(COUNT, dtype=np.float32))
 
@@ -159,7 +156,7 @@ def test_closing_while_another_thread_reads(large, monkeypatch):
         closed.wait(10)
         return preadv(*arguments)
 
-    monkeypatch.setattr(_file_reading.os, "preadv", slow)
+    monkeypatch.setattr(_disk.os, "preadv", slow)
     file = MappedFile(large)
     target = np.zeros(4 * COUNT, np.uint8)
     with ThreadPoolExecutor(1) as pool:

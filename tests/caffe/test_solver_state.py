@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from syncblob.caffe import open_model, read_blob, read_blobs
 from syncblob.caffe._pb.caffe_pb2 import (
     BlobProto,
     BlobProtoVector,
@@ -11,7 +12,6 @@ from syncblob.caffe._pb.caffe_pb2 import (
     NetParameter,
     SolverState,
 )
-from syncblob.caffe.files import open_model, read_blob, read_blobs
 from syncblob.caffe.solver_state import open_solver_state
 from syncblob.errors import ModelFileError
 from syncblob.memory import Head

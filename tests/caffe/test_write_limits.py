@@ -13,9 +13,10 @@ from syncblob.blob import Blob
 from syncblob.caffe import (
     Layer,
     ModelFile,
-    _write_blob,
     _write_model,
+    blobproto,
     open_model,
+    plan_model,
     read_blob,
     save_model,
     write_blob,
@@ -56,7 +57,7 @@ def test_more_axes_than_caffe_has(old_file):
 def test_blobs_and_models_of_2_gib(old_file):
     half = [Blob(2**28 - 100) for _ in range(2)]
     model = ModelFile("", [Layer("a", blobs=half)])
-    _write_model.model_pieces(model, write_diff=None, upgrade=False)
+    plan_model(model)
     model["b"] = Layer("b", blobs=[Blob(1000)])
     with pytest.raises(ValueError, match=r"a \.caffemodel holds at most 2147483647 bytes.*h5"):
         save_model(model, old_file)
@@ -194,7 +195,7 @@ def test_any_model_comes_back(tmp_path, layers, write_diff):
 
 
 def test_pieces_larger_than_a_chunk(monkeypatch, tmp_path, write):
-    for module in ("_origins", "_pieces"):
+    for module in ("_lazy", "_pieces"):
         monkeypatch.setattr(f"syncblob.caffe.{module}.CHUNK", 64)
     values = np.random.default_rng(3).standard_normal((7, 30)).astype(np.float32)
     proto = BlobProto(shape=BlobShape(dim=[7, 30]), data=values.ravel())
@@ -216,4 +217,4 @@ def test_pieces_larger_than_a_chunk(monkeypatch, tmp_path, write):
 
 
 def test_the_limit_is_that_of_protobuf():
-    assert _write_blob.MAX_MESSAGE == 2**31 - 1
+    assert blobproto.MAX_MESSAGE == 2**31 - 1

@@ -16,14 +16,14 @@ from syncblob.caffe import (
     save_model,
     write_blob,
 )
-from syncblob.caffe._encode import length_header, varint
-from syncblob.caffe._mapped_file import MappedFile
+from syncblob.caffe._disk import MappedFile
 from syncblob.caffe._pb.caffe_pb2 import (
     BlobProto,
     BlobShape,
     LayerParameter,
     NetParameter,
 )
+from syncblob.caffe._wire import length_header, varint
 from syncblob.memory import Head
 
 FLOATS = np.array([1, 2], "<f4").tobytes()

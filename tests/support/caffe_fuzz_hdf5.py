@@ -10,7 +10,7 @@ from pathlib import Path
 
 from caffe_mutations import made_hdf5, mutated, real_files
 
-from syncblob.caffe.files import open_model
+from syncblob.caffe import open_model
 from syncblob.caffe.solver_state import open_solver_state
 from syncblob.errors import ModelFileError
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-from syncblob.caffe._older_layer_types import V0_LAYER_TYPES, V1_LAYER_TYPES
+from syncblob.caffe._older_formats import V0_LAYER_TYPES, V1_LAYER_TYPES
 from syncblob.caffe._pb import caffe_pb2
 
 LEGACY = {1: "num", 2: "channels", 3: "height", 4: "width"}

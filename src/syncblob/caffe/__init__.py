@@ -1,44 +1,70 @@
 """Caffe's files and messages: model files, mean files, network definitions and BlobProto.
 
+Most names are those of `syncblob`. The others are what the command line and `syncblob.convert` are
+built from, for other programs that work with such files.
+
 Nothing here imports protobuf until a message is made; files are read by a scanner of their own.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from syncblob.caffe._disk import replacing
+from syncblob.caffe._hdf5 import hdf5_address, hdf5_problem
 from syncblob.caffe._layer import Layer, LayerBlobs
+from syncblob.caffe._lazy import blob_values
+from syncblob.caffe._other_formats import file_signature
+from syncblob.caffe._param_shapes import mark_legacy, squeezed_blobs
 from syncblob.caffe._trained_layers import CopyReport
-from syncblob.caffe.files import open_model, read_blob, read_blobs, save_model, write_blob
-from syncblob.caffe.model import ModelFile
+from syncblob.caffe.blobproto import equal_shapes
+from syncblob.caffe.files import read_blob, read_blobs, write_blob
+from syncblob.caffe.model import ModelFile, open_model, plan_model, save_model
 from syncblob.caffe.solver_state import SolverState, open_solver_state
 
 if TYPE_CHECKING:
+    from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetParameter
     from syncblob.caffe.prototxt import read_prototxt, write_prototxt
 
 __all__ = [
     "CopyReport",
     "Layer",
     "LayerBlobs",
+    "LayerParameter",
     "ModelFile",
+    "NetParameter",
     "SolverState",
+    "blob_values",
+    "equal_shapes",
+    "file_signature",
+    "hdf5_address",
+    "hdf5_problem",
+    "mark_legacy",
     "open_model",
     "open_solver_state",
+    "plan_model",
     "read_blob",
     "read_blobs",
     "read_prototxt",
+    "replacing",
     "save_model",
+    "squeezed_blobs",
     "write_blob",
     "write_prototxt",
 ]
 
-_PROTOTXT = ("read_prototxt", "write_prototxt")
+# What needs protobuf, and the modules that have it.
+_LATER = {
+    "LayerParameter": "_pb.caffe_pb2",
+    "NetParameter": "_pb.caffe_pb2",
+    "read_prototxt": "prototxt",
+    "write_prototxt": "prototxt",
+}
 
 
 def __getattr__(name: str) -> Any:
     """Bring in what needs protobuf when it is asked for."""
-    if name in _PROTOTXT:
-        from syncblob.caffe import prototxt  # see above
-
-        return getattr(prototxt, name)
-    raise AttributeError(f"module 'syncblob.caffe' has no attribute {name!r}")
+    if name in _LATER:
+        return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

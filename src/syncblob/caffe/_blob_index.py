@@ -39,7 +39,7 @@ from syncblob.caffe._wire import WireType, signed
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
-    from syncblob.caffe._mapped_file import MappedFile
+    from syncblob.caffe._disk import MappedFile
     from syncblob.caffe._wire import Field, WireReader
 
 __all__ = [

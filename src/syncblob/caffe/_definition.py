@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from syncblob.caffe._settings import layer_message
+from syncblob.caffe._fields import BLOBS, LAYERS, V0_LAYER
+from syncblob.caffe._older_formats import upgrade_net
+from syncblob.caffe._wire import Field, WireReader, WireType, length_field
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Mapping
     from typing import Self
 
-    from syncblob.caffe._mapped_file import MappedFile
+    from google.protobuf.message import Message
+
+    from syncblob.caffe._disk import MappedFile
+    from syncblob.caffe._fields import Kind
     from syncblob.caffe._model_index import LayerIndex
     from syncblob.caffe._pb.caffe_pb2 import LayerParameter
 
-__all__ = ["Definition", "LayerRecord"]
+__all__ = ["Definition", "LayerRecord", "NetRecord", "own_copy"]
+
+M = TypeVar("M", bound="Message")
+
+_CURRENT = max(LAYERS)
 
 _OUTLINE = ("name", "type", "bottom", "top")
 
@@ -29,6 +38,40 @@ class LayerRecord:
     file: MappedFile
     index: LayerIndex
     followers: int
+
+
+class Source(Protocol):
+    """An open file in which a net was found."""
+
+    @property
+    def path(self) -> str:
+        """The path that it was opened by."""
+
+    def close(self) -> None:
+        """Let go of the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class NetRecord:
+    """Where a net was read from, and what it was there.
+
+    Parameters
+    ----------
+    source
+        The file; None if there is none.
+    name, version
+        The name and the format of the layers in the file.
+    claimed
+        Where in the file the layers are that the model had at first.
+    rest
+        The settings of the net besides name and layers, where no file has them.
+    """
+
+    source: Source | None = None
+    name: str = ""
+    version: int = 2
+    claimed: frozenset[int] = frozenset()
+    rest: bytes = b""
 
 
 class Definition:
@@ -178,7 +221,7 @@ class Definition:
         from google.protobuf.message import DecodeError  # protobuf only when needed
 
         try:
-            return layer_message(record.file, record.index, record.followers)
+            return _parsed(record)
         except DecodeError as error:
             raise ModelFileError(
                 f"the settings of the layer are damaged ({error}); copy or download the file again",
@@ -293,3 +336,97 @@ def _all_decoded(texts: Iterable[str]) -> tuple[str, ...]:
 def _decoded(text: str | bytes) -> str:
     """Return a text of a message, which some versions of protobuf give as bytes if it is none."""
     return text.decode(errors="surrogateescape") if isinstance(text, bytes) else text
+
+
+# --- messages -------------------------------------------------------------------------------------
+
+
+def own_copy(kind: type[M], message: Any, advice: str) -> M:
+    """Return a copy of a message, of the class that this package has for it.
+
+    Parameters
+    ----------
+    kind
+        The class.
+    message
+        A message of that name, from any generated module.
+    advice
+        Where one is had from, for the error.
+
+    Raises
+    ------
+    TypeError
+        If it is no such message.
+    """
+    wanted = kind.DESCRIPTOR.name
+    descriptor = getattr(message, "DESCRIPTOR", None)
+    if descriptor is None or descriptor.name != wanted:
+        found = type(message).__name__ if descriptor is None else descriptor.name
+        raise TypeError(f"expected a {wanted} message, got {found}; {advice}")
+    return kind.FromString(message.SerializeToString())
+
+
+def _parsed(record: LayerRecord) -> LayerParameter:
+    """Parse the settings of a layer, upgraded as Caffe does where it is of an older format."""
+    from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetParameter  # only when needed
+
+    layer = record.index
+    reader = WireReader(record.file.array(), path=record.file.path)
+    if layer.version:
+        settings = _without(reader, layer, BLOBS[layer.version])
+        if layer.version == _CURRENT:
+            return LayerParameter.FromString(settings)
+        net = NetParameter.FromString(length_field(LAYERS[layer.version], settings))
+    else:
+        net = NetParameter.FromString(_v0_net(reader))
+    # What a V0 layer means depends on those before it.
+    return upgrade_net(net).layer[-1 if layer.version else -1 - record.followers]
+
+
+def _rewritten(
+    reader: WireReader,
+    message: Field | LayerIndex,
+    changes: Mapping[Kind, Callable[[Field], bytes]],
+    *,
+    depth: int = 0,
+) -> bytes:
+    """Copy a message with something else in place of the fields of some kinds."""
+    buffer = reader.buffer.data
+    copied = bytearray()
+    position = message.start
+    for field in reader.fields(message.start, message.stop, depth=depth):
+        change = changes.get((field.number, field.wire_type))
+        copied += buffer[position : field.stop] if change is None else change(field)
+        position = field.stop
+    return bytes(copied)
+
+
+def _without(reader: WireReader, message: Field | LayerIndex, number: int) -> bytes:
+    """Copy a message without one of its length-delimited fields."""
+    return _rewritten(reader, message, {(number, WireType.LENGTH): _dropped})
+
+
+def _v0_net(reader: WireReader) -> bytes:
+    """Copy a V0 net without its blobs, and without V2 layers."""
+    net = Field(0, WireType.LENGTH, 0, len(reader.buffer))
+    changes: dict[Kind, Callable[[Field], bytes]] = {
+        (LAYERS[0], WireType.LENGTH): lambda field: length_field(
+            LAYERS[0], _v0_layer(reader, field)
+        ),
+        (LAYERS[2], WireType.LENGTH): _dropped,
+    }
+    return _rewritten(reader, net, changes)
+
+
+def _v0_layer(reader: WireReader, layer: Field) -> bytes:
+    changes: dict[Kind, Callable[[Field], bytes]] = {
+        (V0_LAYER, WireType.LENGTH): lambda field: length_field(
+            V0_LAYER, _without(reader, field, BLOBS[0])
+        ),
+        (BLOBS[1], WireType.LENGTH): _dropped,
+    }
+    return _rewritten(reader, layer, changes, depth=1)
+
+
+def _dropped(_field: Field) -> bytes:
+    return b""

@@ -6,11 +6,9 @@ from collections.abc import MutableSequence
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, overload
 
 from syncblob.blob import Blob
-from syncblob.caffe._definition import Definition
+from syncblob.caffe._definition import Definition, own_copy
 from syncblob.caffe._fields import LEGACY_AXES, LEGACY_NAMES
-from syncblob.caffe._lazy import independent_copy
-from syncblob.caffe._legacy import is_legacy
-from syncblob.caffe._messages import own_copy
+from syncblob.caffe._lazy import independent_copy, is_legacy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

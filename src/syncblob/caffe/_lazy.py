@@ -1,25 +1,57 @@
-"""Blobs whose values stay in a file until they are touched."""
+"""Blobs whose values stay in a file until they are touched, and where they came from.
+
+The origin of a Blob is remembered, so that it can go back into a file unchanged. A memory that
+nobody has touched has its contents in the file only; one that was touched may still hold what the
+file holds. In both cases the message in the file is as good as a new one, and better where it has
+fields that syncblob does not know.
+"""
 
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+import weakref
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from syncblob._shape import Layout
 from syncblob.blob import Blob
-from syncblob.caffe._origins import origin_of, register, untouched
+from syncblob.caffe._blob_index import Run, Values
+from syncblob.caffe._disk import MappedFile
+from syncblob.memory import Head, SyncedMemory
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
     from numpy.typing import NDArray
 
-    from syncblob.caffe._blob_index import BlobIndex, Values
-    from syncblob.caffe._mapped_file import MappedFile
+    from syncblob.caffe._blob_index import BlobIndex
     from syncblob.devices import Device
 
-__all__ = ["ValuesInFile", "independent_copy", "lazy_blob", "untouched_values"]
+__all__ = [
+    "CHUNK",
+    "Origin",
+    "Part",
+    "ValuesInFile",
+    "blob_values",
+    "had_diff",
+    "independent_copy",
+    "is_legacy",
+    "lazy_blob",
+    "origin_of",
+    "parts_of",
+    "read_chunks",
+    "register",
+    "touched_values",
+    "unchanged",
+    "untouched",
+    "untouched_values",
+]
+
+CHUNK = 1 << 20
+"""Bytes that are read or compared at a time: few calls, and they stay in the processor's cache."""
 
 
 def lazy_blob(file: MappedFile, index: BlobIndex, device: Device | None = None) -> Blob:
@@ -62,29 +94,6 @@ def independent_copy(blob: Blob, memo: dict[int, Any]) -> Blob:
     return made
 
 
-def untouched_values(blob: Blob, *, diff: bool = False) -> NDArray[np.generic] | None:
-    """Return what a Blob that nobody has touched would be filled with; it stays as it is.
-
-    Parameters
-    ----------
-    blob
-        The Blob.
-    diff
-        Whether the gradient is asked for.
-
-    Returns
-    -------
-    ndarray or None
-        An array to be read; None if there is no source of all that the Blob shows.
-    """
-    memory = blob._existing_diff() if diff else blob.memory  # must not be created
-    shows_all = blob._layout == Layout.c_order(blob.shape, blob.dtype)
-    if memory is None or not shows_all or memory.nbytes != blob.nbytes:
-        return None
-    contents = memory.peek_at_source()
-    return None if contents is None else contents.view(blob.dtype).reshape(blob.shape)
-
-
 @dataclass(frozen=True, slots=True)
 class ValuesInFile:
     """What fills a memory."""
@@ -110,3 +119,256 @@ class ValuesInFile:
         # A memory of which less is in use than the file has may end within a value.
         if size < len(buffer):
             buffer[size:] = self()[offset + size : offset + len(buffer)]
+
+
+# --- where they came from ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a Blob was read from. Holding it does not keep the file mapped."""
+
+    index: BlobIndex
+    _file: weakref.ref[MappedFile]
+    _path: Path
+    _identity: tuple[int, int, int, int]
+
+    @property
+    def is_message(self) -> bool:
+        """Whether there is a BlobProto in the file; in HDF5 there are only the values."""
+        return self.index.start < self.index.stop
+
+    def file(self) -> MappedFile | None:
+        """Return the file, mapped again if need be; None if it has been closed or has changed."""
+        file = self._file()
+        if file is not None:
+            return file if file.readable else None
+        try:
+            file = MappedFile(self._path)
+        except OSError:
+            return None
+        return file if file.identity == self._identity else None
+
+
+_origins: weakref.WeakKeyDictionary[SyncedMemory, Origin] = weakref.WeakKeyDictionary()
+
+
+def register(blob: Blob, file: MappedFile, index: BlobIndex) -> None:
+    """Remember where a new Blob came from."""
+    origin = Origin(index, weakref.ref(file), file.absolute_path, file.identity)
+    _origins[blob.memory] = origin
+    diff = blob._existing_diff()  # must not be created
+    if diff is not None:
+        _origins[diff] = origin
+
+
+def origin_of(blob: Blob) -> Origin | None:
+    """Return where a Blob came from, if it still has the shape and the dtype that it had there."""
+    origin = _origins.get(blob.memory)
+    if origin is None:
+        return None
+    as_read = Layout.c_order(origin.index.shape, origin.index.dtype)
+    return origin if blob._layout == as_read else None  # strides and offset count
+
+
+def is_legacy(blob: Blob) -> bool:
+    """Tell whether a Blob was read with num, channels, height and width in place of a shape."""
+    origin = origin_of(blob)
+    return origin is not None and origin.index.legacy
+
+
+def had_diff(blob: Blob) -> bool:
+    """Tell whether a Blob came from a file that has its gradient."""
+    origin = origin_of(blob)
+    return origin is not None and origin.index.diff is not None
+
+
+def untouched(blob: Blob, *, diff: bool) -> tuple[MappedFile, Values] | None:
+    """Return where the values of data or diff are in a file, if nobody has touched them yet."""
+    origin = origin_of(blob)
+    values = None if origin is None else _values_of(origin, diff=diff)
+    if origin is None or values is None or not _is_untouched(blob, origin, diff=diff):
+        return None
+    file = origin.file()
+    return None if file is None else (file, values)
+
+
+# --- values, touched or not ----------------------------------------------------------------------
+
+
+def untouched_values(blob: Blob, *, diff: bool = False) -> NDArray[np.generic] | None:
+    """Return what a Blob that nobody has touched would be filled with; it stays as it is.
+
+    Parameters
+    ----------
+    blob
+        The Blob.
+    diff
+        Whether the gradient is asked for.
+
+    Returns
+    -------
+    ndarray or None
+        An array to be read; None if there is no source of all that the Blob shows.
+    """
+    memory = blob._existing_diff() if diff else blob.memory  # must not be created
+    shows_all = blob._layout == Layout.c_order(blob.shape, blob.dtype)
+    if memory is None or not shows_all or memory.nbytes != blob.nbytes:
+        return None
+    contents = memory.peek_at_source()
+    return None if contents is None else contents.view(blob.dtype).reshape(blob.shape)
+
+
+def blob_values(blob: Blob) -> NDArray[np.generic]:
+    """Return the values of a Blob to be read once, without keeping what is still in a file.
+
+    Parameters
+    ----------
+    blob
+        The Blob. If nobody has touched it, its source is read and the Blob stays untouched; else
+        it is read on the host, a const access.
+
+    Returns
+    -------
+    ndarray
+        Of the shape and the dtype of the Blob, and not to be written.
+    """
+    values = untouched_values(blob)
+    return np.asarray(blob) if values is None else values
+
+
+class Part(NamedTuple):
+    """Values of a Blob in a row.
+
+    Attributes
+    ----------
+    first, stop
+        Which, counted in C order.
+    in_file
+        The file, and where in it they are, if nobody has touched them; None if somebody has.
+    """
+
+    first: int
+    stop: int
+    in_file: tuple[MappedFile, Values] | None
+
+
+def parts_of(blob: Blob, *, diff: bool) -> list[Part]:
+    """Divide data or diff into what has been touched and what is still in a file alone."""
+    origin = origin_of(blob)
+    memory = blob._existing_diff() if diff else blob.memory  # must not be created
+    values = None if origin is None else _values_of(origin, diff=diff)
+    file = None if origin is None else origin.file()
+    if (
+        origin is None
+        or memory is None
+        or values is None
+        or file is None
+        or not _rest_is_in_file(memory, origin)
+    ):
+        return [Part(0, blob.size, None)]
+    parts: list[Part] = []
+    end = 0
+    for run in memory.spans.runs(0, blob.nbytes):
+        # A value of which one byte has been touched has been touched.
+        first, stop = max(end, run.start // blob.itemsize), -(-run.stop // blob.itemsize)
+        if run.holders and first < stop:
+            if end < first:
+                parts.append(Part(end, first, (file, values.part(end, first))))
+            parts.append(Part(first, stop, None))
+            end = stop
+    if end < blob.size:
+        parts.append(Part(end, blob.size, (file, values.part(end, blob.size))))
+    return parts
+
+
+def touched_values(blob: Blob, part: Part, *, diff: bool) -> NDArray[np.generic]:
+    """Return the values of a part as an array on the host, of any shape: a const access."""
+    of = blob.diff if diff else blob
+    if part.first == 0 and part.stop == blob.size:
+        return of.cpu_data()
+    # Part of what lies as it does in a file: the view copies nothing.
+    return of.reshape(-1)[part.first : part.stop].cpu_data()
+
+
+def unchanged(blob: Blob, *, write_diff: bool | None) -> tuple[MappedFile, BlobIndex] | None:
+    """Return what a Blob was read from, if it is as it was.
+
+    Parameters
+    ----------
+    blob
+        The Blob. Values that have been touched are compared with those in the file, bit for bit,
+        which is a const access on the host. The others stay in the file.
+    write_diff
+        Whether there must be a gradient in the file; None if either will do.
+    """
+    origin = origin_of(blob)
+    if origin is None:
+        return None
+    index = origin.index
+    if write_diff is not None and write_diff != (index.diff is not None):
+        return None
+    file = origin.file()
+    if file is None:
+        return None
+    for diff in (False, True):
+        values = _values_of(origin, diff=diff)
+        if (
+            values is not None
+            and not _is_untouched(blob, origin, diff=diff)
+            and not _equal(file, values, blob, diff=diff)
+        ):
+            return None
+    return file, index
+
+
+def read_chunks(
+    file: MappedFile, values: Values, dtype: np.dtype[np.generic]
+) -> Iterator[NDArray[np.generic]]:
+    """Read values piece by piece, in order. Each array is good until the next is asked for."""
+    step = max(1, CHUNK // dtype.itemsize)
+    buffer: NDArray[np.generic] = np.empty(min(step, values.count), dtype)
+    for run in values.runs:
+        for begin in range(0, run.count, step):
+            count = min(step, run.count - begin)
+            part = Run(run.start + begin * run.stride, count, run.stride)
+            replace(values, runs=(part,)).read_into(file, buffer[:count])
+            yield buffer[:count]
+
+
+def _values_of(origin: Origin, *, diff: bool) -> Values | None:
+    return origin.index.diff if diff else origin.index.data
+
+
+def _is_untouched(blob: Blob, origin: Origin, *, diff: bool) -> bool:
+    """Tell whether all of a memory is still to be filled from the file."""
+    memory = blob._existing_diff() if diff else blob.memory  # must not be created
+    return (
+        memory is not None
+        and memory.head is Head.UNINITIALIZED
+        and _rest_is_in_file(memory, origin)
+    )
+
+
+def _rest_is_in_file(memory: SyncedMemory, origin: Origin) -> bool:
+    """Tell whether bytes that nobody has touched are those in the file.
+
+    Not those that went out of use in between, which read as zeros.
+    """
+    _, limit = memory.fitted()
+    return _origins.get(memory) is origin and limit == memory.nbytes
+
+
+def _equal(file: MappedFile, values: Values, blob: Blob, *, diff: bool) -> bool:
+    """Compare the values that have been touched with those in a file, bit for bit."""
+    for part in parts_of(blob, diff=diff):
+        if part.in_file is not None:
+            continue
+        current = touched_values(blob, part, diff=diff).reshape(-1)
+        position = 0
+        for chunk in read_chunks(file, values.part(part.first, part.stop), current.dtype):
+            expected = current[position : position + chunk.size]
+            if not np.array_equal(expected.view(np.uint8), chunk.view(np.uint8)):
+                return False
+            position += chunk.size
+    return True

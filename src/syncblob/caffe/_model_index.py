@@ -12,9 +12,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from syncblob.caffe._blob_index import index_blob, parse_blob, require_few
 from syncblob.caffe._fields import BLOBS, BOTTOM, LAYERS, NAME, NET_NAME, TOP, TYPE, V0_LAYER, Kind
-from syncblob.caffe._lookalikes import refuse_other_messages
-from syncblob.caffe._older_layer_types import V0_LAYER_TYPES, V1_LAYER_TYPES
-from syncblob.caffe._padding import Connection, PaddingError, fold_padding
+from syncblob.caffe._older_formats import (
+    V0_LAYER_TYPES,
+    V1_LAYER_TYPES,
+    Connection,
+    PaddingError,
+    fold_padding,
+)
+from syncblob.caffe._other_formats import refuse_other_messages
 from syncblob.caffe._wire import WireType
 
 if TYPE_CHECKING:

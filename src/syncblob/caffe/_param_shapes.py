@@ -1,6 +1,8 @@
-"""What the settings of a layer say about the number and the shapes of its blobs.
+"""Which shapes the blobs of a layer have, by what its settings say.
 
 Some dimensions depend on the inputs of the layer, which only a running net knows; they are None.
+The blobs of the older formats always have four axes, num, channels, height and width: a bias of 32
+values is (1, 1, 1, 32). The settings say which axes of 1 in front a blob has for that reason alone.
 """
 
 from __future__ import annotations
@@ -8,13 +10,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from syncblob.caffe._fields import LEGACY_AXES
+from syncblob.caffe.blobproto import padded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from syncblob.blob import Blob
+    from syncblob.caffe._layer import Layer
     from syncblob.caffe._pb.caffe_pb2 import ConvolutionParameter, LayerParameter
 
-__all__ = ["ExpectedBlob", "expected_blobs"]
+__all__ = ["ExpectedBlob", "expected_blobs", "mark_legacy", "squeezed_blobs"]
 
 
 class ExpectedBlob(NamedTuple):
@@ -46,7 +51,7 @@ class ExpectedBlob(NamedTuple):
         if self.repeats:
             dims += dims[-1:] * (len(shape) - len(dims))
         if legacy:
-            dims = (1,) * (LEGACY_AXES - len(dims)) + dims
+            dims = padded(dims)
         return len(dims) == len(shape) and all(
             dim is None or dim == actual for dim, actual in zip(dims, shape, strict=True)
         )
@@ -156,3 +161,57 @@ _WITHOUT = frozenset(
     TanH Threshold Tile WindowData
     """.split()  # noqa: SIM905  # a table of names reads best as words
 )
+
+
+# --- without the axes of the older formats --------------------------------------------------------
+
+
+def squeezed_blobs(layer: Layer) -> list[Blob]:
+    """Return the blobs of a layer without axes of 1 in front that its type does not have.
+
+    The four axes of the older formats are meant: a bias of shape (1, 1, 1, 32) becomes a view of
+    shape (32,). Where the settings do not say how many axes there are, blobs are left as they are.
+
+    Parameters
+    ----------
+    layer
+        The layer.
+    """
+    return [
+        blob if blob.shape == shape else blob.reshape(shape)
+        for blob, shape in zip(layer.blobs, _own_shapes(layer), strict=True)
+    ]
+
+
+def mark_legacy(layer: Layer) -> None:
+    """Have the blobs that `squeezed_blobs` would change written with the four old dimensions.
+
+    Caffe takes those for the shape in a running net, and would refuse the same as a new shape.
+
+    Parameters
+    ----------
+    layer
+        The layer, such as one made of arrays from another format.
+    """
+    entries = layer.blobs._entries
+    for number, shape in enumerate(_own_shapes(layer)):
+        if entries[number].shape != shape:
+            entries[number] = entries[number]._replace(legacy=True)
+
+
+def _own_shapes(layer: Layer) -> list[tuple[int, ...]]:
+    """Return the shapes that the blobs of a layer have in a running net."""
+    shapes = [blob.shape for blob in layer.blobs]
+    if all(len(shape) != LEGACY_AXES for shape in shapes):
+        return shapes
+    expected = expected_blobs(layer._definition.message())
+    if expected is None or len(expected) != len(shapes):
+        return shapes
+    return [
+        shape[LEGACY_AXES - len(place.dims) :]
+        if len(shape) == LEGACY_AXES > len(place.dims)
+        and not place.repeats
+        and shape == padded(shape[LEGACY_AXES - len(place.dims) :])
+        else shape
+        for shape, place in zip(shapes, expected, strict=True)
+    ]

@@ -11,18 +11,25 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from syncblob.caffe._lazy import untouched_values
-from syncblob.caffe._origins import CHUNK, parts_of, read_chunks, touched_values, untouched
+from syncblob.caffe._lazy import (
+    CHUNK,
+    parts_of,
+    read_chunks,
+    touched_values,
+    untouched,
+    untouched_values,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
     from syncblob.blob import Blob
-    from syncblob.caffe._mapped_file import MappedFile
+    from syncblob.caffe._disk import MappedFile
 
-__all__ = ["BlobValues", "FileRange", "Piece", "buffers", "joined", "size_of"]
+__all__ = ["BlobValues", "FileRange", "Piece", "buffers", "joined", "size_of", "write_pieces"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +103,13 @@ def buffers(pieces: Iterable[Piece]) -> Iterator[bytes | memoryview]:
             yield piece
         else:
             yield from piece.chunks()
+
+
+def write_pieces(pieces: Iterable[Piece], path: Path) -> None:
+    """Write the bytes into a file, whose contents are lost."""
+    with path.open("wb") as file:
+        for buffer in buffers(pieces):
+            file.write(buffer)
 
 
 def joined(pieces: Sequence[Piece]) -> list[Piece]:

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 
 from syncblob.caffe._fields import LEGACY_AXES
 from syncblob.caffe._layer import Entry
-from syncblob.caffe._legacy import equal_shapes
 from syncblob.caffe._param_shapes import ExpectedBlob, expected_blobs
+from syncblob.caffe.blobproto import shapes_agree
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from syncblob.caffe._layer import Layer
-    from syncblob.caffe.model import ModelFile
 
 __all__ = ["CopyReport", "copy_trained_layers"]
 
@@ -40,11 +39,11 @@ class CopyReport:
     ignored: tuple[str, ...]
 
 
-def copy_trained_layers(target: ModelFile, source: ModelFile) -> CopyReport:
+def copy_trained_layers(target: Mapping[str, Layer], source: Iterable[Layer]) -> CopyReport:
     """Do what `ModelFile.copy_trained_layers_from` says."""
     found: dict[str, list[Entry]] = {}
     ignored = []
-    for layer in source.layers:
+    for layer in source:
         if layer.name not in target:
             ignored.append(layer.name)
             continue
@@ -110,7 +109,7 @@ def _fitted(place: Entry | ExpectedBlob, entry: Entry) -> Entry | None:
     else:
         shape = place.shape
         legacy = place.legacy or entry.legacy
-        if not equal_shapes(shape, blob.shape, our_legacy=place.legacy, their_legacy=entry.legacy):
+        if not shapes_agree(shape, blob.shape, our_legacy=place.legacy, their_legacy=entry.legacy):
             return None
     if shape != blob.shape:
         blob = blob.reshape(shape)

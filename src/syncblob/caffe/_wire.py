@@ -1,4 +1,4 @@
-"""Reading protobuf's wire format in place: fields are found, payloads are never copied.
+"""Protobuf's wire format, read in place: fields are found, payloads are never copied.
 
 A message is a row of fields, each a *tag* and a payload. The tag is a varint that holds the number
 of the field and one of six wire types; the wire type says where the payload ends. A number that a
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Field", "WireReader", "WireType", "signed"]
+__all__ = ["Field", "WireReader", "WireType", "length_field", "length_header", "signed", "varint"]
 
 _MAX_DEPTH = 100
 _MAX_LENGTH = 2**31 - 1
@@ -312,3 +312,26 @@ class WireReader:
         if stop == len(self.buffer):
             return f"the {self.subject} is cut off"
         return f"the message around it ends at byte {stop}, so the {self.subject} is damaged"
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+
+def varint(value: int) -> bytes:
+    """Encode a non-negative integer."""
+    encoded = bytearray()
+    while value >> 7:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+def length_header(number: int, length: int) -> bytes:
+    """Encode what stands in front of `length` bytes that are the payload of a field."""
+    return varint(number << 3 | WireType.LENGTH) + varint(length)
+
+
+def length_field(number: int, payload: bytes) -> bytes:
+    """Encode a field of bytes, a text or a message."""
+    return length_header(number, len(payload)) + payload

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from syncblob.caffe._encode import length_header, varint
+from syncblob.caffe._disk import MappedFile
 from syncblob.caffe._fields import (
     BLOBS,
     BOTTOM,
@@ -18,25 +18,23 @@ from syncblob.caffe._fields import (
     TOP,
     TYPE,
 )
-from syncblob.caffe._mapped_file import MappedFile
-from syncblob.caffe._older_layer_types import V1_TYPE_NUMBERS
-from syncblob.caffe._origins import unchanged
+from syncblob.caffe._lazy import unchanged
+from syncblob.caffe._older_formats import V1_TYPE_NUMBERS
 from syncblob.caffe._pieces import FileRange, joined, size_of
-from syncblob.caffe._wire import WireReader, WireType
-from syncblob.caffe._write_blob import MAX_MESSAGE, blob_pieces
+from syncblob.caffe._wire import WireReader, WireType, length_field, length_header, varint
+from syncblob.caffe.blobproto import MAX_MESSAGE, blob_pieces
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from syncblob.caffe._definition import LayerRecord
+    from syncblob.caffe._definition import LayerRecord, NetRecord
     from syncblob.caffe._layer import Layer
     from syncblob.caffe._model_index import LayerIndex
     from syncblob.caffe._pieces import Piece
     from syncblob.caffe._wire import Field
-    from syncblob.caffe.model import ModelFile
 
-__all__ = ["model_pieces", "net_settings", "unnamed_net_settings"]
+__all__ = ["model_pieces", "net_settings"]
 
 _CURRENT = 2
 _NUMBERED = 1
@@ -51,13 +49,22 @@ class _Slot(NamedTuple):
     stop: int
 
 
-def model_pieces(model: ModelFile, *, write_diff: bool | None, upgrade: bool) -> list[Piece]:
+def model_pieces(
+    name: str,
+    layers: Sequence[Layer],
+    record: NetRecord,
+    *,
+    write_diff: bool | None,
+    upgrade: bool,
+) -> list[Piece]:
     """Return the message of a net.
 
     Parameters
     ----------
-    model
-        The net.
+    name, layers
+        The name of the net, and its layers.
+    record
+        Where the net was read from.
     write_diff
         Whether to write gradients; None if they are to be written where the file had them.
     upgrade
@@ -69,15 +76,15 @@ def model_pieces(model: ModelFile, *, write_diff: bool | None, upgrade: bool) ->
         If the message cannot hold it. No values have been read then, but for those that had to be
         compared with the file.
     """
-    version = model.version
-    if upgrade or not all(_fits(layer, version) for layer in model.layers):
+    version = record.version
+    if upgrade or not all(_fits(layer, version) for layer in layers):
         version = _CURRENT
-    layers = [_layer_field(layer, version, write_diff=write_diff) for layer in model.layers]
-    if version == 0 and not (all(layers) and len(layers) == len(model._claimed)):
-        # The first format nests its layers, and spreads one over two; it is only ever copied.
+    fields = [_layer_field(layer, version, write_diff=write_diff) for layer in layers]
+    if version == 0 and not (all(fields) and len(fields) == len(record.claimed)):
+        # V0 nests its layers, and spreads one over two; it is only ever copied.
         version = _CURRENT
-        layers = [_layer_field(layer, version, write_diff=write_diff) for layer in model.layers]
-    pieces = joined(list(_net_pieces(model, layers, version)))
+        fields = [_layer_field(layer, version, write_diff=write_diff) for layer in layers]
+    pieces = joined(list(_net_pieces(name, layers, fields, record, version)))
     total = size_of(pieces)
     if total > MAX_MESSAGE:
         raise ValueError(
@@ -208,21 +215,27 @@ def _with_blobs(settings: bytes, blobs: list[list[Piece]]) -> list[Piece]:
 # --- the net ----------------------------------------------------------------------------------
 
 
-def _net_pieces(model: ModelFile, layers: list[list[Piece]], version: int) -> Iterator[Piece]:
+def _net_pieces(
+    name: str,
+    layers: Sequence[Layer],
+    fields: list[list[Piece]],
+    net: NetRecord,
+    version: int,
+) -> Iterator[Piece]:
     """Yield the fields of the net, each layer at its old place where it has one."""
-    source = model._source
+    source = net.source
     if not isinstance(source, MappedFile):
-        if model.name:
-            yield _text_field(NET_NAME, model.name)
-        yield model._rest
-        for pieces in layers:
+        if name:
+            yield _text_field(NET_NAME, name)
+        yield net.rest
+        for pieces in fields:
             yield from pieces
         return
-    skeleton = _skeleton(model, source, version)
+    skeleton = _skeleton(name, net, source, version)
     places = {part.start: (at, part) for at, part in enumerate(skeleton) if isinstance(part, _Slot)}
     first = min((at for at, _ in places.values()), default=len(skeleton))
     done = 0
-    for layer, pieces in zip(model.layers, layers, strict=True):
+    for layer, pieces in zip(layers, fields, strict=True):
         record = layer._record
         at, slot = -1, None
         if record is not None and record.file is source:
@@ -230,55 +243,49 @@ def _net_pieces(model: ModelFile, layers: list[list[Piece]], version: int) -> It
         until = max(at, first)
         yield from _without_slots(skeleton[done:until])
         done = max(done, until)
-        if slot is not None and version == model.version:
+        if slot is not None and version == net.version:
             yield from _at_home(pieces, source, slot)
         else:
             yield from pieces
     yield from _without_slots(skeleton[done:])
 
 
-def net_settings(model: ModelFile) -> bytes:
-    """Return the fields of a net other than its layers."""
-    name = _text_field(NET_NAME, model.name) if model.name else b""
-    return unnamed_net_settings(model) + name
-
-
-def unnamed_net_settings(model: ModelFile) -> bytes:
+def net_settings(record: NetRecord) -> bytes:
     """Return the fields of a net other than its name and its layers."""
-    source = model._source
-    settings = bytearray(model._rest)
+    source = record.source
+    settings = bytearray(record.rest)
     if isinstance(source, MappedFile):
         for begin, field in _records(source, 0, len(source.array())):
-            if field.number not in (NET_NAME, *LAYERS.values()) and not _is_lost(model, field):
+            if field.number not in (NET_NAME, *LAYERS.values()) and not _is_lost(record, field):
                 settings += source.array().data[begin : field.stop]
     return bytes(settings)
 
 
-def _skeleton(model: ModelFile, file: MappedFile, version: int) -> list[Piece | _Slot]:
+def _skeleton(name: str, net: NetRecord, file: MappedFile, version: int) -> list[Piece | _Slot]:
     """Return the fields of the net in the file, with a slot where a layer of the model was."""
-    renamed = model.name != model._name_in_file
-    name: list[Piece | _Slot] = [_text_field(NET_NAME, model.name)] if renamed else []
+    renamed = name != net.name
+    new_name: list[Piece | _Slot] = [_text_field(NET_NAME, name)] if renamed else []
     skeleton: list[Piece | _Slot] = []
     for begin, field in _records(file, 0, len(file.array())):
         is_layer = field.number in LAYERS.values() and field.wire_type is WireType.LENGTH
-        if is_layer and field.start in model._claimed:
+        if is_layer and field.start in net.claimed:
             skeleton.append(_Slot(begin, field.start, field.stop))
-        elif version != model.version and (is_layer or _is_lost(model, field)):
+        elif version != net.version and (is_layer or _is_lost(net, field)):
             continue  # what Caffe drops when it upgrades the net
         elif renamed and (field.number, field.wire_type) == (NET_NAME, WireType.LENGTH):
-            skeleton += name
-            name = []
+            skeleton += new_name
+            new_name = []
         else:
             skeleton.append(FileRange(file, begin, field.stop))
-    return [*name, *skeleton]
+    return [*new_name, *skeleton]
 
 
 def _without_slots(skeleton: list[Piece | _Slot]) -> list[Piece]:
     return [piece for piece in skeleton if not isinstance(piece, _Slot)]
 
 
-def _is_lost(model: ModelFile, field: Field) -> bool:
-    return model.version == 0 and field.number == INPUT_SHAPE
+def _is_lost(net: NetRecord, field: Field) -> bool:
+    return net.version == 0 and field.number == INPUT_SHAPE
 
 
 def _records(file: MappedFile, start: int, stop: int) -> Iterator[tuple[int, Field]]:
@@ -290,8 +297,7 @@ def _records(file: MappedFile, start: int, stop: int) -> Iterator[tuple[int, Fie
 
 
 def _text_field(number: int, text: str) -> bytes:
-    encoded = text.encode(errors="surrogateescape")
-    return length_header(number, len(encoded)) + encoded
+    return length_field(number, text.encode(errors="surrogateescape"))
 
 
 @contextlib.contextmanager

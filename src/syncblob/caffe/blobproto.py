@@ -1,29 +1,65 @@
-"""BlobProto messages into Blobs and back: what Caffe's FromProto, ToProto and ShapeEquals do."""
+"""BlobProto messages into Blobs and back: what Caffe's FromProto, ToProto and ShapeEquals do.
+
+A message for a file comes as pieces, so that its length is known before any value is read.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
+from syncblob._dtypes import is_bfloat16
 from syncblob._shape import Layout
 from syncblob.blob import Blob
 from syncblob.blob.resize import assign
 from syncblob.caffe._blob_index import index_blob
-from syncblob.caffe._fields import LEGACY_AXES, LEGACY_NAMES
-from syncblob.caffe._pieces import buffers
-from syncblob.caffe._wire import WireReader
-from syncblob.caffe._write_blob import blob_message
+from syncblob.caffe._fields import (
+    DATA,
+    DIFF,
+    DOUBLE_DATA,
+    DOUBLE_DIFF,
+    LEGACY_AXES,
+    LEGACY_DIMS,
+    LEGACY_NAMES,
+    SHAPE,
+    SHAPE_DIM,
+)
+from syncblob.caffe._lazy import had_diff, is_legacy, origin_of, unchanged, untouched
+from syncblob.caffe._pieces import BlobValues, FileRange, buffers, size_of
+from syncblob.caffe._wire import WireReader, WireType, length_header, varint
 from syncblob.devices import Side
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
     from syncblob.caffe._blob_index import BlobIndex
+    from syncblob.caffe._lazy import Origin
     from syncblob.caffe._pb.caffe_pb2 import BlobProto
+    from syncblob.caffe._pieces import Piece
     from syncblob.devices import Device
 
-__all__ = ["from_proto", "load_proto", "shape_equals", "to_proto"]
+__all__ = [
+    "MAX_MESSAGE",
+    "blob_pieces",
+    "equal_shapes",
+    "from_proto",
+    "load_proto",
+    "padded",
+    "require_axes",
+    "shape_equals",
+    "shapes_agree",
+    "to_proto",
+    "wire_dtype",
+]
+
+T = TypeVar("T")
+
+MAX_MESSAGE = 2**31 - 1
+"""Bytes that a protobuf message can have, which is also what Caffe reads."""
+
+_MAX_AXES = 32
+"""Axes that Caffe's Blob can have."""
 
 
 @runtime_checkable
@@ -95,7 +131,7 @@ def load_proto(
         If the shapes differ and `resize` is False.
     """
     buffer, index = _index(proto)
-    if not resize and not _same_shape(blob.shape, index.shape, legacy=index.legacy):
+    if not resize and not shapes_agree(blob.shape, index.shape, their_legacy=index.legacy):
         raise ValueError(
             f"expected a proto of shape {blob.shape}, got {index.shape}; "
             f"resize=True gives the Blob the shape of the proto"
@@ -120,8 +156,42 @@ def shape_equals(shape: tuple[int, ...], proto: BlobProto) -> bool:
     """
     if any(proto.HasField(name) for name in LEGACY_NAMES):
         dims = tuple(getattr(proto, name) for name in LEGACY_NAMES)
-        return _same_shape(shape, dims, legacy=True)
-    return _same_shape(shape, tuple(proto.shape.dim), legacy=False)
+        return shapes_agree(shape, dims, their_legacy=True)
+    return shape == tuple(proto.shape.dim)
+
+
+def equal_shapes(ours: Blob, theirs: Blob) -> bool:
+    """Compare the shapes of two Blobs as Caffe does when it takes over weights.
+
+    Parameters
+    ----------
+    ours, theirs
+        The Blobs. One that was read with num, channels, height and width, as in the older formats,
+        equals the same without axes of 1 in front.
+    """
+    return shapes_agree(
+        ours.shape, theirs.shape, our_legacy=is_legacy(ours), their_legacy=is_legacy(theirs)
+    )
+
+
+def shapes_agree(
+    ours: tuple[int, ...],
+    theirs: tuple[int, ...],
+    *,
+    our_legacy: bool = False,
+    their_legacy: bool = False,
+) -> bool:
+    """Compare two shapes, each of which may have the four axes of the older formats."""
+    return (
+        ours == theirs
+        or (their_legacy and padded(ours) == theirs)
+        or (our_legacy and ours == padded(theirs))
+    )
+
+
+def padded(shape: tuple[T, ...]) -> tuple[int | T, ...]:
+    """Return a shape with axes of 1 in front that make it four."""
+    return (1,) * (LEGACY_AXES - len(shape)) + shape
 
 
 def to_proto(blob: Blob, *, write_diff: bool = False) -> BlobProto:
@@ -180,19 +250,148 @@ def _write(blob: Blob, data: NDArray[np.generic], diff: NDArray[np.generic] | No
         blob.overwrite_cpu_diff()[...] = diff.reshape(blob.shape)
 
 
-def _same_shape(shape: tuple[int, ...], proto_shape: tuple[int, ...], *, legacy: bool) -> bool:
-    """Compare the shape of a Blob with that of a message; legacy dimensions align to the right."""
-    if legacy:
-        shape = (1,) * (LEGACY_AXES - len(shape)) + shape
-    return shape == proto_shape
-
-
 def _encode(blob: Blob, *, write_diff: bool) -> bytes:
     """Return the message in wire format, its fields in the order of their numbers."""
-    pieces = blob_message(blob, write_diff=write_diff)
+    pieces = _new_message(blob, write_diff=write_diff)
     # An access, unlike writing a file: values that are read from one stay.
     blob.cpu_data()
     encoded = bytearray()
     for buffer in buffers(pieces):
         encoded += buffer
     return bytes(encoded)
+
+
+# --- for files ------------------------------------------------------------------------------------
+
+
+def blob_pieces(blob: Blob, *, write_diff: bool | None, legacy: bool | None = None) -> list[Piece]:
+    """Return the message of a Blob for a file: the one that it was read from, if it still holds.
+
+    Otherwise it is a new one. A Blob that was read with num, channels, height and width is written
+    with these, because Caffe is more lenient when it compares them with the shape in a net.
+
+    Parameters
+    ----------
+    blob
+        The Blob.
+    write_diff
+        Whether to write the gradient; None if it is to be written where the file had one.
+    legacy
+        Whether to write num, channels, height and width in place of the shape; None if they are to
+        be written where the file had them.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a BlobProto, or Caffe's Blob, cannot hold it. No values have been read then.
+    """
+    require_axes(blob)
+    origin = origin_of(blob)
+    if write_diff is None:
+        write_diff = had_diff(blob)
+    if legacy is None:
+        legacy = origin is not None and origin.index.legacy
+    if origin is None or not origin.is_message or origin.index.legacy != legacy:
+        return _new_message(blob, write_diff=write_diff, legacy=legacy)
+    if untouched(blob, diff=False) is None:
+        pieces = _new_message(blob, write_diff=write_diff, legacy=legacy)
+        if _is_laid_out_as(origin, pieces):
+            # Where the values are as they were, this gives the same bytes.
+            return pieces
+    found = unchanged(blob, write_diff=write_diff)
+    if found is None:
+        return _new_message(blob, write_diff=write_diff, legacy=legacy)
+    file, index = found
+    return [FileRange(file, index.start, index.stop)]
+
+
+def _is_laid_out_as(origin: Origin, pieces: list[Piece]) -> bool:
+    """Tell whether a message has all bytes in common with one in a file, but for the values."""
+    index, file = origin.index, origin.file()
+    if file is None or size_of(pieces) != index.stop - index.start:
+        return False
+    position = index.start
+    for piece in pieces:
+        if isinstance(piece, bytes):
+            there = np.empty(len(piece), np.uint8)
+            file.read_into(there, position)
+            if there.tobytes() != piece:
+                return False
+        position += size_of([piece])
+    return True
+
+
+def _new_message(blob: Blob, *, write_diff: bool, legacy: bool = False) -> list[Piece]:
+    """Return a new message, its fields in the order of their numbers.
+
+    Parameters
+    ----------
+    blob
+        The Blob.
+    write_diff
+        Whether to write the gradient too.
+    legacy
+        Whether to write num, channels, height and width in place of the shape.
+
+    Raises
+    ------
+    TypeError
+        If the dtype is no float.
+    ValueError
+        If the message would have 2 GiB or more.
+    """
+    dtype = wire_dtype(blob.dtype)
+    double = dtype.itemsize == np.dtype(np.float64).itemsize
+    data, diff = (DOUBLE_DATA, DOUBLE_DIFF) if double else (DATA, DIFF)
+    shape = b""
+    if legacy:
+        shape = b"".join(
+            varint(number << 3 | WireType.VARINT) + varint(dim)
+            for number, dim in zip(LEGACY_DIMS, blob.shape, strict=True)
+        )
+    elif blob.shape:
+        dims = b"".join(map(varint, blob.shape))
+        dim_field = length_header(SHAPE_DIM, len(dims)) + dims
+        shape = length_header(SHAPE, len(dim_field)) + dim_field
+    values = _field(data, BlobValues(blob, dtype))
+    if write_diff:
+        values += _field(diff, BlobValues(blob, dtype, diff=True))
+    pieces = [shape, *values] if double or legacy else [*values, shape]
+    total = size_of(pieces)
+    if total > MAX_MESSAGE:
+        raise ValueError(
+            f"a BlobProto holds at most {MAX_MESSAGE} bytes, and a Blob of shape {blob.shape} "
+            f"and dtype {blob.dtype} {'with its diff ' if write_diff else ''}needs {total}; "
+            f"split it, or write it with h5py or numpy.save"
+        )
+    return pieces
+
+
+def wire_dtype(dtype: np.dtype[np.generic]) -> np.dtype[np.generic]:
+    """Return the dtype in which values of a Blob are written.
+
+    Raises
+    ------
+    TypeError
+        If it is none that Caffe computes with, or that one of those holds exactly.
+    """
+    if dtype == np.float64:
+        return np.dtype("<f8")
+    if dtype in (np.float32, np.float16) or is_bfloat16(dtype):
+        return np.dtype("<f4")
+    raise TypeError(
+        f"a BlobProto holds floats, got a Blob of dtype {dtype}; convert it first, "
+        f"to float32 or, where that would round, float64"
+    )
+
+
+def require_axes(blob: Blob) -> None:
+    """Refuse a Blob that Caffe could not read, with a ValueError."""
+    if blob.ndim > _MAX_AXES:
+        raise ValueError(
+            f"Caffe's blobs have at most {_MAX_AXES} axes, got shape {blob.shape}; reshape it first"
+        )
+
+
+def _field(number: int, values: BlobValues) -> list[Piece]:
+    return [length_header(number, values.nbytes), values] if values.nbytes else []

@@ -1,146 +1,22 @@
-"""Opening and writing Caffe's files.
-
-Opening a file maps it and walks over its fields: names and shapes are read, weights are not. Every
-Blob carries a source that knows where its values lie, and is filled by its first access. Writing
-takes what is unchanged from the file that was opened, and never has two copies of a blob in memory.
-"""
+"""Files of one blob and of a row of blobs: ``.binaryproto`` and BlobProtoVector."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from syncblob.blob import Blob
-from syncblob.caffe._atomic import replacing
 from syncblob.caffe._blob_index import index_blob, require_few
-from syncblob.caffe._definition import LayerRecord
-from syncblob.caffe._extensions import HDF5_EXTENSIONS, require_blob_path, require_model_path
+from syncblob.caffe._disk import MappedFile, replacing
 from syncblob.caffe._fields import ROW_OF_BLOBS
 from syncblob.caffe._layer import Layer
 from syncblob.caffe._lazy import lazy_blob
-from syncblob.caffe._lookalikes import EMPTY, is_hdf5, refuse_other_formats, refuse_other_messages
-from syncblob.caffe._mapped_file import MappedFile
-from syncblob.caffe._model_index import index_model
-from syncblob.caffe._pieces import buffers, size_of
-from syncblob.caffe._wire import WireReader
-from syncblob.caffe._write_blob import blob_pieces
-from syncblob.caffe._write_model import model_pieces
+from syncblob.caffe._other_formats import message_reader, require_blob_path
+from syncblob.caffe._pieces import write_pieces
+from syncblob.caffe.blobproto import blob_pieces
 from syncblob.caffe.model import ModelFile
 
-if TYPE_CHECKING:
-    from syncblob.caffe._pieces import Piece
-
-__all__ = ["open_model", "read_blob", "read_blobs", "save_model", "write_blob"]
-
-# A name of no characters, without which the file of an empty net would be empty.
-_NO_NAME = b"\x0a\x00"
-
-
-def open_model(path: str | os.PathLike[str]) -> ModelFile:
-    """Open a ``.caffemodel`` file of any format of layers (V2, V1, V0), or a ``.caffemodel.h5``.
-
-    Which of them it is, is seen from its contents. Layers of the older formats appear as Caffe
-    upgrades them; HDF5 files have names and blobs only, and their layers come ordered by name.
-
-    The file is mapped and indexed. The values of a Blob are not read until it is touched: until
-    then its head is UNINITIALIZED. The blobs have the precision that the file has: float32 mostly,
-    float64 or, from NVCaffe, float16; a gradient in the file is in ``blob.diff``.
-
-    Parameters
-    ----------
-    path
-        The file.
-
-    Raises
-    ------
-    ModelFileError
-        If it is not such a file, is empty, is damaged, or has layers of V1 and V2 at once.
-    ModuleNotFoundError
-        If it is HDF5 and h5py is not installed (``pip install 'syncblob[hdf5]'``).
-    OSError
-        If it cannot be opened.
-    """
-    file = MappedFile(path)
-    reader = WireReader(file.array(), path=file.path)
-    if is_hdf5(reader):
-        from syncblob.caffe._read_hdf5 import HDF5Source, read_layers  # needs h5py
-
-        found = read_layers(file)
-        source = HDF5Source(file, tuple(found))
-        made = [Layer(layer.name, blobs=layer.blobs) for layer in found]
-        return ModelFile._opened(source, name="", version=2, layers=made)
-    if len(reader.buffer) == 0:
-        raise reader.error(EMPTY, 0)
-    refuse_other_formats(reader)
-    model = index_model(reader)
-    layers = [
-        Layer._of_file(
-            LayerRecord(file, layer, len(model.layers) - 1 - position),
-            [lazy_blob(file, blob) for blob in layer.blobs],
-        )
-        for position, layer in enumerate(model.layers)
-    ]
-    return ModelFile._opened(file, name=model.name, version=model.version, layers=layers)
-
-
-def save_model(
-    model: ModelFile,
-    path: str | os.PathLike[str],
-    *,
-    write_diff: bool | None = None,
-    upgrade: bool = False,
-) -> None:
-    """Write a model to a file, which is replaced as a whole or not at all.
-
-    Layers and blobs that are as they were in the file that was opened are copied as they are, with
-    fields that syncblob does not know: saving an unchanged model gives the same bytes. Everything
-    is checked before the first byte is written, values are written piece by piece, and `path` may
-    be the file that was opened.
-
-    Parameters
-    ----------
-    model
-        The model. Blobs whose newest values are on an accelerator are read on the host.
-    path
-        The file. With the extension ``.h5`` or ``.hdf5`` it becomes Caffe's HDF5 format, for which
-        h5py is needed (``pip install 'syncblob[hdf5]'``); with any other, or none, a
-        ``.caffemodel``, but extensions of other formats are refused.
-        HDF5 has no room for anything but the names of layers and their blobs.
-    write_diff
-        Whether to write the gradients too; None writes those that were in the file.
-    upgrade
-        Whether layers of an older format are written in the current one. They are anyway if the
-        older format cannot hold what has changed: an added layer, other settings, a type that is
-        newer than the format, or in V0 anything.
-
-    Raises
-    ------
-    TypeError
-        If a blob is neither float32, float64, float16 nor bfloat16; the latter two are widened. If
-        `model` is no ModelFile.
-    ValueError
-        If a Blob of the model was resized, or the ``proto`` of a layer got another name or blobs.
-        If the format cannot hold the model: 2 GiB in a ``.caffemodel``; in HDF5 two layers of one
-        name, or a name that is empty, ``.``, or has a ``/``. If the extension is that of a format
-        that `save_model` does not write, as ``.npz``; ``syncblob.convert`` does.
-    OSError
-        If the file cannot be written.
-    """
-    if not isinstance(model, ModelFile):
-        raise TypeError(
-            f"expected a ModelFile, got {type(model).__name__}; write_blob(blob, path) writes one "
-            f"blob, save_model(model, path) a model"
-        )
-    require_model_path(path)
-    for layer in model.layers:
-        layer._require_savable()
-    if os.fspath(path).lower().endswith(HDF5_EXTENSIONS):
-        from syncblob.caffe._write_hdf5 import write_hdf5  # needs h5py
-
-        write_hdf5(model, path, write_diff=write_diff)
-    else:
-        pieces = model_pieces(model, write_diff=write_diff, upgrade=upgrade)
-        _write(path, pieces if size_of(pieces) else [_NO_NAME])
+__all__ = ["read_blob", "read_blobs", "write_blob"]
 
 
 def read_blob(path: str | os.PathLike[str]) -> Blob:
@@ -162,13 +38,8 @@ def read_blob(path: str | os.PathLike[str]) -> Blob:
         If it cannot be opened.
     """
     file = MappedFile(path)
-    reader = WireReader(file.array(), path=file.path)
-    size = len(reader.buffer)
-    if size == 0:
-        raise reader.error(EMPTY, 0)
-    refuse_other_formats(reader)
-    refuse_other_messages(reader, reader.kinds(), "blob")
-    return lazy_blob(file, index_blob(reader, 0, size))
+    reader = message_reader(file, "blob")
+    return lazy_blob(file, index_blob(reader, 0, len(reader.buffer)))
 
 
 def read_blobs(path: str | os.PathLike[str]) -> tuple[Blob, ...]:
@@ -189,9 +60,7 @@ def read_blobs(path: str | os.PathLike[str]) -> tuple[Blob, ...]:
         If it cannot be opened.
     """
     file = MappedFile(path)
-    reader = WireReader(file.array(), path=file.path)
-    refuse_other_formats(reader)
-    refuse_other_messages(reader, reader.kinds(), "blobs")
+    reader = message_reader(file, "blobs")
     blobs = [
         field
         for field in reader.fields(0, len(reader.buffer))
@@ -231,7 +100,9 @@ def write_blob(blob: Any, path: str | os.PathLike[str], *, write_diff: bool | No
     """
     _require_array(blob)
     require_blob_path(path)
-    _write(path, blob_pieces(Blob.asarray(blob), write_diff=write_diff))
+    pieces = blob_pieces(Blob.asarray(blob), write_diff=write_diff)
+    with replacing(path) as temporary:
+        write_pieces(pieces, temporary)
 
 
 def _require_array(blob: Any) -> None:
@@ -242,9 +113,3 @@ def _require_array(blob: Any) -> None:
     ):
         if isinstance(blob, kind):
             raise TypeError(f"expected a Blob or an array, got {type(blob).__name__}; {advice}")
-
-
-def _write(path: str | os.PathLike[str], pieces: list[Piece]) -> None:
-    with replacing(path) as temporary, temporary.open("r+b") as file:
-        for buffer in buffers(pieces):
-            file.write(buffer)

@@ -1,24 +1,51 @@
-"""A net as a mapping of layers that can be edited, with its weights in the file until touched."""
+"""A net as a mapping of layers that can be edited: opened, made of a definition, and saved.
+
+Opening a file maps it and walks over its fields: names and shapes are read, weights are not. Every
+Blob knows where its values lie, and is filled by its first access. Saving takes what is unchanged
+from the file that was opened, and never has two copies of a blob in memory.
+"""
 
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import MutableMapping
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
 
+from syncblob.caffe._definition import LayerRecord, NetRecord, own_copy
+from syncblob.caffe._disk import MappedFile, replacing
+from syncblob.caffe._fields import NET_NAME
+from syncblob.caffe._hdf5 import HDF5Source, plan_hdf5, read_layers
 from syncblob.caffe._layer import Layer
+from syncblob.caffe._lazy import lazy_blob
+from syncblob.caffe._model_index import index_model
+from syncblob.caffe._older_formats import upgrade_net
+from syncblob.caffe._other_formats import (
+    HDF5_EXTENSIONS,
+    is_hdf5,
+    message_reader,
+    require_model_path,
+)
+from syncblob.caffe._pieces import size_of, write_pieces
 from syncblob.caffe._trained_layers import copy_trained_layers
+from syncblob.caffe._wire import length_field
+from syncblob.caffe._write_model import model_pieces, net_settings
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator
+    from pathlib import Path
     from typing import Self
 
     from syncblob.caffe._layer import LayerBlobs
-    from syncblob.caffe._pb.caffe_pb2 import NetParameter
+    from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetParameter, NetStateRule
     from syncblob.caffe._trained_layers import CopyReport
 
-__all__ = ["ModelFile"]
+__all__ = ["ModelFile", "open_model", "plan_model", "save_model"]
+
+# A name of no characters, without which the file of an empty net would be empty.
+_NO_NAME = length_field(NET_NAME, b"")
 
 _RUN = "functions of PyTorch's run its layers: see 'Running nets' in the documentation"
 # What to use in place of the names of pycaffe's Net.
@@ -33,17 +60,6 @@ _IN_PLACE_OF = {
     "save": "use syncblob.save_model(model, path)",
     "save_hdf5": "use syncblob.save_model(model, path), with a path that ends in .h5",
 }
-
-
-class _Source(Protocol):
-    """An open file that layers were found in."""
-
-    @property
-    def path(self) -> str:
-        """The path that it was opened by."""
-
-    def close(self) -> None:
-        """Let go of the file."""
 
 
 class ModelFile(MutableMapping[str, Layer]):
@@ -67,16 +83,7 @@ class ModelFile(MutableMapping[str, Layer]):
         The layers, in order. They are copied, their Blobs are shared.
     """
 
-    __slots__ = (
-        "_by_name",
-        "_claimed",
-        "_layers",
-        "_name_in_file",
-        "_rest",
-        "_source",
-        "_version",
-        "name",
-    )
+    __slots__ = ("_by_name", "_layers", "_record", "name")
 
     name: str
 
@@ -88,31 +95,19 @@ class ModelFile(MutableMapping[str, Layer]):
             )
         if isinstance(layers, Layer):
             raise TypeError("expected a list of layers, got one Layer; put it in a list: [layer]")
-        self._fill(None, name, 2, [_copied(layer) for layer in layers])
+        self._fill(NetRecord(), name, [_copied(layer) for layer in layers])
 
-    def _fill(
-        self, source: _Source | None, name: str, version: int, layers: Sequence[Layer]
-    ) -> None:
-        self._source = source
+    def _fill(self, record: NetRecord, name: str, layers: list[Layer]) -> None:
+        self._record = record
         self.name = name
-        self._name_in_file = name
-        self._version = version
-        self._layers = list(layers)
-        # Where in the file the layers lie that the model had at first.
-        self._claimed = frozenset(
-            layer._record.index.start for layer in layers if layer._record is not None
-        )
-        # The settings of the net besides name and layers, where there is no file to copy them from.
-        self._rest = b""
+        self._layers = layers
         self._index()
 
     @classmethod
-    def _opened(
-        cls, source: _Source | None, *, name: str, version: int, layers: Sequence[Layer]
-    ) -> Self:
-        """Make the model that was found in a file."""
+    def _found(cls, record: NetRecord, name: str, layers: list[Layer]) -> Self:
+        """Make the model that was found in a file, or a copy of it."""
         model = cls.__new__(cls)
-        model._fill(source, name, version, layers)
+        model._fill(record, name, layers)
         return model
 
     @classmethod
@@ -147,11 +142,19 @@ class ModelFile(MutableMapping[str, Layer]):
             If a layer has rules of both kinds, which Caffe refuses too, or if there is no such
             phase.
         """
-        from syncblob.caffe._nets import split_net  # needs protobuf
+        from syncblob.caffe._pb.caffe_pb2 import NetParameter  # protobuf only when needed
 
-        settings, layers = split_net(net, phase, level, stages)
-        model = cls(net.name, layers)
-        model._rest = settings
+        settings = upgrade_net(
+            own_copy(NetParameter, net, "read_prototxt(path) reads one from a .prototxt")
+        )
+        layers = list(settings.layer)
+        if phase is not None:
+            state = _State(_phase(phase), level, frozenset(stages))
+            layers = [layer for layer in layers if state.includes(layer)]
+        model = cls(net.name, [Layer.from_proto(layer) for layer in layers])
+        for name in ("name", "layer"):
+            settings.ClearField(name)
+        model._record = NetRecord(rest=settings.SerializeToString())
         return model
 
     def to_net(self) -> NetParameter:
@@ -159,9 +162,15 @@ class ModelFile(MutableMapping[str, Layer]):
 
         `write_prototxt` writes it as text.
         """
-        from syncblob.caffe._nets import net_message  # needs protobuf
+        from syncblob.caffe._pb.caffe_pb2 import NetParameter  # protobuf only when needed
 
-        return net_message(self)
+        name = self.name.encode(errors="surrogateescape")
+        named = length_field(NET_NAME, name) if name else b""
+        net = NetParameter.FromString(net_settings(self._record) + named)
+        for layer in self._layers:
+            layer._definition.require_consistent()
+        net.layer.extend(layer._definition.message() for layer in self._layers)
+        return net
 
     def copy_trained_layers_from(self, source: ModelFile | str | os.PathLike[str]) -> CopyReport:
         """Take over the blobs of another model, layer by layer, as Caffe's function of that name.
@@ -191,16 +200,15 @@ class ModelFile(MutableMapping[str, Layer]):
             If number or shapes of the blobs of a layer differ.
         """
         if not isinstance(source, ModelFile):
-            from syncblob.caffe.files import open_model  # which makes models
-
             source = open_model(source)
-        return copy_trained_layers(self, source)
+        return copy_trained_layers(self, source.layers)
 
     # --- copies ----------------------------------------------------------------------------------
 
     def __copy__(self) -> Self:
         """Return a model whose layers can be edited independently; their Blobs are shared."""
-        return self._duplicate(self._source, [layer._copy(layer.name) for layer in self._layers])
+        layers = [layer._copy(layer.name) for layer in self._layers]
+        return type(self)._found(self._record, self.name, layers)
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
         """Return an independent model of the same file, with Blobs of its own.
@@ -208,32 +216,23 @@ class ModelFile(MutableMapping[str, Layer]):
         Values that have not been read stay in the file, which each of the two closes on its own.
         """
         layers = copy.deepcopy(self._layers, memo)
-        return self._duplicate(copy.deepcopy(self._source, memo), layers)
-
-    def _duplicate(self, source: _Source | None, layers: list[Layer]) -> Self:
-        model = type(self)._opened(source, name=self.name, version=self._version, layers=layers)
-        model._name_in_file = self._name_in_file
-        model._claimed = self._claimed
-        model._rest = self._rest
-        return model
+        return type(self)._found(copy.deepcopy(self._record, memo), self.name, layers)
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle the contents: all values are read. What comes back is a model without a file."""
-        from syncblob.caffe._write_model import unnamed_net_settings  # few need it
-
-        return _restored, (type(self), self.name, self._layers, unnamed_net_settings(self))
+        return _restored, (type(self), self.name, self._layers, net_settings(self._record))
 
     # --- attributes ------------------------------------------------------------------------------
 
     @property
     def path(self) -> str:
         """The path that the file was opened by; ``""`` where there is no file."""
-        return "" if self._source is None else self._source.path
+        return "" if self._record.source is None else self._record.source.path
 
     @property
     def version(self) -> int:
         """The format of the layers in the file: 2, or 1 or 0 for the older ones."""
-        return self._version
+        return self._record.version
 
     @property
     def layers(self) -> tuple[Layer, ...]:
@@ -246,8 +245,8 @@ class ModelFile(MutableMapping[str, Layer]):
         Blobs that have read their values keep them. Touching one that has not raises ValueError.
         Closing twice does nothing.
         """
-        if self._source is not None:
-            self._source.close()
+        if self._record.source is not None:
+            self._record.source.close()
 
     def __enter__(self) -> Self:
         """Return the model; it is closed at the end of the ``with`` block."""
@@ -382,7 +381,7 @@ class ModelFile(MutableMapping[str, Layer]):
 
 def _restored(cls: type[ModelFile], name: str, layers: list[Layer], rest: bytes) -> ModelFile:
     model = cls(name, layers)
-    model._rest = rest
+    model._record = NetRecord(rest=rest)
     return model
 
 
@@ -392,3 +391,194 @@ def _copied(layer: Layer, name: str | None = None) -> Layer:
             f"a model is a mapping of layers; expected a Layer, got {type(layer).__name__}"
         )
     return layer._copy(layer.name if name is None else name)
+
+
+# --- the phase of a definition --------------------------------------------------------------------
+
+
+def _phase(name: str) -> int:
+    from syncblob.caffe._pb.caffe_pb2 import Phase  # protobuf only when needed
+
+    if not isinstance(name, str) or name.upper() not in Phase.keys():  # noqa: SIM118  # no mapping
+        raise ValueError(f"expected a phase of 'TRAIN' and 'TEST', or None for both, got {name!r}")
+    return Phase.Value(name.upper())
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """What a net is being run as."""
+
+    phase: int
+    level: int
+    stages: frozenset[str]
+
+    def includes(self, layer: LayerParameter) -> bool:
+        """Tell whether a layer is part of the net in this state.
+
+        Raises
+        ------
+        ValueError
+            If it has rules of both kinds.
+        """
+        if layer.include and layer.exclude:
+            raise ValueError(
+                f"layer {layer.name!r} has rules of both kinds, include and exclude; Caffe takes "
+                f"one kind only"
+            )
+        if layer.include:
+            return any(self._meets(rule) for rule in layer.include)
+        return not any(self._meets(rule) for rule in layer.exclude)
+
+    def _meets(self, rule: NetStateRule) -> bool:
+        return (
+            (not rule.HasField("phase") or rule.phase == self.phase)
+            and (not rule.HasField("min_level") or rule.min_level <= self.level)
+            and (not rule.HasField("max_level") or rule.max_level >= self.level)
+            and self.stages.issuperset(rule.stage)
+            and self.stages.isdisjoint(rule.not_stage)
+        )
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def open_model(path: str | os.PathLike[str]) -> ModelFile:
+    """Open a ``.caffemodel`` file of any format of layers (V2, V1, V0), or a ``.caffemodel.h5``.
+
+    Which of them it is, is seen from its contents. Layers of the older formats appear as Caffe
+    upgrades them; HDF5 files have names and blobs only, and their layers come ordered by name.
+
+    The file is mapped and indexed. The values of a Blob are not read until it is touched: until
+    then its head is UNINITIALIZED. The blobs have the precision that the file has: float32 mostly,
+    float64 or, from NVCaffe, float16; a gradient in the file is in ``blob.diff``.
+
+    Parameters
+    ----------
+    path
+        The file.
+
+    Raises
+    ------
+    ModelFileError
+        If it is not such a file, is empty, is damaged, or has layers of V1 and V2 at once.
+    ModuleNotFoundError
+        If it is HDF5 and h5py is not installed (``pip install 'syncblob[hdf5]'``).
+    OSError
+        If it cannot be opened.
+    """
+    file = MappedFile(path)
+    if is_hdf5(file):
+        found = read_layers(file)
+        made = [Layer(layer.name, blobs=layer.blobs) for layer in found]
+        return ModelFile._found(NetRecord(HDF5Source(file, tuple(found))), "", made)
+    model = index_model(message_reader(file))
+    layers = [
+        Layer._of_file(
+            LayerRecord(file, layer, len(model.layers) - 1 - position),
+            [lazy_blob(file, blob) for blob in layer.blobs],
+        )
+        for position, layer in enumerate(model.layers)
+    ]
+    claimed = frozenset(layer.start for layer in model.layers)
+    record = NetRecord(file, model.name, model.version, claimed)
+    return ModelFile._found(record, model.name, layers)
+
+
+def save_model(
+    model: ModelFile,
+    path: str | os.PathLike[str],
+    *,
+    write_diff: bool | None = None,
+    upgrade: bool = False,
+) -> None:
+    """Write a model to a file, which is replaced as a whole or not at all.
+
+    Layers and blobs that are as they were in the file that was opened are copied as they are, with
+    fields that syncblob does not know: saving an unchanged model gives the same bytes. Everything
+    is checked before the first byte is written, values are written piece by piece, and `path` may
+    be the file that was opened.
+
+    Parameters
+    ----------
+    model
+        The model. Blobs whose newest values are on an accelerator are read on the host.
+    path
+        The file. With the extension ``.h5`` or ``.hdf5`` it becomes Caffe's HDF5 format, for which
+        h5py is needed (``pip install 'syncblob[hdf5]'``); with any other, or none, a
+        ``.caffemodel``, but extensions of other formats are refused.
+        HDF5 has no room for anything but the names of layers and their blobs.
+    write_diff
+        Whether to write the gradients too; None writes those that were in the file.
+    upgrade
+        Whether layers of an older format are written in the current one. They are anyway if the
+        older format cannot hold what has changed: an added layer, other settings, a type that is
+        newer than the format, or in V0 anything.
+
+    Raises
+    ------
+    TypeError
+        If a blob is neither float32, float64, float16 nor bfloat16; the latter two are widened. If
+        `model` is no ModelFile.
+    ValueError
+        If a Blob of the model was resized, or the ``proto`` of a layer got another name or blobs.
+        If the format cannot hold the model: 2 GiB in a ``.caffemodel``; in HDF5 two layers of one
+        name, or a name that is empty, ``.``, or has a ``/``. If the extension is that of a format
+        that `save_model` does not write, as ``.npz``; ``syncblob.convert`` does.
+    OSError
+        If the file cannot be written.
+    """
+    _require_model(model)
+    require_model_path(path)
+    hdf5 = os.fspath(path).lower().endswith(HDF5_EXTENSIONS)
+    write = plan_model(model, hdf5=hdf5, write_diff=write_diff, upgrade=upgrade)
+    with replacing(path) as temporary:
+        write(temporary)
+
+
+def plan_model(
+    model: ModelFile, *, hdf5: bool = False, write_diff: bool | None = None, upgrade: bool = False
+) -> Callable[[Path], None]:
+    """Check that a model can be written, and return the function that writes it.
+
+    It is for programs that replace files themselves, or write under names that say nothing:
+    `save_model` looks at the extension, calls this, and replaces the file.
+
+    Parameters
+    ----------
+    model
+        The model, which must not be changed before it is written.
+    hdf5
+        Whether to write Caffe's HDF5 format; else a ``.caffemodel``.
+    write_diff, upgrade
+        As for `save_model`.
+
+    Returns
+    -------
+    callable
+        It takes the path of the file, whose contents are lost, and raises OSError if it cannot be
+        written.
+
+    Raises
+    ------
+    TypeError, ValueError
+        What `save_model` raises. No values have been read then, but for those that had to be
+        compared with the file.
+    ModuleNotFoundError
+        If h5py is needed and not installed.
+    """
+    _require_model(model)
+    for layer in model.layers:
+        layer._require_savable()
+    record = model._record
+    if hdf5:
+        return plan_hdf5(model.layers, record.source, write_diff=write_diff)
+    pieces = model_pieces(model.name, model.layers, record, write_diff=write_diff, upgrade=upgrade)
+    return partial(write_pieces, pieces if size_of(pieces) else [_NO_NAME])
+
+
+def _require_model(model: ModelFile) -> None:
+    if not isinstance(model, ModelFile):
+        raise TypeError(
+            f"expected a ModelFile, got {type(model).__name__}; write_blob(blob, path) writes one "
+            f"blob, save_model(model, path) a model"
+        )

@@ -10,7 +10,7 @@ from google.protobuf import text_format
 from google.protobuf.message import Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-from syncblob.caffe._atomic import replacing
+from syncblob.caffe._disk import replacing
 from syncblob.caffe._pb.caffe_pb2 import NetParameter
 from syncblob.errors import ModelFileError
 

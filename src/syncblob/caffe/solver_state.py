@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from syncblob.caffe._blob_index import index_blob, require_few
+from syncblob.caffe._disk import MappedFile
 from syncblob.caffe._fields import CURRENT_STEP, HISTORY, ITER, LEARNED_NET
 from syncblob.caffe._lazy import lazy_blob
-from syncblob.caffe._lookalikes import is_hdf5, refuse_other_formats, refuse_other_messages
-from syncblob.caffe._mapped_file import MappedFile
-from syncblob.caffe._wire import WireReader
+from syncblob.caffe._other_formats import is_hdf5, message_reader
 
 if TYPE_CHECKING:
     import os
@@ -61,21 +60,15 @@ def open_solver_state(path: str | os.PathLike[str]) -> SolverState:
         If it cannot be opened.
     """
     file = MappedFile(path)
-    reader = WireReader(file.array(), path=file.path)
-    if is_hdf5(reader):
-        from syncblob.caffe._read_hdf5 import read_state  # needs h5py
+    if is_hdf5(file):
+        from syncblob.caffe._hdf5 import read_state  # needs h5py
 
-        state = read_state(file)
-        return SolverState(state.iteration, state.learned_net, state.current_step, state.history)
-    size = len(reader.buffer)
-    if size == 0:
-        raise reader.error("expected a .solverstate file, got an empty file", 0)
-    refuse_other_formats(reader)
-    refuse_other_messages(reader, reader.kinds(), "solver state")
+        return SolverState(*read_state(file))
+    reader = message_reader(file, "solver state")
     numbers = {ITER: 0, CURRENT_STEP: 0}
     learned_net = ""
     history = []
-    for field in reader.fields(0, size):
+    for field in reader.fields(0, len(reader.buffer)):
         kind = field.number, field.wire_type
         if kind in numbers:
             numbers[kind] = field.int32

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from syncblob.caffe._legacy import equal_shapes, is_legacy
+from syncblob.caffe import equal_shapes
 from syncblob.cli._stats import blocks
 
 if TYPE_CHECKING:
@@ -112,12 +112,7 @@ def compare(before: Contents, after: Contents, tolerance: float) -> Iterator[Com
         other = theirs.pop((layer, index), None)
         if other is None:
             yield Compared(layer, index, Status.REMOVED, blob, None, None)
-        elif not equal_shapes(
-            blob.shape,
-            other.shape,
-            our_legacy=is_legacy(blob),
-            their_legacy=is_legacy(other),
-        ):
+        elif not equal_shapes(blob, other):
             yield Compared(layer, index, Status.RESHAPED, blob, other, None)
         else:
             distance = _distance(blob, other)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from syncblob.blob import Blob
+from syncblob.caffe import Layer, ModelFile, save_model
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,15 +32,13 @@ def write_lenet(path: Path) -> None:
     path
         The file. What was there is lost.
     """
-    from syncblob.caffe._pb.caffe_pb2 import NetParameter  # slow to import
-
     random = np.random.default_rng(seed=0)
-    net = NetParameter(name="LeNet")
+    layers = []
     for name, kind, bottom, shape in _LAYERS:
-        layer = net.layer.add(name=name, type=kind, bottom=[bottom], top=[name])
         # The spread that Caffe's "xavier" filler gives.
         limit = math.sqrt(3 / math.prod(shape[1:]))
-        weights = random.uniform(-limit, limit, shape)
-        for values in (weights, np.zeros(shape[0])):
-            layer.blobs.append(Blob.asarray(values, "float32").to_proto())
-    path.write_bytes(net.SerializeToString())
+        weights = random.uniform(-limit, limit, shape).astype(np.float32)
+        layers.append(
+            Layer(name, kind, [bottom], [name], [weights, np.zeros(shape[0], np.float32)])
+        )
+    save_model(ModelFile("LeNet", layers), path)

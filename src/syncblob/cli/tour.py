@@ -7,18 +7,16 @@ import tempfile
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 import syncblob
-from syncblob.cli import _tour_output
-from syncblob.cli._console import Output, print_json
+from syncblob.cli._console import Output, human_bytes, print_json, printable
 from syncblob.cli._contents import open_contents
 from syncblob.cli._lenet import write_lenet
-from syncblob.cli._report import Report, Skipped, Stage, Star
-from syncblob.cli._steps import Library
-from syncblob.cli._walk import walk
+from syncblob.cli._tour_output import as_json, show_result, show_step, totals_of
+from syncblob.cli._tour_walk import walk
 from syncblob.devices import Device
 from syncblob.errors import ModelFileError
 
@@ -26,6 +24,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
+    from syncblob.blob import Blob
     from syncblob.caffe import ModelFile
 
 __all__ = ["DESCRIPTION", "EPILOG", "HINT", "NAME", "SUMMARY", "add_arguments", "run"]
@@ -85,27 +84,101 @@ def run(arguments: argparse.Namespace) -> int:
     output = None if arguments.json else Output()
     stage = _set_stage()
     with syncblob.use_device(stage.accelerator), _opened(arguments.model) as model:
-        report = Report(model, stage, _choose(model), own=arguments.model is not None)
+        place, layer, index, blob = _choose(model)
         if output is not None:
-            _tour_output.show_introduction(output, report)
-        with syncblob.record_transfers() as log:
-            for outcome in walk(report.star.blob, stage.libraries):
-                if output is not None:
-                    _tour_output.show_step(output, report, outcome)
-                report.outcomes.append(outcome)
-        report.check_totals(log)
-    if output is None:
-        print_json(report.as_json())
-    else:
-        _tour_output.show_result(output, report)
-    return 1 if report.problems else 0
+            _introduce(output, stage, model, arguments.model, f"model{place}.blobs[{index}]", blob)
+        steps, chapter = [], ""
+        for step in walk(blob, *stage.libraries, torch_on_accelerator=stage.shares):
+            if output is not None:
+                show_step(output, step, begins_chapter=step.chapter != chapter)
+            chapter = step.chapter
+            steps.append(step)
+    totals = totals_of(steps, blob)
+    problems = [f"step {step.number}: {problem}" for step in steps for problem in step.problems]
+    if output is not None:
+        show_result(output, totals, problems)
+        return 1 if problems else 0
+    print_json(
+        {
+            "accelerator": str(stage.accelerator),
+            "simulated": stage.no_cuda is not None,
+            "versions": stage.versions,
+            "skipped": [{"library": name, "why": why} for name, why in stage.skipped.items()],
+            "model": None if arguments.model is None else model.path,
+            "blob": {
+                "layer": layer,
+                "index": index,
+                "shape": list(blob.shape),
+                "dtype": blob.dtype.name,
+                "bytes": blob.nbytes,
+            },
+            "steps": [as_json(step) for step in steps],
+            "totals": totals,
+            "problems": problems,
+            "ok": not problems,
+        }
+    )
+    return 1 if problems else 0
+
+
+class _Stage(NamedTuple):
+    """Where a tour takes place, and with what.
+
+    `no_cuda` is why the accelerator is a simulated one; `libraries` are CuPy and torch, None where
+    there is none; `shares` says whether torch can use the accelerator.
+    """
+
+    accelerator: Device
+    no_cuda: str | None
+    libraries: tuple[Any, Any]
+    shares: bool
+    versions: dict[str, str]
+    skipped: dict[str, str]
+
+
+def _introduce(  # noqa: PLR0913, PLR0917  # what is introduced
+    output: Output, stage: _Stage, model: ModelFile, path: str | None, expression: str, blob: Blob
+) -> None:
+    """Show the model, the accelerator, the libraries and the Blob."""
+    name = "a LeNet made for this tour" if path is None else printable(path)
+    device = str(stage.accelerator)
+    if stage.no_cuda is not None:
+        device = f"{device}, made of ordinary memory: {printable(stage.no_cuda)}"
+    facts = [
+        ("model", f"{name}, {human_bytes(Path(model.path).stat().st_size)}"),
+        ("accelerator", device),
+        ("libraries", ", ".join(f"{name} {version}" for name, version in stage.versions.items())),
+    ]
+    facts += [("skipped", printable(f"{name}: {why}")) for name, why in stage.skipped.items()]
+    output.facts(facts)
+    blobs = [one for layer in model.layers for one in layer.blobs]
+    read = sum(one.head is not syncblob.Head.UNINITIALIZED for one in blobs)
+    output.line()
+    output.line(
+        f"The head is where the newest contents are. {read} of {len(blobs)} Blobs have been read."
+    )
+    output.line(f"Operations run on {stage.accelerator}, wherever the newest contents are.")
+    output.line()
+    facts_of_blob = f"# {blob.shape}, {human_bytes(blob.nbytes)}, {blob.head.name}"
+    output.line(("blob = ", "bold"), (printable(expression), "bold"), f"  {facts_of_blob}")
 
 
 @contextmanager
 def _opened(path: str | None) -> Iterator[ModelFile]:
     """Open the user's model, or one that is made and goes again with its directory."""
     if path is not None:
-        with _open(path) as model:
+        try:
+            model = syncblob.open_model(path)
+        except ModelFileError as error:
+            found = open_contents(path)  # it may be a file that other commands know
+            name = shlex.quote(path)
+            advice = f"convert {name} net.caffemodel makes one of it"
+            raise ModelFileError(
+                f"expected a .caffemodel, got {found.description}; syncblob "
+                f"{advice if found.is_net else f'inspect {name} shows it'}",
+                path=path,
+            ) from error
+        with model:
             yield model
         return
     with tempfile.TemporaryDirectory(prefix="syncblob-tour-") as directory:
@@ -115,70 +188,51 @@ def _opened(path: str | None) -> Iterator[ModelFile]:
             yield model
 
 
-def _open(path: str) -> ModelFile:
-    try:
-        return syncblob.open_model(path)
-    except ModelFileError as error:
-        # It may be a file that other commands know.
-        found = open_contents(path)
-        name = shlex.quote(path)
-        advice = f"inspect {name} shows it"
-        if found.is_net:
-            advice = f"convert {name} net.caffemodel makes one of it"
-        raise ModelFileError(
-            f"expected a .caffemodel, got {found.description}; syncblob {advice}", path=path
-        ) from error
+def _choose(model: ModelFile) -> tuple[str, str, int, Blob]:
+    """Choose the largest Blob of a handy size, or else the smallest.
 
-
-def _choose(model: ModelFile) -> Star:
-    """Choose the largest Blob of a handy size, or else the smallest."""
-    stars = [
-        Star(
-            layer.name,
-            index,
-            f"model[{layer.name!r}].blobs[{index}]"
-            if model[layer.name] is layer
-            else f"model.layers[{place}].blobs[{index}]",
-            blob,
-        )
+    Returns
+    -------
+    str, str, int, Blob
+        How to get at its layer in the model, the layer's name, the number of the Blob, and it.
+    """
+    found = [
+        (f"[{layer.name!r}]" if model[layer.name] is layer else f".layers[{place}]", layer, index)
         for place, layer in enumerate(model.layers)
         for index, blob in enumerate(layer.blobs)
         if blob.size
     ]
-    if not stars:
+    if not found:
         raise ModelFileError("no layer has weights, so there is nothing to show", path=model.path)
-    handy = [star for star in stars if star.blob.nbytes <= _LARGEST]
-    if handy:
-        return max(handy, key=lambda star: star.blob.nbytes)
-    return min(stars, key=lambda star: star.blob.nbytes)
+    sizes = [layer.blobs[index].nbytes for _, layer, index in found]
+    size = max((size for size in sizes if size <= _LARGEST), default=min(sizes))
+    place, layer, index = found[sizes.index(size)]
+    return place, layer.name, index, layer.blobs[index]
 
 
-def _set_stage() -> Stage:
+def _set_stage() -> _Stage:
     """Find the accelerator and the libraries."""
     no_cuda = _why_no_cuda()
     accelerator = Device("simulated:0" if no_cuda else "cuda:0")
-    libraries, skipped = {}, []
-    versions = [("NumPy", np.__version__)]
+    cupy = torch = None
+    versions, skipped = {"NumPy": np.__version__}, {}
     if no_cuda is None:
-        libraries[Library.CUPY] = import_module("cupy")
-        versions.append(("CuPy", libraries[Library.CUPY].__version__))
+        cupy = import_module("cupy")
+        versions["CuPy"] = cupy.__version__
     else:
-        skipped.append(Skipped("CuPy", "needs a CUDA device and pip install 'syncblob[cuda13]'"))
+        skipped["CuPy"] = "needs a CUDA device and pip install 'syncblob[cuda13]'"
     try:
         torch = import_module("torch")
+        versions["PyTorch"] = torch.__version__
     except ImportError as error:
         missing = isinstance(error, ModuleNotFoundError) and error.name == "torch"
         reason = "is not installed" if missing else f"cannot be imported ({error})"
-        skipped.append(Skipped("PyTorch", f"{reason}; pip install 'syncblob[torch]'"))
-    else:
-        libraries[Library.TORCH] = torch
-        versions.append(("PyTorch", torch.__version__))
-        if no_cuda or torch.cuda.is_available():
-            libraries[Library.TORCH_ON_ACCELERATOR] = torch
-        else:
-            reason = f"{torch.__version__} was built without CUDA, or cannot use this device"
-            skipped.append(Skipped(f"PyTorch on {accelerator}", reason))
-    return Stage(accelerator, no_cuda, libraries, tuple(versions), tuple(skipped))
+        skipped["PyTorch"] = f"{reason}; pip install 'syncblob[torch]'"
+    shares = torch is not None and bool(no_cuda or torch.cuda.is_available())
+    if torch is not None and not shares:
+        reason = f"{torch.__version__} was built without CUDA, or cannot use this device"
+        skipped[f"PyTorch on {accelerator}"] = reason
+    return _Stage(accelerator, no_cuda, (cupy, torch), shares, versions, skipped)
 
 
 def _why_no_cuda() -> str | None:

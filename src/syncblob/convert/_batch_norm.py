@@ -63,7 +63,7 @@ def _parts(layer: LayerWeights, taken: set[str]) -> Iterator[LayerWeights]:
 
 
 def _scale_settings(*, bias: bool) -> bytes:
-    from syncblob.caffe._pb.caffe_pb2 import LayerParameter  # protobuf only when needed
+    from syncblob.caffe import LayerParameter  # protobuf only when needed
 
     settings = LayerParameter()
     settings.scale_param.bias_term = bias

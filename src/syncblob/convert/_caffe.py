@@ -5,11 +5,7 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING
 
-from syncblob.caffe import Layer, ModelFile, open_model
-from syncblob.caffe._legacy import mark_legacy
-from syncblob.caffe._write_hdf5 import plan_datasets, write_hdf5
-from syncblob.caffe._write_model import model_pieces
-from syncblob.caffe.files import save_model
+from syncblob.caffe import Layer, ModelFile, mark_legacy, open_model, plan_model
 from syncblob.convert._naming import name_tensors
 from syncblob.convert._weights import LayerWeights, Weights
 from syncblob.errors import ModelFileError
@@ -17,7 +13,7 @@ from syncblob.errors import ModelFileError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from syncblob.caffe._pb.caffe_pb2 import LayerParameter
+    from syncblob.caffe import LayerParameter
 
 __all__ = [
     "DTYPES",
@@ -87,22 +83,22 @@ def _definition(layer: Layer, path: str) -> bytes:
 
 def check(weights: Weights) -> None:
     """Raise ValueError or TypeError if a ``.caffemodel`` file cannot hold this."""
-    model_pieces(as_model(weights), write_diff=False, upgrade=True)
+    plan_model(as_model(weights), write_diff=False, upgrade=True)
 
 
 def write(weights: Weights, path: Path) -> None:
     """Write a ``.caffemodel`` file."""
-    save_model(as_model(weights), path, write_diff=False, upgrade=True)
+    plan_model(as_model(weights), write_diff=False, upgrade=True)(path)
 
 
 def check_caffe_hdf5(weights: Weights) -> None:
     """Raise ValueError or TypeError if Caffe's HDF5 layout cannot hold this."""
-    plan_datasets(as_model(weights), write_diff=False)
+    plan_model(as_model(weights), hdf5=True, write_diff=False)
 
 
 def write_caffe_hdf5(weights: Weights, path: Path) -> None:
     """Write a file of Caffe's HDF5 layout, without a description."""
-    write_hdf5(as_model(weights), path, write_diff=False)
+    plan_model(as_model(weights), hdf5=True, write_diff=False)(path)
 
 
 def as_model(weights: Weights) -> ModelFile:
@@ -122,7 +118,7 @@ def as_layer(layer: LayerWeights, path: str = "") -> Layer:
         return Layer(layer.name, layer.type, layer.bottoms, layer.tops, layer.blobs)
     from google.protobuf.message import DecodeError  # protobuf only when needed
 
-    from syncblob.caffe._pb.caffe_pb2 import LayerParameter  # protobuf only when needed
+    from syncblob.caffe import LayerParameter  # protobuf only when needed
 
     try:
         message = LayerParameter.FromString(layer.definition)

@@ -13,10 +13,10 @@ import numpy as np
 
 from syncblob._dtypes import as_dtype, is_bfloat16
 from syncblob._optional import import_optional
-from syncblob.caffe._atomic import replacing
+from syncblob.caffe import blob_values, replacing
 from syncblob.convert._batch_norm import for_caffe
 from syncblob.convert._formats import Format, format_of_name, open_weights, writable_extensions
-from syncblob.convert._values import lazy_blob, values_of
+from syncblob.convert._values import lazy_blob
 from syncblob.convert._weights import LayerWeights, Weights
 from syncblob.errors import ModelFileError, SyncblobError
 
@@ -136,7 +136,7 @@ class Conversion:
 
     def _converted(self, name: str, blob: Blob, dtype: np.dtype[np.generic]) -> Blob:
         def read() -> NDArray[np.generic]:
-            values = _cast(name, values_of(blob), dtype)
+            values = _cast(name, blob_values(blob), dtype)
             self._progress(values.nbytes)
             return values
 

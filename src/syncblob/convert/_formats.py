@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from syncblob.caffe import open_solver_state
 from syncblob.convert import _binaryproto, _caffe, _hdf5, _npy, _npz, _safetensors, _torch
@@ -13,6 +13,7 @@ from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Self
 
     from syncblob.convert._weights import Weights
 
@@ -48,6 +49,19 @@ class Format(NamedTuple):
     write: Callable[[Weights, Path], None]
     describes: bool = False
 
+    @classmethod
+    def of(cls, module: Any, name: str, *extensions: str, describes: bool = False) -> Self:
+        """Make the format that a module has the functions of."""
+        return cls(
+            name,
+            extensions,
+            module.DTYPES,
+            module.read,
+            module.check,
+            module.write,
+            describes,
+        )
+
 
 # The first one whose extension fits.
 _FORMATS = (
@@ -60,65 +74,13 @@ _FORMATS = (
         _hdf5.write_caffe,
         describes=True,
     ),
-    Format(
-        "caffemodel",
-        (".caffemodel",),
-        _caffe.DTYPES,
-        _caffe.read,
-        _caffe.check,
-        _caffe.write,
-    ),
-    Format(
-        "hdf5",
-        (".h5", ".hdf5"),
-        _hdf5.DTYPES,
-        _hdf5.read,
-        _hdf5.check,
-        _hdf5.write,
-        describes=True,
-    ),
-    Format(
-        "safetensors",
-        (".safetensors",),
-        _safetensors.DTYPES,
-        _safetensors.read,
-        _safetensors.check,
-        _safetensors.write,
-        describes=True,
-    ),
-    Format(
-        "npz",
-        (".npz",),
-        _npz.DTYPES,
-        _npz.read,
-        _npz.check,
-        _npz.write,
-        describes=True,
-    ),
-    Format(
-        "torch",
-        (".pt", ".pth"),
-        _torch.DTYPES,
-        _torch.read,
-        _torch.check,
-        _torch.write,
-    ),
-    Format(
-        "binaryproto",
-        (".binaryproto",),
-        _binaryproto.DTYPES,
-        _binaryproto.read,
-        _binaryproto.check,
-        _binaryproto.write,
-    ),
-    Format(
-        "npy",
-        (".npy",),
-        _npy.DTYPES,
-        _npy.read,
-        _npy.check,
-        _npy.write,
-    ),
+    Format.of(_caffe, "caffemodel", ".caffemodel"),
+    Format.of(_hdf5, "hdf5", ".h5", ".hdf5", describes=True),
+    Format.of(_safetensors, "safetensors", ".safetensors", describes=True),
+    Format.of(_npz, "npz", ".npz", describes=True),
+    Format.of(_torch, "torch", ".pt", ".pth"),
+    Format.of(_binaryproto, "binaryproto", ".binaryproto"),
+    Format.of(_npy, "npy", ".npy"),
 )
 _SOLVER_STATE = "solverstate"
 _SOLVER_STATES = (".solverstate", ".solverstate.h5")

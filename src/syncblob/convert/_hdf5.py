@@ -7,14 +7,14 @@ is ``data/<layer>/<number>``. Either may have the description of the layers as o
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from syncblob._optional import import_optional
-from syncblob.caffe import open_model
+from syncblob.caffe import blob_values, hdf5_address, hdf5_problem, open_model
 from syncblob.convert import _caffe
-from syncblob.convert._sizes import require_plausible_size
 from syncblob.convert._structure import (
     STRUCTURE,
     assemble,
@@ -22,13 +22,11 @@ from syncblob.convert._structure import (
     describe,
     read_description,
 )
-from syncblob.convert._values import ALL_DTYPES, lazy_blob, values_of
+from syncblob.convert._values import ALL_DTYPES, lazy_blob
 from syncblob.convert._weights import Weights
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from numpy.typing import NDArray
 
 __all__ = ["DTYPES", "DTYPES_CAFFE", "check", "check_caffe", "read", "write", "write_caffe"]
@@ -36,6 +34,9 @@ __all__ = ["DTYPES", "DTYPES_CAFFE", "check", "check_caffe", "read", "write", "w
 DTYPES = ALL_DTYPES - {"bfloat16"}
 DTYPES_CAFFE = _caffe.DTYPES
 
+# Bytes that may be claimed without being stored: small arrays compress very well, and HDF5 fills in
+# what was never written.
+_HARMLESS = 1 << 24
 # The group in which Caffe has its layers.
 _CAFFE_GROUP = "data"
 
@@ -71,8 +72,7 @@ def _open(path: str) -> Any:
 
 def _own_entry(file: Any, name: str) -> Any:
     """Return an entry; None if there is none, or it is a link to somewhere else."""
-    hard = isinstance(file.get(name, getlink=True), import_optional("h5py", "hdf5").HardLink)
-    return file[name] if hard else None
+    return None if hdf5_address(file, name) is None else file[name]
 
 
 def _is_caffes(file: Any, text: str | None, path: str) -> bool:
@@ -134,14 +134,12 @@ def _tensors(file: Any, path: str) -> dict[str, Any]:
 
 
 def _lazy_blob(name: str, dataset: Any, path: str) -> Any:
-    if dataset.shape is None or dataset.external or dataset.is_virtual:
-        raise ModelFileError(
-            f"dataset {name!r} has its values in another file, or none; copy them into this one",
-            path=path,
-        )
-    require_plausible_size(
-        dataset.size * dataset.dtype.itemsize, dataset.id.get_storage_size(), name=name, path=path
-    )
+    what = f"dataset {name!r}"
+    problem = hdf5_problem(dataset, what, Path(path).stat().st_size, harmless=_HARMLESS)
+    if dataset.shape is None:
+        problem = f"{what} has no values"
+    if problem:
+        raise ModelFileError(problem, path=path)
     read = partial(_values, dataset, name, path)
     return lazy_blob(dataset.shape, dataset.dtype, read, name=name, path=path)
 
@@ -176,7 +174,7 @@ def write(weights: Weights, path: Path) -> None:
     h5py = import_optional("h5py", "hdf5")
     with h5py.File(path, "w") as file:
         for name, blob in weights.tensors.items():
-            file.create_dataset(name, data=values_of(blob))
+            file.create_dataset(name, data=blob_values(blob))
         _add_description(file, weights)
 
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.lib import format as npy
 
-from syncblob.convert._values import ALL_DTYPES, lazy_blob, values_of
+from syncblob.caffe import blob_values
+from syncblob.convert._values import ALL_DTYPES, lazy_blob
 from syncblob.convert._weights import Weights
 from syncblob.errors import ModelFileError
 
@@ -53,7 +54,7 @@ def check(weights: Weights) -> None:
 
 def write(weights: Weights, path: Path) -> None:
     """Write a file."""
-    values = np.asarray(values_of(weights.only()), order="C")
+    values = np.asarray(blob_values(weights.only()), order="C")
     with path.open("wb") as file:
         npy.write_array_header_1_0(file, npy.header_data_from_array_1_0(values))
         # numpy.save does not say why a write failed.

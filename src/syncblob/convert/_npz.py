@@ -5,28 +5,44 @@ from __future__ import annotations
 import zipfile
 import zlib
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.lib import format as npy
 
-from syncblob.convert._sizes import require_plausible_size, require_whole_archive
+from syncblob.caffe import blob_values
 from syncblob.convert._structure import STRUCTURE, assemble, describe
-from syncblob.convert._values import ALL_DTYPES, lazy_blob, values_of
+from syncblob.convert._values import ALL_DTYPES, lazy_blob
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from numpy.typing import NDArray
 
     from syncblob.convert._weights import Weights
 
-__all__ = ["DTYPES", "check", "read", "write"]
+__all__ = ["DTYPES", "check", "read", "require_whole_archive", "write"]
 
 DTYPES = ALL_DTYPES - {"bfloat16"}
 
 _EXTENSION = ".npy"
+# How the first member of an archive begins.
+_MEMBER = b"PK\x03\x04"
+# How far zip's deflate can compress, and the size below which a wrong claim does no harm: small
+# arrays of equal values compress further by other methods.
+_MOST_COMPRESSION = 1032
+_HARMLESS = 1 << 24
+
+
+def require_whole_archive(path: str, what: str) -> None:
+    """Raise ModelFileError if a file begins as a zip archive and has lost its end."""
+    with Path(path).open("rb") as file:
+        archive = file.read(len(_MEMBER)) == _MEMBER
+    if archive and not zipfile.is_zipfile(path):
+        raise ModelFileError(
+            f"{what} is cut off: the list of what is in it, at its end, is missing; copy it again",
+            path=path,
+        )
 
 
 class _Header(NamedTuple):
@@ -94,7 +110,12 @@ def _read_header(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: str) -> 
             f"the file has {info.file_size - start}",
             path=path,
         )
-    require_plausible_size(nbytes, info.compress_size, name=info.filename, path=path)
+    if nbytes > _HARMLESS and nbytes > info.compress_size * _MOST_COMPRESSION:
+        raise ModelFileError(
+            f"array {info.filename!r} claims {nbytes} bytes, of which {info.compress_size} are "
+            f"stored; the file is damaged, or made to exhaust the memory",
+            path=path,
+        )
     return _Header(shape, dtype)
 
 
@@ -117,7 +138,7 @@ def write(weights: Weights, path: Path) -> None:
     """Write a file, not compressed, as ``numpy.savez`` does; one array at a time."""
     with zipfile.ZipFile(path, "w") as archive:
         for name, blob in weights.tensors.items():
-            _add(archive, name, values_of(blob))
+            _add(archive, name, blob_values(blob))
         if weights.described:
             _add(archive, STRUCTURE, np.array(describe(weights)))
 

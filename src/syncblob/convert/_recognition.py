@@ -12,8 +12,7 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from syncblob.caffe import open_model, open_solver_state, read_blob
-from syncblob.caffe._signatures import HDF5, NPY, OLD_TORCH, ZIP, first_member
+from syncblob.caffe import file_signature, open_model, open_solver_state, read_blob
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
@@ -22,11 +21,6 @@ if TYPE_CHECKING:
 __all__ = ["recognise"]
 
 _HEAD = 4096
-# A zip archive without members begins with its end.
-_ZIP = (ZIP, b"PK\x05\x06")
-# In a safetensors file, eight bytes of length are in front of the header, which is JSON.
-_SAFETENSORS_HEADER = slice(8, 9)
-
 # How the errors begin that say what a file is instead.
 _VERDICT = "this is "
 _TEXT = bytes({*b"\t\n\r\f", *range(0x20, 0x7F), *range(0x80, 0x100)})
@@ -60,16 +54,13 @@ def recognise(path: str | os.PathLike[str], promised: str | None) -> str:
     except OSError as error:
         error.filename = os.fspath(path)
         raise
-    if head.startswith(HDF5):
+    found = file_signature(head)
+    if found == "hdf5":
         return _which_hdf5(path)
-    if head.startswith(NPY):
-        return "npy"
-    if head.startswith(OLD_TORCH):
-        return "torch"
-    if head.startswith(_ZIP):
-        return _which_archive(path, head)
-    if head[_SAFETENSORS_HEADER] == b"{" and int.from_bytes(head[:8], "little") < 1 << 32:
-        return "safetensors"
+    if found in ("npz", "zip"):
+        return _which_archive(path)
+    if found in ("npy", "torch", "safetensors"):
+        return found
     return _which_message(path, head, promised)
 
 
@@ -80,9 +71,9 @@ def _which_hdf5(path: str | os.PathLike[str]) -> str:
     return "hdf5"
 
 
-def _which_archive(path: str | os.PathLike[str], head: bytes) -> str:
-    """Tell PyTorch's archives from NumPy's; those that are cut off by their first member."""
-    names = [first_member(head)]
+def _which_archive(path: str | os.PathLike[str]) -> str:
+    """Tell PyTorch's archives from NumPy's where the first member leaves it open."""
+    names: list[str] = []
     with contextlib.suppress(zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
         names = archive.namelist()
     return "torch" if any(name.endswith("/data.pkl") for name in names) else "npz"

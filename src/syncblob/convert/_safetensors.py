@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob._optional import import_optional
+from syncblob.caffe import blob_values
 from syncblob.convert._structure import STRUCTURE, assemble, describe
-from syncblob.convert._values import lazy_blob, values_of
+from syncblob.convert._values import lazy_blob
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def write(weights: Weights, path: Path) -> None:
     numpy_module = import_optional("safetensors.numpy")
     # Arrays that are not contiguous would be written in the wrong order.
     arrays = {
-        name: np.ascontiguousarray(values_of(blob)).reshape(blob.shape)
+        name: np.ascontiguousarray(blob_values(blob)).reshape(blob.shape)
         for name, blob in weights.tensors.items()
     }
     mode = path.stat().st_mode

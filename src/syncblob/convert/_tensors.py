@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from syncblob.blob import Blob
-from syncblob.caffe import ModelFile
-from syncblob.caffe._legacy import squeezed
+from syncblob.caffe import ModelFile, squeezed_blobs
 from syncblob.convert._batch_norm import for_caffe
 from syncblob.convert._caffe import as_layer
 from syncblob.convert._naming import group_names, name_tensors
@@ -44,7 +43,9 @@ def to_tensors(model: ModelFile, *, squeeze: bool = False) -> dict[str, Blob]:
     return {
         name: blob
         for layer, of_layer in zip(layers, names, strict=True)
-        for name, blob in zip(of_layer, squeezed(layer) if squeeze else layer.blobs, strict=True)
+        for name, blob in zip(
+            of_layer, squeezed_blobs(layer) if squeeze else layer.blobs, strict=True
+        )
     }
 
 

@@ -14,9 +14,10 @@ import numpy as np
 
 from syncblob._dtypes import as_dtype, is_bfloat16
 from syncblob._optional import import_optional
-from syncblob.convert._sizes import require_whole_archive
+from syncblob.caffe import blob_values
+from syncblob.convert._npz import require_whole_archive
 from syncblob.convert._structure import assemble
-from syncblob.convert._values import ALL_DTYPES, lazy_blob, values_of
+from syncblob.convert._values import ALL_DTYPES, lazy_blob
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ def write(weights: Weights, path: Path) -> None:
         # Nobody is going to write into these tensors.
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
         state = OrderedDict(
-            (name, _tensor(torch, values_of(blob))) for name, blob in weights.tensors.items()
+            (name, _tensor(torch, blob_values(blob))) for name, blob in weights.tensors.items()
         )
     # Given a path, torch would put its name into the file, and this one is temporary.
     with path.open("wb") as file:

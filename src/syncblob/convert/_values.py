@@ -1,4 +1,4 @@
-"""Blobs that are read from a file when they are touched, and their values without keeping them."""
+"""Blobs that are read from a file when they are touched."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import numpy as np
 from syncblob._dtypes import NAMES, as_dtype
 from syncblob._optional import import_optional
 from syncblob.blob import Blob
-from syncblob.caffe._lazy import untouched_values
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike, NDArray
 
-__all__ = ["ALL_DTYPES", "lazy_blob", "values_of"]
+__all__ = ["ALL_DTYPES", "lazy_blob"]
 
 ALL_DTYPES = frozenset((*NAMES, "bfloat16"))
 
@@ -66,12 +65,3 @@ def _read_bytes(
     if values.shape != shape:
         raise ValueError(f"expected values of shape {shape}, got {values.shape}")
     return np.ascontiguousarray(values, dtype).reshape(-1).view(np.uint8)
-
-
-def values_of(blob: Blob) -> NDArray[np.generic]:
-    """Return the values for reading once: of a Blob that nobody has touched, without keeping them.
-
-    A Blob that has been touched is read on the host.
-    """
-    values = untouched_values(blob)
-    return np.asarray(blob) if values is None else values

@@ -1,4 +1,4 @@
-"""Caffe's HDF5 formats: where the layers, or the history of a solver, are in the file.
+"""Caffe's HDF5 formats: models and solver states read, models written.
 
 A ``.caffemodel.h5`` has a group ``data`` with a group for each layer, whose blobs are datasets
 named by number, and perhaps a group ``diff`` of the same make. A layer whose name has a ``/`` is a
@@ -9,14 +9,19 @@ are then read from the file as those of a ``.caffemodel`` are; chunked ones by h
 
 A file may be made to do harm. Links to other files, datasets whose values are in other files, and
 groups that contain themselves are refused, and claims are compared with what the file can hold.
+
+To write, h5py lays the file out. The values are then written into their places piece by piece,
+because HDF5 itself would want each array, converted, in memory as a whole.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -24,25 +29,40 @@ from syncblob._optional import import_optional
 from syncblob._shape import as_shape
 from syncblob.blob import Blob
 from syncblob.caffe._blob_index import BlobIndex, Run, Values
-from syncblob.caffe._lazy import ValuesInFile
-from syncblob.caffe._lookalikes import OTHER_HDF5
-from syncblob.caffe._mapped_file import MappedFile
-from syncblob.caffe._origins import register
+from syncblob.caffe._disk import MappedFile
+from syncblob.caffe._lazy import ValuesInFile, had_diff, register, unchanged
+from syncblob.caffe._other_formats import OTHER_HDF5
+from syncblob.caffe._pieces import BlobValues, FileRange, buffers, write_pieces
+from syncblob.caffe.blobproto import require_axes, wire_dtype
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
     from types import ModuleType
 
     from numpy.typing import NDArray
 
-__all__ = ["MOST_COMPRESSION", "HDF5Layer", "HDF5Source", "HDF5State", "read_layers", "read_state"]
+    from syncblob.caffe._layer import Layer
+
+__all__ = [
+    "HDF5Layer",
+    "HDF5Source",
+    "HDF5State",
+    "hdf5_address",
+    "hdf5_problem",
+    "plan_hdf5",
+    "read_layers",
+    "read_state",
+]
 
 _MOST_OBJECTS = 1 << 14
 """Groups and datasets that a file may have. Links can make a small file look endless."""
 _MOST_LEVELS = 32
-MOST_COMPRESSION = 1032
-"""To what fraction the deflate filter can reduce values; the other usual filters stay below."""
+_MOST_COMPRESSION = 1032
+"""How far the deflate filter can reduce values; the other usual filters stay below."""
+_MOST_COUNT = 2**31 - 1
+"""Elements that Caffe's Blob can have."""
 _MOST_TEXT = 1 << 16
 _ITEM_SIZES = {"f": (2, 4, 8), "i": (1, 2, 4, 8), "u": (1, 2, 4, 8)}
 
@@ -65,16 +85,14 @@ class HDF5Source:
         self.file.close()
 
 
-@dataclass(frozen=True, slots=True)
-class HDF5Layer:
+class HDF5Layer(NamedTuple):
     """A layer: of its settings, this format has the name only."""
 
     name: str
     blobs: tuple[Blob, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class HDF5State:
+class HDF5State(NamedTuple):
     """The state of a solver."""
 
     iteration: int
@@ -123,6 +141,75 @@ def read_state(file: MappedFile) -> HDF5State:
             h5.integer("current_step"),
             h5.blobs("history", history.get("", {}), {}),
         )
+
+
+def hdf5_address(group: Any, name: str) -> int | None:
+    """Return where in the file an entry of a group is.
+
+    Parameters
+    ----------
+    group
+        A group of h5py's.
+    name
+        The name of the entry, with ``/`` one of a group in it.
+
+    Returns
+    -------
+    int or None
+        The offset of its header; None if there is no such entry, or if it is a link to elsewhere,
+        which may lead to another file and should not be followed.
+    """
+    links, key = group.id.links, _encoded(name)
+    if not links.exists(key):
+        return None
+    link = links.get_info(key)
+    return int(link.u) if link.type == import_optional("h5py", "hdf5").h5l.TYPE_HARD else None
+
+
+def hdf5_problem(dataset: Any, what: str, file_size: int, *, harmless: int = 0) -> str:
+    """Return why the values of a dataset should not be read; ``""`` if nothing is wrong.
+
+    Values in other files, and values of which the file cannot have as many as the dataset claims,
+    are the means by which a file does harm, or shows that it is damaged.
+
+    Parameters
+    ----------
+    dataset
+        A dataset of h5py's.
+    what
+        What to call it, as ``"dataset 'a'"``.
+    file_size
+        The size of the file, in bytes.
+    harmless
+        How many bytes may be claimed without being stored. HDF5 fills them in.
+    """
+    h5d = import_optional("h5py", "hdf5").h5d
+    properties = dataset.id.get_create_plist()
+    layout = properties.get_layout()
+    if layout == h5d.VIRTUAL or properties.get_external_count():
+        return f"the values of {what} are in another file, which is not read"
+    nbytes = (dataset.size or 0) * dataset.dtype.itemsize
+    if nbytes <= harmless:
+        return ""
+    if layout == h5d.CONTIGUOUS:
+        offset = dataset.id.get_offset()
+        if offset is None or offset + nbytes > file_size:
+            return (
+                f"{what} claims {nbytes} bytes from byte {offset} on, and the file has "
+                f"{file_size}: it is cut off, damaged or was never filled"
+            )
+    else:
+        stored = min(dataset.id.get_storage_size(), file_size)
+        if nbytes > stored * _MOST_COMPRESSION:
+            return (
+                f"{what} claims {nbytes} bytes, but only {stored} are stored for it: the file is "
+                f"damaged or was never filled"
+            )
+    return ""
+
+
+def _encoded(name: str) -> bytes:
+    return name.encode(errors="surrogateescape")
 
 
 @contextlib.contextmanager
@@ -196,7 +283,7 @@ class _Walk:
         is_one = isinstance(dataset, self.h5py.Dataset) and dataset.shape in ((), (1,))
         if not is_one or dataset.dtype.kind not in "iu":
             raise self.error(f"expected one integer in {name!r}", dataset)
-        self._require_own_values(dataset)
+        self._require_sound(dataset, harmless=_MOST_TEXT)
         return int(dataset[()].reshape(-1)[0])
 
     def text(self, name: str) -> str:
@@ -212,7 +299,7 @@ class _Walk:
                 f"expected a string of fixed length, at most {_MOST_TEXT} bytes, in {name!r}",
                 dataset,
             )
-        self._require_own_values(dataset)
+        self._require_sound(dataset, harmless=_MOST_TEXT)
         value = bytes(np.asarray(dataset[()]).reshape(-1)[0])
         return value.rstrip(b"\0").decode(errors="surrogateescape")
 
@@ -248,19 +335,18 @@ class _Walk:
         self._objects += 1
         if self._objects > _MOST_OBJECTS:
             raise self.error(f"expected at most {_MOST_OBJECTS} groups and datasets, got more")
-        key = name.encode(errors="surrogateescape")
-        link = group.id.links.get_info(key)
-        if link.type != self.h5py.h5l.TYPE_HARD:
+        address = hdf5_address(group, name)
+        if address is None:
             raise self.error(f"{name!r} is a link to somewhere else, which is not followed", group)
         size = self.file.identity[2]
-        if not 0 <= link.u < size:
+        if not 0 <= address < size:
             raise self.error(
-                f"{name!r} is said to begin at byte {link.u}, and the file has {size}: it is cut "
+                f"{name!r} is said to begin at byte {address}, and the file has {size}: it is cut "
                 f"off or damaged",
                 group,
             )
-        self.offset = link.u
-        return group[key]
+        self.offset = address
+        return group[_encoded(name)]
 
     def _address(self, item: Any) -> int:
         return int(self.h5py.h5o.get_info(item.id).addr)
@@ -306,37 +392,16 @@ class _Walk:
     def _source(
         self, dataset: Any, stored: np.dtype[np.generic], dtype: np.dtype[np.generic]
     ) -> ValuesInFile | _ValuesByH5py:
-        self._require_own_values(dataset)
-        nbytes = dataset.size * stored.itemsize
-        size = self.file.identity[2]
-        layout = dataset.id.get_create_plist().get_layout()
-        if layout != self.h5py.h5d.CONTIGUOUS:
-            storage = min(dataset.id.get_storage_size(), size)
-            if nbytes > storage * MOST_COMPRESSION:
-                raise self.error(
-                    f"a dataset claims {nbytes} bytes, but only {storage} are stored for it: "
-                    f"the file is damaged or was never filled",
-                    dataset,
-                )
+        self._require_sound(dataset)
+        if dataset.id.get_create_plist().get_layout() != self.h5py.h5d.CONTIGUOUS:
             return _ValuesByH5py(self.file, dataset.name, dataset.shape, dtype)
-        offset = dataset.id.get_offset()
-        if nbytes and (offset is None or offset + nbytes > size):
-            raise self.error(
-                f"a dataset claims {nbytes} bytes from byte {offset} on, and the file has {size}: "
-                f"it is cut off, damaged or was never filled",
-                dataset,
-            )
-        runs = (Run(offset, dataset.size, stored.itemsize),) if nbytes else ()
+        runs = (Run(dataset.id.get_offset(), dataset.size, stored.itemsize),) * bool(dataset.size)
         return ValuesInFile(self.file, Values(stored, runs), dtype)
 
-    def _require_own_values(self, dataset: Any) -> None:
-        """Refuse a dataset whose values are in other files."""
-        properties = dataset.id.get_create_plist()
-        layout = properties.get_layout()
-        if layout == self.h5py.h5d.VIRTUAL or properties.get_external_count():
-            raise self.error(
-                "the values of a dataset are in another file, which is not read", dataset
-            )
+    def _require_sound(self, dataset: Any, *, harmless: int = 0) -> None:
+        size = self.file.identity[2]
+        if problem := hdf5_problem(dataset, "a dataset", size, harmless=harmless):
+            raise self.error(problem, dataset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,3 +446,142 @@ class _ValuesByH5py:
                 dataset.read_direct(rows.view(self.dtype).reshape(()))
         if rows is not buffer:
             buffer[:] = rows[begin : begin + len(buffer)]
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+
+class _Dataset(NamedTuple):
+    root: bytes
+    layer: bytes
+    number: int
+    values: BlobValues
+
+
+def plan_hdf5(
+    layers: Sequence[Layer], source: object, *, write_diff: bool | None
+) -> Callable[[Path], None]:
+    """Return a function that writes layers as ``.caffemodel.h5`` into a file that exists.
+
+    Types, settings, bottoms and tops of the layers are not part of this format.
+
+    Parameters
+    ----------
+    layers
+        The layers.
+    source
+        What they were read from, of any format. An unchanged HDF5 file is copied as it is.
+    write_diff
+        Whether to write the gradients too; None to write those that were in the file.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the format cannot hold the layers. No values have been read then, but for those that had
+        to be compared with the file.
+    ModuleNotFoundError
+        If h5py is not installed.
+    """
+    if isinstance(source, HDF5Source) and _is_unchanged(layers, source, write_diff=write_diff):
+        # With the attributes and times that a new file would not have.
+        return partial(write_pieces, [FileRange(source.file, 0, source.file.identity[2])])
+    h5py = import_optional("h5py", "hdf5")
+    _require_names(layers)
+    datasets = list(_datasets(layers, write_diff=write_diff))
+    return partial(_write, h5py, layers, datasets)
+
+
+def _write(h5py: ModuleType, layers: Sequence[Layer], datasets: list[_Dataset], path: Path) -> None:
+    offsets = _lay_out(h5py, path, layers, datasets)
+    with path.open("r+b") as file:
+        for dataset, offset in zip(datasets, offsets, strict=True):
+            file.seek(offset)
+            for buffer in buffers([dataset.values]):
+                file.write(buffer)
+
+
+def _is_unchanged(layers: Sequence[Layer], source: HDF5Source, *, write_diff: bool | None) -> bool:
+    """Tell whether a model is what its file has."""
+    if [layer.name for layer in layers] != [layer.name for layer in source.layers]:
+        return False
+    for layer, there in zip(layers, source.layers, strict=True):
+        for blob, original in itertools.zip_longest(layer.blobs, there.blobs):
+            if blob is not original or unchanged(blob, write_diff=write_diff) is None:
+                return False
+    return True
+
+
+def _datasets(layers: Sequence[Layer], *, write_diff: bool | None) -> Iterator[_Dataset]:
+    for layer in layers:
+        name = _encoded(layer.name)
+        for number, blob in enumerate(layer.blobs):
+            place = f"layer {layer.name!r}, blob {number}"
+            try:
+                dtype = wire_dtype(blob.dtype)
+            except TypeError as error:
+                raise TypeError(f"{place}: {error}") from error
+            _require_caffe_can_read(blob, place)
+            yield _Dataset(b"data", name, number, BlobValues(blob, dtype))
+            if write_diff or (write_diff is None and had_diff(blob)):
+                yield _Dataset(b"diff", name, number, BlobValues(blob, dtype, diff=True))
+
+
+def _require_names(layers: Sequence[Layer]) -> None:
+    """Refuse names that two groups cannot have, or that Caffe would not find again."""
+    seen = set()
+    for layer in layers:
+        name = layer.name
+        if name in ("", ".") or "/" in name or "\0" in name:
+            raise ValueError(
+                f"Caffe's HDF5 format cannot hold a layer of the name {name!r}: expected a name "
+                f"without '/', neither empty nor '.'; rename it (model.rename), or write a "
+                f".caffemodel"
+            )
+        if name in seen:
+            raise ValueError(
+                f"Caffe's HDF5 format cannot hold two layers of the name {name!r}; remove or "
+                f"rename one, or write a .caffemodel"
+            )
+        seen.add(name)
+
+
+def _require_caffe_can_read(blob: Blob, place: str) -> None:
+    try:
+        require_axes(blob)
+    except ValueError as error:
+        raise ValueError(f"{place}: {error}") from error
+    if blob.size > _MOST_COUNT:
+        raise ValueError(
+            f"{place}: Caffe's blobs have at most {_MOST_COUNT} elements, got shape {blob.shape}"
+        )
+
+
+def _lay_out(
+    h5py: ModuleType, path: Path, layers: Sequence[Layer], datasets: list[_Dataset]
+) -> list[int]:
+    """Create all groups and datasets, without values, and return where the values belong."""
+    as_caffe = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    as_caffe.set_layout(h5py.h5d.CONTIGUOUS)
+    as_caffe.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+    as_caffe.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+    # The same model gives the same bytes.
+    as_caffe.set_obj_track_times(False)  # h5py takes it by position
+    types = {4: h5py.h5t.IEEE_F32LE, 8: h5py.h5t.IEEE_F64LE}
+    offsets: list[int] = []
+    with h5py.File(path, "w") as file:
+        for root in (b"data", b"diff"):
+            if root == b"data" or any(dataset.root == root for dataset in datasets):
+                group = file.create_group(root)
+                for layer in layers:
+                    group.create_group(_encoded(layer.name))
+        for dataset in datasets:
+            place = h5py.h5d.create(
+                file.id,
+                b"/".join((dataset.root, dataset.layer, str(dataset.number).encode())),
+                types[dataset.values.dtype.itemsize],
+                h5py.h5s.create_simple(dataset.values.blob.shape),
+                as_caffe,
+            )
+            # One without elements has no place.
+            offsets.append(place.get_offset() or 0)
+    return offsets

@@ -1,0 +1,330 @@
+"""Files as bytes: parts of them read without loading the rest, whole files replaced atomically.
+
+A file is mapped, so that only what is looked at is read. But touching a page of a mapping that the
+file no longer has, because another process truncated it, kills the process on most platforms. So
+values are read with ``preadv`` where the platform has it, which raises an exception instead and
+does not count the same bytes twice, as a page of the file and as a copy. Where a view of the
+mapping is asked for, the size of the file is compared first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import itertools
+import mmap
+import os
+import secrets
+import stat
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from syncblob.errors import ModelFileError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Self
+
+    from numpy.typing import NDArray
+
+__all__ = ["Descriptor", "MappedFile", "replacing"]
+
+_PIECE = 1 << 20
+"""Bytes that are read at a time. Small pieces keep threads from waiting for each other."""
+_WORTH_A_THREAD = 1 << 22
+_MOST_THREADS = 4
+
+
+def _processors() -> int:
+    """Count the processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+class Descriptor:
+    """A file that stays open for reading as long as this object lives.
+
+    Parameters
+    ----------
+    path
+        The file.
+
+    Raises
+    ------
+    OSError
+        If it cannot be opened, or is a directory or a pipe.
+    """
+
+    __slots__ = ("__weakref__", "number")
+
+    number: int
+    """The file descriptor."""
+
+    available = hasattr(os, "preadv")
+    """Whether the platform can read at an offset, which several threads can do at once."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        # A pipe would otherwise be waited for.
+        self.number = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        weakref.finalize(self, os.close, self.number)
+        mode = os.fstat(self.number).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+        if not stat.S_ISREG(mode):
+            raise OSError(errno.EINVAL, "expected a file, got a pipe or a device", os.fspath(path))
+
+    def read_into(self, target: memoryview, offset: int) -> None:
+        """Fill a buffer with what begins at an offset. Large ones are filled by several threads.
+
+        Parameters
+        ----------
+        target
+            Writable bytes.
+        offset
+            Where to begin in the file.
+
+        Raises
+        ------
+        EOFError
+            If the file ends earlier.
+        OSError
+            If reading fails.
+        """
+        begins = itertools.count(0, _PIECE)
+        threads = min(_MOST_THREADS, _processors())
+        if len(target) < _WORTH_A_THREAD or threads == 1:
+            self._read_pieces(target, offset, begins)
+            return
+        with ThreadPoolExecutor(threads - 1) as pool:
+            others = []
+            with contextlib.suppress(RuntimeError):  # raised while the interpreter shuts down
+                for _ in range(threads - 1):
+                    other = pool.submit(self._read_pieces, target, offset, begins)
+                    others.append(other)
+            self._read_pieces(target, offset, begins)
+            for other in others:
+                other.result()
+
+    def _read_pieces(self, target: memoryview, offset: int, begins: Iterator[int]) -> None:
+        """Read pieces for as long as nobody else has taken them."""
+        for begin in begins:
+            piece = target[begin : begin + _PIECE]
+            if not piece:
+                return
+            position = offset + begin
+            while piece:
+                count = os.preadv(self.number, [piece], position)
+                if not count:
+                    raise EOFError(f"the file ends at byte {position}")
+                piece = piece[count:]
+                position += count
+
+
+class MappedFile:
+    """A read-only mapping of a whole file.
+
+    The mapping lives as long as this object, or an array over it, does.
+
+    Parameters
+    ----------
+    path
+        The file.
+
+    Raises
+    ------
+    TypeError
+        If `path` is no path.
+    OSError
+        If the file cannot be opened or mapped.
+    """
+
+    __slots__ = ("__weakref__", "_descriptor", "_mapping", "absolute_path", "identity", "path")
+
+    path: str
+    absolute_path: Path
+    identity: tuple[int, int, int, int]
+    """Device, inode, size and time of the last change: another file, or changed, if they differ."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        if not isinstance(path, (str, os.PathLike)):
+            raise TypeError(
+                f"expected the path of a file, a str or os.PathLike, got {type(path).__name__}; "
+                f"write contents to a file first, and decode a path in bytes by os.fsdecode"
+            )
+        self.path = os.fspath(path)
+        self.absolute_path = Path(path).absolute()
+        self._descriptor: Descriptor | None = Descriptor(path)
+        number = self._descriptor.number
+        status = os.fstat(number)
+        size = status.st_size
+        self.identity = (status.st_dev, status.st_ino, size, status.st_mtime_ns)
+        # An empty file cannot be mapped.
+        self._mapping: mmap.mmap | bytes | None = (
+            mmap.mmap(number, 0, access=mmap.ACCESS_READ) if size else b""
+        )
+
+    def __deepcopy__(self, memo: object) -> Self:
+        """Return another one of the same mapping; each of them is closed on its own."""
+        del memo
+        made = object.__new__(type(self))
+        for name in ("_descriptor", "_mapping", "absolute_path", "identity", "path"):
+            setattr(made, name, getattr(self, name))
+        return made
+
+    def array(self) -> NDArray[np.uint8]:
+        """Return the bytes of the file as a read-only array. Never copies.
+
+        Raises
+        ------
+        ValueError
+            After `close`.
+        ModelFileError
+            If the file has been written to since it was opened.
+        """
+        mapping, descriptor = self._mapping, self._descriptor
+        if mapping is None or descriptor is None:
+            raise self._closed_error()
+        self._require_unchanged(descriptor)
+        return np.frombuffer(mapping, np.uint8)
+
+    def read_into(self, target: NDArray[np.uint8], offset: int) -> None:
+        """Fill an array with the bytes that begin at an offset, not through the mapping.
+
+        Parameters
+        ----------
+        target
+            One-dimensional and contiguous.
+        offset
+            Where the bytes begin.
+
+        Raises
+        ------
+        ValueError
+            After `close`.
+        ModelFileError
+            If the file has been written to since it was opened.
+        OSError
+            If it cannot be read.
+        """
+        descriptor = self._descriptor
+        if descriptor is None:
+            raise self._closed_error()
+        if not descriptor.available:
+            target[:] = self.array()[offset : offset + len(target)]
+            return
+        try:
+            descriptor.read_into(target.data, offset)
+        except EOFError as error:
+            size = os.fstat(descriptor.number).st_size
+            raise self._changed_error(size) from error
+        # Afterwards, so that what was written meanwhile is seen too.
+        self._require_unchanged(descriptor)
+
+    def _closed_error(self) -> ValueError:
+        return ValueError(
+            f"{self.path} was closed before this part of it was read; keep the model open "
+            f"for longer; blobs that have been touched (blob.cpu_data()) keep their values"
+        )
+
+    def _require_unchanged(self, descriptor: Descriptor) -> None:
+        """Refuse a file that was written to: nothing needs to be where it was found."""
+        status = os.fstat(descriptor.number)
+        if not self._describes(status):
+            raise self._changed_error(status.st_size)
+
+    def _describes(self, status: os.stat_result) -> bool:
+        return (status.st_size, status.st_mtime_ns) == self.identity[2:]
+
+    def _changed_error(self, size: int) -> ModelFileError:
+        before = self.identity[2]
+        sizes = f"had {before} bytes when it was opened and has {size} now"
+        change = "has changed since it was opened" if size == before else sizes
+        return ModelFileError(
+            f"the file {change}; somebody has written to it, open it again",
+            path=self.path,
+            offset=size if size < before else None,
+        )
+
+    @property
+    def readable(self) -> bool:
+        """Whether it is neither closed nor written to since it was opened."""
+        descriptor = self._descriptor
+        return descriptor is not None and self._describes(os.fstat(descriptor.number))
+
+    def close(self) -> None:
+        """Let go of the file. What has been read stays; what has not cannot be read any more."""
+        # Closed with the last reference: an array or a read in another thread may be using it.
+        self._mapping = None
+        self._descriptor = None
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Give the path of a temporary file that takes the place of `path` when the block ends.
+
+    The temporary file is empty and lies in the same directory. At the end it is flushed to the
+    disk, renamed, and the directory is flushed too. If the block raises, it is removed and `path`
+    is as it was; if the process is killed, a hidden file whose name ends in ``.tmp`` may be left
+    behind. The permissions of an existing file are kept. A symbolic link stays: what it points to
+    is replaced.
+
+    Parameters
+    ----------
+    path
+        The file to be written; it need not exist, its directory must.
+
+    Raises
+    ------
+    ValueError
+        If `path` exists and is no ordinary file.
+    OSError
+        If the directory cannot be written, or the disk is full.
+    """
+    target = Path(os.path.realpath(path))
+    mode = _mode_of(target)
+    temporary = target.with_name(f".syncblob-{secrets.token_hex(8)}.tmp")
+    try:
+        # As open() creates files: what others may do with it is up to the process's umask.
+        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+    except OSError as error:
+        error.filename = os.fspath(path)  # the caller does not know the other
+        raise
+    try:
+        yield temporary
+        if mode is not None:
+            temporary.chmod(mode)
+        _flush(temporary, os.O_RDWR)
+        temporary.replace(target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    if os.name == "posix":  # Windows opens no directories
+        _flush(target.parent, os.O_RDONLY)
+
+
+def _mode_of(target: Path) -> int | None:
+    """Return the permissions of a file, None if there is none."""
+    try:
+        status = target.stat()
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(status.st_mode):
+        raise ValueError(f"expected the path of a file that can be replaced, got {str(target)!r}")
+    return stat.S_IMODE(status.st_mode)
+
+
+def _flush(path: Path, flags: int) -> None:
+    """Wait until what was written to a file or a directory is on the disk."""
+    descriptor = os.open(path, flags)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,309 @@
+"""Telling files of other formats: by how they begin, what they hold, or what they are named.
+
+A protobuf message has no signature: nearly any bytes are one, or begin like one. These checks turn
+"damaged" into words that say what the file really is. When a file is to be written, they keep one
+format from getting the extension of another, by which other programs will read it.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from syncblob.caffe._fields import (
+    DATA,
+    DOUBLE_DATA,
+    DOUBLE_DIFF,
+    HISTORY,
+    ITER,
+    LAYERS,
+    LEARNED_NET,
+    RAW_DATA,
+    ROW_OF_BLOBS,
+    SHAPE,
+)
+from syncblob.caffe._wire import WireReader, WireType
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Set as AbstractSet
+
+    from syncblob.caffe._disk import MappedFile
+
+    Kinds = AbstractSet[tuple[int, WireType]]
+
+__all__ = [
+    "HDF5_EXTENSIONS",
+    "OTHER_HDF5",
+    "file_signature",
+    "is_hdf5",
+    "message_reader",
+    "refuse_other_messages",
+    "require_blob_path",
+    "require_model_path",
+]
+
+_HEAD = 512
+
+_NO_WEIGHTS = "expected a file with weights, got an empty file; copy or download it again"
+# What an empty file is told, which is a message without fields; an empty row of blobs may be one.
+_EMPTY = {
+    "model": _NO_WEIGHTS,
+    "blob": _NO_WEIGHTS,
+    "solver state": "expected a .solverstate file, got an empty file",
+}
+OTHER_HDF5 = "this is HDF5 in another layout than Caffe's; syncblob.convert.open_weights opens it"
+_OPEN_WEIGHTS = "syncblob.convert.open_weights opens it"
+
+# How files begin: what `file_signature` calls them.
+_SIGNATURES = {
+    b"\x89HDF\r\n\x1a\n": "hdf5",
+    b"\x93NUMPY": "npy",
+    # The number that torch.save began with before it wrote zip archives, pickled.
+    b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.": "torch",
+    b"PK\x03\x04": "zip",
+    b"PK\x05\x06": "zip",  # an archive without members begins with its end
+    b"version https://git-lfs": "git-lfs",
+    b"\x00\x05\x16\x07": "appledouble",
+    b"\x1f\x8b": "gzip",
+}
+_VERDICTS = {
+    "hdf5": (
+        "this is an HDF5 file (.caffemodel.h5 or .solverstate.h5); open_model and "
+        "open_solver_state open these"
+    ),
+    "npy": "this is an array of NumPy's own format (.npy); numpy.load opens it",
+    "npz": f"this is an .npz file of NumPy's; {_OPEN_WEIGHTS}",
+    "torch": f"this is a file of PyTorch's (.pt, .pth); {_OPEN_WEIGHTS}",
+    "safetensors": f"this is a .safetensors file; {_OPEN_WEIGHTS}",
+    "zip": "this is a zip archive; unpack it first",
+    "git-lfs": "this is a Git LFS pointer, not the file it stands for; run 'git lfs pull'",
+    "appledouble": (
+        "this is an AppleDouble file, in which macOS keeps the attributes of another file; the "
+        "contents are in the file of the same name, without a leading '._'"
+    ),
+    "gzip": "this is a gzip archive; unpack it first",
+}
+
+# In a zip archive: the length of the first member's name, and where the name begins.
+_NAME_LENGTH, _NAME = slice(26, 28), 30
+# In a safetensors file, eight bytes of length are in front of the header, which is JSON.
+_LENGTH_BYTES = 8
+_LONGEST_HEADER = 1 << 32
+
+_WEB_PAGE = re.compile(rb"\s*<(!doctype|html|\?xml)", re.IGNORECASE)
+_PROTOTXT = re.compile(
+    rb"(\s|#[^\n]*\n)*(name|layers?|input\w*|state|force_backward|debug_info)\s*[:{]"
+    rb"[\x20-\x7e\s]*\Z"
+)
+
+
+# --- what a file that is read begins with ---------------------------------------------------------
+
+
+def file_signature(head: bytes) -> str:
+    """Tell what format a file has from how it begins.
+
+    Parameters
+    ----------
+    head
+        The first bytes of the file, some hundred of them.
+
+    Returns
+    -------
+    str
+        ``"hdf5"``, ``"npy"``, ``"npz"``, ``"safetensors"``, ``"torch"``, ``"zip"`` (an archive of
+        something else), ``"gzip"``, ``"git-lfs"`` or ``"appledouble"``. ``""`` is anything else,
+        such as Caffe's messages, which have no signature.
+    """
+    found = next((name for begin, name in _SIGNATURES.items() if head.startswith(begin)), "")
+    if found == "zip":
+        length = int.from_bytes(head[_NAME_LENGTH], "little")
+        member = head[_NAME : _NAME + length].decode(errors="replace")
+        if member.endswith(".npy"):
+            return "npz"
+        return "torch" if member.endswith("/data.pkl") else "zip"
+    if not found and head[_LENGTH_BYTES : _LENGTH_BYTES + 1] == b"{":
+        return "safetensors" if _length_of_header(head) < _LONGEST_HEADER else ""
+    return found
+
+
+def _length_of_header(head: bytes) -> int:
+    return int.from_bytes(head[:_LENGTH_BYTES], "little")
+
+
+def is_hdf5(file: MappedFile) -> bool:
+    """Tell an HDF5 file, which is read by other means, from a message."""
+    return file_signature(file.array()[:_HEAD].tobytes()) == "hdf5"
+
+
+def message_reader(file: MappedFile, wanted: str = "model") -> WireReader:
+    """Return a reader of the message that fills a file.
+
+    Parameters
+    ----------
+    file
+        The file.
+    wanted
+        What it should be, as for `refuse_other_messages`; the fields of a model are checked when
+        it is indexed.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is empty, of a format that is not protobuf's, or another message.
+    """
+    reader = WireReader(file.array(), path=file.path)
+    if not len(reader.buffer) and wanted in _EMPTY:
+        raise reader.error(_EMPTY[wanted], 0)
+    _refuse_other_formats(reader)
+    if wanted != "model":
+        refuse_other_messages(reader, reader.kinds(), wanted)
+    return reader
+
+
+def _refuse_other_formats(reader: WireReader) -> None:
+    """Raise ModelFileError if a file is of a format that is not protobuf's."""
+    head = reader.buffer[:_HEAD].tobytes()
+    found = file_signature(head)
+    if found == "safetensors" and _length_of_header(head) > len(reader.buffer) - _LENGTH_BYTES:
+        found = ""  # the header does not fit into the file: a message that only looks like it
+    if found:
+        raise reader.error(_VERDICTS[found], 0)
+    if _WEB_PAGE.match(head):
+        raise reader.error("this is a web page; the download went wrong", 0)
+    if _PROTOTXT.match(head):
+        raise reader.error(
+            "this is a network definition in text form (.prototxt), which has no weights; the "
+            "weights are in a .caffemodel file",
+            0,
+        )
+
+
+# --- what a message holds -------------------------------------------------------------------------
+
+
+def refuse_other_messages(reader: WireReader, kinds: Kinds, wanted: str = "model") -> None:
+    """Raise ModelFileError if a message is of another type than wanted, going by its fields.
+
+    Parameters
+    ----------
+    reader
+        The file.
+    kinds
+        The numbers and wire types of the fields that it has.
+    wanted
+        ``"model"``, ``"blob"``, ``"blobs"`` or ``"solver state"``.
+    """
+    found = _identify(kinds)
+    if found and wanted not in found:
+        description, advice = _MESSAGES[found[0]]
+        expected = _MESSAGES[wanted][0].partition(" (")[0]
+        raise reader.error(f"this is {description}, not {expected}; {advice}", 0)
+
+
+_MESSAGES = {
+    "model": ("a whole model", "use open_model"),
+    "blob": ("one blob (.binaryproto)", "use read_blob"),
+    "blobs": ("a row of blobs (BlobProtoVector)", "use read_blobs"),
+    "solver state": ("the state of a solver (.solverstate)", "use open_solver_state"),
+}
+
+# One number may be that of a field in several messages.
+_NAME_OR_BLOB = ROW_OF_BLOBS
+_LAYERS_OR_LEARNED_NET = LEARNED_NET
+_V2_LAYER = (LAYERS[2], WireType.LENGTH)
+_NUM_OR_ITER = ITER
+_INPUT_OR_HISTORY = HISTORY
+_VALUES_OR_SHAPE = {
+    (DATA, WireType.LENGTH),
+    (DATA, WireType.FIXED32),
+    (SHAPE, WireType.LENGTH),
+    # Packed, it would have the number and the wire type of a net's shape of inputs.
+    (DOUBLE_DATA, WireType.FIXED64),
+    (DOUBLE_DIFF, WireType.LENGTH),
+    (RAW_DATA, WireType.LENGTH),
+}
+
+
+def _identify(kinds: Kinds) -> tuple[str, ...]:
+    """Return what a message may be, the likeliest first; nothing if it may be anything."""
+    found: tuple[str, ...] = ()
+    if _V2_LAYER in kinds:
+        found = ("model",)
+    elif not kinds.isdisjoint({_LAYERS_OR_LEARNED_NET, _INPUT_OR_HISTORY}):
+        if _NUM_OR_ITER in kinds:
+            found = ("solver state",)
+        else:
+            found = ("model",) if _NAME_OR_BLOB in kinds else ("model", "solver state")
+    if not kinds.isdisjoint(_VALUES_OR_SHAPE):
+        return (*found, "blob")  # a fork may have added fields to it
+    if found:
+        return found
+    if _NUM_OR_ITER in kinds:
+        return ("blob", "solver state")
+    if kinds == {_NAME_OR_BLOB}:
+        return ("model", "blobs")
+    return ("model",) if _NAME_OR_BLOB in kinds else ()
+
+
+# --- the extension of a file that is written -----------------------------------------------------
+
+HDF5_EXTENSIONS = (".h5", ".hdf5")
+
+_STATE = ".solverstate"
+_CONVERT = (
+    "save_model writes .caffemodel and .caffemodel.h5; save one of these, and convert it by "
+    "syncblob.convert.convert or the command 'syncblob convert'"
+)
+_MODEL = "save_model writes a model"
+# Extensions of other formats, and what to do instead.
+_OTHERS = {
+    **dict.fromkeys((".npz", ".pt", ".pth", ".safetensors"), _CONVERT),
+    _STATE: "syncblob reads the state of a solver and does not write it",
+    **dict.fromkeys(
+        (
+            *(".csv", ".gz", ".json", ".keras", ".mat", ".npy", ".onnx", ".pbtxt"),
+            *(".pickle", ".pkl", ".py", ".tar", ".tflite", ".txt", ".xml", ".yaml", ".yml", ".zip"),
+        ),
+        "syncblob does not write this format",
+    ),
+}
+_NOT_FOR_MODELS = {
+    **_OTHERS,
+    ".binaryproto": "write_blob writes one blob",
+    ".prototxt": "write_prototxt(model.to_net(), path) writes the definition",
+}
+_NOT_FOR_BLOBS = {
+    **_OTHERS,
+    **dict.fromkeys((".caffemodel", *HDF5_EXTENSIONS), _MODEL),
+    **dict.fromkeys(
+        (".npy", ".npz"), "numpy.save and numpy.savez write Blobs as they write arrays"
+    ),
+    **dict.fromkeys((".pt", ".pth", ".safetensors"), "make a tensor of it first: blob.to_torch()"),
+    ".prototxt": "write_prototxt writes the definition of a net",
+}
+
+
+def require_model_path(path: str | os.PathLike[str]) -> None:
+    """Raise ValueError if the extension is that of something else than a model."""
+    _require_path(path, _NOT_FOR_MODELS, ".caffemodel or .h5")
+
+
+def require_blob_path(path: str | os.PathLike[str]) -> None:
+    """Raise ValueError if the extension is that of something else than a ``.binaryproto``."""
+    _require_path(path, _NOT_FOR_BLOBS, ".binaryproto")
+
+
+def _require_path(path: str | os.PathLike[str], others: dict[str, str], expected: str) -> None:
+    name = Path(path).name.lower()
+    extension = Path(name).suffix
+    if extension in HDF5_EXTENSIONS and Path(name).stem.endswith(_STATE):
+        extension = _STATE + extension
+        advice = others[_STATE]
+    elif extension in others:
+        advice = others[extension]
+    else:
+        return
+    raise ValueError(f"expected the extension {expected}, got {extension}; {advice}")

@@ -206,7 +206,7 @@ class Arrays(BlobState):
             if not is_bfloat16(layout.dtype) and not layout.backwards:
                 exported = writable
         arrays: list[Kept | None] = list(self._kept)
-        arrays[place] = buffer, const, writable, exported
+        arrays[place] = buffer, const, writable, exported, None
         self._kept = tuple(arrays)
         # A resize on another thread forgets these, before or now.
         if self._placed is not layout:

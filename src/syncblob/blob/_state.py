@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from syncblob.devices.base import Home
 
     # A buffer, and arrays over it to make views of: one to read, one to write, and one to export
-    # through DLPack; None where that is not possible.
-    Kept = tuple[Any, NDArray[Any], NDArray[Any] | None, NDArray[Any] | None]
+    # through DLPack; None where that is not possible. Last what torch's functions read on the host,
+    # once one was called: see `dispatch/torch/tensors.py`.
+    Kept = tuple[Any, NDArray[Any], NDArray[Any] | None, NDArray[Any] | None, Any]
 
 __all__ = ["NOTHING_KEPT", "NO_BUFFER", "BlobState", "making"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
 from syncblob._optional import import_optional
@@ -13,9 +14,17 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from syncblob.interop._torch_parameters import BlobParameter
+    from syncblob.dispatch.torch.parameters import BlobParameter
 
 __all__ = ["TorchFunctions"]
+
+
+@cache
+def _dispatch() -> Any:
+    """Return what computes with torch. Imports torch."""
+    from syncblob.dispatch import torch
+
+    return torch
 
 
 class _Missing:
@@ -62,9 +71,7 @@ class TorchFunctions(NdarrayMethods):
             it is a copy.
         """
         del types  # The function asks those of the other arguments again.
-        from syncblob.blob import _torch_calls  # imports torch
-
-        return _torch_calls.call(func, args, {} if kwargs is None else kwargs)
+        return _dispatch().call(func, args, {} if kwargs is None else kwargs)
 
     # --- tensors and parameters ------------------------------------------------------------------
 
@@ -83,9 +90,7 @@ class TorchFunctions(NdarrayMethods):
             If a const Blob is to be lent, or a stride is negative, which torch does not have.
         """
         import_optional("torch")
-        from syncblob.blob import _torch_calls  # imports torch
-
-        return _torch_calls.tensor_over(self, copy=copy)
+        return _dispatch().tensor_over(self, copy=copy)
 
     def as_parameter(self) -> BlobParameter:
         """Return a leaf over data, for autograd, whose gradient is over diff. Nothing is copied.
@@ -108,9 +113,7 @@ class TorchFunctions(NdarrayMethods):
             If this is a const Blob, or a stride is negative, which torch does not have.
         """
         import_optional("torch")
-        from syncblob.blob import _torch_calls  # imports torch
-
-        return _torch_calls.parameter_over(self)
+        return _dispatch().parameter_over(self)
 
     # --- what modules of torch's ask their inputs ------------------------------------------------
 

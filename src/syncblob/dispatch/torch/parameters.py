@@ -2,19 +2,47 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
+from syncblob._dtypes import is_bfloat16
 from syncblob._source_lines import warn_user
+from syncblob.dispatch.torch.tensors import lies_in, place_of, tensor_over_memory
+from syncblob.dispatch.torch.tracing import untraced
 from syncblob.errors import StaleAliasWarning
-from syncblob.interop._torch_tensors import lies_in, place_of
+from syncblob.memory import Access
 
-__all__ = ["BlobParameter"]
+if TYPE_CHECKING:
+    from syncblob.blob._base import BlobBase
+
+__all__ = ["BlobParameter", "parameter_over"]
 
 # Where a tensor keeps its storage and its gradient.
 _DATA: Any = torch.Tensor.data
 _GRAD: Any = torch.Tensor.grad
+
+
+@untraced
+def parameter_over(blob: BlobBase) -> BlobParameter:
+    """Return a leaf over a Blob's data and diff; see `Blob.as_parameter`."""
+    blob._require_writable("as_parameter")
+    if blob.dtype.kind not in "fc" and not is_bfloat16(blob.dtype):
+        raise TypeError(
+            f"torch has gradients of floating-point and complex numbers, got {blob.dtype}; "
+            "use .astype()"
+        )
+    if blob._layout.reversed_axes:
+        raise ValueError(
+            f"torch has no tensors with negative strides such as {blob.strides}; take the "
+            "parameter of a copy"
+        )
+    memory, layout = blob._memory, blob._layout
+    side, diff = blob._side, blob._diff_memory()
+    blob._meet(diff, side)
+    gradient, _ = tensor_over_memory(diff, layout, side, Access.MUTABLE, "as_parameter")
+    data, _ = tensor_over_memory(memory, layout, side, Access.MUTABLE, "as_parameter")
+    return BlobParameter.over(data, gradient)
 
 
 class BlobParameter(torch.nn.Parameter):
@@ -38,7 +66,7 @@ class BlobParameter(torch.nn.Parameter):
         parameter._diff = diff
         parameter._addresses = data.data_ptr(), diff.data_ptr()
         _GRAD.__set__(parameter, diff)
-        parameter.register_post_accumulate_grad_hook(_settle)  # type: ignore[no-untyped-call]  # torch's
+        parameter.register_post_accumulate_grad_hook(_accumulated)  # type: ignore[no-untyped-call]  # torch's
         return parameter
 
     @property
@@ -75,7 +103,7 @@ class BlobParameter(torch.nn.Parameter):
                     diff.zero_()
                 _GRAD.__set__(self, diff)
             else:
-                _settle_gradient(self, value, diff)
+                _store_gradient(self, value, diff)
 
     @grad.deleter
     def grad(self) -> None:
@@ -103,24 +131,24 @@ class BlobParameter(torch.nn.Parameter):
         return plain.__reduce_ex__(protocol)
 
 
-def _settle(parameter: torch.Tensor) -> None:
-    """Do what is left to be done when a gradient has been accumulated."""
+def _accumulated(parameter: torch.Tensor) -> None:
+    """Store a gradient that autograd has just accumulated."""
     if isinstance(parameter, BlobParameter):
         gradient, diff = parameter.grad, parameter._followed()  # noqa: SLF001  # its hook
         if diff is not None and gradient is not None:
-            _settle_gradient(parameter, gradient, diff)
+            _store_gradient(parameter, gradient, diff)
 
 
-def _settle_gradient(parameter: BlobParameter, gradient: torch.Tensor, diff: torch.Tensor) -> None:
-    """Put a gradient that autograd has not accumulated in place into diff, with its graph."""
+def _store_gradient(parameter: BlobParameter, gradient: torch.Tensor, diff: torch.Tensor) -> None:
+    """Copy a gradient that autograd has not accumulated in place into diff, with its graph."""
     if gradient.layout is not torch.strided:
         gradient = gradient.to_dense()
     if place_of(gradient) == place_of(diff):
         return
-    settled = diff.detach()
+    stored = diff.detach()
     with torch.set_grad_enabled(gradient.requires_grad):
-        settled.copy_(_apart(gradient, diff))
-    _GRAD.__set__(parameter, settled)
+        stored.copy_(_apart(gradient, diff))
+    _GRAD.__set__(parameter, stored)
 
 
 def _apart(x: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:

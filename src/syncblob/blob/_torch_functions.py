@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
 from syncblob._optional import import_optional
@@ -19,12 +18,16 @@ if TYPE_CHECKING:
 __all__ = ["TorchFunctions"]
 
 
-@cache
-def _dispatch() -> Any:
-    """Return what computes with torch. Imports torch."""
-    from syncblob.dispatch import torch
+# What computes a function of torch's. Importing it imports torch; an import statement in the method
+# would take longer than the rest of it.
+_call: Any = None
 
-    return torch
+
+def _load_call() -> None:
+    global _call  # noqa: PLW0603  # see there
+    from syncblob.dispatch.torch.calls import call
+
+    _call = call
 
 
 class _Missing:
@@ -71,7 +74,9 @@ class TorchFunctions(NdarrayMethods):
             it is a copy.
         """
         del types  # The function asks those of the other arguments again.
-        return _dispatch().call(func, args, {} if kwargs is None else kwargs)
+        if _call is None:
+            _load_call()
+        return _call(func, args, kwargs or {})
 
     # --- tensors and parameters ------------------------------------------------------------------
 
@@ -90,7 +95,9 @@ class TorchFunctions(NdarrayMethods):
             If a const Blob is to be lent, or a stride is negative, which torch does not have.
         """
         import_optional("torch")
-        return _dispatch().tensor_over(self, copy=copy)
+        from syncblob.dispatch.torch.tensors import tensor_over  # imports torch
+
+        return tensor_over(self, copy=copy)
 
     def as_parameter(self) -> BlobParameter:
         """Return a leaf over data, for autograd, whose gradient is over diff. Nothing is copied.
@@ -113,7 +120,9 @@ class TorchFunctions(NdarrayMethods):
             If this is a const Blob, or a stride is negative, which torch does not have.
         """
         import_optional("torch")
-        return _dispatch().parameter_over(self)
+        from syncblob.dispatch.torch.parameters import parameter_over  # imports torch
+
+        return parameter_over(self)
 
     # --- what modules of torch's ask their inputs ------------------------------------------------
 

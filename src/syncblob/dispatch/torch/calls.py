@@ -71,7 +71,7 @@ def call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str,
         If a const Blob is to be written, or an `out` has another shape than the result.
     """
     values = [*args, *kwargs.values()]
-    names = tuple(kwargs)
+    names = tuple(kwargs) if kwargs else ()
     plan = plan_call(function, values, names)
     if plan.direct and HOST.direct and not verifying():
         result = _call_directly(plan, function, values, names)
@@ -107,37 +107,40 @@ def _call_directly(
         NotImplemented, before anything was called, where that is not so.
     """
     name = plan.name
-    lent: list[_Lent] = []
-    missing: list[BlobBase] = []
-
-    def lend(x: BlobBase) -> Any:
-        loan = kept_loan(x, name)
-        if loan is None:
-            missing.append(x)
-            return None
-        lent.append((x, loan))
-        return loan.tensor
-
     operands = list(values)
+    loans: list[Any] = []
     for place in plan.blobs:
-        operands[place] = lend(operands[place])
-    for place in plan.nested_blobs:
-        operands[place] = replaced(operands[place], BlobBase, lend)
-    if missing:
-        return NotImplemented
-    followed = False
-    for x in plan.tensors_in(values):
-        if x.is_cuda:
+        loan = kept_loan(operands[place], name)
+        if loan is None:
             return NotImplemented
-        followed = followed or x.requires_grad
-    if followed and torch.is_grad_enabled():
-        if _saves_unseen():
+        loans.append(loan)
+        operands[place] = loan.tensor
+    if plan.nested_blobs:
+
+        def lend(x: BlobBase) -> Any:
+            loan = kept_loan(x, name)
+            loans.append(loan)
+            return None if loan is None else loan.tensor
+
+        for place in plan.nested_blobs:
+            operands[place] = replaced(operands[place], BlobBase, lend)
+        if None in loans:
             return NotImplemented
-        addresses = frozenset(loan.start for _, loan in lent)
-        result = _compute(function, operands, names, addresses)
+    addresses = None
+    if plan.tensors or plan.nested_tensors:
+        tensors = plan.tensors_in(values)
+        if any(x.is_cuda for x in tensors):
+            return NotImplemented
+        if torch.is_grad_enabled() and any(x.requires_grad for x in tensors):
+            if _saves_unseen():
+                return NotImplemented
+            addresses = frozenset(loan.start for loan in loans)
+    if addresses is None and not names:
+        result = function(*operands)
     else:
-        result = _compute(function, operands, names)
-    if not _is_apart(result, lent):
+        result = _compute(function, operands, names, addresses)
+    if not _is_apart(result, loans):
+        lent = [*zip(plan.blobs_in(values), loans, strict=True)]
         result = _finish_reading(result, lent, HOST, name)
     return result
 
@@ -153,39 +156,32 @@ def _compute(
     Autograd saves copies of those whose storages begin at some addresses: Blobs are written when
     it cannot see it.
     """
-    if names:
-        unnamed = len(operands) - len(names)
-        named = dict(zip(names, operands[unnamed:], strict=True))
-        operands = operands[:unnamed]
-    else:
-        named = {}
+    unnamed = len(operands) - len(names)
+    named = dict(zip(names, operands[unnamed:], strict=True))
+    operands = operands[:unnamed]
     if addresses is None:
         return function(*operands, **named)
     with torch.autograd.graph.saved_tensors_hooks(_saving_copies(addresses), _unsaved):
         return function(*operands, **named)
 
 
-def _is_apart(result: Any, lent: Sequence[_Lent]) -> bool:
-    """Tell whether no loan was written, and no result is over one, as far as that is quickly seen.
+def _is_apart(result: Any, loans: Sequence[Loan]) -> bool:
+    """Tell whether no loan was written and no result is over one, as far as that is quickly seen.
 
-    One result is a tensor or a tuple of tensors.
+    The result is a tensor or a tuple of tensors.
     """
-    results = (result,) if type(result) is torch.Tensor else result
-    if not isinstance(results, tuple):
+    if isinstance(result, tuple):
+        return all([_is_apart(x, loans) for x in result])
+    if type(result) is not torch.Tensor:
         return False
     try:
-        starts = [x.data_ptr() for x in results if type(x) is torch.Tensor]
+        start = result.data_ptr()
     except RuntimeError:
-        # Sparse tensors and the stand-ins of torch's own transformations.
+        # Sparse tensors, and the stand-ins of torch's own transformations, have no storage.
         return False
-    if len(starts) < len(results):
-        return False
-    for _, loan in lent:
-        if loan.tensor._version != loan.version:
+    for loan in loans:
+        if loan.start <= start <= loan.stop or loan.tensor._version != loan.version:
             return False
-        for start in starts:
-            if loan.start <= start <= loan.stop:
-                return False
     return True
 
 

@@ -100,6 +100,8 @@ class Plan(NamedTuple):
     """Whether a Blob may lend the tensor that it keeps: torch's own functions store none."""
     direct: bool
     """Whether kept tensors are all that the function needs: it writes nothing."""
+    decisive: tuple[int, ...]
+    """The arguments whose contents count besides their types: another plan is for those."""
 
     def blobs_in(self, values: Sequence[Any]) -> list[BlobBase]:
         """Return the Blobs among the arguments of a call, nested ones too."""
@@ -128,42 +130,43 @@ def plan_call(function: Callable[..., Any], values: Sequence[Any], names: tuple[
     names
         The keywords.
     """
-    # Most arguments count by their types. Flags may decide what is written.
-    pattern = [
-        x if (kind := type(x)) is bool else kind if kind not in _SEQUENCES else _pattern(x)
-        for x in values
-    ]
-    plan, undecided = _plan(function, tuple(pattern), names)
-    if undecided:
-        for place in undecided:
-            pattern[place] = bool(values[place])
-        plan, _ = _plan(function, tuple(pattern), names)
+    pattern = tuple(map(type, values))
+    plan = _plan(function, pattern, names)
+    if plan.decisive:
+        refined: list[_Pattern] = [*pattern]
+        for place in plan.decisive:
+            refined[place] = _refined(values[place])
+        plan = _plan(function, tuple(refined), names)
     return plan
 
 
-_SEQUENCES = frozenset({list, tuple})
-
-# In a pattern: the type of an argument, its value if that is a bool, and of a list or tuple the
-# patterns of its items.
+# In a pattern: the type of an argument; of a list or tuple, the patterns of its items, each once; of
+# a flag that decides what is written, its truth.
 _Pattern = Any
 
+_SEQUENCES = frozenset({list, tuple})
 
-def _pattern(x: Any) -> _Pattern:
+
+def _refined(x: Any) -> _Pattern:
+    return _items(x) if type(x) in _SEQUENCES else bool(x)
+
+
+def _items(x: Any) -> _Pattern:
     kind = type(x)
-    return frozenset(map(_pattern, x)) if kind in _SEQUENCES else kind
+    return frozenset(map(_items, x)) if kind in _SEQUENCES else kind
 
 
 @lru_cache(maxsize=4096)
 def _plan(
     function: Callable[..., Any], pattern: tuple[_Pattern, ...], names: tuple[str, ...]
-) -> tuple[Plan, tuple[int, ...]]:
-    """Make a plan; also return the flags of other types, on whose truth it depends."""
+) -> Plan:
+    """Make a plan."""
     rule = _rule(function)
     arguments = _Arguments(rule, pattern, names)
-    written, undecided = arguments.written()
+    written = arguments.written()
     name = getattr(function, "__name__", "torch")
     shape_only = function in _SHAPE_ONLY
-    plan = Plan(
+    return Plan(
         name,
         shape_only,
         # Those that make a tensor of the same shape compute its elements.
@@ -175,8 +178,8 @@ def _plan(
         arguments.holding(torch.Tensor),
         rule.keeps,
         rule.keeps and not written and not shape_only,
+        tuple(arguments.decisive),
     )
-    return plan, undecided
 
 
 def _is_kind(pattern: _Pattern, kind: type | tuple[type, ...]) -> bool:
@@ -201,6 +204,8 @@ class _Arguments:
         self._pattern = pattern
         self._unnamed = len(pattern) - len(names)
         self._named = {name: self._unnamed + i for i, name in enumerate(names)}
+        # The arguments that have to be looked at: `written` adds the flags.
+        self.decisive = {i for i, given in enumerate(pattern) if given in _SEQUENCES}
 
     def of(self, kind: type) -> tuple[int, ...]:
         """Return the arguments that are instances of a class."""
@@ -210,42 +215,45 @@ class _Arguments:
         """Return the arguments that may hold instances of a class."""
         return tuple(i for i, given in enumerate(self._pattern) if _may_hold(given, kind))
 
-    def written(self) -> tuple[dict[int, bool], tuple[int, ...]]:
-        """Return which arguments are written, and which flags of other types decide that."""
+    def written(self) -> dict[int, bool]:
+        """Return which arguments are written, and whether completely."""
         rule, named = self._rule, self._named
         result = {place: False for place in rule.places if place < self._unnamed}
         result |= {named[name]: False for name in rule.names & named.keys()}
         if "out" in named:
             result[named["out"]] = "out" in rule.outs
         result |= {named[name]: True for name in rule.outs & named.keys()}
-        undecided: list[int] = []
-        for name in self._conditional(undecided):
+        for name in self._conditional():
             place = self._place(name)
             if place is not None:
                 result[place] = False
-        return result, tuple(undecided)
+        return result
 
-    def _conditional(self, undecided: list[int]) -> Iterator[str]:
+    def _conditional(self) -> Iterator[str]:
         """Yield the parameters that are written because of what other arguments say."""
         parameters = {*self._rule.parameters, *self._named}
-        if self._rule.parameters and self._given("inplace", undecided) is True:
+        if self._rule.parameters and self._flag("inplace"):
             yield self._rule.parameters[0]
         weight, max_norm = _RENORMALISED
-        if self._given(max_norm) is not None:
+        place = self._place(max_norm)
+        if place is not None and self._pattern[place] is not NoneType:
             yield weight
         if parameters.issuperset(_RUNNING):
             flags = [flag for flag in _TRAINING if flag in parameters]
             # A flag that was left out keeps its default: which one, the memory need not know.
-            if not flags or any(self._given(flag, undecided) in {None, True} for flag in flags):
+            if not flags or any(self._flag(flag) is not False for flag in flags):
                 yield from _RUNNING
 
-    def _given(self, name: str, undecided: list[int] | None = None) -> _Pattern:
-        """Return the pattern of a parameter; None where it is None or was not given."""
+    def _flag(self, name: str) -> bool | None:
+        """Return the truth of a flag; None where it is None, was not given, or is not known yet."""
         place = self._place(name)
         given = NoneType if place is None else self._pattern[place]
-        if place is not None and undecided is not None and given not in {NoneType, True, False}:
-            undecided.append(place)
-        return None if given is NoneType else given
+        if place is None or given is NoneType:
+            return None
+        if isinstance(given, type):
+            self.decisive.add(place)
+            return None
+        return bool(given)
 
     def _place(self, name: str) -> int | None:
         """Return the argument that was given for a parameter; None where none was."""

@@ -163,7 +163,7 @@ def kept_loan(x: BlobBase, reason: str) -> Loan | None:
     if kept is None:
         return None
     loan: Loan | None = kept[4]
-    if loan is None or loan.tensor._version != loan.version:
+    if loan is None:
         return None
     held: Any = x._held
     layout: Any = x._placed

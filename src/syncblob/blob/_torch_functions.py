@@ -18,16 +18,17 @@ if TYPE_CHECKING:
 __all__ = ["TorchFunctions"]
 
 
-# What computes a function of torch's. Importing it imports torch; an import statement in the method
-# would take longer than the rest of it.
-_call: Any = None
+# `syncblob.dispatch.torch`, once it was imported, which imports torch. An import statement takes as
+# long as much of a call.
+_torch: Any = None
 
 
-def _load_call() -> None:
-    global _call  # noqa: PLW0603  # see there
-    from syncblob.dispatch.torch.calls import call
+def _import_dispatch() -> None:
+    global _torch  # noqa: PLW0603  # see there
+    import_optional("torch")
+    from syncblob.dispatch import torch
 
-    _call = call
+    _torch = torch
 
 
 class _Missing:
@@ -74,9 +75,9 @@ class TorchFunctions(NdarrayMethods):
             it is a copy.
         """
         del types  # The function asks those of the other arguments again.
-        if _call is None:
-            _load_call()
-        return _call(func, args, kwargs or {})
+        if _torch is None:
+            _import_dispatch()
+        return _torch.call(func, args, kwargs or {})
 
     # --- tensors and parameters ------------------------------------------------------------------
 
@@ -94,10 +95,10 @@ class TorchFunctions(NdarrayMethods):
         ValueError
             If a const Blob is to be lent, or a stride is negative, which torch does not have.
         """
-        import_optional("torch")
-        from syncblob.dispatch.torch.tensors import tensor_over  # imports torch
-
-        return tensor_over(self, copy=copy)
+        if _torch is None:
+            _import_dispatch()
+        tensor: Tensor = _torch.tensor_over(self, copy=copy)
+        return tensor
 
     def as_parameter(self) -> BlobParameter:
         """Return a leaf over data, for autograd, whose gradient is over diff. Nothing is copied.
@@ -119,10 +120,10 @@ class TorchFunctions(NdarrayMethods):
         ValueError
             If this is a const Blob, or a stride is negative, which torch does not have.
         """
-        import_optional("torch")
-        from syncblob.dispatch.torch.parameters import parameter_over  # imports torch
-
-        return parameter_over(self)
+        if _torch is None:
+            _import_dispatch()
+        parameter: BlobParameter = _torch.parameter_over(self)
+        return parameter
 
     # --- what modules of torch's ask their inputs ------------------------------------------------
 

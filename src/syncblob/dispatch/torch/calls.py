@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
+from torch.autograd.graph import saved_tensors_hooks
 
 from syncblob.blob._base import BlobBase
 from syncblob.blob._compute import bind, forgets_newest
@@ -85,8 +86,12 @@ def call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str,
     running = _Call(plan, device, home, values, followed=followed)
     try:
         running.lend(values)
-        addresses = running.addresses() if followed and not running.copying else None
-        return running.finish(_compute(function, values, names, addresses))
+        if followed and not running.copying:
+            with saved_tensors_hooks(_saving_copies(running.addresses()), _unsaved):
+                result = _compute(function, values, names)
+        else:
+            result = _compute(function, values, names)
+        return running.finish(result)
     finally:
         if isinstance(home, Accelerator):
             # Also after a failure: what was queued before it still runs.
@@ -129,16 +134,20 @@ def _call_directly(
     addresses = None
     if plan.tensors or plan.nested_tensors:
         tensors = plan.tensors_in(values)
-        if any(x.is_cuda for x in tensors):
-            return NotImplemented
-        if torch.is_grad_enabled() and any(x.requires_grad for x in tensors):
-            if _saves_unseen():
+        for x in tensors:
+            if x.is_cuda:
                 return NotImplemented
-            addresses = frozenset(loan.start for loan in loans)
-    if addresses is None and not names:
-        result = function(*operands)
+        if torch.is_grad_enabled() and any([x.requires_grad for x in tensors]):
+            if not _hooks_are_enabled():
+                return NotImplemented
+            addresses = {loan.start for loan in loans}
+    if addresses is not None:
+        with saved_tensors_hooks(_saving_copies(addresses), _unsaved):
+            result = _compute(function, operands, names)
+    elif names:
+        result = _compute(function, operands, names)
     else:
-        result = _compute(function, operands, names, addresses)
+        result = function(*operands)
     if not _is_apart(result, loans):
         lent = [*zip(plan.blobs_in(values), loans, strict=True)]
         result = _finish_reading(result, lent, HOST, name)
@@ -149,20 +158,10 @@ def _compute(
     function: Callable[..., Any],
     operands: Sequence[Any],
     names: tuple[str, ...],
-    addresses: frozenset[int | None] | None = None,
 ) -> Any:
-    """Call a function of tensors.
-
-    Autograd saves copies of those whose storages begin at some addresses: Blobs are written when
-    it cannot see it.
-    """
+    """Call a function of tensors, of which the last ones are given by keyword."""
     unnamed = len(operands) - len(names)
-    named = dict(zip(names, operands[unnamed:], strict=True))
-    operands = operands[:unnamed]
-    if addresses is None:
-        return function(*operands, **named)
-    with torch.autograd.graph.saved_tensors_hooks(_saving_copies(addresses), _unsaved):
-        return function(*operands, **named)
+    return function(*operands[:unnamed], **dict(zip(names, operands[unnamed:], strict=True)))
 
 
 def _is_apart(result: Any, loans: Sequence[Loan]) -> bool:
@@ -256,7 +255,7 @@ class _Call:
         self._name = plan.name
         self._device = device
         self._home = home
-        self.copying = followed and _saves_unseen()
+        self.copying = followed and not _hooks_are_enabled()
         written = [values[place] for place in plan.written]
         self.written: list[BlobBase] = [*instances(written, BlobBase)]
         self._written_tensors = [*instances(written, torch.Tensor)]
@@ -287,11 +286,11 @@ class _Call:
                 if place not in plan.written:
                     values[place] = replaced(values[place], torch.Tensor, self._apart)
 
-    def addresses(self) -> frozenset[int | None]:
+    def addresses(self) -> set[int | None]:
         """Return where the storages of the tensors over Blobs begin."""
         read = [loan.tensor for _, loan in self._read.values()]
         written = [written.tensor for written in self._direct]
-        return frozenset(map(over.address, (*read, *written)))
+        return set(map(over.address, (*read, *written)))
 
     def _read_tensor(self, x: BlobBase) -> torch.Tensor:
         """Return a tensor to read."""
@@ -400,23 +399,20 @@ class _Call:
 # --- autograd -------------------------------------------------------------------------------------
 
 
-def _saves_unseen() -> bool:
-    """Tell whether autograd has no hooks here: the torch.func switches them off."""
-    try:
-        with torch.autograd.graph.saved_tensors_hooks(_same, _same):
-            return False
-    except RuntimeError:
-        return True
+# Whether hooks can replace what autograd saves: torch.func switches them off.
+_hooks_are_enabled: Callable[[], bool] = torch._C._autograd._saved_tensors_hooks_is_enabled
 
 
-def _same(x: torch.Tensor) -> torch.Tensor:
-    return x
-
-
-def _saving_copies(addresses: frozenset[int | None]) -> Callable[[torch.Tensor], _Saved]:
+def _saving_copies(addresses: set[int | None]) -> Callable[[torch.Tensor], _Saved]:
     """Return what saves tensors for autograd, and copies of those over some storages.
 
-    The graph keeps this function: it knows no Blob and no tensor.
+    Blobs are written when autograd cannot see it. The graph keeps this function: it knows no Blob
+    and no tensor.
+
+    Parameters
+    ----------
+    addresses
+        Where the storages begin.
     """
 
     def save(x: torch.Tensor) -> _Saved:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from syncblob._dtypes import is_bfloat16
 from syncblob._source_lines import warn_user
-from syncblob.dispatch.torch.tensors import lies_in, place_of, tensor_over_memory
+from syncblob.blob._arrays import HOST_DATA, HOST_DIFF
+from syncblob.dispatch.torch.tensors import alias_over, lies_in, place_of
 from syncblob.dispatch.torch.tracing import untraced
 from syncblob.errors import StaleAliasWarning
-from syncblob.memory import Access
 
 if TYPE_CHECKING:
     from syncblob.blob._base import BlobBase
@@ -27,22 +28,21 @@ _GRAD: Any = torch.Tensor.grad
 def parameter_over(blob: BlobBase) -> BlobParameter:
     """Return a leaf over a Blob's data and diff; see `Blob.as_parameter`."""
     blob._require_writable("as_parameter")
-    if blob.dtype.kind not in "fc" and not is_bfloat16(blob.dtype):
+    layout = blob._layout
+    if layout.dtype.kind not in "fc" and not is_bfloat16(layout.dtype):
         raise TypeError(
-            f"torch has gradients of floating-point and complex numbers, got {blob.dtype}; "
+            f"torch has gradients of floating-point and complex numbers, got {layout.dtype}; "
             "use .astype()"
         )
-    if blob._layout.reversed_axes:
+    if layout.reversed_axes:
         raise ValueError(
-            f"torch has no tensors with negative strides such as {blob.strides}; take the "
+            f"torch has no tensors with negative strides such as {layout.strides}; take the "
             "parameter of a copy"
         )
-    memory, layout = blob._memory, blob._layout
-    side, diff = blob._side, blob._diff_memory()
-    blob._meet(diff, side)
-    gradient, _ = tensor_over_memory(diff, layout, side, Access.MUTABLE, "as_parameter")
-    data, _ = tensor_over_memory(memory, layout, side, Access.MUTABLE, "as_parameter")
-    return BlobParameter.over(data, gradient)
+    memory, diff = blob._memory, blob._diff_memory()
+    blob._meet(diff, blob._side)
+    gradient = alias_over(blob, diff, HOST_DIFF, "as_parameter")
+    return BlobParameter.over(alias_over(blob, memory, HOST_DATA, "as_parameter"), gradient)
 
 
 class BlobParameter(torch.nn.Parameter):
@@ -66,7 +66,9 @@ class BlobParameter(torch.nn.Parameter):
         parameter._diff = diff
         parameter._addresses = data.data_ptr(), diff.data_ptr()
         _GRAD.__set__(parameter, diff)
-        parameter.register_post_accumulate_grad_hook(_accumulated)  # type: ignore[no-untyped-call]  # torch's
+        # What `register_post_accumulate_grad_hook` does, without a handle, which takes longer than
+        # all else here. Handles count from 0.
+        parameter._post_accumulate_grad_hooks = OrderedDict({-1: _accumulated})
         return parameter
 
     @property
@@ -134,8 +136,8 @@ class BlobParameter(torch.nn.Parameter):
 def _accumulated(parameter: torch.Tensor) -> None:
     """Store a gradient that autograd has just accumulated."""
     if isinstance(parameter, BlobParameter):
-        gradient, diff = parameter.grad, parameter._followed()  # noqa: SLF001  # its hook
-        if diff is not None and gradient is not None:
+        gradient, diff = _GRAD.__get__(parameter), parameter._followed()
+        if diff is not None and gradient is not None and gradient is not diff:
             _store_gradient(parameter, gradient, diff)
 
 

@@ -12,7 +12,6 @@ Blob forgets the loan, and it becomes an alias.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +22,6 @@ from syncblob.blob._arrays import HOST_DATA
 from syncblob.blob._compute import bind
 from syncblob.blob._state import NOTHING_KEPT
 from syncblob.devices import HOST
-from syncblob.devices.host import NumpyHome
 from syncblob.dispatch.torch.devices import require_reach
 from syncblob.dispatch.torch.tracing import untraced
 from syncblob.interop import _capsule
@@ -39,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Loan",
     "address",
+    "alias_over",
     "empty",
     "kept_loan",
     "lies_in",
@@ -75,7 +74,31 @@ def tensor_over(blob: BlobBase, *, copy: bool | None) -> torch.Tensor:
         raise ValueError(
             f"torch has no tensors with negative strides such as {layout.strides}; use copy=True"
         )
-    return tensor_over_memory(memory, layout, blob._side, Access.MUTABLE, "to_torch")[0]
+    return alias_over(blob, memory, HOST_DATA, "to_torch")
+
+
+def alias_over(blob: BlobBase, memory: SyncedMemory, place: int, reason: str) -> torch.Tensor:
+    """Return a tensor over data or diff on a Blob's device: a tracked alias.
+
+    Parameters
+    ----------
+    blob
+        The Blob. It is not const, and no stride is negative.
+    memory
+        That of its data or diff.
+    place
+        `HOST_DATA` for data, `HOST_DIFF` for diff.
+    reason
+        The operation, for messages and for the journal.
+    """
+    kept, layout = blob._kept[place], blob._layout
+    if kept is not None and blob._home is HOST:
+        array = memory.export_again(kept[0], kept[3], _KIND, layout.start, layout.stop)
+        if array is not None:
+            return _tensor(HOST, array)[0]
+    tensor, _ = tensor_over_memory(memory, layout, blob._side, Access.MUTABLE, reason)
+    blob._keep(place, memory)
+    return tensor
 
 
 # --- loans ----------------------------------------------------------------------------------------
@@ -255,10 +278,11 @@ def lies_in(result: torch.Tensor, tensor: torch.Tensor) -> bool:
 
 def address(tensor: torch.Tensor) -> int | None:
     """Return where a tensor's storage begins; None where it has none, or one of no bytes."""
-    # Sparse tensors, and the stand-ins of torch's own transformations, have no storage to ask for.
-    with suppress(RuntimeError):
+    try:
         return tensor.untyped_storage().data_ptr() or None
-    return None
+    except RuntimeError:
+        # Sparse tensors, and the stand-ins of torch's own transformations, have none to ask for.
+        return None
 
 
 def partially_overlaps(tensor: torch.Tensor, other: torch.Tensor) -> bool:
@@ -283,12 +307,14 @@ def place_of(tensor: torch.Tensor) -> tuple[int, tuple[int, ...]]:
 
 def _tensor(home: Home, array: Any) -> tuple[torch.Tensor, Any]:
     """Lay a tensor over an array; return it and what its storage keeps alive."""
+    bfloat16 = is_bfloat16(array.dtype)
+    if home.native and not bfloat16:
+        return torch.from_numpy(array), array
     stream = None
-    if not isinstance(home, NumpyHome):
+    if not home.native:
         stream = torch.cuda.current_stream(home.device.index).cuda_stream
         if stream == _DEFAULT_STREAM:
             stream = _DLPACK_DEFAULT_STREAM
-    bfloat16 = is_bfloat16(array.dtype)
     if bfloat16:
         array = array.view(np.uint16)
     # A capsule of the kind that every version of torch understands.

@@ -1,4 +1,4 @@
-"""What a call knows from an earlier one: the tensors that Blobs keep, and the plans of functions."""
+"""What a call takes from an earlier one: tensors that Blobs keep, and plans of functions."""
 
 from __future__ import annotations
 

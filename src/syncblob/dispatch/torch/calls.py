@@ -23,7 +23,7 @@ from syncblob.memory import Access
 from syncblob.memory.verify import verifying
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from syncblob._shape import Layout
     from syncblob.devices.base import Home
@@ -82,7 +82,7 @@ def call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str,
     device, home = device_of_tensors(tensors, [x.device for x in plan.blobs_in(values)])
     if plan.computes:
         require_device(home.device, plan.name, _ADVICE)
-    followed = torch.is_grad_enabled() and any(x.requires_grad for x in tensors)
+    followed = _is_followed(tensors)
     running = _Call(plan, device, home, values, followed=followed)
     try:
         running.lend(values)
@@ -111,13 +111,38 @@ def _call_directly(
     Any
         NotImplemented, before anything was called, where that is not so.
     """
-    name = plan.name
+    tensors = plan.tensors_in(values) if plan.holds_tensors else ()
+    for x in tensors:
+        if x.is_cuda:
+            return NotImplemented
+    followed = bool(tensors) and _is_followed(tensors)
+    if followed and not _hooks_are_enabled():
+        return NotImplemented
     operands = list(values)
+    loans = _lend_kept(plan, operands)
+    if loans is None:
+        return NotImplemented
+    if followed:
+        with saved_tensors_hooks(_saving_copies({loan.start for loan in loans}), _unsaved):
+            result = _compute(function, operands, names)
+    elif names:
+        result = _compute(function, operands, names)
+    else:
+        result = function(*operands)
+    if not _is_apart(result, loans):
+        lent = [*zip(plan.blobs_in(values), loans, strict=True)]
+        result = _finish_reading(result, lent, HOST, plan.name)
+    return result
+
+
+def _lend_kept(plan: Plan, operands: list[Any]) -> list[Loan] | None:
+    """Put kept tensors in the places of Blobs; return the loans, None where one is missing."""
+    name = plan.name
     loans: list[Any] = []
     for place in plan.blobs:
         loan = kept_loan(operands[place], name)
         if loan is None:
-            return NotImplemented
+            return None
         loans.append(loan)
         operands[place] = loan.tensor
     if plan.nested_blobs:
@@ -130,28 +155,13 @@ def _call_directly(
         for place in plan.nested_blobs:
             operands[place] = replaced(operands[place], BlobBase, lend)
         if None in loans:
-            return NotImplemented
-    addresses = None
-    if plan.tensors or plan.nested_tensors:
-        tensors = plan.tensors_in(values)
-        for x in tensors:
-            if x.is_cuda:
-                return NotImplemented
-        if torch.is_grad_enabled() and any([x.requires_grad for x in tensors]):
-            if not _hooks_are_enabled():
-                return NotImplemented
-            addresses = {loan.start for loan in loans}
-    if addresses is not None:
-        with saved_tensors_hooks(_saving_copies(addresses), _unsaved):
-            result = _compute(function, operands, names)
-    elif names:
-        result = _compute(function, operands, names)
-    else:
-        result = function(*operands)
-    if not _is_apart(result, loans):
-        lent = [*zip(plan.blobs_in(values), loans, strict=True)]
-        result = _finish_reading(result, lent, HOST, name)
-    return result
+            return None
+    return loans
+
+
+def _is_followed(tensors: Iterable[torch.Tensor]) -> bool:
+    """Tell whether autograd follows a call with these tensors."""
+    return torch.is_grad_enabled() and any(x.requires_grad for x in tensors)
 
 
 def _compute(
@@ -170,7 +180,7 @@ def _is_apart(result: Any, loans: Sequence[Loan]) -> bool:
     The result is a tensor or a tuple of tensors.
     """
     if isinstance(result, tuple):
-        return all([_is_apart(x, loans) for x in result])
+        return all(_is_apart(x, loans) for x in result)
     if type(result) is not torch.Tensor:
         return False
     try:
@@ -400,7 +410,7 @@ class _Call:
 
 
 # Whether hooks can replace what autograd saves: torch.func switches them off.
-_hooks_are_enabled: Callable[[], bool] = torch._C._autograd._saved_tensors_hooks_is_enabled
+_hooks_are_enabled: Callable[[], bool] = torch._C._autograd._saved_tensors_hooks_is_enabled  # type: ignore[attr-defined]  # not in torch's stubs
 
 
 def _saving_copies(addresses: set[int | None]) -> Callable[[torch.Tensor], _Saved]:

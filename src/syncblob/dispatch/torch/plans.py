@@ -96,6 +96,8 @@ class Plan(NamedTuple):
     """The lists, tuples and dicts that may hold Blobs."""
     nested_tensors: tuple[int, ...]
     """The same of tensors."""
+    holds_tensors: bool
+    """Whether there may be a tensor among the arguments."""
     keeps: bool
     """Whether a Blob may lend the tensor that it keeps: torch's own functions store none."""
     direct: bool
@@ -140,8 +142,8 @@ def plan_call(function: Callable[..., Any], values: Sequence[Any], names: tuple[
     return plan
 
 
-# In a pattern: the type of an argument; of a list or tuple, the patterns of its items, each once; of
-# a flag that decides what is written, its truth.
+# In a pattern: the type of an argument; of a list or tuple, the patterns of its items, each once;
+# of a flag that decides what is written, its truth.
 _Pattern = Any
 
 _SEQUENCES = frozenset({list, tuple})
@@ -166,6 +168,7 @@ def _plan(
     written = arguments.written()
     name = getattr(function, "__name__", "torch")
     shape_only = function in _SHAPE_ONLY
+    tensors, nested_tensors = arguments.of(torch.Tensor), arguments.holding(torch.Tensor)
     return Plan(
         name,
         shape_only,
@@ -173,9 +176,10 @@ def _plan(
         not shape_only or name.endswith("_like"),
         written,
         arguments.of(BlobBase),
-        arguments.of(torch.Tensor),
+        tensors,
         arguments.holding(BlobBase),
-        arguments.holding(torch.Tensor),
+        nested_tensors,
+        bool(tensors or nested_tensors),
         rule.keeps,
         rule.keeps and not written and not shape_only,
         tuple(arguments.decisive),
@@ -197,9 +201,7 @@ def _may_hold(pattern: _Pattern, kind: type) -> bool:
 class _Arguments:
     """The pattern of one call, beside what is known of the function."""
 
-    def __init__(
-        self, rule: _Rule, pattern: tuple[_Pattern, ...], names: tuple[str, ...]
-    ) -> None:
+    def __init__(self, rule: _Rule, pattern: tuple[_Pattern, ...], names: tuple[str, ...]) -> None:
         self._rule = rule
         self._pattern = pattern
         self._unnamed = len(pattern) - len(names)
@@ -338,7 +340,7 @@ def _schemas(function: Callable[..., Any]) -> list[Any]:
         operator = getattr(torch.ops.aten, getattr(function, "__name__", ""), None)
         if operator is None:
             return []
-    return [getattr(operator, name)._schema for name in operator.overloads()]  # noqa: SLF001  # where torch keeps them
+    return [getattr(operator, name)._schema for name in operator.overloads()]
 
 
 def _signature(function: Callable[..., Any]) -> tuple[str, ...]:

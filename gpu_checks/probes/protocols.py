@@ -55,7 +55,7 @@ def torch_order(report: Report) -> None:
     torch = _torch(cuda=True)
     cupy = cupy_of_this_machine()
     warm_up("float32")
-    from syncblob.interop import _torch_devices
+    from syncblob.dispatch.torch import devices
 
     backend: Any = accelerator("cuda:0")
     for name in ("get_stream_from_external", "ExternalStream"):
@@ -71,7 +71,7 @@ def torch_order(report: Report) -> None:
         with torch.cuda.stream(side), stream:
             delay(cupy.cuda.ExternalStream(side.cuda_stream))
             tensor.fill_(3)
-            _torch_devices.order_after(backend)
+            devices.order_after(backend)
             seen[...] = array
         stream.synchronize()
         report.equal(f"CuPy on {name} is after it", float(seen.min()), 3.0)

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from syncblob.caffe._pb.caffe_pb2 import BlobProto
     from syncblob.devices import Device
-    from syncblob.interop._torch_parameters import BlobParameter
+    from syncblob.dispatch.torch.parameters import BlobParameter
     from syncblob.interop.side_view import SideView
     from syncblob.memory.sources import Function
 
@@ -70,6 +70,19 @@ class _Missing:
 
     def __get__(self, blob: Any, owner: type | None = None) -> NoReturn:
         raise AttributeError(f"a Blob has no attribute {self._name!r}; {self._advice}")
+
+
+# `syncblob.dispatch.torch` once it was imported, which imports torch. An import statement takes as
+# long as much of a call.
+_torch: Any = None
+
+
+def _import_torch_dispatch() -> None:
+    global _torch  # noqa: PLW0603  # see there
+    import_optional("torch")
+    from syncblob.dispatch import torch
+
+    _torch = torch
 
 
 class Blob(Operators, NdarrayMethods):
@@ -1400,9 +1413,9 @@ class Blob(Operators, NdarrayMethods):
             it is a copy.
         """
         del types  # The function asks those of the other arguments again.
-        from syncblob.blob import _torch_calls  # imports torch
-
-        return _torch_calls.call(func, args, {} if kwargs is None else kwargs)
+        if _torch is None:
+            _import_torch_dispatch()
+        return _torch.call(func, args, kwargs or {})
 
     def to_torch(self, *, copy: bool | None = None) -> Tensor:
         """Return a tensor over data, on this Blob's device: a tracked alias, on the mutable path.
@@ -1418,10 +1431,10 @@ class Blob(Operators, NdarrayMethods):
         ValueError
             If a const Blob is to be lent, or a stride is negative, which torch does not have.
         """
-        import_optional("torch")
-        from syncblob.blob import _torch_calls  # imports torch
-
-        return _torch_calls.tensor_over(self, copy=copy)
+        if _torch is None:
+            _import_torch_dispatch()
+        tensor: Tensor = _torch.tensor_over(self, copy=copy)
+        return tensor
 
     def as_parameter(self) -> BlobParameter:
         """Return a leaf over data, for autograd, whose gradient is over diff. Nothing is copied.
@@ -1443,10 +1456,10 @@ class Blob(Operators, NdarrayMethods):
         ValueError
             If this is a const Blob, or a stride is negative, which torch does not have.
         """
-        import_optional("torch")
-        from syncblob.blob import _torch_calls  # imports torch
-
-        return _torch_calls.parameter_over(self)
+        if _torch is None:
+            _import_torch_dispatch()
+        parameter: BlobParameter = _torch.parameter_over(self)
+        return parameter
 
     def dim(self) -> int:
         """Return the number of axes. torch's name: some of its modules ask for it."""

@@ -33,8 +33,9 @@ if TYPE_CHECKING:
     from syncblob.devices.base import Home
 
     # A buffer, and arrays over it to make views of: one to read, one to write, and one to export
-    # through DLPack; None where that is not possible.
-    Kept = tuple[Any, NDArray[Any], NDArray[Any] | None, NDArray[Any] | None]
+    # through DLPack; None where that is not possible. Last what torch's functions read on the host,
+    # once one was called: see `dispatch/torch/tensors.py`.
+    Kept = tuple[Any, NDArray[Any], NDArray[Any] | None, NDArray[Any] | None, Any]
 
 __all__ = [
     "GPU_DATA",
@@ -599,7 +600,7 @@ class BlobCore:
             if not is_bfloat16(layout.dtype) and not layout.backwards:
                 exported = writable
         arrays: list[Kept | None] = list(self._kept)
-        arrays[place] = buffer, const, writable, exported
+        arrays[place] = buffer, const, writable, exported, None
         self._kept = tuple(arrays)
         # A resize on another thread forgets these, before or now.
         if self._placed is not layout:

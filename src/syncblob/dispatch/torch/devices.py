@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
-from syncblob.devices import HOST, Device, accelerator
+from syncblob.devices import HOST, accelerator
 from syncblob.errors import NoDeviceError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Sequence
 
+    from syncblob.devices import Device
     from syncblob.devices.base import Accelerator, Home
 
-__all__ = ["device_of_tensors", "order_after", "require_reach", "tensors_in"]
+__all__ = ["device_of_tensors", "order_after", "require_reach"]
 
 
 def require_reach(home: Home) -> None:
@@ -35,27 +36,18 @@ def require_reach(home: Home) -> None:
     )
 
 
-def tensors_in(x: Any) -> Iterator[torch.Tensor]:
-    """Find the tensors in nested sequences and dicts."""
-    if isinstance(x, torch.Tensor):
-        yield x
-    elif isinstance(x, (list, tuple)):
-        for item in x:
-            yield from tensors_in(item)
-    elif isinstance(x, dict):
-        yield from tensors_in([*x.values()])
-
-
-def device_of_tensors(operands: Any, devices: list[Device]) -> tuple[torch.device, Home]:
+def device_of_tensors(
+    tensors: Sequence[torch.Tensor], devices: Iterable[Device]
+) -> tuple[torch.device, Home]:
     """Return where a function computes.
 
     Parameters
     ----------
-    operands
-        Its arguments.
+    tensors
+        The tensors among its arguments.
     devices
-        Those of the Blobs among them. They decide where no tensor does: tensors without axes are
-        used on any device. Simulated devices are none of torch's, and count as the host.
+        The devices of the Blobs among them. They decide where no tensor does: tensors without axes
+        are used on any device. torch has no simulated devices, which count as the host.
 
     Returns
     -------
@@ -63,7 +55,6 @@ def device_of_tensors(operands: Any, devices: list[Device]) -> tuple[torch.devic
     home : Home
         The host, or the backend of the CUDA device.
     """
-    tensors = [*tensors_in(operands)]
     found = next((str(tensor.device) for tensor in tensors if tensor.is_cuda), None)
     if found is None and not any(tensor.ndim for tensor in tensors):
         found = next((str(device) for device in devices if device.type == "cuda"), None)

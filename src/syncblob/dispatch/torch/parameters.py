@@ -2,19 +2,47 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any
 
 import torch
 
+from syncblob._dtypes import is_bfloat16
 from syncblob._source_lines import warn_user
+from syncblob.blob.core import HOST_DATA, HOST_DIFF
+from syncblob.dispatch.torch.tensors import alias_over, lies_in, place_of
+from syncblob.dispatch.torch.tracing import untraced
 from syncblob.errors import StaleAliasWarning
-from syncblob.interop._torch_tensors import lies_in, place_of
 
-__all__ = ["BlobParameter"]
+if TYPE_CHECKING:
+    from syncblob.blob.core import BlobCore
+
+__all__ = ["BlobParameter", "parameter_over"]
 
 # Where a tensor keeps its storage and its gradient.
 _DATA: Any = torch.Tensor.data
 _GRAD: Any = torch.Tensor.grad
+
+
+@untraced
+def parameter_over(blob: BlobCore) -> BlobParameter:
+    """Return a leaf over a Blob's data and diff; see `Blob.as_parameter`."""
+    blob._require_writable("as_parameter")
+    layout = blob._layout
+    if layout.dtype.kind not in "fc" and not is_bfloat16(layout.dtype):
+        raise TypeError(
+            f"torch has gradients of floating-point and complex numbers, got {layout.dtype}; "
+            "use .astype()"
+        )
+    if layout.reversed_axes:
+        raise ValueError(
+            f"torch has no tensors with negative strides such as {layout.strides}; take the "
+            "parameter of a copy"
+        )
+    memory, diff = blob._memory, blob._diff_memory()
+    blob._bind_partner(diff, blob._side)
+    gradient = alias_over(blob, diff, HOST_DIFF, "as_parameter")
+    return BlobParameter.over(alias_over(blob, memory, HOST_DATA, "as_parameter"), gradient)
 
 
 class BlobParameter(torch.nn.Parameter):
@@ -38,7 +66,9 @@ class BlobParameter(torch.nn.Parameter):
         parameter._diff = diff
         parameter._addresses = data.data_ptr(), diff.data_ptr()
         _GRAD.__set__(parameter, diff)
-        parameter.register_post_accumulate_grad_hook(_settle)  # type: ignore[no-untyped-call]  # torch's
+        # What `register_post_accumulate_grad_hook` does, without a handle, which takes longer than
+        # all else here. Handles count from 0.
+        parameter._post_accumulate_grad_hooks = OrderedDict({-1: _accumulated})
         return parameter
 
     @property
@@ -75,7 +105,7 @@ class BlobParameter(torch.nn.Parameter):
                     diff.zero_()
                 _GRAD.__set__(self, diff)
             else:
-                _settle_gradient(self, value, diff)
+                _store_gradient(self, value, diff)
 
     @grad.deleter
     def grad(self) -> None:
@@ -103,24 +133,24 @@ class BlobParameter(torch.nn.Parameter):
         return plain.__reduce_ex__(protocol)
 
 
-def _settle(parameter: torch.Tensor) -> None:
-    """Do what is left to be done when a gradient has been accumulated."""
+def _accumulated(parameter: torch.Tensor) -> None:
+    """Store a gradient that autograd has just accumulated."""
     if isinstance(parameter, BlobParameter):
-        gradient, diff = parameter.grad, parameter._followed()  # noqa: SLF001  # its hook
-        if diff is not None and gradient is not None:
-            _settle_gradient(parameter, gradient, diff)
+        gradient, diff = _GRAD.__get__(parameter), parameter._followed()
+        if diff is not None and gradient is not None and gradient is not diff:
+            _store_gradient(parameter, gradient, diff)
 
 
-def _settle_gradient(parameter: BlobParameter, gradient: torch.Tensor, diff: torch.Tensor) -> None:
-    """Put a gradient that autograd has not accumulated in place into diff, with its graph."""
+def _store_gradient(parameter: BlobParameter, gradient: torch.Tensor, diff: torch.Tensor) -> None:
+    """Copy a gradient that autograd has not accumulated in place into diff, with its graph."""
     if gradient.layout is not torch.strided:
         gradient = gradient.to_dense()
     if place_of(gradient) == place_of(diff):
         return
-    settled = diff.detach()
+    stored = diff.detach()
     with torch.set_grad_enabled(gradient.requires_grad):
-        settled.copy_(_apart(gradient, diff))
-    _GRAD.__set__(parameter, settled)
+        stored.copy_(_apart(gradient, diff))
+    _GRAD.__set__(parameter, stored)
 
 
 def _apart(x: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:

@@ -1,0 +1,9 @@
+"""PyTorch's functions with Blobs, and tensors and parameters over Blobs. Imports torch."""
+
+from __future__ import annotations
+
+from syncblob.dispatch.torch.calls import call
+from syncblob.dispatch.torch.parameters import parameter_over
+from syncblob.dispatch.torch.tensors import tensor_over
+
+__all__ = ["call", "parameter_over", "tensor_over"]

@@ -1,0 +1,444 @@
+"""One call of a function of PyTorch's, with Blobs among its arguments."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch.autograd.graph import saved_tensors_hooks
+
+from syncblob.blob.compute import bind, forgets_newest
+from syncblob.blob.core import BlobCore
+from syncblob.blob.forks import writes
+from syncblob.devices import HOST
+from syncblob.devices.base import Accelerator
+from syncblob.dispatch.torch import tensors as over
+from syncblob.dispatch.torch.devices import device_of_tensors, order_after
+from syncblob.dispatch.torch.plans import plan_call
+from syncblob.dispatch.torch.tensors import Loan, kept_loan
+from syncblob.dispatch.torch.tracing import untraced
+from syncblob.dispatch.walk import instances, replaced
+from syncblob.guards import require_device
+from syncblob.memory import Access
+from syncblob.memory.verify import verifying
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from syncblob._shape import Layout
+    from syncblob.devices.base import Home
+    from syncblob.dispatch.torch.plans import Plan
+    from syncblob.memory import SyncedMemory
+
+__all__ = ["call"]
+
+# For an error: to move a Blob does not always help.
+_ADVICE = (
+    "torch computes where its tensors are, or where the Blobs are if there is no tensor; it has no "
+    "simulated devices, and uses the host for them"
+)
+
+# What autograd saves, and how often it had been written then.
+_Saved = tuple[torch.Tensor, int]
+
+# A Blob, and what it has lent to a function that reads.
+_Lent = tuple[BlobCore, Loan]
+
+
+@untraced
+@writes("running")
+def call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Call a torch function with Blobs in the places of tensors.
+
+    Parameters
+    ----------
+    function
+        What torch was asked to compute.
+    args, kwargs
+        Blobs, and nested sequences of them, among anything else.
+
+    Returns
+    -------
+    Any
+        What the function returns. A tensor in it that is over a Blob's memory is an alias of the
+        Blob, of a const one a copy.
+
+    Raises
+    ------
+    DeviceMismatchError
+        If a Blob is on another accelerator than the tensors.
+    DeviceGuardError
+        If a guard forbids that device.
+    ValueError
+        If a const Blob is to be written, or an `out` has another shape than the result.
+    """
+    values = [*args, *kwargs.values()]
+    names = tuple(kwargs) if kwargs else ()
+    plan = plan_call(function, values, names)
+    if plan.direct and HOST.direct and not verifying():
+        result = _call_directly(plan, function, values, names)
+        if result is not NotImplemented:
+            return result
+    tensors = plan.tensors_in(values)
+    device, home = device_of_tensors(tensors, [x.device for x in plan.blobs_in(values)])
+    if plan.computes:
+        require_device(home.device, plan.name, _ADVICE)
+    followed = _is_followed(tensors)
+    running = _Call(plan, device, home, values, followed=followed)
+    try:
+        running.lend(values)
+        if followed and not running.copying:
+            with saved_tensors_hooks(_saving_copies(running.addresses()), _unsaved):
+                result = _compute(function, values, names)
+        else:
+            result = _compute(function, values, names)
+        return running.finish(result)
+    finally:
+        if isinstance(home, Accelerator):
+            # Also after a failure: what was queued before it still runs.
+            order_after(home)
+
+
+def _call_directly(
+    plan: Plan, function: Callable[..., Any], values: Sequence[Any], names: tuple[str, ...]
+) -> Any:
+    """Do what `call` does where each Blob keeps a loan, on the host, and nothing is written.
+
+    Returns
+    -------
+    Any
+        NotImplemented, before anything was called, where that is not so.
+    """
+    tensors = plan.tensors_in(values) if plan.holds_tensors else ()
+    for x in tensors:
+        if x.is_cuda:
+            return NotImplemented
+    followed = bool(tensors) and _is_followed(tensors)
+    if followed and not _hooks_are_enabled():
+        return NotImplemented
+    operands = list(values)
+    loans = _lend_kept(plan, operands)
+    if loans is None:
+        return NotImplemented
+    if followed:
+        with saved_tensors_hooks(_saving_copies({loan.start for loan in loans}), _unsaved):
+            result = _compute(function, operands, names)
+    elif names:
+        result = _compute(function, operands, names)
+    else:
+        result = function(*operands)
+    if not _is_apart(result, loans):
+        lent = [*zip(plan.blobs_in(values), loans, strict=True)]
+        result = _finish_reading(result, lent, HOST, plan.name)
+    return result
+
+
+def _lend_kept(plan: Plan, operands: list[Any]) -> list[Loan] | None:
+    """Put kept tensors in the places of Blobs; return the loans, None where one is missing."""
+    name = plan.name
+    loans: list[Any] = []
+    for place in plan.blobs:
+        loan = kept_loan(operands[place], name)
+        if loan is None:
+            return None
+        loans.append(loan)
+        operands[place] = loan.tensor
+    if plan.nested_blobs:
+
+        def lend(x: BlobCore) -> Any:
+            loan = kept_loan(x, name)
+            loans.append(loan)
+            return None if loan is None else loan.tensor
+
+        for place in plan.nested_blobs:
+            operands[place] = replaced(operands[place], BlobCore, lend)
+        if None in loans:
+            return None
+    return loans
+
+
+def _is_followed(tensors: Iterable[torch.Tensor]) -> bool:
+    """Tell whether autograd follows a call with these tensors."""
+    return torch.is_grad_enabled() and any(x.requires_grad for x in tensors)
+
+
+def _compute(
+    function: Callable[..., Any],
+    operands: Sequence[Any],
+    names: tuple[str, ...],
+) -> Any:
+    """Call a function of tensors, of which the last ones are given by keyword."""
+    unnamed = len(operands) - len(names)
+    return function(*operands[:unnamed], **dict(zip(names, operands[unnamed:], strict=True)))
+
+
+def _is_apart(result: Any, loans: Sequence[Loan]) -> bool:
+    """Tell whether no loan was written and no result is over one, as far as that is quickly seen.
+
+    The result is a tensor or a tuple of tensors.
+    """
+    if isinstance(result, tuple):
+        return all(_is_apart(x, loans) for x in result)
+    if type(result) is not torch.Tensor:
+        return False
+    try:
+        start = result.data_ptr()
+    except RuntimeError:
+        # Sparse tensors, and the stand-ins of torch's own transformations, have no storage.
+        return False
+    for loan in loans:
+        if loan.start <= start <= loan.stop or loan.tensor._version != loan.version:
+            return False
+    return True
+
+
+def _finish_reading(result: Any, lent: Sequence[_Lent], home: Home, name: str) -> Any:
+    """Make aliases of the loans that were written or that a result is over.
+
+    Returns
+    -------
+    Any
+        The result, with copies in the place of tensors over const Blobs.
+    """
+    for x, loan in lent:
+        if loan.was_written:
+            x._require_writable(name)
+            loan.become_alias(x, home, name)
+
+    def tracked(tensor: torch.Tensor) -> torch.Tensor:
+        for x, loan in lent:
+            if over.lies_in(tensor, loan.tensor):
+                if x._readonly:
+                    return tensor.clone()
+                loan.become_alias(x, home, name)
+        return tensor
+
+    return replaced(result, torch.Tensor, tracked)
+
+
+class _Written(NamedTuple):
+    """A tensor over the memory of a Blob that a function writes."""
+
+    blob: BlobCore
+    tensor: torch.Tensor
+    place: Any
+    """Where the tensor's elements were before the call."""
+
+
+class _Call:
+    """What a call lends, on any device, and what it writes.
+
+    Attributes
+    ----------
+    written
+        The Blobs that the function writes.
+    copying
+        Whether autograd follows the call, and saves what nobody can replace: then it gets copies.
+    """
+
+    __slots__ = (
+        "_device",
+        "_direct",
+        "_home",
+        "_late",
+        "_name",
+        "_plan",
+        "_read",
+        "_reversed",
+        "_written_tensors",
+        "copying",
+        "written",
+    )
+
+    def __init__(
+        self,
+        plan: Plan,
+        device: torch.device,
+        home: Home,
+        values: Sequence[Any],
+        *,
+        followed: bool,
+    ) -> None:
+        self._plan = plan
+        self._name = plan.name
+        self._device = device
+        self._home = home
+        self.copying = followed and not _hooks_are_enabled()
+        written = [values[place] for place in plan.written]
+        self.written: list[BlobCore] = [*instances(written, BlobCore)]
+        self._written_tensors = [*instances(written, torch.Tensor)]
+        # Of each memory and layout one loan, so that torch sees where operands are the same.
+        self._read: dict[tuple[int, Layout], _Lent] = {}
+        self._direct: list[_Written] = []
+        # Written elsewhere, and delivered when the function has not failed: an overwrite forgets
+        # the newest contents, which are on the other side; and torch has no negative strides.
+        self._late: list[tuple[BlobCore, torch.Tensor]] = []
+        # Copies that were lent to be read, because torch has no negative strides.
+        self._reversed: list[tuple[BlobCore, torch.Tensor]] = []
+
+    # --- before ----------------------------------------------------------------------------------
+
+    def lend(self, values: list[Any]) -> None:
+        """Put tensors in the places of Blobs."""
+        plan = self._plan
+        read = self._shape_only if plan.shape_only else self._read_tensor
+        for place in (*plan.blobs, *plan.nested_blobs):
+            if place not in plan.written:
+                values[place] = replaced(values[place], BlobCore, read)
+        # Last: what is read as well is on this side by now.
+        for place, whole in plan.written.items():
+            write = self._overwritten_tensor if whole else self._written_tensor
+            values[place] = replaced(values[place], BlobCore, write)
+        if self._direct:
+            for place in (*plan.tensors, *plan.nested_tensors):
+                if place not in plan.written:
+                    values[place] = replaced(values[place], torch.Tensor, self._apart)
+
+    def addresses(self) -> set[int | None]:
+        """Return where the storages of the tensors over Blobs begin."""
+        read = [loan.tensor for _, loan in self._read.values()]
+        written = [written.tensor for written in self._direct]
+        return set(map(over.address, (*read, *written)))
+
+    def _read_tensor(self, x: BlobCore) -> torch.Tensor:
+        """Return a tensor to read."""
+        memory, layout = x._memory, x._layout
+        known = self._read.get((id(memory), layout))
+        if known is not None:
+            return known[1].tensor
+        side = bind(x, self._home)
+        shared = any(y._memory is memory for y in self.written)
+        if self.copying or (shared and self._is_partly_written(memory, layout)):
+            return over.private(memory, layout, side, self._name)
+        if layout.reversed_axes:
+            copied = over.private(memory, layout, side, self._name)
+            self._reversed.append((x, copied))
+            return copied
+        loan = Loan.of(x, self._home, self._name, keep=self._plan.keeps and not shared)
+        if any(over.partially_overlaps(loan.tensor, tensor) for tensor in self._written_tensors):
+            return loan.tensor.clone()
+        self._read[id(memory), layout] = x, loan
+        return loan.tensor
+
+    def _is_partly_written(self, memory: SyncedMemory, layout: Layout) -> bool:
+        return any(y._memory is memory and y._layout != layout for y in self.written)
+
+    def _shape_only(self, x: BlobCore) -> torch.Tensor:
+        """Return a tensor with this shape, dtype and strides. Nothing is read or moved."""
+        return over.empty(x._layout, self._device)
+
+    def _apart(self, x: torch.Tensor) -> torch.Tensor:
+        """Return a tensor that is read, copied if it overlaps one over a Blob that is written."""
+        overlaps = any(over.partially_overlaps(x, lent.tensor) for lent in self._direct)
+        return x.clone() if overlaps else x
+
+    def _written_tensor(self, x: BlobCore) -> torch.Tensor:
+        """Return a tensor to read and write."""
+        x._require_writable(self._name)
+        memory, layout = x._memory, x._layout
+        side = bind(x, self._home)
+        if layout.reversed_axes:
+            # Torch has no tensors with negative strides.
+            scratch = over.private(memory, layout, side, self._name)
+            self._late.append((x, scratch))
+            return scratch
+        known = self._read.pop((id(memory), layout), None)
+        if known is None:
+            reason = self._name
+            tensor, _ = over.tensor_over_memory(memory, layout, side, Access.MUTABLE, reason)
+        else:
+            known[1].become_alias(x, self._home, self._name)
+            tensor = known[1].tensor
+        self._direct.append(_Written(x, tensor, over.place_of(tensor)))
+        return tensor
+
+    def _overwritten_tensor(self, x: BlobCore) -> torch.Tensor:
+        """Return a tensor that is going to be written completely. Nothing moves."""
+        x._require_writable(self._name)
+        if not forgets_newest(x, bind(x, self._home)):
+            return self._written_tensor(x)
+        scratch = over.empty(x._layout, self._device)
+        self._late.append((x, scratch))
+        return scratch
+
+    # --- afterwards ------------------------------------------------------------------------------
+
+    def finish(self, result: Any) -> Any:
+        """Deliver what was written elsewhere, and make aliases of what somebody keeps.
+
+        Returns
+        -------
+        Any
+            The result, with tensors over the Blobs in the place of those that were written
+            elsewhere, and copies in the place of those over const Blobs.
+        """
+        for x, tensor in (*self._late, *(written[:2] for written in self._direct)):
+            if tuple(tensor.shape) != x.shape:
+                raise ValueError(
+                    f"{self._name} gives shape {tuple(tensor.shape)}, and the Blob to be written "
+                    f"has {x.shape}; resize it first"
+                )
+        for written in self._direct:
+            if over.place_of(written.tensor) != written.place:
+                raise ValueError(
+                    f"{self._name} writes no elements, and gives a tensor another storage or other "
+                    "strides, where a Blob cannot follow; use it on a tensor and assign that"
+                )
+        delivered = {id(scratch): self._deliver(x, scratch) for x, scratch in self._late}
+        for x, copied in self._reversed:
+            if not copied.is_inference() and copied._version:
+                x._require_writable(self._name)
+                self._deliver(x, copied)
+        if delivered:
+            result = replaced(result, torch.Tensor, lambda x: delivered.get(id(x), x))
+        return _finish_reading(result, [*self._read.values()], self._home, self._name)
+
+    def _deliver(self, x: BlobCore, scratch: torch.Tensor) -> torch.Tensor:
+        """Copy what was written elsewhere into a Blob; return a tensor with its contents."""
+        memory, layout, side = x._memory, x._layout, bind(x, self._home)
+        axes = layout.reversed_axes
+        contents = scratch.detach().flip(axes) if axes else scratch.detach()
+        over.overwrite(memory, layout, side, self._name, contents)
+        if axes:
+            return scratch
+        return over.tensor_over_memory(memory, layout, side, Access.MUTABLE, self._name)[0]
+
+
+# --- autograd -------------------------------------------------------------------------------------
+
+
+# Whether hooks can replace what autograd saves: torch.func switches them off.
+_hooks_are_enabled: Callable[[], bool] = torch._C._autograd._saved_tensors_hooks_is_enabled  # type: ignore[attr-defined]  # not in torch's stubs
+
+
+def _saving_copies(addresses: set[int | None]) -> Callable[[torch.Tensor], _Saved]:
+    """Return what saves tensors for autograd, and copies of those over some storages.
+
+    Blobs are written when autograd cannot see it. The graph keeps this function: it knows no Blob
+    and no tensor.
+
+    Parameters
+    ----------
+    addresses
+        Where the storages begin.
+    """
+
+    def save(x: torch.Tensor) -> _Saved:
+        found = over.address(x)
+        if found is not None and found in addresses:
+            x = x.clone()
+        return x, x._version
+
+    return save
+
+
+def _unsaved(saved: _Saved) -> torch.Tensor:
+    """Return what autograd has saved; it leaves this check to those who save in its place."""
+    tensor, version = saved
+    if tensor._version != version:
+        raise RuntimeError(
+            "one of the variables needed for gradient computation has been modified by an inplace "
+            f"operation: a tensor of shape {tuple(tensor.shape)} is at version {tensor._version}; "
+            f"expected version {version} instead"
+        )
+    return tensor

@@ -1,0 +1,350 @@
+"""What is known of a call from its function and the types of its arguments.
+
+The schema of an operator says of each argument whether its memory is written. Functions that are
+written in Python have none; of those the parameters tell: ``inplace=True``, ``running_mean`` while
+training, ``max_norm``.
+"""
+
+from __future__ import annotations
+
+import inspect
+from functools import lru_cache
+from types import NoneType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+
+from syncblob.blob.core import BlobCore
+from syncblob.dispatch.walk import NESTED, instances
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+__all__ = ["Plan", "plan_call"]
+
+# They ask for shape and dtype and look at no element.
+_SHAPE_ONLY = frozenset(
+    {
+        torch.empty_like,
+        torch.full_like,
+        torch.get_device,
+        torch.is_complex,
+        torch.is_conj,
+        torch.is_floating_point,
+        torch.is_inference,
+        torch.is_neg,
+        torch.is_same_size,
+        torch.is_signed,
+        torch.numel,
+        torch.ones_like,
+        torch.rand_like,
+        torch.randint_like,
+        torch.randn_like,
+        torch.result_type,
+        torch.zeros_like,
+    }
+)
+
+# Written while a flag of the function is set; without such a flag, always. Torch's schemas are
+# silent about them.
+_RUNNING = frozenset({"running_mean", "running_var"})
+_TRAINING = ("training", "use_input_stats", "train")
+# Rows of the weight are scaled down to this norm, in place.
+_RENORMALISED = ("weight", "max_norm")
+
+# Functions of torch.distributed: what they receive is written.
+_RECEIVED = {
+    "all_gather": "tensor_list",
+    "all_gather_coalesced": "output_tensor_lists",
+    "all_gather_into_tensor": "output_tensor",
+    "all_gather_single": "output_tensor",
+    "all_reduce": "tensor",
+    "all_reduce_coalesced": "tensors",
+    "all_to_all": "output_tensor_list",
+    "all_to_all_single": "output",
+    "broadcast": "tensor",
+    "gather": "gather_list",
+    "irecv": "tensor",
+    "recv": "tensor",
+    "reduce": "tensor",
+    "reduce_scatter": "output",
+    "reduce_scatter_single": "output",
+    "reduce_scatter_tensor": "output",
+    "scatter": "tensor",
+}
+
+
+class Plan(NamedTuple):
+    """What is known of the calls of one function with one pattern of arguments.
+
+    Arguments are numbered: those without a keyword first, then those with one.
+    """
+
+    name: str
+    """The function, for messages and for the journal."""
+    shape_only: bool
+    """Whether the function looks at no element of its arguments."""
+    computes: bool
+    """Whether it computes elements, so that the guards are asked."""
+    written: Mapping[int, bool]
+    """The arguments that are written, and whether every element of them is."""
+    blobs: tuple[int, ...]
+    """The arguments that are Blobs."""
+    tensors: tuple[int, ...]
+    """The arguments that are tensors."""
+    nested_blobs: tuple[int, ...]
+    """The lists, tuples and dicts that may hold Blobs."""
+    nested_tensors: tuple[int, ...]
+    """The same of tensors."""
+    holds_tensors: bool
+    """Whether there may be a tensor among the arguments."""
+    keeps: bool
+    """Whether a Blob may lend the tensor that it keeps: torch's own functions store none."""
+    direct: bool
+    """Whether kept tensors are all that the function needs: it writes nothing."""
+    decisive: tuple[int, ...]
+    """The arguments whose contents count besides their types: another plan is for those."""
+
+    def blobs_in(self, values: Sequence[Any]) -> list[BlobCore]:
+        """Return the Blobs among the arguments of a call, nested ones too."""
+        found = [values[place] for place in self.blobs]
+        for place in self.nested_blobs:
+            found += instances(values[place], BlobCore)
+        return found
+
+    def tensors_in(self, values: Sequence[Any]) -> list[torch.Tensor]:
+        """Return the tensors among the arguments of a call, nested ones too."""
+        found = [values[place] for place in self.tensors]
+        for place in self.nested_tensors:
+            found += instances(values[place], torch.Tensor)
+        return found
+
+
+def plan_call(function: Callable[..., Any], values: Sequence[Any], names: tuple[str, ...]) -> Plan:
+    """Return the plan of a call of a torch function; made once for each pattern of arguments.
+
+    Parameters
+    ----------
+    function
+        What torch was asked to compute.
+    values
+        The arguments without a keyword, then those with one.
+    names
+        The keywords.
+    """
+    pattern = tuple(map(type, values))
+    plan = _plan(function, pattern, names)
+    if plan.decisive:
+        refined: list[_Pattern] = [*pattern]
+        for place in plan.decisive:
+            refined[place] = _refined(values[place])
+        plan = _plan(function, tuple(refined), names)
+    return plan
+
+
+# In a pattern: the type of an argument; of a list or tuple, the patterns of its items, each once;
+# of a flag that decides what is written, its truth.
+_Pattern = Any
+
+_SEQUENCES = frozenset({list, tuple})
+
+
+def _refined(x: Any) -> _Pattern:
+    return _items(x) if type(x) in _SEQUENCES else bool(x)
+
+
+def _items(x: Any) -> _Pattern:
+    kind = type(x)
+    return frozenset(map(_items, x)) if kind in _SEQUENCES else kind
+
+
+@lru_cache(maxsize=4096)
+def _plan(
+    function: Callable[..., Any], pattern: tuple[_Pattern, ...], names: tuple[str, ...]
+) -> Plan:
+    """Make a plan."""
+    rule = _rule(function)
+    arguments = _Arguments(rule, pattern, names)
+    written = arguments.written()
+    name = getattr(function, "__name__", "torch")
+    shape_only = function in _SHAPE_ONLY
+    tensors, nested_tensors = arguments.of(torch.Tensor), arguments.holding(torch.Tensor)
+    return Plan(
+        name,
+        shape_only,
+        # Those that make a tensor of the same shape compute its elements.
+        not shape_only or name.endswith("_like"),
+        written,
+        arguments.of(BlobCore),
+        tensors,
+        arguments.holding(BlobCore),
+        nested_tensors,
+        bool(tensors or nested_tensors),
+        rule.keeps,
+        rule.keeps and not written and not shape_only,
+        tuple(arguments.decisive),
+    )
+
+
+def _is_kind(pattern: _Pattern, kind: type | tuple[type, ...]) -> bool:
+    return isinstance(pattern, type) and issubclass(pattern, kind)
+
+
+def _may_hold(pattern: _Pattern, kind: type) -> bool:
+    """Tell whether an argument may be a list, tuple or dict with an instance of a class in it."""
+    if not isinstance(pattern, frozenset):
+        # What is in a dict, or in a subclass of these, is not part of the pattern.
+        return _is_kind(pattern, NESTED)
+    return any(_is_kind(item, kind) or _may_hold(item, kind) for item in pattern)
+
+
+class _Arguments:
+    """The pattern of one call, beside what is known of the function."""
+
+    def __init__(self, rule: _Rule, pattern: tuple[_Pattern, ...], names: tuple[str, ...]) -> None:
+        self._rule = rule
+        self._pattern = pattern
+        self._unnamed = len(pattern) - len(names)
+        self._named = {name: self._unnamed + i for i, name in enumerate(names)}
+        # The arguments that have to be looked at: `written` adds the flags.
+        self.decisive = {i for i, given in enumerate(pattern) if given in _SEQUENCES}
+
+    def of(self, kind: type) -> tuple[int, ...]:
+        """Return the arguments that are instances of a class."""
+        return tuple(i for i, given in enumerate(self._pattern) if _is_kind(given, kind))
+
+    def holding(self, kind: type) -> tuple[int, ...]:
+        """Return the arguments that may hold instances of a class."""
+        return tuple(i for i, given in enumerate(self._pattern) if _may_hold(given, kind))
+
+    def written(self) -> dict[int, bool]:
+        """Return which arguments are written, and whether completely."""
+        rule, named = self._rule, self._named
+        result = {place: False for place in rule.places if place < self._unnamed}
+        result |= {named[name]: False for name in rule.names & named.keys()}
+        if "out" in named:
+            result[named["out"]] = "out" in rule.outs
+        result |= {named[name]: True for name in rule.outs & named.keys()}
+        for name in self._conditional():
+            place = self._place(name)
+            if place is not None:
+                result[place] = False
+        return result
+
+    def _conditional(self) -> Iterator[str]:
+        """Yield the parameters that are written because of what other arguments say."""
+        parameters = {*self._rule.parameters, *self._named}
+        if self._rule.parameters and self._flag("inplace"):
+            yield self._rule.parameters[0]
+        weight, max_norm = _RENORMALISED
+        place = self._place(max_norm)
+        if place is not None and self._pattern[place] is not NoneType:
+            yield weight
+        if parameters.issuperset(_RUNNING):
+            flags = [flag for flag in _TRAINING if flag in parameters]
+            # A flag that was left out keeps its default: which one, the memory need not know.
+            if not flags or any(self._flag(flag) is not False for flag in flags):
+                yield from _RUNNING
+
+    def _flag(self, name: str) -> bool | None:
+        """Return the truth of a flag; None where it is None, was not given, or is not known yet."""
+        place = self._place(name)
+        given = NoneType if place is None else self._pattern[place]
+        if place is None or given is NoneType:
+            return None
+        if isinstance(given, type):
+            self.decisive.add(place)
+            return None
+        return bool(given)
+
+    def _place(self, name: str) -> int | None:
+        """Return the argument that was given for a parameter; None where none was."""
+        if name in self._named:
+            return self._named[name]
+        parameters = self._rule.parameters
+        place = parameters.index(name) if name in parameters else self._unnamed
+        return place if place < self._unnamed else None
+
+
+class _Rule(NamedTuple):
+    """What is known of a function."""
+
+    parameters: tuple[str, ...]
+    """Their names, as far as arguments without a keyword go."""
+    places: frozenset[int]
+    """The arguments that are written."""
+    names: frozenset[str]
+    """The same, where they are given by keyword."""
+    outs: frozenset[str]
+    """The keywords of results, which are written completely."""
+    keeps: bool
+    """Whether it is a function of torch's own."""
+
+
+@lru_cache(maxsize=4096)
+def _rule(function: Callable[..., Any]) -> _Rule:
+    """Find out what a function writes."""
+    schemas = _schemas(function)
+    parameters = _signature(function)
+    places: set[int] = set()
+    outs: set[str] = set()
+    for schema in schemas:
+        for place, argument in enumerate(schema.arguments):
+            if _is_written(argument):
+                if argument.kwarg_only:
+                    outs |= {argument.name, "out"}
+                else:
+                    places.add(place)
+    name = getattr(function, "__name__", "")
+    module = getattr(function, "__module__", None) or ""
+    if not schemas:
+        if module.startswith("torch.distributed") and name in _RECEIVED:
+            places |= {p for p, known in enumerate(parameters) if known == _RECEIVED[name]}
+        elif name.endswith("_") and not name.endswith("__"):
+            places.add(0)
+    if not parameters:
+        longest = max(schemas, key=lambda schema: len(schema.arguments), default=None)
+        parameters = tuple(
+            argument.name
+            for argument in (() if longest is None else longest.arguments)
+            if not argument.kwarg_only
+        )
+    names = {parameters[place] for place in places if place < len(parameters)}
+    if "self" in names:
+        # What the schemas call so is "input" in Python.
+        names.add("input")
+    # An operator of somebody else's may store what it is given, or write it in secret.
+    own = f"{module}.".startswith(("torch.", "."))
+    keeps = own and all(schema.name.startswith("aten::") for schema in schemas)
+    return _Rule(parameters, frozenset(places), frozenset(names), frozenset(outs), keeps)
+
+
+def _is_written(argument: Any) -> bool:
+    """Tell whether the memory of an argument, or of the tensors in it, is written."""
+    alias = argument.alias_info
+    if alias is None or not alias.is_write:
+        return False
+    # A list that is written itself is TorchScript's: its elements change, and not their memory.
+    return not (alias.before_set and str(argument.type).startswith("List"))
+
+
+def _schemas(function: Callable[..., Any]) -> list[Any]:
+    """Return the schemas of a function; none where torch has none."""
+    own = getattr(function, "_schema", None)
+    if own is not None:
+        return [own]
+    operator: Any = function
+    if not hasattr(operator, "overloads"):
+        if getattr(function, "__module__", None) == "torch.distributed.distributed_c10d":
+            return []
+        operator = getattr(torch.ops.aten, getattr(function, "__name__", ""), None)
+        if operator is None:
+            return []
+    return [getattr(operator, name)._schema for name in operator.overloads()]
+
+
+def _signature(function: Callable[..., Any]) -> tuple[str, ...]:
+    """Return the parameters of a function that is written in Python."""
+    if not inspect.isfunction(function):
+        return ()
+    return tuple(inspect.signature(function).parameters)

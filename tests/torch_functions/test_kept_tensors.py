@@ -1,0 +1,462 @@
+"""What a call takes from an earlier one: tensors that Blobs keep, and plans of functions."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+import warnings
+import weakref
+
+import numpy as np
+import pytest
+from made_blobs import blob_in, values
+
+import syncblob
+from syncblob import Blob, DeviceGuardError, Head, StaleAliasWarning
+
+torch = pytest.importorskip("torch")
+F = torch.nn.functional
+
+NONE, CPU, GPU, SYNCED, SPLIT = Head
+T = torch.arange(6.0).reshape(2, 3)
+
+
+def kept(blob):
+    """Return the tensor that a Blob keeps, or None."""
+    found = blob._kept[0]
+    return None if found is None or found[4] is None else found[4].tensor
+
+
+def warm(*blobs):
+    """Let each Blob keep a tensor."""
+    for blob in blobs:
+        torch.clone(blob)
+        assert kept(blob) is not None
+
+
+# --- what the next function gets -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("head", [CPU, SYNCED])
+def test_the_second_function_gets_the_tensor_of_the_first(head):
+    blob = blob_in(head)
+    warm(blob)
+    first = kept(blob)
+    assert torch.add(blob, blob).tolist() == (2 * values()).tolist()
+    assert kept(blob) is first
+    assert not blob.memory.aliased
+    assert blob.head is head
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int64", "float16", "bfloat16", "complex64"])
+def test_a_kept_tensor_has_the_dtype(dtype):
+    blob = blob_in(CPU, dtype)
+    for _ in range(3):
+        found = torch.clone(blob)
+        assert found.dtype is getattr(torch, dtype)
+        assert found.tolist() == values(dtype).tolist()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        view = torch.reshape(blob, (3, 2))
+    assert blob.memory.aliased
+    del view
+    assert not blob.memory.aliased
+
+
+CHANGES = {
+    "written on the host": lambda b: b.mutable_cpu_data().__imul__(3),
+    "written on the device": lambda b: b.mutable_gpu_data().__imul__(3),
+    "assigned": lambda b: b.__setitem__(..., 7),
+    "one element": lambda b: b.__setitem__((0, 1), 7),
+    "an out": lambda b: torch.mul(T, 5, out=b),
+    "in place": torch.neg_,
+    "through an alias": lambda b: b.to_torch().add_(1),
+    "reshaped": lambda b: b.resize(3, 2),
+    "smaller": lambda b: b.resize(1, 2),
+    "larger": lambda b: b.resize(40, 50),
+    "smaller and larger": lambda b: (b.resize(1), b.resize(2, 3)),
+    "another host array": lambda b: b.set_cpu_data(np.full((2, 3), 8, np.float32)),
+    "another array of the device": lambda b: b.set_gpu_data(np.full((2, 3), 8, np.float32)),
+    "shared": lambda b: b.share_data(blob_in(GPU)),
+    "copied into": lambda b: b.copy_from(blob_in(GPU)),
+    "updated": lambda b: (b.diff.__setitem__(..., 1), b.update()),
+}
+
+
+@pytest.mark.filterwarnings("ignore::syncblob.StaleAliasWarning")
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+@pytest.mark.parametrize("head", Head)
+def test_what_happens_to_a_blob_between_two_calls_is_seen(head, change):
+    blob = blob_in(head)
+    warm(blob)
+    for _ in range(2):
+        change(blob)
+        expected = np.array(blob)
+        found = torch.clone(blob)
+        assert tuple(found.shape) == blob.shape
+        assert found.tolist() == expected.tolist()
+        assert torch.add(blob, blob).tolist() == (2 * expected).tolist()
+
+
+def test_a_write_on_the_device_is_downloaded_once(simulated):
+    blob = blob_in(GPU)
+    for count in (1, 2, 3):
+        simulated.reset_counts()
+        torch.add(blob, blob)
+        torch.exp(blob)
+        assert (simulated.uploads, simulated.downloads) == (0, 1)
+        assert blob.head is SYNCED
+        blob.mutable_gpu_data()[...] = count
+    assert torch.clone(blob).tolist() == [[3] * 3] * 2
+
+
+def test_reading_on_the_host_ends_no_borrow_of_it_and_a_transfer_is_recorded():
+    blob = blob_in(CPU)
+    warm(blob)
+    borrow = blob.mutable_cpu_data()
+    assert torch.clone(blob).tolist() == values().tolist()
+    borrow[0] = 9
+    assert torch.clone(blob).tolist()[0] == [9] * 3
+    blob.mutable_gpu_data()[...] = 4
+    with syncblob.record_transfers() as log:
+        torch.clone(blob)
+    assert [transfer.reason for transfer in log] == ["clone"]
+    blob.mutable_gpu_data()
+    with syncblob.no_transfers(), pytest.raises(syncblob.TransferGuardError, match="clone"):
+        torch.clone(blob)
+
+
+def test_views_and_blobs_of_another_dtype_keep_tensors_of_their_own():
+    blob, real = blob_in(CPU), blob_in(CPU, "complex64")
+    row, parts = blob[1], real.real
+    warm(blob, row, real, parts)
+    assert torch.clone(row).tolist() == [3, 4, 5]
+    blob[...] = 2
+    real[...] = 3 + 4j
+    assert torch.clone(row).tolist() == [2, 2, 2]
+    assert torch.clone(real).tolist() == [[3 + 4j] * 3] * 2
+    assert torch.clone(parts).tolist() == [[3] * 3] * 2
+    reverse = blob[::-1]
+    for count in (1, 2):
+        blob[0] = count
+        assert torch.clone(reverse).tolist() == [[2] * 3, [count] * 3]
+    assert kept(reverse) is None
+
+
+def test_two_views_of_the_same_elements_are_each_read():
+    blob = blob_in(CPU)
+    one, other = blob[0], blob[0]
+    warm(one, other)
+    assert torch.add(one, other).tolist() == [0, 2, 4]
+
+
+# --- what makes more of it than a loan -----------------------------------------------------------
+
+ALIASING = {
+    "reshape": lambda b: torch.reshape(b, (3, 2)),
+    "itself": lambda b: F.dropout(b, training=False),
+    "a tuple": lambda b: torch.split(b, 1),
+    "broadcast": lambda b: torch.broadcast_tensors(b, T)[0],
+    "einsum": lambda b: torch.einsum("ij->ij", b),
+    "of a list": lambda b: torch.meshgrid([b[0], b[1]], indexing="ij"),
+    "at least": torch.atleast_1d,
+    "detach": torch.detach,
+}
+
+
+@pytest.mark.parametrize("call", ALIASING.values(), ids=ALIASING)
+@pytest.mark.parametrize("head", [CPU, SYNCED])
+def test_a_result_over_a_kept_tensor_is_a_tracked_alias_and_no_longer_kept(head, call):
+    blob = blob_in(head)
+    warm(blob)
+    for _ in range(2):
+        result = call(blob)
+        first = result if isinstance(result, torch.Tensor) else result[0]
+        assert blob.memory.aliased
+        assert blob.head is CPU
+        if 0 not in first.stride():
+            first.fill_(77)
+            assert blob.cpu_data()[0, 0] == 77
+            assert torch.clone(blob)[0, 0] == 77
+            blob.gpu_data()
+            assert blob.head is CPU
+        with pytest.raises(StaleAliasWarning):
+            blob.mutable_gpu_data()
+        del result, first
+        assert not blob.memory.aliased
+        warm(blob)
+        assert not blob.memory.aliased
+
+
+@pytest.mark.parametrize("call", ALIASING.values(), ids=ALIASING)
+def test_a_result_over_the_kept_tensor_of_a_const_blob_is_a_copy(call):
+    blob = blob_in(SYNCED).const
+    warm(blob)
+    for _ in range(2):
+        result = call(blob)
+        first = result if isinstance(result, torch.Tensor) else result[0]
+        if 0 not in first.stride():
+            first.fill_(77)
+        assert blob.tolist() == values().tolist()
+        assert blob.head is SYNCED
+        assert not blob.memory.aliased
+
+
+def _stores(x):
+    if torch.overrides.has_torch_function_unary(x):
+        return torch.overrides.handle_torch_function(_stores, (x,), x)
+    _stores.found = x
+    return None
+
+
+def test_a_function_of_somebody_elses_is_not_lent_the_kept_tensor():
+    blob = blob_in(CPU)
+    warm(blob)
+    _stores(blob)
+    assert _stores.found is not kept(blob)
+    _stores.found.add_(1)
+    _stores.found = None
+    assert torch.clone(blob).tolist() == (values() + 1).tolist()
+    assert torch.clone(blob.const).tolist() == (values() + 1).tolist()
+
+
+def test_an_operator_of_somebody_elses_that_writes_in_secret_is_seen_to():
+    library = torch.library.Library("syncblob_tests_kept", "DEF")
+    library.define("secret(Tensor x) -> Tensor")
+    library.impl("secret", lambda x: x.add_(1).clone(), "CPU")
+    try:
+        blob = blob_in(GPU)
+        warm(blob)
+        for count in (1, 2):
+            torch.ops.syncblob_tests_kept.secret(blob)
+            assert blob.head is CPU
+            assert blob.gpu_data().tolist() == (values() + count).tolist()
+        with pytest.raises(ValueError, match="const view"):
+            torch.ops.syncblob_tests_kept.secret(blob.const)
+    finally:
+        library._destroy()
+
+
+def _lies(x):
+    """Write its argument, as no function of torch's does whose name does not say so."""
+    if torch.overrides.has_torch_function_unary(x):
+        return torch.overrides.handle_torch_function(_lies, (x,), x)
+    x.add_(1)
+    return x.clone()
+
+
+_lies.__module__ = "torch.nn.functional"
+
+
+def test_a_kept_tensor_that_was_written_is_noticed_by_its_version():
+    blob = blob_in(SYNCED)
+    warm(blob)
+    assert _lies(blob).tolist() == (values() + 1).tolist()
+    assert blob.head is CPU
+    assert blob.gpu_data().tolist() == (values() + 1).tolist()
+    const = blob.const
+    warm(const)
+    with pytest.raises(ValueError, match="const view"):
+        _lies(const)
+
+
+def test_a_failing_call_leaves_what_is_kept_as_it_was():
+    blob = blob_in(CPU)
+    warm(blob)
+    first = kept(blob)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="shapes"):
+            torch.mm(blob, blob)
+        with pytest.raises(TypeError):
+            torch.add(blob, "one")
+    assert kept(blob) is first
+    assert torch.clone(blob).tolist() == values().tolist()
+    assert not blob.memory.aliased
+
+
+# --- autograd, modes, guards ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("head", [CPU, SYNCED])
+def test_autograd_saves_copies_of_kept_tensors(head):
+    blob, weight = blob_in(head), torch.full((2, 3), 2.0, requires_grad=True)
+    warm(blob)
+    for count in (1, 2):
+        before = np.array(blob)
+        loss = torch.mul(blob, weight).sum() + torch.stack([weight, blob]).sum()
+        assert not blob.memory.aliased
+        blob[...] = 10 * count
+        (gradient,) = torch.autograd.grad(loss, weight)
+        assert gradient.tolist() == (before + 1).tolist()
+    with torch.no_grad():
+        assert not torch.mul(blob, weight).requires_grad
+
+
+def test_inference_mode_keeps_nothing_of_its_own_and_uses_what_is_kept():
+    blob, other = blob_in(CPU), blob_in(CPU)
+    warm(blob)
+    with torch.inference_mode():
+        torch.relu(other)
+        assert torch.relu(blob).is_inference()
+        view = torch.reshape(blob, (3, 2))
+        assert blob.memory.aliased
+        view[...] = 5
+    assert kept(other) is None
+    weight = torch.ones(2, 3, requires_grad=True)
+    torch.mul(torch.mul(other, weight), weight).sum().backward()
+    assert torch.clone(blob).tolist() == [[5] * 3] * 2
+
+
+def test_transformations_read_kept_tensors_and_save_copies():
+    blob = blob_in(CPU)
+    warm(blob)
+    assert torch.vmap(lambda x: torch.mul(blob, x))(torch.ones(4)).shape == (4, 2, 3)
+    _, derive = torch.func.vjp(lambda x: torch.mul(x, blob), T)
+    blob[...] = 100
+    assert derive(torch.ones(2, 3))[0].tolist() == values().tolist()
+
+
+def test_guards_are_asked_where_a_tensor_is_kept():
+    blob = blob_in(SYNCED)
+    warm(blob)
+    with syncblob.computed_on("simulated"):
+        with pytest.raises(DeviceGuardError):
+            torch.relu(blob)
+        assert torch.numel(blob) == 6
+    with syncblob.computed_on("cpu"):
+        torch.relu(blob)
+
+
+def test_a_verified_const_export_is_none_of_a_kept_tensor():
+    blob = blob_in(SYNCED)
+    warm(blob)
+    with syncblob.verified_const():
+        for _ in range(2):
+            assert torch.relu(blob).tolist() == values().tolist()
+    warm(blob)
+
+
+# --- plans ---------------------------------------------------------------------------------------
+
+
+def test_a_function_is_planned_for_each_pattern_of_arguments():
+    blob, other = blob_in(CPU), blob_in(CPU)
+    warm(blob, other)
+    double = (2 * values()).tolist()
+    for _ in range(2):
+        assert torch.add(blob, other).tolist() == double
+        assert torch.add(blob, T).tolist() == double
+        assert torch.add(T, blob).tolist() == double
+        assert torch.add(blob, 1).tolist() == (values() + 1).tolist()
+        assert torch.add(blob, other=other).tolist() == double
+        assert torch.add(other=T, input=blob).tolist() == double
+        assert torch.add(blob, blob, alpha=3).tolist() == (2 * np.array(double)).tolist()
+        assert torch.cat([blob]).tolist() == values().tolist()
+        twice = values().tolist() * 2
+        assert torch.cat([blob, T]).tolist() == torch.cat((T, blob)).tolist() == twice
+        assert torch.block_diag(blob, other, T).shape == (6, 9)
+        assert torch.add(T, 1, out=other) is not None
+        other[...] = values()
+
+
+@pytest.mark.parametrize("inplace", [True, False, 1, 0, np.True_, np.False_, None])
+def test_a_flag_of_any_type_decides_what_is_written(inplace):
+    for _ in range(2):
+        blob = blob_in(SYNCED)
+        blob.mutable_cpu_data()[0, 0] = -1
+        blob.gpu_data()
+        F.leaky_relu(blob, 2.0, bool(inplace))
+        F.threshold(blob, -5, 0, inplace)
+        assert blob.head is (CPU if inplace else SYNCED)
+        assert blob.tolist()[0][0] == (-2 if inplace else -1)
+
+
+def test_a_flag_that_changes_between_calls():
+    mean, var = blob_in(SYNCED, shape=(3,)), blob_in(SYNCED, shape=(3,))
+    x = blob_in(SYNCED)
+    for training, head in ((False, SYNCED), (True, CPU), (False, CPU)):
+        F.batch_norm(x, mean, var, training=training)
+        assert (mean.head, var.head, x.head) == (head, head, SYNCED)
+    weight, index = blob_in(SYNCED), torch.tensor([1])
+    for norm, head in ((None, SYNCED), (1.0, CPU), (None, CPU)):
+        F.embedding(index, weight, max_norm=norm)
+        assert weight.head is head
+
+
+def test_a_kept_tensor_is_read_beside_an_out():
+    blob, out = blob_in(CPU), blob_in(CPU)
+    warm(blob, out)
+    for count in (1, 2):
+        torch.add(blob, out, out=out)
+        assert out.tolist() == ((count + 1) * values()).tolist()
+        assert blob.tolist() == values().tolist()
+    torch.add(blob[:, 1:], 1, out=blob[:, :-1])
+    assert blob.tolist() == [[2, 3, 2], [5, 6, 5]]
+
+
+# --- threads, forks, memory ----------------------------------------------------------------------
+
+
+def test_threads_share_what_a_blob_keeps():
+    blob = Blob((16, 16), device="simulated")
+    blob[...] = 1
+    warm(blob)
+    failed = []
+
+    def reads():
+        for _ in range(200):
+            total = torch.sum(blob).item()
+            if total % 256:
+                failed.append(total)
+
+    def makes_aliases():
+        for _ in range(200):
+            view = torch.reshape(blob, (-1,))
+            if view.numel() != 256:
+                failed.append(view)
+
+    threads = [threading.Thread(target=work) for work in (reads, reads, makes_aliases)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+    assert not blob.memory.aliased
+    assert blob.tolist() == [[1] * 16] * 16
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_kept_tensor_is_good_in_the_child_of_a_fork():
+    blob = blob_in(CPU)
+    warm(blob)
+    child = os.fork()
+    if child == 0:  # pragma: no cover  # in the child
+        blob[...] = 5
+        os._exit(torch.clone(blob).tolist() != [[5] * 3] * 2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert torch.clone(blob).tolist() == values().tolist()
+
+
+@pytest.mark.parametrize("head", [CPU, SYNCED])
+def test_a_blob_that_dies_frees_its_memory_at_once(head):
+    blob = blob_in(head)
+    warm(blob)
+    gone = [weakref.ref(x) for x in (blob, blob.memory, blob._kept[0][4].owner)]
+    gc.disable()
+    try:
+        del blob
+        assert [reference() for reference in gone] == [None] * 3
+    finally:
+        gc.enable()
+
+
+def test_what_is_kept_is_let_go_with_the_buffer():
+    blob = blob_in(CPU)
+    warm(blob)
+    gone = weakref.ref(blob._kept[0][4].owner)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        blob.resize(100)
+    assert gone() is None

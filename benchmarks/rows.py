@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 __all__ = ["Goal", "Measured", "Row", "quantity"]
 
-Unit = Literal["s", "B/s", "B", "bytes"]
+Unit = Literal["s", "B/s", "B", "bytes", "adds"]
 
 _THOUSAND = 1000
 
@@ -42,7 +42,8 @@ class Row:
     rival, rival_value
         What was measured of the rival in the same run. There is none for what nobody else does.
     unit
-        ``"s"``, ``"B/s"``, ``"B"``, or ``"bytes"`` where every one of them counts.
+        ``"s"``, ``"B/s"``, ``"B"``, ``"bytes"`` where every one of them counts, or ``"adds"``: calls
+        of ``np.add`` of two small arrays, measured in the same run.
     goal
         None where the project states none.
     """
@@ -134,6 +135,8 @@ def quantity(value: float, unit: Unit) -> str:
     """
     if unit == "bytes":
         return f"{value:,.0f} B"
+    if unit == "adds":
+        return f"{value:.2f} adds"
     if unit == "B":
         return f"{value / 1e6:.1f} MB"
     if unit == "B/s":

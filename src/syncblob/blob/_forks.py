@@ -12,10 +12,11 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
-from syncblob.blob import _arrays, _elementwise, _numpy_calls
+from syncblob.blob import _arrays, _elementwise
 from syncblob.blob._base import BlobBase
 from syncblob.blob._shape_methods import ShapeMethods
 from syncblob.blob._views import Views
+from syncblob.dispatch.numpy.calls import call
 from syncblob.memory import SyncedMemory
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ __all__: list[str] = []
 _WRITERS: dict[CodeType, str] = {
     _arrays.write_by.__code__: "memory",
     _elementwise.inplace.__code__: "x1",
-    _numpy_calls.call.__code__: "running",
+    call.__code__: "running",
     ShapeMethods.resize.__code__: "self",
     ShapeMethods._assign.__code__: "self",
     ShapeMethods._let_go.__code__: "self",

@@ -10,8 +10,9 @@ import numpy as np
 from syncblob.blob._base import BlobBase
 from syncblob.blob._flags import Flags
 from syncblob.blob._indices import in_c_order
-from syncblob.blob._numpy_calls import call
 from syncblob.blob._numpy_functions import NumpyFunctions
+from syncblob.dispatch.numpy.calls import call
+from syncblob.dispatch.numpy.functions import by_method
 from syncblob.interop.adopt import native_array
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class NdarrayMethods(NumpyFunctions):
         **options: Any,
     ) -> Self:
         """Add the elements, along axes; see `numpy.sum`."""
-        return self._call(np.sum, axis=axis, dtype=dtype, keepdims=keepdims, out=out, **options)
+        return by_method(self, np.sum, (axis, dtype), out, (keepdims,), options)
 
     def prod(
         self,
@@ -54,7 +55,7 @@ class NdarrayMethods(NumpyFunctions):
         **options: Any,
     ) -> Self:
         """Multiply the elements, along axes; see `numpy.prod`."""
-        return self._call(np.prod, axis=axis, dtype=dtype, keepdims=keepdims, out=out, **options)
+        return by_method(self, np.prod, (axis, dtype), out, (keepdims,), options)
 
     def mean(
         self,
@@ -65,7 +66,7 @@ class NdarrayMethods(NumpyFunctions):
         **options: Any,
     ) -> Self:
         """Average the elements, along axes; see `numpy.mean`."""
-        return self._call(np.mean, axis=axis, dtype=dtype, keepdims=keepdims, out=out, **options)
+        return by_method(self, np.mean, (axis, dtype), out, (keepdims,), options)
 
     def std(
         self,
@@ -77,7 +78,7 @@ class NdarrayMethods(NumpyFunctions):
         **options: Any,
     ) -> Self:
         """Return the standard deviation along axes; see `numpy.std`."""
-        return self._call(np.std, axis, dtype, ddof=ddof, keepdims=keepdims, out=out, **options)
+        return by_method(self, np.std, (axis, dtype), out, (ddof, keepdims), options)
 
     def var(
         self,
@@ -89,7 +90,7 @@ class NdarrayMethods(NumpyFunctions):
         **options: Any,
     ) -> Self:
         """Return the variance along axes; see `numpy.var`."""
-        return self._call(np.var, axis, dtype, ddof=ddof, keepdims=keepdims, out=out, **options)
+        return by_method(self, np.var, (axis, dtype), out, (ddof, keepdims), options)
 
     def min(
         self,
@@ -99,7 +100,7 @@ class NdarrayMethods(NumpyFunctions):
         **options: Any,
     ) -> Self:
         """Return the least elements, along axes; see `numpy.min`."""
-        return self._call(np.min, axis=axis, keepdims=keepdims, out=out, **options)
+        return by_method(self, np.min, (axis,), out, (keepdims,), options)
 
     def max(
         self,
@@ -109,7 +110,7 @@ class NdarrayMethods(NumpyFunctions):
         **options: Any,
     ) -> Self:
         """Return the greatest elements, along axes; see `numpy.max`."""
-        return self._call(np.max, axis=axis, keepdims=keepdims, out=out, **options)
+        return by_method(self, np.max, (axis,), out, (keepdims,), options)
 
     def any(
         self,
@@ -119,7 +120,7 @@ class NdarrayMethods(NumpyFunctions):
         **options: Any,
     ) -> Self:
         """Tell whether any element is true, along axes; see `numpy.any`."""
-        return self._call(np.any, axis=axis, keepdims=keepdims, out=out, **options)
+        return by_method(self, np.any, (axis,), out, (keepdims,), options)
 
     def all(
         self,
@@ -129,7 +130,7 @@ class NdarrayMethods(NumpyFunctions):
         **options: Any,
     ) -> Self:
         """Tell whether all elements are true, along axes; see `numpy.all`."""
-        return self._call(np.all, axis=axis, keepdims=keepdims, out=out, **options)
+        return by_method(self, np.all, (axis,), out, (keepdims,), options)
 
     def argmin(
         self,
@@ -156,7 +157,7 @@ class NdarrayMethods(NumpyFunctions):
         out: Any = None,
     ) -> Self:
         """Return the running sums; see `numpy.cumsum`."""
-        return self._call(np.cumsum, axis=axis, dtype=dtype, out=out)
+        return by_method(self, np.cumsum, (axis, dtype), out, (), {})
 
     def cumprod(
         self,
@@ -165,7 +166,7 @@ class NdarrayMethods(NumpyFunctions):
         out: Any = None,
     ) -> Self:
         """Return the running products; see `numpy.cumprod`."""
-        return self._call(np.cumprod, axis=axis, dtype=dtype, out=out)
+        return by_method(self, np.cumprod, (axis, dtype), out, (), {})
 
     def trace(
         self,

@@ -1,0 +1,1 @@
+"""Functions of other libraries that are called with Blobs."""

@@ -298,6 +298,9 @@ class Blob(Messages):
         if wanted == self.dtype and not copy:
             return self
         require_device_of("astype", self)
+        if self._array_is_current() or self._array_in_use():
+            home = self._home
+            return self._fresh(home.compute(self._array.astype, wanted, order="C"), home)
         side = self._side
         return self._result(self._elements(side, "astype"), side, dtype=wanted, copy=True)
 

@@ -259,6 +259,11 @@ class BlobState:
             self._array = self._home.view(buffer, layout, writable=not self._readonly)
             self._buffer = buffer
 
+    def _array_is_current(self) -> bool:
+        """Tell whether `_array` is data as it is now."""
+        held = self._held
+        return held is None or held._exclusive_buffer is self._buffer
+
     def _array_in_use(self) -> bool:
         """Tell whether `_array` is data as it is now, and not under way; make it if it can be."""
         held = self._held

@@ -1,1 +1,1 @@
-"""Functions of other libraries that are called with Blobs."""
+"""Functions of other libraries called with Blobs."""

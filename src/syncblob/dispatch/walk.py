@@ -1,35 +1,58 @@
-"""Nested arguments of a call: lists and tuples, and what is in them."""
+"""The nested lists, tuples and dicts that arguments and results come in."""
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["leaves", "mapped"]
+__all__ = ["NESTED", "instances", "mapped", "replaced"]
+
+NESTED = (list, tuple, dict)
 
 
-def mapped(function: Callable[[Any], Any], x: Any) -> Any:
-    """Apply a function to what is in nested lists and tuples, named ones too.
+def instances(x: Any, kind: type) -> Iterator[Any]:
+    """Yield the instances of a class in a nested value, or the value itself if it is one."""
+    if isinstance(x, kind):
+        yield x
+    elif isinstance(x, NESTED):
+        for item in x.values() if isinstance(x, dict) else x:
+            yield from instances(item, kind)
 
-    A sequence in which nothing changes is returned itself.
+
+def replaced(x: Any, kind: type, replace: Callable[[Any], Any]) -> Any:
+    """Replace the instances of a class in a nested value.
+
+    Returns
+    -------
+    Any
+        The same object where nothing has changed, otherwise a copy of the same type.
     """
+    if isinstance(x, kind):
+        return replace(x)
+    if not isinstance(x, NESTED):
+        return x
+    if isinstance(x, dict):
+        values = [replaced(item, kind, replace) for item in x.values()]
+        changed = not all(map(operator.is_, values, x.values()))
+        return dict(zip(x, values, strict=True)) if changed else x
+    return _rebuilt(x, [replaced(item, kind, replace) for item in x])
+
+
+def mapped(x: Any, function: Callable[[Any], Any]) -> Any:
+    """Apply a function to all that is in nested lists and tuples; returns as `replaced` does."""
     if not isinstance(x, (list, tuple)):
         return function(x)
-    results = [mapped(function, item) for item in x]
-    if all(new is old for new, old in zip(results, x, strict=True)):
+    return _rebuilt(x, [mapped(item, function) for item in x])
+
+
+def _rebuilt(x: list[Any] | tuple[Any, ...], items: list[Any]) -> Any:
+    """Make a sequence of other items; the same object where none is another one."""
+    if all(map(operator.is_, items, x)):
         return x
     if isinstance(x, list):
-        return results
-    # A named one is made of its fields.
-    return type(x)(*results) if hasattr(x, "_fields") else tuple(results)
-
-
-def leaves(x: Any) -> Iterator[Any]:
-    """Iterate over what is in nested lists and tuples."""
-    if isinstance(x, (list, tuple)):
-        for item in x:
-            yield from leaves(item)
-    else:
-        yield x
+        return items
+    # The constructor of a named tuple takes the fields one by one.
+    return type(x)(*items) if hasattr(x, "_fields") else type(x)(items)

@@ -13,7 +13,7 @@ from syncblob.blob._base import BlobBase
 from syncblob.blob._compute import bind, forgets_newest, wrap
 from syncblob.devices import HOST
 from syncblob.dispatch.numpy.tables import MERE_VIEWS
-from syncblob.dispatch.walk import leaves, mapped
+from syncblob.dispatch.walk import instances, mapped
 from syncblob.guards import require_device
 from syncblob.interop.adopt import adopt, native_array
 from syncblob.interop.foreign import is_array
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from syncblob.devices import Device
     from syncblob.devices.base import Home
 
-__all__ = ["LEAVES", "Operands", "blobs_in", "call", "makes_views", "shape_only"]
+__all__ = ["LEAVES", "Operands", "call", "makes_views", "shape_only"]
 
 # What is passed on as it is.
 LEAVES = (bool, int, float, complex, str, bytes, type, np.generic, np.dtype, np.ufunc)
@@ -88,14 +88,14 @@ def call(  # noqa: PLR0913  # a call, and what is known of its function
     of_cuda = partial(_of_cuda, like=like)
     for place, x in places.items():
         if place not in targets:
-            places[place] = mapped(of_cuda, x)
+            places[place] = mapped(x, of_cuda)
     running = Operands(name, like, _common_home([*places.values()], like) if home is None else home)
     if home is None and not HOST.direct and not makes_views(function, args, kwargs):
         require_device(running.home.device, name)
     for place, x in places.items():
         # NumPy would ask again about a Blob that is left among its arguments.
         if place not in targets and (place not in plain or isinstance(x, BlobBase)):
-            places[place] = mapped(running.read, x)
+            places[place] = mapped(x, running.read)
     # Last of all: what is read as well is on this home by now.
     for place, whole in targets.items():
         places[place] = running.write(places[place], whole=whole)
@@ -271,7 +271,7 @@ class Operands:
     def give(self, result: Any, *, const: bool) -> Any:
         """Replace arrays and NumPy's scalars by Blobs, and those that were given by themselves."""
         if isinstance(result, (list, tuple)):
-            return mapped(partial(self.give, const=const), result)
+            return mapped(result, partial(self.give, const=const))
         scalar = isinstance(result, np.generic)
         if not (scalar or is_array(result)) or not is_supported(result.dtype):
             return result
@@ -300,14 +300,9 @@ def shape_only(x: Any) -> Any:
     return np.lib.stride_tricks.as_strided(np.empty((), x.dtype), x.shape, x.strides)
 
 
-def blobs_in(x: Any) -> Iterator[BlobBase]:
-    """Iterate over the Blobs in nested sequences."""
-    return (item for item in leaves(x) if isinstance(item, BlobBase))
-
-
 def _common_home(operands: Any, like: BlobBase) -> Home:
     """Return the first accelerator that one of the operands is on, else the host."""
-    homes = [x._home for x in blobs_in(operands)] or [like._home]
+    homes = [x._home for x in instances(operands, BlobBase)] or [like._home]
     return next((home for home in homes if home is not HOST), HOST)
 
 

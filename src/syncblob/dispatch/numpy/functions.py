@@ -62,13 +62,17 @@ def by_method(
     function
         The function.
     before, out, after
-        Its further arguments, in their order.
+        Its further arguments, in their order. Before `out` are one or two, None by default; after
+        it, what is false or zero by default.
     options
         Keywords.
     """
-    args = (blob, *before, out, *after)
     if out is not None or options:
-        return function(*args, **options)
+        return function(blob, *before, out, *after, **options)
+    args: tuple[Any, ...] = (blob, *before, None, *after)
+    if before[0] is None and before[-1] is None and not any(after):
+        # What is left out takes no time.
+        args = (blob,)
     return run(blob, function, args, options, METHODS.get(function))
 
 

@@ -19,8 +19,8 @@ from syncblob.blob._guarded import require_device_of
 from syncblob.blob._views import Views
 from syncblob.devices import HOST, Side
 from syncblob.dispatch.numpy import tables
-from syncblob.dispatch.numpy.calls import LEAVES, Operands, blobs_in, call, makes_views, shape_only
-from syncblob.dispatch.walk import mapped
+from syncblob.dispatch.numpy.calls import LEAVES, Operands, call, makes_views, shape_only
+from syncblob.dispatch.walk import instances, replaced
 from syncblob.guards import require_device
 from syncblob.interop.adopt import can_adopt, native_array
 
@@ -163,7 +163,7 @@ class Plan:
             home=home,
             const=self.const,
             # This Blob was given as `like`, which NumPy keeps for itself.
-            by_name=home is None and next(blobs_in(everything), None) is None,
+            by_name=home is None and next(instances(everything, BlobBase), None) is None,
         )
 
     def compute(self, home: Home, given: Sequence[Any], args: Args, kwargs: Named) -> Any:
@@ -190,19 +190,20 @@ class Plan:
         kind = type(result)
         if kind is _ndarray:
             base = result.base
-            sharing = []
+            sharing = 0
             for array, x in operands:
                 if result is array:
                     return x
                 if base is not None and (base is array or base is array.base):
-                    sharing.append((array, x))
+                    sharing += 1
+                    given, origin = array, x
             if result.dtype in SUPPORTED:
                 if base is None:
                     return like._fresh(result, home)
                 blob = None
-                if len(sharing) == 1:
-                    blob = _view(*sharing[0], result, const=self.const)
-                elif not (sharing or self.const) and _is_independent(base) and can_adopt(result):
+                if sharing == 1:
+                    blob = _view(given, origin, result, self.const)
+                elif not sharing and not self.const and _is_independent(base) and can_adopt(result):
                     blob = like._fresh(result, home)
                 if blob is not None:
                     return blob
@@ -225,7 +226,7 @@ def _is_independent(base: Any) -> bool:
     return type(base) is _ndarray and base.base is None
 
 
-def _view(given: Any, x: Any, array: Any, *, const: bool) -> Any:
+def _view(given: Any, x: Any, array: Any, const: bool) -> Any:
     """Make a view of a Blob from a view of the array given for it; None if the Blob has another."""
     held = x._held
     if (held is None or held._exclusive_buffer is not x._buffer) and not x._array_in_use():
@@ -351,7 +352,7 @@ class _View(Plan):
         held = x._held
         if held is not None and held._exclusive_buffer is x._buffer and x._home.native:
             array = x._array
-            view = _view(array, x, self.native(array, *rest, **kwargs), const=const)
+            view = _view(array, x, self.native(array, *rest, **kwargs), const)
             if view is not None:
                 return view
         function = self.function
@@ -390,10 +391,10 @@ class _Question(Plan):
         function = self.function
         numbers = tables.plain_arguments(function, args, kwargs)
         asked = [
-            x if place in numbers else mapped(shape_only, x) for place, x in enumerate(args)
+            x if place in numbers else replaced(x, BlobBase, shape_only) for place, x in enumerate(args)
         ]
         named = {
-            name: x if name in numbers else mapped(shape_only, x) for name, x in kwargs.items()
+            name: x if name in numbers else replaced(x, BlobBase, shape_only) for name, x in kwargs.items()
         }
         return function(*asked, **named)
 

@@ -42,8 +42,8 @@ class Row:
     rival, rival_value
         What was measured of the rival in the same run. There is none for what nobody else does.
     unit
-        ``"s"``, ``"B/s"``, ``"B"``, ``"bytes"`` where every one of them counts, or ``"adds"``: calls
-        of ``np.add`` of two small arrays, measured in the same run.
+        ``"s"``, ``"B/s"``, ``"B"``, ``"bytes"`` where every one of them counts, or ``"adds"``:
+        calls of ``np.add`` of two small arrays, measured in the same run.
     goal
         None where the project states none.
     """

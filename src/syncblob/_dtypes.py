@@ -9,7 +9,15 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
-__all__ = ["NAMES", "SCALAR_CLASSES", "SUPPORTED", "UINT8", "as_dtype", "is_bfloat16", "is_supported"]
+__all__ = [
+    "NAMES",
+    "SCALAR_CLASSES",
+    "SUPPORTED",
+    "UINT8",
+    "as_dtype",
+    "is_bfloat16",
+    "is_supported",
+]
 
 UINT8 = np.dtype(np.uint8)
 

@@ -111,10 +111,9 @@ def kept_arrays(operands: Sequence[Any]) -> tuple[list[Any], Home | None]:
     home: Home | None = None
     for x in operands:
         if isinstance(x, BlobBase):
-            held = x._held
             if home is None:
                 home = x._home
-            if home is not x._home or (held is not None and held._exclusive_buffer is not x._buffer):
+            if home is not x._home or not x._array_is_current():
                 return arrays, None
             arrays.append(x._array)
         elif x is None or type(x) in SCALARS:
@@ -201,10 +200,13 @@ def gather(name: str, *operands: Any) -> tuple[list[Any], Home]:
             mixed = True
         if home is None or home is HOST:
             home = where
-    if home is None and len(operands) == 1:
-        raise refusal(name, operands[0])
     if home is None:
-        raise TypeError(f"{name} expects at least one Blob, got {operands}")
+        one = len(operands) == 1
+        raise (
+            refusal(name, operands[0])
+            if one
+            else TypeError(f"{name} expects at least one Blob, got {operands}")
+        )
     if mixed and isinstance(home, Accelerator):
         for place, x in enumerate(operands):
             if isinstance(x, BlobBase):

@@ -20,7 +20,7 @@ from syncblob.interop.foreign import is_array
 from syncblob.memory import Access
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from syncblob.devices import Device
     from syncblob.devices.base import Home
@@ -220,8 +220,7 @@ class Operands:
         x._require_writable(self.name)
         self._blobs.append(x)
         self.written.append(x)
-        held = x._held
-        if (held is None or held._exclusive_buffer is x._buffer) and x._home is self.home:
+        if x._home is self.home and x._array_is_current():
             return x._array
         side = bind(x, self.home)
         if whole and forgets_newest(x, side):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
 __all__ = ["array_function", "array_ufunc", "by_method"]
+
+_Blob = TypeVar("_Blob", bound=BlobBase)
 
 
 def array_function(
@@ -45,14 +47,14 @@ def array_function(
     return run(like, function, args, kwargs)
 
 
-def by_method(
-    blob: Any,
+def by_method(  # noqa: PLR0913, PLR0917  # a call's arguments: keywords would take time
+    blob: _Blob,
     function: Callable[..., Any],
     before: tuple[Any, ...],
     out: Any,
     after: tuple[Any, ...],
     options: dict[str, Any],
-) -> Any:
+) -> _Blob:
     """Do what a method of a Blob does for which NumPy has a function.
 
     Parameters
@@ -67,13 +69,16 @@ def by_method(
     options
         Keywords.
     """
+    result: _Blob
     if out is not None or options:
-        return function(blob, *before, out, *after, **options)
-    args: tuple[Any, ...] = (blob, *before, None, *after)
-    if before[0] is None and before[-1] is None and not any(after):
-        # What is left out takes no time.
-        args = (blob,)
-    return run(blob, function, args, options, METHODS.get(function))
+        result = function(blob, *before, out, *after, **options)
+    else:
+        args: tuple[Any, ...] = (blob, *before, None, *after)
+        if before[0] is None and before[-1] is None and not any(after):
+            # What is left out takes no time.
+            args = (blob,)
+        result = run(blob, function, args, options, METHODS.get(function))
+    return result
 
 
 def array_ufunc(like: Any, ufunc: np.ufunc, method: str, inputs: Any, kwargs: Any) -> Any:
@@ -128,11 +133,8 @@ def array_ufunc(like: Any, ufunc: np.ufunc, method: str, inputs: Any, kwargs: An
 
 def _is_at_hand(blob: Any, other: Any) -> bool:
     """Tell whether NumPy can compute with a Blob's array and an operand as they are."""
-    held = blob._held
-    if held is not None and held._exclusive_buffer is not blob._buffer:
-        return False
     home = blob._home
-    if not home.direct:
+    if not (home.direct and blob._array_is_current()):
         return False
     if isinstance(other, np.generic):
         return is_supported(other.dtype)

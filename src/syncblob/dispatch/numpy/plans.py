@@ -96,29 +96,47 @@ def _made(
     kwargs: Named,
     method: Callable[..., Any] | None,
 ) -> Plan:
+    of_blob = bool(args) and isinstance(args[0], Views)
     if function in tables.QUESTIONS:
-        return _Question(function)
-    if function in tables.SHARING:
-        return _Sharing(function)
-    if args and issubclass(type(args[0]), Views):
-        if function in tables.VIEWS:
-            return _View(function)
-        if function in tables.EMPTY_LIKE:
-            return _EmptyLike(function)
-    if function in tables.WRITES or function in tables.TEXTS_AND_FILES:
-        return Plan(function)
-    if tables.value_of(function, "out", args, kwargs) is not None:
-        return Plan(function)
-    places = {**dict(enumerate(args)), **kwargs}
-    kinds = {place: type(x) for place, x in places.items()}
-    blobs = [place for place, kind in kinds.items() if issubclass(kind, BlobBase)]
-    nested = [place for place, kind in kinds.items() if kind is list or kind is tuple]
-    others = kinds.keys() - {*blobs, *nested}
-    if not blobs + nested or not all(_is_leaf(kinds[place]) for place in others):
+        kind: type[Plan] = _Question
+    elif function in tables.SHARING:
+        kind = _Sharing
+    elif of_blob and function in tables.VIEWS:
+        kind = _View
+    elif of_blob and function in tables.EMPTY_LIKE:
+        kind = _EmptyLike
+    elif (
+        function in tables.WRITES
+        or function in tables.TEXTS_AND_FILES
+        or tables.value_of(function, "out", args, kwargs) is not None
+    ):
+        kind = Plan
+    else:
+        return _for_operands(function, _by_place(args, kwargs), method)
+    return kind(function)
+
+
+def _for_operands(
+    function: Callable[..., Any],
+    places: dict[int | str, Any],
+    method: Callable[..., Any] | None,
+) -> Plan:
+    """Plan a call that reads what it is given, by place and keyword."""
+    blobs = [place for place, x in places.items() if isinstance(x, BlobBase)]
+    nested = [place for place, x in places.items() if type(x) in {list, tuple}]
+    others = places.keys() - {*blobs, *nested}
+    if not (blobs or nested) or not all(_is_leaf(type(places[place])) for place in others):
         return Plan(function)
     if blobs == [0] and not nested:
         return _OneBlob(function, method)
     return _SomeBlobs(function, method, blobs, nested)
+
+
+def _by_place(args: Args, kwargs: Named) -> dict[int | str, Any]:
+    """Return arguments by place and by keyword."""
+    places: dict[int | str, Any] = dict(enumerate(args))
+    places.update(kwargs)
+    return places
 
 
 def _is_leaf(kind: type) -> bool:
@@ -135,7 +153,9 @@ class Plan:
     ) -> None:
         self.function = function
         # What NumPy computes with its own arrays: they need not be asked for what they are.
-        self.native = method or getattr(function, "_implementation", function)
+        self.native: Callable[..., Any] = (
+            getattr(function, "_implementation", function) if method is None else method
+        )
         self.const = function in tables.OVERLAPPING
 
     def run(self, like: Any, args: Args, kwargs: Named) -> Any:
@@ -189,47 +209,57 @@ class Plan:
         """
         kind = type(result)
         if kind is _ndarray:
-            base = result.base
-            sharing = 0
-            for array, x in operands:
-                if result is array:
-                    return x
-                if base is not None and (base is array or base is array.base):
-                    sharing += 1
-                    given, origin = array, x
-            if result.dtype in SUPPORTED:
-                if base is None:
-                    return like._fresh(result, home)
-                blob = None
-                if sharing == 1:
-                    blob = _view(given, origin, result, self.const)
-                elif not sharing and not self.const and _is_independent(base) and can_adopt(result):
-                    blob = like._fresh(result, home)
-                if blob is not None:
-                    return blob
+            blob = self._of_array(result, like, home, operands)
+            if blob is not None:
+                return blob
         elif kind in SCALAR_CLASSES:
             return like._fresh(home.as_array(result), home)
         elif kind is list:
             return [self.give(item, like, home, operands) for item in result]
         elif kind is tuple:
             return tuple([self.give(item, like, home, operands) for item in result])
-        elif isinstance(result, LEAVES):
-            return result
-        # One that CuPy has computed, and one of several operands over the same memory.
+        # CuPy's arrays, for example.
         general = Operands(self.function.__name__, like, home)
         general.take(operands)
         return general.give(result, const=self.const)
 
+    def _of_array(self, array: Any, like: Any, home: Home, operands: Sequence[_Operand]) -> Any:
+        """Make a Blob of an array of NumPy's by its base; None where that does not tell."""
+        base = array.base
+        sharing = 0
+        for given, x in operands:
+            if array is given:
+                return x
+            if base is not None and (base is given or base is given.base):
+                sharing += 1
+                origin, source = given, x
+        if array.dtype not in SUPPORTED:
+            return None
+        if base is None:
+            return like._fresh(array, home)
+        if sharing == 1:
+            return _view(source, origin, array, self.const)
+        if sharing or self.const or not _is_independent(base, operands) or not can_adopt(array):
+            return None
+        return like._fresh(array, home)
 
-def _is_independent(base: Any) -> bool:
-    """Tell whether a base, which is no operand's, is an array of its own."""
-    return type(base) is _ndarray and base.base is None
+
+def _is_independent(base: Any, operands: Sequence[_Operand]) -> bool:
+    """Tell whether a base owns its memory, and no operand lies there."""
+    if type(base) is not _ndarray or base.base is not None:
+        return False
+    for given, _ in operands:
+        owner = given
+        while type(owner.base) is _ndarray:
+            owner = owner.base
+        if owner is base:
+            return False
+    return True
 
 
-def _view(given: Any, x: Any, array: Any, const: bool) -> Any:
+def _view(x: Any, given: Any, array: Any, const: bool) -> Any:
     """Make a view of a Blob from a view of the array given for it; None if the Blob has another."""
-    held = x._held
-    if (held is None or held._exclusive_buffer is not x._buffer) and not x._array_in_use():
+    if not x._array_in_use():
         return None
     view = x._view_of_array(array)
     if x._array is not given:
@@ -248,8 +278,7 @@ class _OneBlob(Plan):
 
     def run(self, like: Any, args: Args, kwargs: Named) -> Any:
         x = args[0]
-        held = x._held
-        if held is not None and held._exclusive_buffer is not x._buffer:
+        if not x._array_is_current():
             return Plan.run(self, like, args, kwargs)
         array = x._array
         home = x._home
@@ -293,12 +322,11 @@ class _SomeBlobs(Plan):
 
     def run(self, like: Any, args: Args, kwargs: Named) -> Any:
         home = like._home
-        given: Any = {**dict(enumerate(args)), **kwargs} if self.keywords else [*args]
+        given: Any = _by_place(args, kwargs) if self.keywords else [*args]
         operands: list[_Operand] = []
         for place in self.blobs:
             x = given[place]
-            held = x._held
-            if x._home is not home or (held is not None and held._exclusive_buffer is not x._buffer):
+            if x._home is not home or not x._array_is_current():
                 return Plan.run(self, like, args, kwargs)
             given[place] = array = x._array
             operands.append((array, x))
@@ -325,8 +353,7 @@ def _arrays_in(items: Any, home: Home, operands: list[_Operand]) -> Any:
     for item in items:
         x = item
         if isinstance(x, BlobBase):
-            held = x._held
-            if x._home is not home or (held is not None and held._exclusive_buffer is not x._buffer):
+            if x._home is not home or not x._array_is_current():
                 return None
             operands.append((x._array, x))
             x = x._array
@@ -345,14 +372,13 @@ class _View(Plan):
 
     __slots__ = ()
 
-    def run(self, like: Any, args: Args, kwargs: Named) -> Any:
+    def run(self, _like: Any, args: Args, kwargs: Named) -> Any:
         x = args[0]
         rest = args[1:]
         const = self.const and not kwargs.get("writeable")
-        held = x._held
-        if held is not None and held._exclusive_buffer is x._buffer and x._home.native:
+        if x._home.native and x._array_in_use():
             array = x._array
-            view = _view(array, x, self.native(array, *rest, **kwargs), const)
+            view = _view(x, array, self.native(array, *rest, **kwargs), const)
             if view is not None:
                 return view
         function = self.function
@@ -387,14 +413,16 @@ class _Question(Plan):
 
     __slots__ = ()
 
-    def run(self, like: Any, args: Args, kwargs: Named) -> Any:
+    def run(self, _like: Any, args: Args, kwargs: Named) -> Any:
         function = self.function
         numbers = tables.plain_arguments(function, args, kwargs)
         asked = [
-            x if place in numbers else replaced(x, BlobBase, shape_only) for place, x in enumerate(args)
+            x if place in numbers else replaced(x, BlobBase, shape_only)
+            for place, x in enumerate(args)
         ]
         named = {
-            name: x if name in numbers else replaced(x, BlobBase, shape_only) for name, x in kwargs.items()
+            name: x if name in numbers else replaced(x, BlobBase, shape_only)
+            for name, x in kwargs.items()
         }
         return function(*asked, **named)
 
@@ -404,7 +432,7 @@ class _Sharing(Plan):
 
     __slots__ = ()
 
-    def run(self, like: Any, args: Args, kwargs: Named) -> Any:
+    def run(self, _like: Any, args: Args, kwargs: Named) -> Any:
         return self._compare(*args, **kwargs)
 
     def _compare(self, a: Any, b: Any, max_work: Any = None) -> bool:

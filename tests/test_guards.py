@@ -44,7 +44,7 @@ from syncblob.devices import (
     register,
     unregister,
 )
-from syncblob.interop import numpy_functions
+from syncblob.dispatch.numpy import tables as numpy_functions
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator

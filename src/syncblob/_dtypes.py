@@ -9,7 +9,15 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
-__all__ = ["NAMES", "SCALAR_CLASSES", "UINT8", "as_dtype", "is_bfloat16", "is_supported"]
+__all__ = [
+    "NAMES",
+    "SCALAR_CLASSES",
+    "SUPPORTED",
+    "UINT8",
+    "as_dtype",
+    "is_bfloat16",
+    "is_supported",
+]
 
 UINT8 = np.dtype(np.uint8)
 
@@ -30,9 +38,10 @@ NAMES = (
     "complex64",
     "complex128",
 )
-_SUPPORTED = frozenset(np.dtype(name) for name in NAMES)
+# As they are, in native byte order.
+SUPPORTED = frozenset(np.dtype(name) for name in NAMES)
 # The classes of NumPy's scalars of these dtypes.
-SCALAR_CLASSES = frozenset(dtype.type for dtype in _SUPPORTED)
+SCALAR_CLASSES = frozenset(dtype.type for dtype in SUPPORTED)
 # The usual ways to name them: asking NumPy takes longer.
 _BY_NAME: dict[object, np.dtype[np.generic]] = {
     key: np.dtype(name) for name in NAMES for key in (name, np.dtype(name), np.dtype(name).type)
@@ -46,7 +55,7 @@ def is_bfloat16(dtype: np.dtype[np.generic]) -> bool:
 
 def is_supported(dtype: np.dtype[np.generic]) -> bool:
     """Tell whether a Blob can hold this dtype as it is, in native byte order."""
-    return dtype in _SUPPORTED or is_bfloat16(dtype)
+    return dtype in SUPPORTED or is_bfloat16(dtype)
 
 
 def as_dtype(dtype: DTypeLike) -> np.dtype[np.generic]:
@@ -87,7 +96,7 @@ def as_dtype(dtype: DTypeLike) -> np.dtype[np.generic]:
         )
     advice = (
         f"; convert to native byte order first, with .astype({result.name!r})"
-        if result.newbyteorder("=") in _SUPPORTED
+        if result.newbyteorder("=") in SUPPORTED
         else ""
     )
     raise TypeError(

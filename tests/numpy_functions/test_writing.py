@@ -9,8 +9,8 @@ import pytest
 from made_blobs import address, blob_in, values
 
 from syncblob import Blob, Head
-from syncblob.interop import numpy_functions
-from syncblob.interop.numpy_functions import WRITES
+from syncblob.dispatch.numpy import tables as numpy_functions
+from syncblob.dispatch.numpy.tables import WRITES
 
 NONE, CPU, GPU, SYNCED, SPLIT = Head
 DEVICES = ["cpu", "simulated:0"]

@@ -14,7 +14,6 @@ import numpy as np
 from syncblob import _shape
 from syncblob._optional import import_optional
 from syncblob.blob import (
-    _numpy_functions,
     accessors,
     caffe_math,
     copying,
@@ -35,13 +34,14 @@ from syncblob.blob.ndarray_methods import NdarrayMethods
 from syncblob.blob.operators import Operators
 from syncblob.blob.views import reshape
 from syncblob.devices import HOST, Side, home_of
+from syncblob.dispatch.numpy.functions import array_function, array_ufunc
 from syncblob.interop import cuda
 from syncblob.interop import numpy as numpy_protocol
 from syncblob.memory import Access, Head, SyncedMemory
 from syncblob.memory.verify import verifying
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from types import ModuleType
     from typing import Self, SupportsIndex
 
@@ -1368,12 +1368,12 @@ class Blob(Operators, NdarrayMethods):
             What was given as `out` is returned as it is, an array too. A result of a dtype that
             no Blob has, such as longdouble, is an array.
         """
-        return _numpy_functions.array_ufunc(self, ufunc, method, inputs, kwargs)
+        return array_ufunc(self, ufunc, method, inputs, kwargs)
 
     def __array_function__(
         self,
         func: Callable[..., Any],
-        types: Iterable[type],
+        types: Collection[type],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Any:
@@ -1386,7 +1386,7 @@ class Blob(Operators, NdarrayMethods):
             scalars. Blobs that share memory with an argument are views of it. What was given as
             `out` is returned as it is, an array too.
         """
-        return _numpy_functions.array_function(self, func, types, args, kwargs)
+        return array_function(self, func, types, args, kwargs)
 
     # --- PyTorch's functions; torch is imported when one of these is called ----------------------
 

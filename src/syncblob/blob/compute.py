@@ -7,6 +7,7 @@ NumPy's own protocol; the others are looked up by name in the namespace of the d
 
 from __future__ import annotations
 
+from functools import cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -105,30 +106,62 @@ def apply(function: str | Callable[..., Any], *operands: Any, **keywords: Any) -
     DeviceGuardError
         If a guard forbids that device.
     """
-    name = function if isinstance(function, str) else function.__name__.lstrip("_")
     arrays: Sequence[Any]
-    if len(operands) == 1:
-        if not HOST.direct:
-            require_device_of(name, *operands)
-        array, home = operand(operands[0], name)
-        arrays = (array,)
+    arrays, home = kept_arrays(operands)
+    if home is not None and home.direct:
+        if isinstance(function, str):
+            result = _of_numpy(function)(*arrays, **keywords)
+        else:
+            result = function(np, *arrays, **keywords)
     else:
+        name = function if isinstance(function, str) else function.__name__.lstrip("_")
         arrays, home = gather(name, *operands)
-    if not isinstance(function, str):
-        result = home.compute(function, home.namespace, *arrays, **keywords)
-    else:
-        find = attrgetter(function) if "." in function else None
-        found = find(home.namespace) if find else getattr(home.namespace, function)
-        result = home.compute(found, *arrays, **keywords)
-    if len(operands) == 1:
-        if type(result) is np.ndarray and result.base is None and result is not array:
-            return operands[0]._fresh(result, home)
-        if isinstance(result, np.generic):
-            return operands[0]._fresh(np.asarray(result), home)
+        if isinstance(function, str):
+            result = home.compute(attrgetter(function)(home.namespace), *arrays, **keywords)
+        else:
+            result = home.compute(function, home.namespace, *arrays, **keywords)
     blobs = [x for x in operands if isinstance(x, BlobCore)]
     if isinstance(result, (tuple, list)):
-        return tuple(wrap(array, home, *blobs) for array in result)
+        return tuple([wrap(array, home, *blobs) for array in result])
     return wrap(result, home, *blobs)
+
+
+def kept_arrays(operands: Sequence[Any]) -> tuple[list[Any], Home | None]:
+    """Replace Blobs by the arrays that they keep for computations, if all are good, in one home.
+
+    Parameters
+    ----------
+    operands
+        Blobs; scalars and None stay as they are.
+
+    Returns
+    -------
+    arrays
+        What the operands are replaced by.
+    home
+        Where the arrays lie; None where they are not good.
+    """
+    arrays: list[Any] = []
+    home: Home | None = None
+    for x in operands:
+        if isinstance(x, BlobCore):
+            if home is None:
+                home = x._home
+            if home is not x._home or not x._array_is_current():
+                return arrays, None
+            arrays.append(x._array)
+        elif x is None or type(x) in SCALARS:
+            arrays.append(x)
+        else:
+            return arrays, None
+    return arrays, home
+
+
+@cache
+def _of_numpy(name: str) -> Callable[..., Any]:
+    """Return what computes a function of NumPy's with its own arrays, which need not be asked."""
+    function: Callable[..., Any] = attrgetter(name)(np)
+    return getattr(function, "_implementation", function)
 
 
 def view(x: Any, name: str, function: Callable[[Any], Any]) -> Any:
@@ -202,7 +235,12 @@ def gather(name: str, *operands: Any) -> tuple[list[Any], Home]:
         if home is None or home is HOST:
             home = where
     if home is None:
-        raise TypeError(f"{name} expects at least one Blob, got {operands}")
+        one = len(operands) == 1
+        raise (
+            refusal(name, operands[0])
+            if one
+            else TypeError(f"{name} expects at least one Blob, got {operands}")
+        )
     if mixed and isinstance(home, Accelerator):
         for place, x in enumerate(operands):
             if isinstance(x, BlobCore):
@@ -248,10 +286,15 @@ def wrap(array: Any, home: Home, *operands: BlobCore) -> Any:
     *operands
         What it was computed from. A result that overlaps one of them is a view of it.
     """
-    array = home.as_array(array)
-    # Some functions return the operand itself where there is nothing to do.
-    if array.base is None and not any(array is x._array for x in operands):
-        return operands[0]._fresh(array, home)
+    if type(array) is not np.ndarray:
+        array = home.as_array(array)
+    if array.base is None:
+        for x in operands:
+            # Some functions return the operand itself where there is nothing to do.
+            if array is x._array:
+                break
+        else:
+            return operands[0]._fresh(array, home)
     side = Side.HOST if home is HOST else Side.ACCELERATOR
     for x in operands:
         buffer = x._memory.buffer(side)

@@ -38,6 +38,9 @@ def astype(blob: AnyBlob, dtype: DTypeLike, *, copy: bool) -> AnyBlob:
     if wanted == blob.dtype and not copy:
         return blob
     require_device_of("astype", blob)
+    if blob._array_is_current() or blob._make_array_current():
+        home = blob._home
+        return blob._fresh(home.compute(blob._array.astype, wanted, order="C"), home)
     side = blob._side
     return result_on(blob, side, blob._elements(side, "astype"), dtype=wanted, copy=True)
 

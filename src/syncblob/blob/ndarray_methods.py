@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob.blob._numpy_calls import call
 from syncblob.blob.core import BlobCore
 from syncblob.blob.indexing import set_item
+from syncblob.dispatch.numpy.calls import call
+from syncblob.dispatch.numpy.functions import by_method
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +43,7 @@ class NdarrayMethods(BlobCore):
         **options: Any,
     ) -> Self:
         """Add the elements, along axes; see `numpy.sum`."""
-        return self._call(np.sum, axis=axis, dtype=dtype, keepdims=keepdims, out=out, **options)
+        return by_method(self, np.sum, (axis, dtype), out, (keepdims,), options)
 
     def prod(
         self,
@@ -53,7 +54,7 @@ class NdarrayMethods(BlobCore):
         **options: Any,
     ) -> Self:
         """Multiply the elements, along axes; see `numpy.prod`."""
-        return self._call(np.prod, axis=axis, dtype=dtype, keepdims=keepdims, out=out, **options)
+        return by_method(self, np.prod, (axis, dtype), out, (keepdims,), options)
 
     def mean(
         self,
@@ -64,7 +65,7 @@ class NdarrayMethods(BlobCore):
         **options: Any,
     ) -> Self:
         """Average the elements, along axes; see `numpy.mean`."""
-        return self._call(np.mean, axis=axis, dtype=dtype, keepdims=keepdims, out=out, **options)
+        return by_method(self, np.mean, (axis, dtype), out, (keepdims,), options)
 
     def std(
         self,
@@ -76,7 +77,7 @@ class NdarrayMethods(BlobCore):
         **options: Any,
     ) -> Self:
         """Return the standard deviation along axes; see `numpy.std`."""
-        return self._call(np.std, axis, dtype, ddof=ddof, keepdims=keepdims, out=out, **options)
+        return by_method(self, np.std, (axis, dtype), out, (ddof, keepdims), options)
 
     def var(
         self,
@@ -88,7 +89,7 @@ class NdarrayMethods(BlobCore):
         **options: Any,
     ) -> Self:
         """Return the variance along axes; see `numpy.var`."""
-        return self._call(np.var, axis, dtype, ddof=ddof, keepdims=keepdims, out=out, **options)
+        return by_method(self, np.var, (axis, dtype), out, (ddof, keepdims), options)
 
     def min(
         self,
@@ -98,7 +99,7 @@ class NdarrayMethods(BlobCore):
         **options: Any,
     ) -> Self:
         """Return the least elements, along axes; see `numpy.min`."""
-        return self._call(np.min, axis=axis, keepdims=keepdims, out=out, **options)
+        return by_method(self, np.min, (axis,), out, (keepdims,), options)
 
     def max(
         self,
@@ -108,7 +109,7 @@ class NdarrayMethods(BlobCore):
         **options: Any,
     ) -> Self:
         """Return the greatest elements, along axes; see `numpy.max`."""
-        return self._call(np.max, axis=axis, keepdims=keepdims, out=out, **options)
+        return by_method(self, np.max, (axis,), out, (keepdims,), options)
 
     def any(
         self,
@@ -118,7 +119,7 @@ class NdarrayMethods(BlobCore):
         **options: Any,
     ) -> Self:
         """Tell whether any element is true, along axes; see `numpy.any`."""
-        return self._call(np.any, axis=axis, keepdims=keepdims, out=out, **options)
+        return by_method(self, np.any, (axis,), out, (keepdims,), options)
 
     def all(
         self,
@@ -128,7 +129,7 @@ class NdarrayMethods(BlobCore):
         **options: Any,
     ) -> Self:
         """Tell whether all elements are true, along axes; see `numpy.all`."""
-        return self._call(np.all, axis=axis, keepdims=keepdims, out=out, **options)
+        return by_method(self, np.all, (axis,), out, (keepdims,), options)
 
     def argmin(
         self,
@@ -155,7 +156,7 @@ class NdarrayMethods(BlobCore):
         out: Any = None,
     ) -> Self:
         """Return the running sums; see `numpy.cumsum`."""
-        return self._call(np.cumsum, axis=axis, dtype=dtype, out=out)
+        return by_method(self, np.cumsum, (axis, dtype), out, (), {})
 
     def cumprod(
         self,
@@ -164,7 +165,7 @@ class NdarrayMethods(BlobCore):
         out: Any = None,
     ) -> Self:
         """Return the running products; see `numpy.cumprod`."""
-        return self._call(np.cumprod, axis=axis, dtype=dtype, out=out)
+        return by_method(self, np.cumprod, (axis, dtype), out, (), {})
 
     def trace(
         self,

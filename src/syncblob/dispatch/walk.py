@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["NESTED", "instances", "replaced"]
+__all__ = ["NESTED", "instances", "mapped", "replaced"]
 
 NESTED = (list, tuple, dict)
 
@@ -38,7 +38,18 @@ def replaced(x: Any, kind: type, replace: Callable[[Any], Any]) -> Any:
         values = [replaced(item, kind, replace) for item in x.values()]
         changed = not all(map(operator.is_, values, x.values()))
         return dict(zip(x, values, strict=True)) if changed else x
-    items = [replaced(item, kind, replace) for item in x]
+    return _rebuilt(x, [replaced(item, kind, replace) for item in x])
+
+
+def mapped(x: Any, function: Callable[[Any], Any]) -> Any:
+    """Apply a function to all that is in nested lists and tuples; returns as `replaced` does."""
+    if not isinstance(x, (list, tuple)):
+        return function(x)
+    return _rebuilt(x, [mapped(item, function) for item in x])
+
+
+def _rebuilt(x: list[Any] | tuple[Any, ...], items: list[Any]) -> Any:
+    """Make a sequence of other items; the same object where none is another one."""
     if all(map(operator.is_, items, x)):
         return x
     if isinstance(x, list):

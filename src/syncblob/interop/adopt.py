@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob._dtypes import as_dtype, is_supported
+from syncblob._dtypes import SUPPORTED, as_dtype, is_supported
 from syncblob._shape import Layout
 from syncblob.devices import HOST, Device, Side
 from syncblob.interop import cuda
@@ -79,6 +79,9 @@ def adopt(  # noqa: PLR0913  # where an array is, what it becomes and whose it i
 
 def can_adopt(array: Any) -> bool:
     """Tell whether the memory of an array can be taken over as it is."""
+    if type(array) is np.ndarray and array.flags.carray and array.dtype in SUPPORTED:
+        # The usual case.
+        return True
     return _obstacle(array, None) is None
 
 

@@ -1,36 +1,36 @@
-"""One call of a NumPy function with Blobs: brought to one home, computed, made Blobs again."""
+"""Any call of a NumPy function with Blobs: brought to one home, computed, made Blobs again."""
 
 from __future__ import annotations
 
+from functools import partial
 from operator import attrgetter, setitem
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from syncblob._dtypes import is_supported
-from syncblob.blob.compute import SCALARS, bind, forgets_newest, wrap
+from syncblob.blob.compute import bind, forgets_newest, wrap
 from syncblob.blob.core import BlobCore
 from syncblob.blob.forks import writes
 from syncblob.devices import HOST
+from syncblob.dispatch.numpy.tables import MERE_VIEWS
+from syncblob.dispatch.walk import instances, mapped
 from syncblob.guards import require_device
 from syncblob.interop.adopt import adopt
 from syncblob.interop.foreign import is_array
 from syncblob.interop.native import native_array
-from syncblob.interop.numpy_functions import MERE_VIEWS
 from syncblob.memory import Access
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from syncblob.devices import Device
     from syncblob.devices.base import Home
 
-__all__ = ["blob_home", "blobs_in", "call", "direct", "phantom"]
+__all__ = ["LEAVES", "Operands", "call", "makes_views", "shape_only"]
 
-# Arguments of these types are passed on by `direct`.
-_PLAIN = frozenset({*SCALARS, str, type(None)})
-
-_LEAVES = (bool, int, float, complex, str, bytes, type, np.generic, np.dtype, np.ufunc)
+# What is passed on as it is.
+LEAVES = (bool, int, float, complex, str, bytes, type, np.generic, np.dtype, np.ufunc)
 
 
 @writes("running")
@@ -88,16 +88,17 @@ def call(  # noqa: PLR0913  # a call, and what is known of its function
     targets = {} if written is None else written
     places: dict[int | str, Any] = dict(enumerate(args))
     places.update(kwargs)
+    of_cuda = partial(_of_cuda, like=like)
     for place, x in places.items():
         if place not in targets:
-            places[place] = _of_cuda(x, like)
-    running = _Call(name, like, _common_home([*places.values()], like) if home is None else home)
-    if home is None and not HOST.direct and not _makes_views(function, args, kwargs):
+            places[place] = mapped(x, of_cuda)
+    running = Operands(name, like, _common_home([*places.values()], like) if home is None else home)
+    if home is None and not HOST.direct and not makes_views(function, args, kwargs):
         require_device(running.home.device, name)
     for place, x in places.items():
         # NumPy would ask again about a Blob that is left among its arguments.
         if place not in targets and (place not in plain or isinstance(x, BlobCore)):
-            places[place] = running.read(x)
+            places[place] = mapped(x, running.read)
     # Last of all: what is read as well is on this home by now.
     for place, whole in targets.items():
         places[place] = running.write(places[place], whole=whole)
@@ -111,68 +112,11 @@ def call(  # noqa: PLR0913  # a call, and what is known of its function
         result = running.home.compute(function, *arrays, **keywords)
         running.deliver()
     finally:
-        running.wrote()
+        running.finish_write()
     return running.give(result, const=const)
 
 
-def direct(
-    function: Callable[..., Any],
-    args: Sequence[Any],
-    kwargs: Mapping[str, Any],
-    like: BlobCore,
-) -> Any:
-    """Do what `call` does where everything is at hand, in as few steps as possible.
-
-    Returns
-    -------
-    Any
-        NotImplemented unless the Blobs are arguments themselves, all in one home without another
-        copy, and the others are plain values.
-    """
-    found = _at_hand(args)
-    if found is None or not all(_is_plain(x) for x in kwargs.values()):
-        return NotImplemented
-    arrays, home = found
-    if home.direct:
-        result = function(*arrays, **kwargs)
-    else:
-        if not HOST.direct and not _makes_views(function, args, kwargs):
-            require_device(home.device, function.__name__)
-        result = home.compute(function, *arrays, **kwargs)
-    if type(result) is np.ndarray and result.base is None and is_supported(result.dtype):
-        for x, array in zip(args, arrays, strict=True):
-            if result is array:
-                return x
-        return like._fresh(result, home)
-    if isinstance(result, np.generic) and is_supported(result.dtype):
-        return like._fresh(home.as_array(result), home)
-    running = _Call(function.__name__, like, home)
-    running.take(args, arrays)
-    return running.give(result, const=False)
-
-
-def _at_hand(args: Sequence[Any]) -> tuple[list[Any], Home] | None:
-    """Replace Blobs by the arrays that they keep for computations, in the home of them all."""
-    arrays = []
-    home: Home | None = None
-    for x in args:
-        if not isinstance(x, BlobCore):
-            if not _is_plain(x):
-                return None
-            arrays.append(x)
-            continue
-        held = x._held
-        if held is not None and held._exclusive_buffer is not x._buffer:
-            return None
-        if home is None:
-            home = x._home
-        elif home is not x._home:
-            return None
-        arrays.append(x._array)
-    return None if home is None else (arrays, home)
-
-
-def _makes_views(
+def makes_views(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> bool:
     """Tell whether a function makes views and computes nothing."""
@@ -188,13 +132,8 @@ def _makes_views(
     )
 
 
-def _is_plain(x: Any) -> bool:
-    kind = type(x)
-    return kind in _PLAIN or (kind is tuple and all(type(item) is int for item in x))
-
-
-class _Call:
-    """The operands of one call.
+class Operands:
+    """The operands of one call, brought to one home.
 
     Attributes
     ----------
@@ -225,21 +164,18 @@ class _Call:
     # --- before ----------------------------------------------------------------------------------
 
     def read(self, x: Any) -> Any:
-        """Replace Blobs and arrays, in nested sequences too, by read-only arrays on the home."""
+        """Replace a Blob or an array by a read-only array on the home."""
         if isinstance(x, BlobCore):
             return self._given_for(self._const(x), x)
-        if x is None or isinstance(x, _LEAVES):
+        if x is None or isinstance(x, LEAVES):
             return x
-        if isinstance(x, (list, tuple)):
-            return _each(self.read, x)
         return self._read_foreign(x) if is_array(x) else x
 
-    def take(self, args: Iterable[Any], arrays: Iterable[Any]) -> None:
-        """Note the Blobs among arguments, and the arrays that went into the function for them."""
-        for x, array in zip(args, arrays, strict=True):
-            if isinstance(x, BlobCore):
-                self._blobs.append(x)
-                self._given_for(array, x)
+    def take(self, operands: Iterable[tuple[Any, BlobCore]]) -> None:
+        """Note the arrays that the function was given, each with its Blob."""
+        for array, x in operands:
+            self._blobs.append(x)
+            self._given_for(array, x)
 
     def write(self, x: Any, *, whole: bool) -> Any:
         """Replace Blobs and arrays by arrays on the home that the function may write.
@@ -273,7 +209,7 @@ class _Call:
     def _const(self, x: BlobCore) -> Any:
         """Return a Blob's data on the home. Its array cannot be written, where NumPy has it."""
         self._blobs.append(x)
-        if blob_home(x) is self.home:
+        if x._home is self.home:
             array = x._on_device(self.name)[0]
         else:
             array = x._array_on(bind(x, self.home), Access.CONST, self.name)
@@ -287,8 +223,7 @@ class _Call:
         x._require_writable(self.name)
         self._blobs.append(x)
         self.written.append(x)
-        held = x._held
-        if (held is None or held._exclusive_buffer is x._buffer) and x._home is self.home:
+        if x._home is self.home and x._array_is_current():
             return x._array
         side = bind(x, self.home)
         if whole and forgets_newest(x, side):
@@ -330,19 +265,15 @@ class _Call:
             else:
                 target[...] = self.like._fresh(scratch, self.home)._read_host(self.name)
 
-    def wrote(self) -> None:
-        """Say of all that was written that this is over."""
+    def finish_write(self) -> None:
+        """Finish all writes."""
         for x in self.written:
             x._finish_write(self.home, self.name)
 
     def give(self, result: Any, *, const: bool) -> Any:
         """Replace arrays and NumPy's scalars by Blobs, and those that were given by themselves."""
         if isinstance(result, (list, tuple)):
-            items = [self.give(item, const=const) for item in result]
-            if isinstance(result, list):
-                return items
-            # A named one is made of its fields.
-            return type(result)(*items) if hasattr(result, "_fields") else tuple(items)
+            return mapped(result, partial(self.give, const=const))
         scalar = isinstance(result, np.generic)
         if not (scalar or is_array(result)) or not is_supported(result.dtype):
             return result
@@ -364,15 +295,8 @@ class _Call:
         return blob.const if const and blob._base is not None else blob
 
 
-def blob_home(x: BlobCore) -> Home:
-    """Return the home of a Blob's device. Nothing moves."""
-    return x._home
-
-
-def phantom(x: Any) -> Any:
-    """Replace Blobs, in nested sequences too, by arrays of the same layout without contents."""
-    if isinstance(x, (list, tuple)):
-        return _each(phantom, x)
+def shape_only(x: Any) -> Any:
+    """Replace a Blob by an array of the same layout without contents."""
     if not isinstance(x, BlobCore):
         return x
     return np.lib.stride_tricks.as_strided(np.empty((), x.dtype), x.shape, x.strides)
@@ -380,33 +304,14 @@ def phantom(x: Any) -> Any:
 
 def _common_home(operands: Any, like: BlobCore) -> Home:
     """Return the first accelerator that one of the operands is on, else the host."""
-    homes = [blob_home(x) for x in blobs_in(operands)] or [blob_home(like)]
+    homes = [x._home for x in instances(operands, BlobCore)] or [like._home]
     return next((home for home in homes if home is not HOST), HOST)
 
 
-def _each(function: Callable[[Any], Any], items: list[Any] | tuple[Any, ...]) -> Any:
-    """Apply a function to the items of a sequence, which stays the same where none changes."""
-    results = [function(item) for item in items]
-    if all(new is old for new, old in zip(results, items, strict=True)):
-        return items
-    return results if isinstance(items, list) else tuple(results)
-
-
-def blobs_in(x: Any) -> Iterator[BlobCore]:
-    """Find the Blobs in nested sequences."""
-    if isinstance(x, BlobCore):
-        yield x
-    elif isinstance(x, (list, tuple)):
-        for item in x:
-            yield from blobs_in(item)
-
-
 def _of_cuda(x: Any, like: BlobCore) -> Any:
-    """Make Blobs of arrays on CUDA devices, in nested sequences too: they say where to compute."""
-    if x is None or isinstance(x, (BlobCore, np.ndarray, *_LEAVES)):
+    """Make a Blob of an array on a CUDA device: it says where to compute."""
+    if x is None or isinstance(x, (BlobCore, np.ndarray, *LEAVES)):
         return x
-    if isinstance(x, (list, tuple)):
-        return _each(lambda item: _of_cuda(item, like), x)
     on_cuda = hasattr(x, "__cuda_array_interface__")
     return _adopted(native_array(x)[0], like, None) if on_cuda else x
 

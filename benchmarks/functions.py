@@ -1,0 +1,255 @@
+"""What functions of NumPy's and of the array API cost with Blobs, beside NumPy's own arrays.
+
+Small arrays, so that the call is what costs. What a call of one of NumPy's functions costs more
+with Blobs is counted in calls of ``np.add(a, a)``, measured in the same run.
+"""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+import tracemalloc
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import syncblob
+from benchmarks.own_process import in_own_process
+from benchmarks.rows import Goal, Measured, Row
+from syncblob import Blob, StaleAliasWarning
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from benchmarks.timing import Timer
+
+__all__ = ["NAMESPACE", "NUMPY", "living_aliases", "many_blobs", "measure", "sizes"]
+
+SHAPE = (8, 8)
+# In calls of np.add(a, a), above the call with ndarrays.
+MEDIAN, WORST = Goal(3.5, "value"), Goal(8.0, "value")
+
+MILLION, ALIASES = 1_000_000, 100_000
+BRIEF = 1_000
+
+# Functions of an array of 8x8 numbers, of eight indices and of 8x8 truth values.
+NUMPY: dict[str, Callable[[Any, Any, Any], object]] = {
+    "np.all(a)": lambda a, _, __: np.all(a),
+    "np.allclose(a, a)": lambda a, _, __: np.allclose(a, a),
+    "np.any(a)": lambda a, _, __: np.any(a),
+    "np.argmax(a, axis=1)": lambda a, _, __: np.argmax(a, axis=1),
+    "np.argsort(a)": lambda a, _, __: np.argsort(a),
+    "np.broadcast_to(a, (4, 8, 8))": lambda a, _, __: np.broadcast_to(a, (4, 8, 8)),
+    "np.clip(a, 0, 0.5)": lambda a, _, __: np.clip(a, 0, 0.5),
+    "np.concatenate((a, a))": lambda a, _, __: np.concatenate((a, a)),
+    "np.count_nonzero(a)": lambda a, _, __: np.count_nonzero(a),
+    "np.cumsum(a, axis=0)": lambda a, _, __: np.cumsum(a, axis=0),
+    "np.diag(a)": lambda a, _, __: np.diag(a),
+    "np.dot(a, a)": lambda a, _, __: np.dot(a, a),
+    'np.einsum("ij,jk->ik", a, a)': lambda a, _, __: np.einsum("ij,jk->ik", a, a),
+    "np.expand_dims(a, 0)": lambda a, _, __: np.expand_dims(a, 0),
+    "np.fft.fft(a)": lambda a, _, __: np.fft.fft(a),
+    "np.flip(a, axis=0)": lambda a, _, __: np.flip(a, axis=0),
+    "np.isclose(a, a)": lambda a, _, __: np.isclose(a, a),
+    "np.linalg.norm(a)": lambda a, _, __: np.linalg.norm(a),
+    "np.matmul(a, a)": lambda a, _, __: np.matmul(a, a),
+    "np.max(a)": lambda a, _, __: np.max(a),
+    "np.mean(a, axis=0)": lambda a, _, __: np.mean(a, axis=0),
+    "np.pad(a, 1)": lambda a, _, __: np.pad(a, 1),
+    "np.repeat(a, 2, axis=0)": lambda a, _, __: np.repeat(a, 2, axis=0),
+    "np.reshape(a, (4, 16))": lambda a, _, __: np.reshape(a, (4, 16)),
+    "np.roll(a, 1)": lambda a, _, __: np.roll(a, 1),
+    "np.round(a, 2)": lambda a, _, __: np.round(a, 2),
+    "np.sort(a)": lambda a, _, __: np.sort(a),
+    "np.split(a, 2)": lambda a, _, __: np.split(a, 2),
+    "np.squeeze(a)": lambda a, _, __: np.squeeze(a),
+    "np.stack([a, a])": lambda a, _, __: np.stack([a, a]),
+    "np.sum(a)": lambda a, _, __: np.sum(a),
+    "np.take(a, i, axis=0)": lambda a, i, _: np.take(a, i, axis=0),
+    "np.tensordot(a, a, 1)": lambda a, _, __: np.tensordot(a, a, 1),
+    "np.tile(a, 2)": lambda a, _, __: np.tile(a, 2),
+    "np.transpose(a)": lambda a, _, __: np.transpose(a),
+    "np.unique(a)": lambda a, _, __: np.unique(a),
+    "np.vstack([a, a])": lambda a, _, __: np.vstack([a, a]),
+    "np.where(m, a, a)": lambda a, _, m: np.where(m, a, a),
+}
+# The same, and the namespace.
+NAMESPACE: dict[str, Callable[[Any, Any, Any, Any], object]] = {
+    "xp.astype(a, xp.float64)": lambda xp, a, _, __: xp.astype(a, xp.float64),
+    "xp.concat([a, a])": lambda xp, a, _, __: xp.concat([a, a]),
+    "xp.take(a, i, axis=0)": lambda xp, a, i, _: xp.take(a, i, axis=0),
+    "xp.where(m, a, a)": lambda xp, a, _, m: xp.where(m, a, a),
+}
+
+
+def measure(timer: Timer) -> Measured:
+    """Time functions, methods and the making of Blobs; weigh Blobs; write over many aliases."""
+    notes: list[str] = []
+    rows = [*numpy_rows(timer), *namespace_rows(timer), *torch_rows(timer, notes)]
+    rows += [*size_rows(), *many_rows(brief=timer.brief), alias_row(brief=timer.brief)]
+    return Measured(rows, notes)
+
+
+# --- calls ----------------------------------------------------------------------------------------
+
+
+def operands() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return numbers, indices and truth values, the same in each run."""
+    random = np.random.default_rng(0)
+    numbers = random.random(SHAPE, np.float32)
+    return numbers, random.permutation(SHAPE[0]), numbers > np.float32(0.5)
+
+
+def as_blob(array: np.ndarray) -> Blob:
+    """Return a Blob of its own with the contents of an array."""
+    blob = Blob(array.shape, array.dtype)
+    blob[...] = array
+    return blob
+
+
+def numpy_rows(timer: Timer) -> Iterator[Row]:
+    """Time NumPy's functions with Blobs and with ndarrays."""
+    section = "NumPy's functions, in calls of np.add(a, a)"
+    arrays = operands()
+    blobs = [as_blob(array) for array in arrays]
+    a = arrays[0]
+    extra = []
+    for name, call in NUMPY.items():
+        times = timer.medians(
+            {
+                "ours": lambda call=call: call(*blobs),
+                "rival": lambda call=call: call(*arrays),
+                "add": lambda: np.add(a, a),
+            }
+        )
+        ours, rival = times["ours"] / times["add"], times["rival"] / times["add"]
+        extra.append(ours - rival)
+        yield Row(section, name, ours, "the same, ndarrays", rival, "adds")
+    section = "what Blobs add to NumPy's functions, in calls of np.add(a, a)"
+    median = statistics.median(extra)
+    yield Row(section, f"the median of {len(extra)}", median, unit="adds", goal=MEDIAN)
+    yield Row(section, f"the worst of {len(extra)}", max(extra), unit="adds", goal=WORST)
+
+
+def namespace_rows(timer: Timer) -> Iterator[Row]:
+    """Time functions of the array API against NumPy's own, and a method."""
+    arrays = operands()
+    blobs = [as_blob(array) for array in arrays]
+    for name, call in NAMESPACE.items():
+        times = timer.medians(
+            {
+                "ours": lambda call=call: call(syncblob, *blobs),
+                "rival": lambda call=call: call(np, *arrays),
+            }
+        )
+        section = "the array API, beside NumPy's"
+        yield Row(section, name, times["ours"], "numpy", times["rival"], goal=Goal(4.0))
+    times = timer.medians({"ours": blobs[0].sum, "rival": arrays[0].sum})
+    yield Row(
+        "methods", "blob.sum()", times["ours"], "ndarray.sum()", times["rival"], goal=Goal(3.0)
+    )
+
+
+def torch_rows(timer: Timer, notes: list[str]) -> Iterator[Row]:
+    """Time how Blobs are made, against torch's and NumPy's arrays."""
+    try:
+        import torch  # a rival that may be missing
+    except ImportError:
+        notes.append("torch is not installed: making Blobs is not compared")
+        return
+    tensor = torch.ones(SHAPE)
+    pairs: dict[tuple[str, str], tuple[Callable[[], object], Callable[[], object], float]] = {
+        ("xp.asarray(tensor)", "np.asarray(tensor)"): (
+            lambda: syncblob.asarray(tensor),
+            lambda: np.asarray(tensor),
+            4.0,
+        ),
+        ("Blob(shape)", "torch.zeros(shape)"): (
+            lambda: Blob(SHAPE),
+            lambda: torch.zeros(SHAPE),
+            2.5,
+        ),
+    }
+    for (ours, rival), (call, rival_call, limit) in pairs.items():
+        times = timer.medians({"ours": call, "rival": rival_call})
+        yield Row("made", ours, times["ours"], rival, times["rival"], goal=Goal(limit))
+
+
+# --- many Blobs -----------------------------------------------------------------------------------
+
+
+def size_rows() -> Iterator[Row]:
+    """Weigh small Blobs."""
+    untouched, written = sizes()
+    section = "memory of one Blob of 8x8 float32"
+    yield Row(section, "untouched", untouched, unit="bytes", goal=Goal(700, "value"))
+    yield Row(section, "written", written, unit="bytes", goal=Goal(1_300, "value"))
+
+
+def sizes(count: int = BRIEF) -> tuple[float, float]:
+    """Return the bytes that Python and NumPy allocate for one Blob, and for one that is written."""
+    # What is made once only.
+    _touched(Blob(SHAPE))
+    gc.collect()
+    tracemalloc.start()
+    try:
+        blobs: list[Blob | None] = [None] * count
+        before = tracemalloc.get_traced_memory()[0]
+        blobs[:] = [Blob(SHAPE) for _ in range(count)]
+        untouched = tracemalloc.get_traced_memory()[0]
+        for blob in blobs:
+            _touched(blob)
+        written = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    return (untouched - before) / count, (written - before) / count
+
+
+def _touched(blob: Any) -> None:
+    blob.mutable_cpu_data()[...] = 1
+
+
+def many_rows(*, brief: bool) -> Iterator[Row]:
+    """Time a million Blobs, in a process of their own."""
+    count = BRIEF if brief else MILLION
+    made, freed = in_own_process(many_blobs, count)
+    section = f"{count:,} Blobs"
+    yield Row(section, "made", made, goal=Goal(8.0, "value"))
+    yield Row(section, "freed", freed, goal=Goal(1.0, "value"))
+
+
+def many_blobs(count: int) -> tuple[float, float]:
+    """Return the seconds in which Blobs are made and kept, and in which they are freed."""
+    start = time.perf_counter()
+    blobs = [Blob(SHAPE) for _ in range(count)]
+    made = time.perf_counter()
+    del blobs
+    return made - start, time.perf_counter() - made
+
+
+def alias_row(*, brief: bool) -> Row:
+    """Time a write that warns of many aliases, in a process of its own."""
+    count = BRIEF if brief else ALIASES
+    seconds = in_own_process(living_aliases, count)
+    return Row(
+        f"a write on the device, {count:,} living aliases on the host",
+        "until it has warned",
+        seconds,
+        goal=Goal(0.05, "value"),
+    )
+
+
+def living_aliases(count: int) -> float:
+    """Return the seconds that a write takes which warns of aliases on the other side."""
+    blob = Blob(SHAPE, device="simulated")
+    blob.mutable_cpu_data()[...] = 1
+    aliases = [np.asarray(blob.cpu) for _ in range(count)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", StaleAliasWarning)
+        start = time.perf_counter()
+        blob.mutable_gpu_data()
+        seconds = time.perf_counter() - start
+    del aliases
+    return seconds

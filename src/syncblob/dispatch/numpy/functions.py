@@ -1,0 +1,141 @@
+"""What NumPy asks a Blob to do, and what a Blob's own methods do by NumPy's functions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from syncblob._dtypes import is_supported
+from syncblob.blob.compute import SCALARS
+from syncblob.blob.core import BlobCore
+from syncblob.blob.elementwise import binary, unary
+from syncblob.devices import HOST
+from syncblob.dispatch.numpy.calls import call
+from syncblob.dispatch.numpy.plans import run
+from syncblob.dispatch.numpy.tables import ELEMENTWISE, METHODS
+from syncblob.interop.foreign import is_stranger
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+__all__ = ["array_function", "array_ufunc", "by_method"]
+
+_Blob = TypeVar("_Blob", bound=BlobCore)
+
+
+def array_function(
+    like: Any,
+    function: Callable[..., Any],
+    types: Collection[type],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Any:
+    """Answer ``__array_function__``.
+
+    Parameters
+    ----------
+    like
+        The Blob that NumPy asks.
+    function, types, args, kwargs
+        As the protocol has them.
+    """
+    if len(types) > 1:
+        others = [kind for kind in types if not issubclass(kind, BlobCore)]
+        if others and is_stranger(others, "__array_function__"):
+            return NotImplemented
+    return run(like, function, args, kwargs)
+
+
+def by_method(  # noqa: PLR0913, PLR0917  # a call's arguments: keywords would take time
+    blob: _Blob,
+    function: Callable[..., Any],
+    before: tuple[Any, ...],
+    out: Any,
+    after: tuple[Any, ...],
+    options: dict[str, Any],
+) -> _Blob:
+    """Do what a method of a Blob does for which NumPy has a function.
+
+    Parameters
+    ----------
+    blob
+        The function's first argument.
+    function
+        The function.
+    before, out, after
+        Its further arguments, in their order. Before `out` are one or two, None by default; after
+        it, what is false or zero by default.
+    options
+        Keywords.
+    """
+    result: _Blob
+    if out is not None or options:
+        result = function(blob, *before, out, *after, **options)
+    else:
+        args: tuple[Any, ...] = (blob, *before, None, *after)
+        if before[0] is None and before[-1] is None and not any(after):
+            # What is left out takes no time.
+            args = (blob,)
+        result = run(blob, function, args, options, METHODS.get(function))
+    return result
+
+
+def array_ufunc(like: Any, ufunc: np.ufunc, method: str, inputs: Any, kwargs: Any) -> Any:
+    """Answer ``__array_ufunc__``.
+
+    Parameters
+    ----------
+    like
+        The Blob that NumPy asks.
+    ufunc, method, inputs, kwargs
+        As the protocol has them.
+    """
+    if not kwargs and method == "__call__" and ufunc in ELEMENTWISE:
+        if len(inputs) == 1:
+            return unary(ufunc, like)
+        x1, x2 = inputs
+        if type(x1) is type(x2) or type(x2) in SCALARS:
+            return binary(ufunc, x1, x2)
+        if _is_at_hand(like, x2 if x1 is like else x1):
+            array1 = like._array if x1 is like else x1
+            array2 = like._array if x2 is like else x2
+            return like._fresh(np.asarray(ufunc(array1, array2)), like._home)
+    operands = (*inputs, *kwargs.get("out", ()))
+    kinds = [type(x) for x in operands if not isinstance(x, BlobCore)]
+    if is_stranger(kinds, "__array_ufunc__"):
+        return NotImplemented
+    written: dict[int | str, bool] = {}
+    if "out" in kwargs:
+        # A reduction writes all of it, whatever is masked.
+        written["out"] = kwargs.get("where", True) is True or method != "__call__"
+    if method == "at":
+        written[0] = False
+    name, function = ufunc.__name__, ufunc
+    if method != "__call__":
+        name, function = f"{name}.{method}", getattr(ufunc, method)
+    # The second operand of these is an index, which may be a tuple.
+    index = 1 if method in {"at", "reduceat"} else None
+    arrays = [
+        np.asarray(x) if isinstance(x, (list, tuple)) and place != index else x
+        for place, x in enumerate(inputs)
+    ]
+    return call(
+        function,
+        arrays,
+        kwargs,
+        like,
+        name=name,
+        written=written,
+        by_name=method != "__call__",
+    )
+
+
+def _is_at_hand(blob: Any, other: Any) -> bool:
+    """Tell whether NumPy can compute with a Blob's array and an operand as they are."""
+    home = blob._home
+    if not (home.direct and blob._array_is_current()):
+        return False
+    if isinstance(other, np.generic):
+        return is_supported(other.dtype)
+    return type(other) is np.ndarray and home is HOST and is_supported(other.dtype)

@@ -1,0 +1,458 @@
+"""What is known of a call before its arguments are looked at, made once and kept.
+
+A plan is for one function and one pattern of arguments: the types of those given by place, and the
+keywords with theirs. It knows which arguments are Blobs, which may hold some, whether the function
+writes any of them, and what NumPy computes. What depends on a Blob's state is asked in each call,
+and that is little: whether the array that it keeps is good.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from syncblob._dtypes import SCALAR_CLASSES, SUPPORTED
+from syncblob.blob._guarded import require_device_of
+from syncblob.blob._views import Views
+from syncblob.blob.compute import SCALARS
+from syncblob.blob.core import BlobCore
+from syncblob.devices import HOST, Side
+from syncblob.dispatch.numpy import tables
+from syncblob.dispatch.numpy.calls import LEAVES, Operands, call, makes_views, shape_only
+from syncblob.dispatch.walk import instances, replaced
+from syncblob.guards import require_device
+from syncblob.interop.adopt import can_adopt
+from syncblob.interop.native import native_array
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from syncblob.devices.base import Home
+
+__all__ = ["run"]
+
+# An array that a function is given, and the Blob that it is given for.
+_Operand = tuple[Any, Any]
+Args = tuple[Any, ...]
+Named = dict[str, Any]
+
+_ndarray = np.ndarray
+_asarray = np.asarray
+
+# Types of keywords that make no difference: neither Blobs nor written, whatever their name is.
+_PLAIN = frozenset({*SCALARS, str, type, type(None)})
+
+# Programs have far fewer patterns. Functions and classes that are made again and again are not to
+# be kept for ever.
+_MOST_PLANS = 4_096
+_plans: dict[tuple[Any, ...], Plan] = {}
+
+
+def run(
+    like: Any,
+    function: Callable[..., Any],
+    args: Args,
+    kwargs: Named,
+    method: Callable[..., Any] | None = None,
+) -> Any:
+    """Call a function of NumPy's by the plan for its arguments.
+
+    Parameters
+    ----------
+    like
+        The Blob that NumPy asks: results have its class.
+    function
+        The function.
+    args, kwargs
+        The arguments.
+    method
+        What computes the same with NumPy's arrays in less time; by default, what is behind the
+        function's own dispatch.
+    """
+    # Spelled out, because `map` takes longer than all the rest.
+    key: tuple[Any, ...]
+    match args:
+        case (first,):
+            key = (method or function, type(first))
+        case (first, second):
+            key = (method or function, type(first), type(second))
+        case _:
+            key = (method or function, *map(type, args))
+    for value in kwargs.values():
+        if type(value) not in _PLAIN:
+            key = (*key, *kwargs, *map(type, kwargs.values()))
+            break
+    plan = _plans.get(key)
+    if plan is None:
+        if len(_plans) >= _MOST_PLANS:
+            _plans.clear()
+        plan = _plans[key] = _made(function, args, kwargs, method)
+    return plan.run(like, args, kwargs)
+
+
+def _made(
+    function: Callable[..., Any],
+    args: Args,
+    kwargs: Named,
+    method: Callable[..., Any] | None,
+) -> Plan:
+    of_blob = bool(args) and isinstance(args[0], Views)
+    if function in tables.QUESTIONS:
+        kind: type[Plan] = _Question
+    elif function in tables.SHARING:
+        kind = _Sharing
+    elif of_blob and function in tables.VIEWS:
+        kind = _View
+    elif of_blob and function in tables.EMPTY_LIKE:
+        kind = _EmptyLike
+    elif (
+        function in tables.WRITES
+        or function in tables.TEXTS_AND_FILES
+        or tables.value_of(function, "out", args, kwargs) is not None
+    ):
+        kind = Plan
+    else:
+        return _for_operands(function, _by_place(args, kwargs), method)
+    return kind(function)
+
+
+def _for_operands(
+    function: Callable[..., Any],
+    places: dict[int | str, Any],
+    method: Callable[..., Any] | None,
+) -> Plan:
+    """Plan a call that reads what it is given, by place and keyword."""
+    blobs = [place for place, x in places.items() if isinstance(x, BlobCore)]
+    nested = [place for place, x in places.items() if type(x) in {list, tuple}]
+    others = places.keys() - {*blobs, *nested}
+    if not (blobs or nested) or not all(_is_leaf(type(places[place])) for place in others):
+        return Plan(function)
+    if blobs == [0] and not nested:
+        return _OneBlob(function, method)
+    return _SomeBlobs(function, method, blobs, nested)
+
+
+def _by_place(args: Args, kwargs: Named) -> dict[int | str, Any]:
+    """Return arguments by place and by keyword."""
+    places: dict[int | str, Any] = dict(enumerate(args))
+    places.update(kwargs)
+    return places
+
+
+def _is_leaf(kind: type) -> bool:
+    return kind is type(None) or issubclass(kind, LEAVES)
+
+
+class Plan:
+    """The plan for any call: nothing is known of its arguments, and all is asked."""
+
+    __slots__ = ("const", "function", "native")
+
+    def __init__(
+        self, function: Callable[..., Any], method: Callable[..., Any] | None = None
+    ) -> None:
+        self.function = function
+        # What NumPy computes with its own arrays: they need not be asked for what they are.
+        self.native: Callable[..., Any] = (
+            getattr(function, "_implementation", function) if method is None else method
+        )
+        self.const = function in tables.OVERLAPPING
+
+    def run(self, like: Any, args: Args, kwargs: Named) -> Any:
+        """Make the call.
+
+        Parameters
+        ----------
+        like
+            The Blob that NumPy asks.
+        args, kwargs
+            The arguments.
+        """
+        function = self.function
+        everything = (*args, *kwargs.values())
+        home = HOST if function in tables.TEXTS_AND_FILES else None
+        with_arrays = any(isinstance(x, np.ndarray) for x in everything)
+        return call(
+            function,
+            args,
+            kwargs,
+            like,
+            name=function.__name__,
+            written=tables.written_arguments(function, args, kwargs),
+            plain=tables.plain_arguments(function, args, kwargs) if with_arrays else (),
+            home=home,
+            const=self.const,
+            # This Blob was given as `like`, which NumPy keeps for itself.
+            by_name=home is None and next(instances(everything, BlobCore), None) is None,
+        )
+
+    def compute(self, home: Home, given: Sequence[Any], args: Args, kwargs: Named) -> Any:
+        """Call the function where NumPy does not compute, or a guard must be asked."""
+        function = self.function
+        if not HOST.direct and not makes_views(function, args, kwargs):
+            require_device(home.device, function.__name__)
+        return home.compute(function, *given, **kwargs)
+
+    def give(self, result: Any, like: Any, home: Home, operands: Sequence[_Operand]) -> Any:
+        """Replace arrays and NumPy's scalars in a result by Blobs; an operand's by the operand.
+
+        Parameters
+        ----------
+        result
+            What the function returned.
+        like
+            A Blob of the class that results have.
+        home
+            Where it was computed.
+        operands
+            The arrays that the function was given, each with its Blob.
+        """
+        kind = type(result)
+        if kind is _ndarray:
+            blob = self._of_array(result, like, home, operands)
+            if blob is not None:
+                return blob
+        elif kind in SCALAR_CLASSES:
+            return like._fresh(home.as_array(result), home)
+        elif kind is list:
+            return [self.give(item, like, home, operands) for item in result]
+        elif kind is tuple:
+            return tuple([self.give(item, like, home, operands) for item in result])
+        # CuPy's arrays, for example.
+        general = Operands(self.function.__name__, like, home)
+        general.take(operands)
+        return general.give(result, const=self.const)
+
+    def _of_array(self, array: Any, like: Any, home: Home, operands: Sequence[_Operand]) -> Any:
+        """Make a Blob of an array of NumPy's by its base; None where that does not tell."""
+        base = array.base
+        sharing = 0
+        for given, x in operands:
+            if array is given:
+                return x
+            if base is not None and (base is given or base is given.base):
+                sharing += 1
+                origin, source = given, x
+        if array.dtype not in SUPPORTED:
+            return None
+        if base is None:
+            return like._fresh(array, home)
+        if sharing == 1:
+            return _view(source, origin, array, self.const)
+        if sharing or self.const or not _is_independent(base, operands) or not can_adopt(array):
+            return None
+        return like._fresh(array, home)
+
+
+def _is_independent(base: Any, operands: Sequence[_Operand]) -> bool:
+    """Tell whether a base owns its memory, and no operand lies there."""
+    if type(base) is not _ndarray or base.base is not None:
+        return False
+    for given, _ in operands:
+        owner = given
+        while type(owner.base) is _ndarray:
+            owner = owner.base
+        if owner is base:
+            return False
+    return True
+
+
+def _view(x: Any, given: Any, array: Any, const: bool) -> Any:
+    """Make a view of a Blob from a view of the array given for it; None if the Blob has another."""
+    if not x._make_array_current():
+        return None
+    view = x._view_of_array(array)
+    if x._array is not given:
+        # Another thread has put the Blob over another buffer.
+        return None
+    if const:
+        array.flags.writeable = False
+        view._readonly = True
+    return view
+
+
+class _OneBlob(Plan):
+    """The first argument is a Blob, and the others are plain values."""
+
+    __slots__ = ()
+
+    def run(self, like: Any, args: Args, kwargs: Named) -> Any:
+        x = args[0]
+        if not x._array_is_current():
+            return Plan.run(self, like, args, kwargs)
+        array = x._array
+        home = x._home
+        if not home.direct:
+            result = self.compute(home, (array, *args[1:]), args, kwargs)
+            return self.give(result, like, home, ((array, x),))
+        if kwargs:
+            result = self.native(array, *args[1:], **kwargs)
+        elif len(args) == 1:
+            result = self.native(array)
+        else:
+            result = self.native(array, *args[1:])
+        # The usual results, in as few steps as possible.
+        kind = type(result)
+        if kind is _ndarray:
+            if result.base is None and result is not array and result.dtype in SUPPORTED:
+                return like._fresh(result, home)
+        elif kind in SCALAR_CLASSES:
+            return like._fresh(_asarray(result), home)
+        elif kind is bool or kind is int:
+            return result
+        return self.give(result, like, home, ((array, x),))
+
+
+class _SomeBlobs(Plan):
+    """Blobs are arguments or in nested sequences, and the others are plain values."""
+
+    __slots__ = ("blobs", "keywords", "nested")
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        method: Callable[..., Any] | None,
+        blobs: list[int | str],
+        nested: list[int | str],
+    ) -> None:
+        super().__init__(function, method)
+        self.blobs = blobs
+        self.nested = nested
+        self.keywords = any(isinstance(name, str) for name in blobs + nested)
+
+    def run(self, like: Any, args: Args, kwargs: Named) -> Any:
+        home = like._home
+        given: Any = _by_place(args, kwargs) if self.keywords else [*args]
+        operands: list[_Operand] = []
+        for place in self.blobs:
+            x = given[place]
+            if x._home is not home or not x._array_is_current():
+                return Plan.run(self, like, args, kwargs)
+            given[place] = array = x._array
+            operands.append((array, x))
+        for place in self.nested:
+            sequence = given[place] = _arrays_in(given[place], home, operands)
+            if sequence is None:
+                return Plan.run(self, like, args, kwargs)
+        if not operands:
+            return Plan.run(self, like, args, kwargs)
+        named = kwargs
+        if self.keywords:
+            named = {name: given[name] for name in kwargs}
+            given = [given[place] for place in range(len(args))]
+        if home.direct:
+            result = self.native(*given, **named)
+        else:
+            result = self.compute(home, given, args, named)
+        return self.give(result, like, home, operands)
+
+
+def _arrays_in(items: Any, home: Home, operands: list[_Operand]) -> Any:
+    """Replace the Blobs in nested sequences by the arrays that they keep; None if one cannot be."""
+    found: list[Any] = []
+    for item in items:
+        x = item
+        if isinstance(x, BlobCore):
+            if x._home is not home or not x._array_is_current():
+                return None
+            operands.append((x._array, x))
+            x = x._array
+        elif type(x) is list or type(x) is tuple:
+            x = _arrays_in(x, home, operands)
+            if x is None:
+                return None
+        elif not _is_leaf(type(x)):
+            return None
+        found.append(x)
+    return found if type(items) is list else tuple(found)
+
+
+class _View(Plan):
+    """The result is a view of the first argument, whatever its elements are: nothing moves."""
+
+    __slots__ = ()
+
+    def run(self, _like: Any, args: Args, kwargs: Named) -> Any:
+        x = args[0]
+        rest = args[1:]
+        const = self.const and not kwargs.get("writeable")
+        if x._home.native and x._make_array_current():
+            array = x._array
+            view = _view(x, array, self.native(array, *rest, **kwargs), const)
+            if view is not None:
+                return view
+        function = self.function
+        view = x._derived(lambda a: function(a, *rest, **kwargs))
+        return view.const if const else view
+
+
+class _EmptyLike(Plan):
+    """The first argument gives shape, dtype and device, and is not read."""
+
+    __slots__ = ()
+
+    def run(self, like: Any, args: Args, kwargs: Named) -> Any:
+        x = args[0]
+        if not x._home.native:
+            return super().run(like, args, kwargs)
+        function = self.function
+        require_device_of(function.__name__, x)
+        model = shape_only(x)
+        return call(
+            lambda *rest, **named: function(model, *rest, **named),
+            args[1:],
+            kwargs,
+            x,
+            name=function.__name__,
+            home=x._home,
+        )
+
+
+class _Question(Plan):
+    """The function looks at no element."""
+
+    __slots__ = ()
+
+    def run(self, _like: Any, args: Args, kwargs: Named) -> Any:
+        function = self.function
+        numbers = tables.plain_arguments(function, args, kwargs)
+        asked = [
+            x if place in numbers else replaced(x, BlobCore, shape_only)
+            for place, x in enumerate(args)
+        ]
+        named = {
+            name: x if name in numbers else replaced(x, BlobCore, shape_only)
+            for name, x in kwargs.items()
+        }
+        return function(*asked, **named)
+
+
+class _Sharing(Plan):
+    """The function compares what there is of two operands on either side. Nothing moves."""
+
+    __slots__ = ()
+
+    def run(self, _like: Any, args: Args, kwargs: Named) -> Any:
+        return self._compare(*args, **kwargs)
+
+    def _compare(self, a: Any, b: Any, max_work: Any = None) -> bool:
+        return any(
+            bool(self.function(x, y, max_work=max_work))
+            for x in _buffers_of(a)
+            for y in _buffers_of(b)
+            if type(x) is type(y)
+        )
+
+
+def _buffers_of(x: Any) -> list[Any]:
+    """Return arrays over what a Blob has on either side."""
+    if not isinstance(x, BlobCore):
+        return [native_array(x)[0]]
+    memory = x._memory
+    homes = {Side.HOST: HOST, Side.ACCELERATOR: memory.accelerator}
+    return [
+        home.view(buffer, x._layout, writable=False)
+        for side, home in homes.items()
+        if home is not None and (buffer := memory.buffer(side)) is not None
+    ]

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob._dtypes import SCALAR_CLASSES, SUPPORTED
-from syncblob.blob._views import Views
 from syncblob.blob.compute import SCALARS, require_device_of
 from syncblob.blob.core import BlobCore
 from syncblob.devices import HOST, Side
@@ -96,7 +95,7 @@ def _made(
     kwargs: Named,
     method: Callable[..., Any] | None,
 ) -> Plan:
-    of_blob = bool(args) and isinstance(args[0], Views)
+    of_blob = bool(args) and isinstance(args[0], BlobCore)
     if function in tables.QUESTIONS:
         kind: type[Plan] = _Question
     elif function in tables.SHARING:

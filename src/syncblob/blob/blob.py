@@ -132,7 +132,8 @@ class Blob(Operators, NdarrayMethods):
                 "changes its shape, share_data() its memory"
             )
         layout = making.dense_layout(shape, dtype)
-        self._fill(SyncedMemory(layout.nbytes, device=device, name=name), layout)
+        memory = SyncedMemory(layout.nbytes, device=device, name=name)
+        self._fill(memory, layout, None, None, None, readonly=False)
 
     # --- making Blobs ----------------------------------------------------------------------------
 

@@ -114,9 +114,9 @@ def user_frame(depth: int = 1) -> tuple[FrameType, str | None]:
         frame = outer
 
 
-def user_place() -> Place:
-    """Note where the user's code is."""
-    frame, library = user_frame(2)
+def user_place(depth: int = 2) -> Place:
+    """Note where the user's code is; `depth` as for `user_frame`."""
+    frame, library = user_frame(depth)
     return Place(frame.f_code, frame.f_lasti, library)
 
 

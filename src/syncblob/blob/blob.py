@@ -145,10 +145,9 @@ class Blob(Operators, NdarrayMethods):
                 "changes its shape, share_data() its memory"
             )
         layout = making.dense_layout(shape, dtype)
+        self._fill_untouched(layout, home_of(device))
         if name:
-            self._fill(SyncedMemory(layout.nbytes, device=device, name=name), layout)
-        else:
-            self._fill_untouched(layout, home_of(device))
+            self._memory.name = name
 
     # --- making Blobs ----------------------------------------------------------------------------
 

@@ -107,11 +107,11 @@ def binary(  # a keyword would take time with each operation
         return _binary(kernel, x1, x2, operator)
     if type(x2) in SCALARS:
         try:
-            held1 = x1._held
+            current = x1._array_is_current()
         except AttributeError:
             raise refusal(kernel.__name__, x1) from None
         home = x1._home
-        if (held1 is None or held1._exclusive_buffer is x1._buffer) and home.direct:
+        if current and home.direct:
             result = kernel(x1._array, x2)
             if type(result) is not np.ndarray:
                 result = home.as_array(result)

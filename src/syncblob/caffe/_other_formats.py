@@ -47,7 +47,7 @@ __all__ = [
 _HEAD = 512
 
 _NO_WEIGHTS = "expected a file with weights, got an empty file; copy or download it again"
-# What an empty file is told, which is a message without fields; an empty row of blobs may be one.
+# What to say of an empty file, a message without fields. An empty row of blobs is one.
 _EMPTY = {
     "model": _NO_WEIGHTS,
     "blob": _NO_WEIGHTS,
@@ -210,7 +210,7 @@ _MESSAGES = {
     "solver state": ("the state of a solver (.solverstate)", "use open_solver_state"),
 }
 
-# One number may be that of a field in several messages.
+# The same field number may occur in several messages.
 _NAME_OR_BLOB = ROW_OF_BLOBS
 _LAYERS_OR_LEARNED_NET = LEARNED_NET
 _V2_LAYER = (LAYERS[2], WireType.LENGTH)
@@ -228,7 +228,7 @@ _VALUES_OR_SHAPE = {
 
 
 def _identify(kinds: Kinds) -> tuple[str, ...]:
-    """Return what a message may be, the likeliest first; nothing if it may be anything."""
+    """Return what a message may be, the most likely first; nothing if it may be anything."""
     found: tuple[str, ...] = ()
     if _V2_LAYER in kinds:
         found = ("model",)
@@ -287,12 +287,12 @@ _NOT_FOR_BLOBS = {
 
 
 def require_model_path(path: str | os.PathLike[str]) -> None:
-    """Raise ValueError if the extension is that of something else than a model."""
+    """Raise ValueError if the extension is not one for a model."""
     _require_path(path, _NOT_FOR_MODELS, ".caffemodel or .h5")
 
 
 def require_blob_path(path: str | os.PathLike[str]) -> None:
-    """Raise ValueError if the extension is that of something else than a ``.binaryproto``."""
+    """Raise ValueError if the extension belongs to a format other than ``.binaryproto``."""
     _require_path(path, _NOT_FOR_BLOBS, ".binaryproto")
 
 

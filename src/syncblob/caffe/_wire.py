@@ -1,6 +1,6 @@
 """Protobuf's wire format, read in place: fields are found, payloads are never copied.
 
-A message is a row of fields, each a *tag* and a payload. The tag is a varint that holds the number
+A message is a sequence of fields, each a *tag* and a payload. The tag is a varint that holds the number
 of the field and one of six wire types; the wire type says where the payload ends. A number that a
 reader does not know, or knows with another wire type, is skipped: that is how formats grow.
 
@@ -98,7 +98,7 @@ def signed(value: int, bits: int) -> int:
 
 @dataclass(frozen=True)
 class WireReader:
-    """A buffer to find fields in, and the words that say where it came from.
+    """A buffer to find fields in, and where it came from, for error messages.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ class WireReader:
         return replace(self, layer=layer)
 
     def error(self, message: str, offset: int) -> ModelFileError:
-        """Make the exception for something found at `offset`."""
+        """Return the exception for a problem at `offset`."""
         return ModelFileError(message, path=self.path, offset=offset, layer=self.layer)
 
     @property
@@ -176,7 +176,7 @@ class WireReader:
 
     @cached_property
     def _bytes(self) -> memoryview:
-        """The buffer in the form whose single items are quickest to read."""
+        """The buffer as a memoryview, whose single items are the fastest to read."""
         return self.buffer.data
 
     @property

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ModelFile", "open_model", "plan_model", "save_model"]
 
-# A name of no characters, without which the file of an empty net would be empty.
+# An empty name: without it the file of an empty net would have no bytes.
 _NO_NAME = length_field(NET_NAME, b"")
 
 _RUN = "functions of PyTorch's run its layers: see 'Running nets' in the documentation"
@@ -264,10 +264,10 @@ class ModelFile(MutableMapping[str, Layer]):
         """
         return {name: layer.blobs for name, layer in self.items() if layer.blobs}
 
-    if not TYPE_CHECKING:  # to a checker they are as unknown as any other name
+    if not TYPE_CHECKING:  # a type checker should report them as unknown
 
         def __getattr__(self, name: str) -> object:
-            """Say what to use in place of pycaffe's names; called for what is not there."""
+            """Raise AttributeError; for names of pycaffe's, with what to use instead."""
             advice = _IN_PLACE_OF.get(name)
             raise AttributeError(
                 f"a ModelFile has no attribute {name!r}" + (f"; {advice}" if advice else "")
@@ -406,7 +406,7 @@ def _phase(name: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """What a net is being run as."""
+    """The state in which Caffe runs a net: phase, level and stages."""
 
     phase: int
     level: int
@@ -540,7 +540,7 @@ def plan_model(
 ) -> Callable[[Path], None]:
     """Check that a model can be written, and return the function that writes it.
 
-    It is for programs that replace files themselves, or write under names that say nothing:
+    For programs that replace files themselves, or choose the format without an extension;
     `save_model` looks at the extension, calls this, and replaces the file.
 
     Parameters

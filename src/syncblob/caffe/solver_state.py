@@ -21,7 +21,7 @@ __all__ = ["SolverState", "open_solver_state"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SolverState:
-    """What a ``.solverstate`` file says.
+    """The contents of a ``.solverstate`` file.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """Caffe's HDF5 formats: models and solver states read, models written.
 
 A ``.caffemodel.h5`` has a group ``data`` with a group for each layer, whose blobs are datasets
-named by number, and perhaps a group ``diff`` of the same structure. A layer whose name has a ``/`` is a
-group within a group. A ``.solverstate.h5`` has three small datasets and a group ``history``.
+named by number, and perhaps a group ``diff`` of the same structure. A layer whose name has a ``/``
+is a group within a group. A ``.solverstate.h5`` has three small datasets and a group ``history``.
 
 h5py is asked for names, shapes and places only. Values that are stored in one piece, as Caffe does,
 are then read from the file as those of a ``.caffemodel`` are; chunked ones by h5py when touched.

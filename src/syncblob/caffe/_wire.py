@@ -1,8 +1,8 @@
 """Protobuf's wire format, read in place: fields are found, payloads are never copied.
 
-A message is a sequence of fields, each a *tag* and a payload. The tag is a varint that holds the number
-of the field and one of six wire types; the wire type says where the payload ends. A number that a
-reader does not know, or knows with another wire type, is skipped: that is how formats grow.
+A message is a sequence of fields, each a *tag* and a payload. The tag is a varint that holds the
+number of the field and one of six wire types; the wire type says where the payload ends. A number
+that a reader does not know, or knows with another wire type, is skipped: that is how formats grow.
 
 What is accepted and what is refused follows protobuf's own parsers (C++ and upb):
 

@@ -374,7 +374,7 @@ def _parsed(record: LayerRecord) -> LayerParameter:
     from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetParameter  # only when needed
 
     layer = record.index
-    reader = WireReader(record.file.array(), path=record.file.path)
+    reader = WireReader.of_file(record.file)
     if layer.version:
         settings = _without(reader, layer, BLOBS[layer.version])
         if layer.version == _CURRENT:

@@ -163,8 +163,10 @@ def hdf5_address(group: Any, name: str) -> int | None:
     links, key = group.id.links, _encoded(name)
     if not links.exists(key):
         return None
+    from h5py import h5l  # there is a group of h5py's
+
     link = links.get_info(key)
-    return int(link.u) if link.type == import_optional("h5py", "hdf5").h5l.TYPE_HARD else None
+    return int(link.u) if link.type == h5l.TYPE_HARD else None
 
 
 def hdf5_problem(dataset: Any, what: str, file_size: int, *, harmless: int = 0) -> str:
@@ -184,12 +186,14 @@ def hdf5_problem(dataset: Any, what: str, file_size: int, *, harmless: int = 0) 
     harmless
         How many bytes a dataset may claim without storing them; HDF5 fills them in.
     """
-    h5d = import_optional("h5py", "hdf5").h5d
+    from h5py import h5d  # there is a dataset of h5py's
+
     properties = dataset.id.get_create_plist()
     layout = properties.get_layout()
     if layout == h5d.VIRTUAL or properties.get_external_count():
         return f"the values of {what} are in another file, which is not read"
-    nbytes = (dataset.size or 0) * dataset.dtype.itemsize
+    count = dataset.id.get_space().get_simple_extent_npoints()
+    nbytes = count * dataset.id.get_type().get_size()
     if nbytes <= harmless:
         return ""
     if layout == h5d.CONTIGUOUS:
@@ -394,9 +398,10 @@ class _Walk:
         self, dataset: Any, stored: np.dtype[np.generic], dtype: np.dtype[np.generic]
     ) -> ValuesInFile | _ValuesByH5py:
         self._require_sound(dataset)
-        if dataset.id.get_create_plist().get_layout() != self.h5py.h5d.CONTIGUOUS:
+        offset, count = dataset.id.get_offset(), dataset.size
+        if count and offset is None:  # chunked or compact
             return _ValuesByH5py(self.file, dataset.name, dataset.shape, dtype)
-        runs = (Run(dataset.id.get_offset(), dataset.size, stored.itemsize),) * bool(dataset.size)
+        runs = (Run(offset, count, stored.itemsize),) if count else ()
         return ValuesInFile(self.file, Values(stored, runs), dtype)
 
     def _require_sound(self, dataset: Any, *, harmless: int = 0) -> None:

@@ -23,13 +23,13 @@ from syncblob.caffe._fields import (
     ROW_OF_BLOBS,
     SHAPE,
 )
-from syncblob.caffe._wire import WireReader, WireType
+from syncblob.caffe._wire import WireType
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Set as AbstractSet
 
-    from syncblob.caffe._disk import MappedFile
+    from syncblob.caffe._wire import WireReader
 
     Kinds = AbstractSet[tuple[int, WireType]]
 
@@ -38,9 +38,9 @@ __all__ = [
     "OTHER_HDF5",
     "file_signature",
     "is_hdf5",
-    "message_reader",
     "refuse_other_messages",
     "require_blob_path",
+    "require_message",
     "require_model_path",
 ]
 
@@ -133,20 +133,20 @@ def _length_of_header(head: bytes) -> int:
     return int.from_bytes(head[:_LENGTH_BYTES], "little")
 
 
-def is_hdf5(file: MappedFile) -> bool:
+def is_hdf5(reader: WireReader) -> bool:
     """Tell an HDF5 file, which is read by other means, from a message."""
-    return file_signature(file.array()[:_HEAD].tobytes()) == "hdf5"
+    return file_signature(reader.buffer[:_HEAD].tobytes()) == "hdf5"
 
 
-def message_reader(file: MappedFile, wanted: str = "model") -> WireReader:
-    """Return a reader of the message that fills a file.
+def require_message(reader: WireReader, wanted: str = "model") -> None:
+    """Refuse a file that is not the message that is expected.
 
     Parameters
     ----------
-    file
+    reader
         The file.
     wanted
-        What it should be, as for `refuse_other_messages`; the fields of a model are checked when
+        What it should be, as for `refuse_other_messages`. The fields of a model are checked when
         it is indexed.
 
     Raises
@@ -154,13 +154,11 @@ def message_reader(file: MappedFile, wanted: str = "model") -> WireReader:
     ModelFileError
         If the file is empty, of a format that is not protobuf's, or another message.
     """
-    reader = WireReader(file.array(), path=file.path)
     if not len(reader.buffer) and wanted in _EMPTY:
         raise reader.error(_EMPTY[wanted], 0)
     _refuse_other_formats(reader)
     if wanted != "model":
         refuse_other_messages(reader, reader.kinds(), wanted)
-    return reader
 
 
 def _refuse_other_formats(reader: WireReader) -> None:

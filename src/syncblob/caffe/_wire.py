@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from syncblob.caffe._disk import MappedFile
+
 __all__ = ["Field", "WireReader", "WireType", "length_field", "length_header", "signed", "varint"]
 
 _MAX_DEPTH = 100
@@ -116,6 +118,11 @@ class WireReader:
     _allowance: Iterator[int] = field(
         default_factory=lambda: iter(range(_MAX_FIELDS)), repr=False, compare=False
     )
+
+    @classmethod
+    def of_file(cls, file: MappedFile) -> Self:
+        """Return a reader of a whole file."""
+        return cls(file.array(), path=file.path)
 
     def within(self, layer: str) -> Self:
         """Return a reader of the same buffer whose errors name a layer."""

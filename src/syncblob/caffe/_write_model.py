@@ -291,7 +291,7 @@ def _is_lost(net: NetRecord, field: Field) -> bool:
 def _records(file: MappedFile, start: int, stop: int) -> Iterator[tuple[int, Field]]:
     """Yield the fields of a message, each with the offset of its tag."""
     begin = start
-    for field in WireReader(file.array(), path=file.path).fields(start, stop):
+    for field in WireReader.of_file(file).fields(start, stop):
         yield begin, field
         begin = field.stop
 

@@ -25,12 +25,12 @@ from syncblob.caffe._older_formats import upgrade_net
 from syncblob.caffe._other_formats import (
     HDF5_EXTENSIONS,
     is_hdf5,
-    message_reader,
+    require_message,
     require_model_path,
 )
 from syncblob.caffe._pieces import size_of, write_pieces
 from syncblob.caffe._trained_layers import copy_trained_layers
-from syncblob.caffe._wire import length_field
+from syncblob.caffe._wire import WireReader, length_field
 from syncblob.caffe._write_model import model_pieces, net_settings
 
 if TYPE_CHECKING:
@@ -467,11 +467,13 @@ def open_model(path: str | os.PathLike[str]) -> ModelFile:
         If it cannot be opened.
     """
     file = MappedFile(path)
-    if is_hdf5(file):
+    reader = WireReader.of_file(file)
+    if is_hdf5(reader):
         found = read_layers(file)
         made = [Layer(layer.name, blobs=layer.blobs) for layer in found]
         return ModelFile._found(NetRecord(HDF5Source(file, tuple(found))), "", made)
-    model = index_model(message_reader(file))
+    require_message(reader)
+    model = index_model(reader)
     layers = [
         Layer._of_file(
             LayerRecord(file, layer, len(model.layers) - 1 - position),

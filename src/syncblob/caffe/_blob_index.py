@@ -57,20 +57,20 @@ _DOUBLE: np.dtype[np.generic] = np.dtype("<f8")
 _VALUES = {DATA: _FLOAT, DIFF: _FLOAT, DOUBLE_DATA: _DOUBLE, DOUBLE_DIFF: _DOUBLE}
 _RAW_TYPES = (_DOUBLE, _FLOAT, np.dtype("<f2"))
 _RAW_TYPES_END = 6
-"""Behind the floats there are names for integers and booleans, which NVCaffe does not read."""
+"""Types above the floats are integers and booleans, which NVCaffe does not read."""
 _UNPACKED = {_FLOAT: WireType.FIXED32, _DOUBLE: WireType.FIXED64}
 
 _CHUNK = 1 << 20
 """Bytes of values that are converted at a time."""
 
 _MOST_BLOBS = 1 << 15
-"""More than thrice what the largest nets have, counting layers too. A blob of four bytes takes two
-thousand in memory, so a small file could ask for a lot."""
+"""More than three times what the largest nets have, counting layers too. A blob of four bytes takes
+two thousand in memory, so a small file could use up a lot."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Values at equal distances: a packed list, or a row of unpacked fields."""
+    """Values at a constant stride: a packed list, or a row of unpacked fields."""
 
     start: int
     count: int
@@ -154,7 +154,7 @@ class Values:
         scratch = np.empty(min(step, len(target)) * run.stride, np.uint8)
         for begin in range(0, len(target), step):
             count = min(step, len(target) - begin)
-            # Nothing but the tag of the next value may follow the last one.
+            # The gap behind the last value is not read: the file may end there.
             used = scratch[: (count - 1) * run.stride + self.dtype.itemsize]
             file.read_into(used, run.start + begin * run.stride)
             values = self._view(scratch, Run(0, count, run.stride))
@@ -186,7 +186,7 @@ def static_cast(values: NDArray[np.generic], dtype: DTypeLike) -> NDArray[np.gen
 
 @dataclass(frozen=True, slots=True)
 class BlobIndex:
-    """What a BlobProto says, with the values left where they are.
+    """What a BlobProto contains; its values are located, not read.
 
     Parameters
     ----------
@@ -211,7 +211,7 @@ class BlobIndex:
 
     @property
     def dtype(self) -> np.dtype[np.generic]:
-        """The dtype that keeps the data exact: the precision that it is written in."""
+        """The dtype of the data in the file, in native byte order: no conversion loses anything."""
         return self.data.dtype.newbyteorder("=")
 
 
@@ -236,7 +236,7 @@ def index_blob(reader: WireReader, start: int, stop: int, *, depth: int = 0) -> 
 
 
 def parse_blob(reader: WireReader, start: int, stop: int, *, depth: int) -> None:
-    """Raise ModelFileError if protobuf would refuse a BlobProto that is not going to be used."""
+    """Raise ModelFileError if protobuf would refuse a BlobProto whose contents are not needed."""
     _find_parts(reader, start, stop, depth)
 
 
@@ -252,17 +252,17 @@ def require_few(reader: WireReader, count: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """The fields of a BlobProto, before it is decided which of them count."""
+    """The fields of a BlobProto as found, before Caffe's rules choose among them."""
 
     legacy_dims: dict[int, int]
-    """By field number, those that are present."""
+    """The dimensions that are present, by field number."""
     dims: list[int]
     runs: dict[int, list[Run]]
-    """By field number: the pieces of each of the four lists of values, empty ones left out."""
+    """The pieces of each of the four lists of values, by field number; empty pieces left out."""
     raw_types: dict[int, int]
-    """By field number, those that are present and have a name."""
+    """The types of the raw values that protobuf has a name for, by field number."""
     raw: dict[int, Field]
-    """By field number, those that are present."""
+    """The raw values that are present, by field number."""
 
 
 def _find_parts(reader: WireReader, start: int, stop: int, depth: int) -> _Parts:
@@ -304,7 +304,7 @@ def _interpret(parts: _Parts, reader: WireReader, start: int, stop: int) -> Blob
 
 
 def _choose(parts: _Parts, reader: WireReader, numbers: tuple[int, int, int, int]) -> Values:
-    """Return the values of a list in double precision, else single, else the raw ones."""
+    """Return the double-precision values if there are any, else the single ones, else the raw."""
     double, single, raw, raw_type = numbers
     number = double if parts.runs[double] else single
     field = parts.raw.get(raw)

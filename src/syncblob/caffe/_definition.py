@@ -1,4 +1,7 @@
-"""What a layer says besides its blobs: in its file until asked for, then a message to be edited."""
+"""The settings of a layer, and where a net came from.
+
+Settings stay in the file until they are asked for; then they are a message that can be edited.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,7 @@ class Source(Protocol):
         """The path that it was opened by."""
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +78,9 @@ class NetRecord:
 
 
 class Definition:
-    """Name, type, bottoms and tops of a layer, and its settings.
+    """Name, type, bottoms and tops of a layer, and its other settings.
 
-    Once the message has been handed out, it is what counts.
+    Once `to_edit` has returned the message, the message is the truth: the user may change it.
 
     Parameters
     ----------
@@ -184,7 +187,7 @@ class Definition:
     # --- the message -----------------------------------------------------------------------------
 
     def to_edit(self) -> LayerParameter:
-        """Return the message, the same each time: what is changed in it counts."""
+        """Return the message for editing: always the same object, whose changes are saved."""
         if self._message is None:
             message = self.message()
             self._original = _settings(message)
@@ -192,7 +195,7 @@ class Definition:
         return self._message
 
     def message(self) -> LayerParameter:
-        """Return the message, to be read.
+        """Return the message for reading.
 
         Raises
         ------
@@ -235,7 +238,7 @@ class Definition:
         return self._message is not None and _settings(self._message) != self._original
 
     def require_consistent(self) -> None:
-        """Raise ValueError if there is something in the message that has its place elsewhere."""
+        """Raise ValueError if the message has a name or blobs that belong elsewhere."""
         message = self._message
         if message is None:
             return
@@ -270,14 +273,14 @@ class Definition:
         return made
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Copy; the file stays mapped for the copy on its own."""
+        """Copy; closing the file of one does not close that of the other."""
         made = self.copy(self.name)
         if self.record is not None:
             made.record = replace(self.record, file=copy.deepcopy(self.record.file, memo))
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the message in place of where it is in a file."""
+        """Pickle the message itself, since the file may be gone later."""
         serialised = self.message().SerializeToString()
         return _restored, (type(self), self.name, self.type, self.bottoms, self.tops, serialised)
 
@@ -294,7 +297,7 @@ def _restored(  # noqa: PLR0913, PLR0917  # what was pickled
 
 
 def _settings(message: LayerParameter) -> bytes:
-    """Return what a message says besides name, type, bottoms, tops and blobs."""
+    """Serialise everything in a message but name, type, bottoms, tops and blobs."""
     rest = type(message)()
     rest.CopyFrom(message)
     for field in (*_OUTLINE, "blobs"):
@@ -334,7 +337,7 @@ def _all_decoded(texts: Iterable[str]) -> tuple[str, ...]:
 
 
 def _decoded(text: str | bytes) -> str:
-    """Return a text of a message, which some versions of protobuf give as bytes if it is none."""
+    """Return a string of a message; some versions of protobuf give bytes if it is not UTF-8."""
     return text.decode(errors="surrogateescape") if isinstance(text, bytes) else text
 
 
@@ -342,7 +345,7 @@ def _decoded(text: str | bytes) -> str:
 
 
 def own_copy(kind: type[M], message: Any, advice: str) -> M:
-    """Return a copy of a message, of the class that this package has for it.
+    """Copy a message of any generated module into this package's class for it.
 
     Parameters
     ----------
@@ -351,12 +354,12 @@ def own_copy(kind: type[M], message: Any, advice: str) -> M:
     message
         A message of that name, from any generated module.
     advice
-        Where one is had from, for the error.
+        Where to get one, for the error message.
 
     Raises
     ------
     TypeError
-        If it is no such message.
+        If it is another message, or none.
     """
     wanted = kind.DESCRIPTOR.name
     descriptor = getattr(message, "DESCRIPTOR", None)
@@ -371,7 +374,7 @@ def _parsed(record: LayerRecord) -> LayerParameter:
     from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetParameter  # only when needed
 
     layer = record.index
-    reader = WireReader(record.file.array(), path=record.file.path)
+    reader = WireReader.of_file(record.file)
     if layer.version:
         settings = _without(reader, layer, BLOBS[layer.version])
         if layer.version == _CURRENT:
@@ -379,7 +382,7 @@ def _parsed(record: LayerRecord) -> LayerParameter:
         net = NetParameter.FromString(length_field(LAYERS[layer.version], settings))
     else:
         net = NetParameter.FromString(_v0_net(reader))
-    # What a V0 layer means depends on those before it.
+    # A V0 layer is upgraded with its whole net: padding layers before it matter.
     return upgrade_net(net).layer[-1 if layer.version else -1 - record.followers]
 
 
@@ -390,7 +393,7 @@ def _rewritten(
     *,
     depth: int = 0,
 ) -> bytes:
-    """Copy a message with something else in place of the fields of some kinds."""
+    """Copy a message, replacing the fields of some kinds."""
     buffer = reader.buffer.data
     copied = bytearray()
     position = message.start

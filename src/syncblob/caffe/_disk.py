@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["Descriptor", "MappedFile", "replacing"]
 
 _PIECE = 1 << 20
-"""Bytes that are read at a time. Small pieces keep threads from waiting for each other."""
+"""Bytes that a thread reads at a time. Small pieces spread the work evenly."""
 _WORTH_A_THREAD = 1 << 22
 _MOST_THREADS = 4
 
@@ -69,7 +69,7 @@ class Descriptor:
     """Whether the platform can read at an offset, which several threads can do at once."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        # A pipe would otherwise be waited for.
+        # Opening a pipe would otherwise block.
         self.number = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
         weakref.finalize(self, os.close, self.number)
         mode = os.fstat(self.number).st_mode
@@ -79,7 +79,7 @@ class Descriptor:
             raise OSError(errno.EINVAL, "expected a file, got a pipe or a device", os.fspath(path))
 
     def read_into(self, target: memoryview, offset: int) -> None:
-        """Fill a buffer with what begins at an offset. Large ones are filled by several threads.
+        """Fill a buffer with the bytes at an offset. Several threads fill a large one.
 
         Parameters
         ----------
@@ -111,7 +111,7 @@ class Descriptor:
                 other.result()
 
     def _read_pieces(self, target: memoryview, offset: int, begins: Iterator[int]) -> None:
-        """Read pieces for as long as nobody else has taken them."""
+        """Read pieces until the threads have taken all of them."""
         for begin in begins:
             piece = target[begin : begin + _PIECE]
             if not piece:
@@ -169,7 +169,7 @@ class MappedFile:
         )
 
     def __deepcopy__(self, memo: object) -> Self:
-        """Return another one of the same mapping; each of them is closed on its own."""
+        """Return another object over the same mapping; each is closed separately."""
         del memo
         made = object.__new__(type(self))
         for name in ("_descriptor", "_mapping", "absolute_path", "identity", "path"):
@@ -193,7 +193,7 @@ class MappedFile:
         return np.frombuffer(mapping, np.uint8)
 
     def read_into(self, target: NDArray[np.uint8], offset: int) -> None:
-        """Fill an array with the bytes that begin at an offset, not through the mapping.
+        """Fill an array with the bytes at an offset, without touching the mapping.
 
         Parameters
         ----------
@@ -222,7 +222,7 @@ class MappedFile:
         except EOFError as error:
             size = os.fstat(descriptor.number).st_size
             raise self._changed_error(size) from error
-        # Afterwards, so that what was written meanwhile is seen too.
+        # Checked after reading, so that a write in the meantime is noticed.
         self._require_unchanged(descriptor)
 
     def _closed_error(self) -> ValueError:
@@ -232,7 +232,7 @@ class MappedFile:
         )
 
     def _require_unchanged(self, descriptor: Descriptor) -> None:
-        """Refuse a file that was written to: nothing needs to be where it was found."""
+        """Refuse a file that was written to: the offsets that were found may be wrong now."""
         status = os.fstat(descriptor.number)
         if not self._describes(status):
             raise self._changed_error(status.st_size)
@@ -257,8 +257,8 @@ class MappedFile:
         return descriptor is not None and self._describes(os.fstat(descriptor.number))
 
     def close(self) -> None:
-        """Let go of the file. What has been read stays; what has not cannot be read any more."""
-        # Closed with the last reference: an array or a read in another thread may be using it.
+        """Close the file. Values that have been read stay; others cannot be read any more."""
+        # The last reference closes them: an array or another thread may still use them.
         self._mapping = None
         self._descriptor = None
 
@@ -292,10 +292,10 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     mode = _mode_of(target)
     temporary = target.with_name(f".syncblob-{secrets.token_hex(8)}.tmp")
     try:
-        # As open() creates files: what others may do with it is up to the process's umask.
+        # The mode that open() uses: the umask of the process decides who may read it.
         os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
     except OSError as error:
-        error.filename = os.fspath(path)  # the caller does not know the other
+        error.filename = os.fspath(path)  # the temporary name means nothing to the caller
         raise
     try:
         yield temporary

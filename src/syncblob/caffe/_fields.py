@@ -1,7 +1,7 @@
-"""The numbers of the fields in Caffe's messages, for what is done without protobuf.
+"""The field numbers of Caffe's messages, for code that works without protobuf.
 
-What layers have is in a dictionary, from the version of their format: 2, the current one; 1, which
-numbers the types; 0, the first one, whose layers are messages within layers of version 1.
+The fields of layers are dictionaries, keyed by the version of the layer format: 2 is the current
+one; 1 numbers the types; 0, the first one, nests its layers in layers of version 1.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ LEGACY_NAMES = ("num", "channels", "height", "width")
 LEGACY_AXES = len(LEGACY_NAMES)
 LEGACY_DIMS = range(1, 1 + LEGACY_AXES)
 DATA, DIFF, SHAPE, DOUBLE_DATA, DOUBLE_DIFF = range(5, 10)
-# Those of NVCaffe.
+# Fields that NVCaffe added.
 RAW_DATA_TYPE, RAW_DIFF_TYPE, RAW_DATA, RAW_DIFF = range(10, 14)
 
 # BlobShape

@@ -1,13 +1,13 @@
 """Caffe's HDF5 formats: models and solver states read, models written.
 
 A ``.caffemodel.h5`` has a group ``data`` with a group for each layer, whose blobs are datasets
-named by number, and perhaps a group ``diff`` of the same make. A layer whose name has a ``/`` is a
-group within a group. A ``.solverstate.h5`` has three small datasets and a group ``history``.
+named by number, and perhaps a group ``diff`` of the same structure. A layer whose name has a ``/``
+is a group within a group. A ``.solverstate.h5`` has three small datasets and a group ``history``.
 
 h5py is asked for names, shapes and places only. Values that are stored in one piece, as Caffe does,
 are then read from the file as those of a ``.caffemodel`` are; chunked ones by h5py when touched.
 
-A file may be made to do harm. Links to other files, datasets whose values are in other files, and
+A file may be malicious. Links to other files, datasets whose values are in other files, and
 groups that contain themselves are refused, and claims are compared with what the file can hold.
 
 To write, h5py lays the file out. The values are then written into their places piece by piece,
@@ -57,7 +57,7 @@ __all__ = [
 ]
 
 _MOST_OBJECTS = 1 << 14
-"""Groups and datasets that a file may have. Links can make a small file look endless."""
+"""Limit on groups and datasets. Links can make a small file look endless."""
 _MOST_LEVELS = 32
 _MOST_COMPRESSION = 1032
 """How far the deflate filter can reduce values; the other usual filters stay below."""
@@ -69,7 +69,7 @@ _ITEM_SIZES = {"f": (2, 4, 8), "i": (1, 2, 4, 8), "u": (1, 2, 4, 8)}
 
 @dataclass(frozen=True, slots=True)
 class HDF5Source:
-    """The open file, for a model of which it is no NetParameter."""
+    """The open file of a model that was read from HDF5."""
 
     file: MappedFile
     layers: tuple[HDF5Layer, ...]
@@ -86,7 +86,7 @@ class HDF5Source:
 
 
 class HDF5Layer(NamedTuple):
-    """A layer: of its settings, this format has the name only."""
+    """A layer; this format has no settings but the name."""
 
     name: str
     blobs: tuple[Blob, ...]
@@ -107,7 +107,8 @@ def read_layers(file: MappedFile) -> list[HDF5Layer]:
     Raises
     ------
     ModelFileError
-        If it is no such file, is damaged, or does what a model file has no need to do.
+        If it is another kind of file, is damaged, or uses features that only a malicious file
+        would.
     ModuleNotFoundError
         If h5py is not installed.
     """
@@ -162,15 +163,17 @@ def hdf5_address(group: Any, name: str) -> int | None:
     links, key = group.id.links, _encoded(name)
     if not links.exists(key):
         return None
+    from h5py import h5l  # there is a group of h5py's
+
     link = links.get_info(key)
-    return int(link.u) if link.type == import_optional("h5py", "hdf5").h5l.TYPE_HARD else None
+    return int(link.u) if link.type == h5l.TYPE_HARD else None
 
 
 def hdf5_problem(dataset: Any, what: str, file_size: int, *, harmless: int = 0) -> str:
     """Return why the values of a dataset should not be read; ``""`` if nothing is wrong.
 
-    Values in other files, and values of which the file cannot have as many as the dataset claims,
-    are the means by which a file does harm, or shows that it is damaged.
+    A malicious or damaged file may have its values in other files, or claim more values than it
+    can hold.
 
     Parameters
     ----------
@@ -181,14 +184,16 @@ def hdf5_problem(dataset: Any, what: str, file_size: int, *, harmless: int = 0) 
     file_size
         The size of the file, in bytes.
     harmless
-        How many bytes may be claimed without being stored. HDF5 fills them in.
+        How many bytes a dataset may claim without storing them; HDF5 fills them in.
     """
-    h5d = import_optional("h5py", "hdf5").h5d
+    from h5py import h5d  # there is a dataset of h5py's
+
     properties = dataset.id.get_create_plist()
     layout = properties.get_layout()
     if layout == h5d.VIRTUAL or properties.get_external_count():
         return f"the values of {what} are in another file, which is not read"
-    nbytes = (dataset.size or 0) * dataset.dtype.itemsize
+    count = dataset.id.get_space().get_simple_extent_npoints()
+    nbytes = count * dataset.id.get_type().get_size()
     if nbytes <= harmless:
         return ""
     if layout == h5d.CONTIGUOUS:
@@ -214,7 +219,7 @@ def _encoded(name: str) -> bytes:
 
 @contextlib.contextmanager
 def _opened(file: MappedFile) -> Iterator[_Walk]:
-    """Open a file with h5py, and turn whatever that finds wrong into a ModelFileError."""
+    """Open a file with h5py, and turn its errors into ModelFileError."""
     h5py = import_optional("h5py", "hdf5")
     walk = None
     try:
@@ -223,7 +228,7 @@ def _opened(file: MappedFile) -> Iterator[_Walk]:
             yield walk
     except (ModelFileError, ModuleNotFoundError):
         raise
-    # A damaged file makes h5py raise nearly anything.
+    # h5py raises nearly any exception for a damaged file.
     except Exception as error:
         message = f"the HDF5 library finds the file damaged: {error}"
         place, offset = (None, 0) if walk is None else (walk.place, walk.offset)
@@ -235,20 +240,20 @@ Datasets = dict[str, Any]
 
 @dataclass(slots=True)
 class _Walk:
-    """A walk over an open file, which may be damaged or made to do harm."""
+    """A walk over an open file, which may be damaged or malicious."""
 
     h5py: ModuleType
     file: MappedFile
     root: Any
     place: str | None = None
-    """The layer that is being looked at."""
+    """The layer that is being read, for error messages."""
     offset: int = 0
-    """Where the group or the dataset is that is being looked at."""
+    """The offset of the group or dataset that is being read, for error messages."""
     _objects: int = 0
     _ancestors: list[int] = field(default_factory=list)
 
     def error(self, message: str, item: Any = None) -> ModelFileError:
-        """Make the exception for something found in a group or a dataset."""
+        """Return the exception for a problem in a group or dataset."""
         offset = 0 if item is None else self._address(item)
         return ModelFileError(message, path=self.file.path, offset=offset, layer=self.place)
 
@@ -323,7 +328,7 @@ class _Walk:
             self.place = path
             item = self._child(group, child)
             (datasets if isinstance(item, self.h5py.Dataset) else groups)[child] = item
-        # One with groups alone is no layer but part of a name; the outermost one is neither.
+        # A group of groups only is part of a name with slashes; the outermost group has no name.
         if datasets or (name and not groups):
             yield name, datasets
         for child, item in groups.items():
@@ -370,7 +375,7 @@ class _Walk:
         blob = Blob.from_source(shape, dtype, source, diff_source=diff_source)
         if isinstance(source, ValuesInFile) and not isinstance(diff_source, _ValuesByH5py):
             diff_values = None if diff_source is None else diff_source.values
-            # In no message of its own, so that it begins and ends nowhere.
+            # HDF5 has no message around the values, so there is no start and stop.
             register(blob, self.file, BlobIndex(shape, False, source.values, diff_values, 0, 0))  # noqa: FBT003  # a field
         return blob
 
@@ -393,9 +398,10 @@ class _Walk:
         self, dataset: Any, stored: np.dtype[np.generic], dtype: np.dtype[np.generic]
     ) -> ValuesInFile | _ValuesByH5py:
         self._require_sound(dataset)
-        if dataset.id.get_create_plist().get_layout() != self.h5py.h5d.CONTIGUOUS:
+        offset, count = dataset.id.get_offset(), dataset.size
+        if count and offset is None:  # chunked or compact
             return _ValuesByH5py(self.file, dataset.name, dataset.shape, dtype)
-        runs = (Run(dataset.id.get_offset(), dataset.size, stored.itemsize),) * bool(dataset.size)
+        runs = (Run(offset, count, stored.itemsize),) if count else ()
         return ValuesInFile(self.file, Values(stored, runs), dtype)
 
     def _require_sound(self, dataset: Any, *, harmless: int = 0) -> None:
@@ -406,7 +412,7 @@ class _Walk:
 
 @dataclass(frozen=True, slots=True)
 class _ValuesByH5py:
-    """What fills a memory with values that are not in one piece: chunked or compressed ones."""
+    """A source of values that are not stored in one piece: chunked or compressed ones."""
 
     file: MappedFile
     name: str
@@ -420,14 +426,14 @@ class _ValuesByH5py:
         return values
 
     def read_into(self, buffer: NDArray[np.uint8], offset: int) -> None:
-        """Read the bytes of the values from an offset on: the rows of the first axis they are in.
+        """Read the bytes of the values from an offset on.
 
-        Of chunks, HDF5 reads those that have a part of these rows.
+        Whole rows of the first axis are read, and only the chunks that these are in.
         """
         self.file.array()  # raises after `close`, and if the file has become smaller
         if not len(buffer):
             return
-        # Without an axis there is one row.
+        # A scalar is one row.
         shape = self.shape or (1,)
         row = math.prod(shape[1:]) * self.dtype.itemsize
         first, last = offset // row, -(-(offset + len(buffer)) // row)
@@ -483,7 +489,7 @@ def plan_hdf5(
         If h5py is not installed.
     """
     if isinstance(source, HDF5Source) and _is_unchanged(layers, source, write_diff=write_diff):
-        # With the attributes and times that a new file would not have.
+        # The copy keeps attributes and times that a new file would not have.
         return partial(write_pieces, [FileRange(source.file, 0, source.file.identity[2])])
     h5py = import_optional("h5py", "hdf5")
     _require_names(layers)
@@ -501,7 +507,7 @@ def _write(h5py: ModuleType, layers: Sequence[Layer], datasets: list[_Dataset], 
 
 
 def _is_unchanged(layers: Sequence[Layer], source: HDF5Source, *, write_diff: bool | None) -> bool:
-    """Tell whether a model is what its file has."""
+    """Tell whether layers are the same as in their file."""
     if [layer.name for layer in layers] != [layer.name for layer in source.layers]:
         return False
     for layer, there in zip(layers, source.layers, strict=True):
@@ -582,6 +588,6 @@ def _lay_out(
                 h5py.h5s.create_simple(dataset.values.blob.shape),
                 as_caffe,
             )
-            # One without elements has no place.
+            # A dataset without elements has no offset.
             offsets.append(place.get_offset() or 0)
     return offsets

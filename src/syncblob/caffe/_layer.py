@@ -93,7 +93,7 @@ class Layer:
 
     @classmethod
     def _of_file(cls, record: LayerRecord, blobs: Iterable[Blob]) -> Self:
-        """Make the layer that was found in a file."""
+        """Make a layer that was found in a file."""
         index = record.index
         layer = cls(index.name, blobs=blobs)
         layer._definition = Definition(
@@ -108,7 +108,7 @@ class Layer:
         return layer
 
     def __copy__(self) -> Self:
-        """Return a layer over the same Blobs, of which other Blobs can be put in place."""
+        """Return a layer that shares the Blobs; replacing one there does not change this layer."""
         return self._copy(self.name)
 
     def _rename(self, name: str) -> None:
@@ -143,7 +143,7 @@ class Layer:
 
     @property
     def bottoms(self) -> tuple[str, ...]:
-        """Names of the inputs; other ones can be assigned as a list."""
+        """Names of the inputs; a list can be assigned."""
         return self._definition.bottoms
 
     @bottoms.setter
@@ -152,7 +152,7 @@ class Layer:
 
     @property
     def tops(self) -> tuple[str, ...]:
-        """Names of the outputs; other ones can be assigned as a list."""
+        """Names of the outputs; a list can be assigned."""
         return self._definition.tops
 
     @tops.setter
@@ -176,12 +176,12 @@ class Layer:
         return self._definition.to_edit()
 
     def _require_savable(self) -> None:
-        """Raise ValueError if what was changed in place cannot be meant so."""
+        """Raise ValueError if the layer was changed in place in a way that cannot be intended."""
         self._definition.require_consistent()
         self._blobs._require_shapes()
 
     def replace_blob(self, index: int, array: Any, *, resize: bool = False) -> None:
-        """Put another array in place of a blob. The old Blob is left as it is.
+        """Replace a blob by another array. The old Blob is not changed.
 
         Parameters
         ----------
@@ -204,10 +204,10 @@ class Layer:
         """
         self._blobs.replace(index, array, resize=resize)
 
-    if not TYPE_CHECKING:  # to a checker a layer has no items
+    if not TYPE_CHECKING:  # a type checker should report items of a layer
 
         def __getitem__(self, index: object) -> NoReturn:
-            """Say where the blobs are: those of pycaffe's ``net.params[name]`` are its items."""
+            """Point to `blobs`: pycaffe's ``net.params[name]`` has the blobs as items."""
             raise TypeError(f"a Layer has no items; its weights are layer.blobs[{index!r}]")
 
     def __repr__(self) -> str:
@@ -235,7 +235,7 @@ class Entry(NamedTuple):
 
 
 def _entry(blob: Blob, *, legacy: bool = False) -> Entry:
-    """Make an entry; `legacy` says what there was in its place before."""
+    """Make an entry; `legacy` is that of the entry that it replaces."""
     return Entry(blob, blob.shape, is_legacy(blob) or (legacy and blob.ndim == LEGACY_AXES))
 
 
@@ -276,7 +276,7 @@ class LayerBlobs(MutableSequence[Blob]):
         return self._entries[index].blob
 
     def __setitem__(self, index: int | slice, value: Any) -> None:
-        """Put an array of the same shape in place of a Blob."""
+        """Replace a Blob by an array of the same shape."""
         if isinstance(index, slice):
             raise TypeError("blobs are replaced one by one; expected an integer index, got a slice")
         self.replace(index, value)
@@ -291,12 +291,12 @@ class LayerBlobs(MutableSequence[Blob]):
         return len(self._entries)
 
     def insert(self, index: int, value: Any) -> None:
-        """Put an array in front of a Blob."""
+        """Insert an array in front of a Blob."""
         self._entries.insert(index, _entry(Blob.asarray(value)))
         self._name_blobs()
 
     def assign(self, blobs: Iterable[Any]) -> None:
-        """Put other arrays in place of all Blobs, of any number and shapes."""
+        """Replace all Blobs by other arrays, of any number and shapes."""
         self._put(self._made_of(blobs))
 
     def _put(self, entries: list[Entry]) -> None:
@@ -308,7 +308,7 @@ class LayerBlobs(MutableSequence[Blob]):
         self._name_blobs(before)
 
     def _name_blobs(self, before: str | None = None) -> None:
-        """Name the Blobs after the layer, but for those that somebody else has named.
+        """Name the Blobs after the layer, except those that the user has named.
 
         Parameters
         ----------
@@ -333,13 +333,13 @@ class LayerBlobs(MutableSequence[Blob]):
         return [_entry(Blob.asarray(blob)) for blob in blobs]
 
     def replace(self, index: int, array: Any, *, resize: bool = False) -> None:
-        """Put another array in place of a Blob; see `Layer.replace_blob`."""
+        """Replace a Blob by another array; see `Layer.replace_blob`."""
         if not -len(self) <= index < len(self):
             raise IndexError(
                 f"layer {self.layer!r} has {len(self)} blobs, got index {index}; append adds one"
             )
         old, expected, legacy = self._entries[index]
-        # Numbers of Python have no dtype of their own.
+        # Python numbers have no dtype of their own.
         blob = Blob.asarray(array, old.dtype if isinstance(array, (list, tuple)) else None)
         if blob.dtype.kind in _NO_FLOATS and old.dtype.kind not in _NO_FLOATS:
             raise TypeError(
@@ -366,7 +366,7 @@ class LayerBlobs(MutableSequence[Blob]):
                 )
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Copy the Blobs; what has not been read from a file stays there."""
+        """Copy the Blobs; values that have not been read stay in the file."""
         made = type(self)(self.layer)
         made._put(
             [entry._replace(blob=independent_copy(entry.blob, memo)) for entry in self._entries]
@@ -379,7 +379,7 @@ class LayerBlobs(MutableSequence[Blob]):
 
 
 def _shown(name: str) -> str:
-    """Return a name as it can be printed: those in a file may have any characters."""
+    """Escape a name for printing: names in files may have any characters."""
     return name if name.isprintable() else repr(name)[1:-1]
 
 

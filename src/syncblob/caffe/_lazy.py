@@ -69,7 +69,7 @@ def lazy_blob(file: MappedFile, index: BlobIndex, device: Device | None = None) 
 
 
 def independent_copy(blob: Blob, memo: dict[int, Any]) -> Blob:
-    """Copy a Blob as `copy.deepcopy` does; values that are still in a file stay there.
+    """Copy a Blob as `copy.deepcopy` does, but leave unread values in the file.
 
     Parameters
     ----------
@@ -96,27 +96,27 @@ def independent_copy(blob: Blob, memo: dict[int, Any]) -> Blob:
 
 @dataclass(frozen=True, slots=True)
 class ValuesInFile:
-    """What fills a memory."""
+    """A source of a memory: values in a file."""
 
     file: MappedFile
     values: Values
     dtype: np.dtype[np.generic]
 
     def __call__(self) -> NDArray[np.uint8]:
-        """Return the bytes of the values: a view of the file where they lie there as needed."""
+        """Return the bytes of the values, as a view of the file where no conversion is needed."""
         return self.values.read(self.file.array(), self.dtype).view(np.uint8)
 
     def read_into(self, buffer: NDArray[np.uint8], offset: int) -> None:
         """Read the bytes of the values from an offset on, without the mapping."""
         itemsize = self.dtype.itemsize
         if offset % itemsize:
-            # Only accesses of plain bytes begin within a value.
+            # Only accesses of plain bytes start in the middle of a value.
             buffer[:] = self()[offset : offset + len(buffer)]
             return
         size = len(buffer) // itemsize * itemsize
         target = buffer[:size].view(self.dtype)
         self.values.read_into(self.file, target, first=offset // itemsize)
-        # A memory of which less is in use than the file has may end within a value.
+        # A memory that was made smaller may end in the middle of a value.
         if size < len(buffer):
             buffer[size:] = self()[offset + size : offset + len(buffer)]
 
@@ -163,12 +163,12 @@ def register(blob: Blob, file: MappedFile, index: BlobIndex) -> None:
 
 
 def origin_of(blob: Blob) -> Origin | None:
-    """Return where a Blob came from, if it still has the shape and the dtype that it had there."""
+    """Return where a Blob came from, if it still has the layout that it had there."""
     origin = _origins.get(blob.memory)
     if origin is None:
         return None
     as_read = Layout.c_order(origin.index.shape, origin.index.dtype)
-    return origin if blob._layout == as_read else None  # strides and offset count
+    return origin if blob._layout == as_read else None  # including strides and offset
 
 
 def is_legacy(blob: Blob) -> bool:
@@ -184,7 +184,7 @@ def had_diff(blob: Blob) -> bool:
 
 
 def untouched(blob: Blob, *, diff: bool) -> tuple[MappedFile, Values] | None:
-    """Return where the values of data or diff are in a file, if nobody has touched them yet."""
+    """Return where in a file the values of data or diff are, if none has been accessed yet."""
     origin = origin_of(blob)
     values = None if origin is None else _values_of(origin, diff=diff)
     if origin is None or values is None or not _is_untouched(blob, origin, diff=diff):
@@ -197,7 +197,7 @@ def untouched(blob: Blob, *, diff: bool) -> tuple[MappedFile, Values] | None:
 
 
 def untouched_values(blob: Blob, *, diff: bool = False) -> NDArray[np.generic] | None:
-    """Return what a Blob that nobody has touched would be filled with; it stays as it is.
+    """Return the contents of the source of a Blob that has not been accessed; it stays so.
 
     Parameters
     ----------
@@ -238,14 +238,14 @@ def blob_values(blob: Blob) -> NDArray[np.generic]:
 
 
 class Part(NamedTuple):
-    """Values of a Blob in a row.
+    """Consecutive values of a Blob.
 
     Attributes
     ----------
     first, stop
-        Which, counted in C order.
+        The range of values, counted in C order.
     in_file
-        The file, and where in it they are, if nobody has touched them; None if somebody has.
+        The file, and where in it they are; None if they have been accessed.
     """
 
     first: int
@@ -254,7 +254,7 @@ class Part(NamedTuple):
 
 
 def parts_of(blob: Blob, *, diff: bool) -> list[Part]:
-    """Divide data or diff into what has been touched and what is still in a file alone."""
+    """Divide data or diff into values that have been accessed and values only in the file."""
     origin = origin_of(blob)
     memory = blob._existing_diff() if diff else blob.memory  # must not be created
     values = None if origin is None else _values_of(origin, diff=diff)
@@ -270,7 +270,7 @@ def parts_of(blob: Blob, *, diff: bool) -> list[Part]:
     parts: list[Part] = []
     end = 0
     for run in memory.spans.runs(0, blob.nbytes):
-        # A value of which one byte has been touched has been touched.
+        # A value counts as accessed if any of its bytes has been.
         first, stop = max(end, run.start // blob.itemsize), -(-run.stop // blob.itemsize)
         if run.holders and first < stop:
             if end < first:
@@ -287,12 +287,12 @@ def touched_values(blob: Blob, part: Part, *, diff: bool) -> NDArray[np.generic]
     of = blob.diff if diff else blob
     if part.first == 0 and part.stop == blob.size:
         return of.cpu_data()
-    # Part of what lies as it does in a file: the view copies nothing.
+    # Blobs from a file are contiguous: the view copies nothing.
     return of.reshape(-1)[part.first : part.stop].cpu_data()
 
 
 def unchanged(blob: Blob, *, write_diff: bool | None) -> tuple[MappedFile, BlobIndex] | None:
-    """Return what a Blob was read from, if it is as it was.
+    """Return where a Blob was read from, if it has not changed since.
 
     Parameters
     ----------
@@ -341,7 +341,7 @@ def _values_of(origin: Origin, *, diff: bool) -> Values | None:
 
 
 def _is_untouched(blob: Blob, origin: Origin, *, diff: bool) -> bool:
-    """Tell whether all of a memory is still to be filled from the file."""
+    """Tell whether nothing of a memory has been accessed and the file has all of it."""
     memory = blob._existing_diff() if diff else blob.memory  # must not be created
     return (
         memory is not None
@@ -351,9 +351,9 @@ def _is_untouched(blob: Blob, origin: Origin, *, diff: bool) -> bool:
 
 
 def _rest_is_in_file(memory: SyncedMemory, origin: Origin) -> bool:
-    """Tell whether bytes that nobody has touched are those in the file.
+    """Tell whether the bytes that have not been accessed are those in the file.
 
-    Not those that went out of use in between, which read as zeros.
+    Bytes that a smaller shape took out of use read as zeros later.
     """
     _, limit = memory.fitted()
     return _origins.get(memory) is origin and limit == memory.nbytes

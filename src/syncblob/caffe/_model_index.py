@@ -2,7 +2,7 @@
 
 A net has the format of its layers: V2, the current one; V1, which numbers their types; or V0, the
 first one, whose layers are nested in layers of V1. One layer of V0 makes it a net of V0, and then
-Caffe drops what else there is: layers of V2, and name, type and blobs of other layers of V1.
+Caffe drops everything else: layers of V2, and name, type and blobs of other layers of V1.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ _Fields = dict[Kind, list["Field"]]
 
 @dataclass(frozen=True, slots=True)
 class LayerIndex:
-    """What a layer says, with the values of its blobs left where they are.
+    """What a layer contains; the values of its blobs are located, not read.
 
     `version` is that of the layer's format; `start` and `stop` say where its message lies.
     """
@@ -84,7 +84,7 @@ class LayerIndex:
 
 @dataclass(frozen=True, slots=True)
 class ModelIndex:
-    """What a net says: its name, the version of its layer format and the layers in order."""
+    """What a net contains: its name, the version of its layer format, the layers in order."""
 
     name: str
     version: int
@@ -98,8 +98,7 @@ def index_model(reader: WireReader) -> ModelIndex:
     ------
     ModelFileError
         If protobuf would refuse one of its layers, if a blob does not fit its shape, if the net
-        has layers of the second and of the current format, padding that no layer can take over, or
-        is no net at all.
+        has V1 and V2 layers or padding that no layer can take over, or if it is no net at all.
     """
     name = ""
     layers: _Fields = {_V1_LAYER: [], _V2_LAYER: []}
@@ -156,7 +155,7 @@ def _parts(reader: WireReader, layer: Field, kinds: Iterable[Kind], *, depth: in
 def _index_layer(
     reader: WireReader, layer: Field, found: _Fields, layout: _LayerFormat
 ) -> LayerIndex:
-    """Index a layer of the second or of the current format."""
+    """Index a V1 or V2 layer."""
     kinds = found[layout.type]
     types = _v1_types(kinds) if layout is _V1 else _texts(reader, kinds)
     name = _last(_texts(reader, found[layout.name]))
@@ -175,7 +174,7 @@ def _index_layer(
 def _index_v0(
     reader: WireReader, layers: list[Field], parts: list[_Fields]
 ) -> tuple[LayerIndex, ...]:
-    """Index the layers of a net of the first format, with padding folded away."""
+    """Index the layers of a V0 net, with padding folded away."""
     inner = [_v0_parts(reader, found[_V0_WITHIN_V1]) for found in parts]
     require_few(reader, sum(1 + len(found[_V0_BLOB]) for found in inner))
     names = [_last(_texts(reader, found[_V0_NAME])) for found in inner]
@@ -207,7 +206,7 @@ def _index_v0(
 
 
 def _v0_parts(reader: WireReader, nested: list[Field]) -> _Fields:
-    """Collect what is within a layer. Several messages merge: what they have joins in order."""
+    """Collect the fields of the messages in a layer. Several messages merge, in order."""
     joined: _Fields = {_V0_NAME: [], _V0_TYPE: [], _V0_BLOB: []}
     for field in nested:
         for kind, fields in _parts(reader, field, joined, depth=2).items():
@@ -220,7 +219,7 @@ def _index_blobs(reader: WireReader, blobs: list[Field], depth: int) -> tuple[Bl
 
 
 def _parse_blobs(reader: WireReader, blobs: list[Field], depth: int) -> None:
-    """Look at blobs that Caffe drops, because protobuf refuses the whole net if one is damaged."""
+    """Check blobs that Caffe drops: protobuf refuses the whole net if one is damaged."""
     for blob in blobs:
         parse_blob(reader, blob.start, blob.stop, depth=depth)
 
@@ -231,11 +230,11 @@ def _texts(reader: WireReader, fields: list[Field]) -> tuple[str, ...]:
 
 def _v1_types(fields: list[Field]) -> tuple[str, ...]:
     """Translate the numbers that Caffe knows; protobuf ignores the others."""
-    # An enumeration is an int32: of longer numbers the low half counts.
+    # An enumeration is an int32: only the low half of a longer number is used.
     numbers = (field.value & 0xFFFF_FFFF for field in fields)
     return tuple(V1_LAYER_TYPES[number] for number in numbers if number in V1_LAYER_TYPES)
 
 
 def _last(texts: tuple[str, ...]) -> str:
-    """Return the value of a field that is not repeated: of several, the last one counts."""
+    """Return the value of a field that is not repeated: the last one wins."""
     return texts[-1] if texts else ""

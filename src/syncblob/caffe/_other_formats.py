@@ -23,13 +23,13 @@ from syncblob.caffe._fields import (
     ROW_OF_BLOBS,
     SHAPE,
 )
-from syncblob.caffe._wire import WireReader, WireType
+from syncblob.caffe._wire import WireType
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Set as AbstractSet
 
-    from syncblob.caffe._disk import MappedFile
+    from syncblob.caffe._wire import WireReader
 
     Kinds = AbstractSet[tuple[int, WireType]]
 
@@ -38,16 +38,16 @@ __all__ = [
     "OTHER_HDF5",
     "file_signature",
     "is_hdf5",
-    "message_reader",
     "refuse_other_messages",
     "require_blob_path",
+    "require_message",
     "require_model_path",
 ]
 
 _HEAD = 512
 
 _NO_WEIGHTS = "expected a file with weights, got an empty file; copy or download it again"
-# What an empty file is told, which is a message without fields; an empty row of blobs may be one.
+# What to say of an empty file, a message without fields. An empty row of blobs is one.
 _EMPTY = {
     "model": _NO_WEIGHTS,
     "blob": _NO_WEIGHTS,
@@ -133,20 +133,20 @@ def _length_of_header(head: bytes) -> int:
     return int.from_bytes(head[:_LENGTH_BYTES], "little")
 
 
-def is_hdf5(file: MappedFile) -> bool:
+def is_hdf5(reader: WireReader) -> bool:
     """Tell an HDF5 file, which is read by other means, from a message."""
-    return file_signature(file.array()[:_HEAD].tobytes()) == "hdf5"
+    return file_signature(reader.buffer[:_HEAD].tobytes()) == "hdf5"
 
 
-def message_reader(file: MappedFile, wanted: str = "model") -> WireReader:
-    """Return a reader of the message that fills a file.
+def require_message(reader: WireReader, wanted: str = "model") -> None:
+    """Refuse a file that is not the message that is expected.
 
     Parameters
     ----------
-    file
+    reader
         The file.
     wanted
-        What it should be, as for `refuse_other_messages`; the fields of a model are checked when
+        What it should be, as for `refuse_other_messages`. The fields of a model are checked when
         it is indexed.
 
     Raises
@@ -154,13 +154,11 @@ def message_reader(file: MappedFile, wanted: str = "model") -> WireReader:
     ModelFileError
         If the file is empty, of a format that is not protobuf's, or another message.
     """
-    reader = WireReader(file.array(), path=file.path)
     if not len(reader.buffer) and wanted in _EMPTY:
         raise reader.error(_EMPTY[wanted], 0)
     _refuse_other_formats(reader)
     if wanted != "model":
         refuse_other_messages(reader, reader.kinds(), wanted)
-    return reader
 
 
 def _refuse_other_formats(reader: WireReader) -> None:
@@ -210,7 +208,7 @@ _MESSAGES = {
     "solver state": ("the state of a solver (.solverstate)", "use open_solver_state"),
 }
 
-# One number may be that of a field in several messages.
+# The same field number may occur in several messages.
 _NAME_OR_BLOB = ROW_OF_BLOBS
 _LAYERS_OR_LEARNED_NET = LEARNED_NET
 _V2_LAYER = (LAYERS[2], WireType.LENGTH)
@@ -228,7 +226,7 @@ _VALUES_OR_SHAPE = {
 
 
 def _identify(kinds: Kinds) -> tuple[str, ...]:
-    """Return what a message may be, the likeliest first; nothing if it may be anything."""
+    """Return what a message may be, the most likely first; nothing if it may be anything."""
     found: tuple[str, ...] = ()
     if _V2_LAYER in kinds:
         found = ("model",)
@@ -287,12 +285,12 @@ _NOT_FOR_BLOBS = {
 
 
 def require_model_path(path: str | os.PathLike[str]) -> None:
-    """Raise ValueError if the extension is that of something else than a model."""
+    """Raise ValueError if the extension is not one for a model."""
     _require_path(path, _NOT_FOR_MODELS, ".caffemodel or .h5")
 
 
 def require_blob_path(path: str | os.PathLike[str]) -> None:
-    """Raise ValueError if the extension is that of something else than a ``.binaryproto``."""
+    """Raise ValueError if the extension belongs to a format other than ``.binaryproto``."""
     _require_path(path, _NOT_FOR_BLOBS, ".binaryproto")
 
 

@@ -23,7 +23,7 @@ __all__ = ["ExpectedBlob", "expected_blobs", "mark_legacy", "squeezed_blobs"]
 
 
 class ExpectedBlob(NamedTuple):
-    """The shape of a blob, as far as it is known.
+    """The shape of a blob, as far as the settings say.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class ExpectedBlob(NamedTuple):
         )
 
     def __str__(self) -> str:
-        """Spell it as a shape, with ``?`` for what is not known."""
+        """Return it as a shape, with ``?`` for unknown dimensions."""
         dims = ["?" if dim is None else str(dim) for dim in self.dims] + ["..."] * self.repeats
         return f"({', '.join(dims)}{',' * (len(dims) == 1)})"
 
@@ -85,7 +85,7 @@ def _deconvolution(layer: LayerParameter) -> list[ExpectedBlob]:
 def _kernels(channels: tuple[int | None, ...], settings: ConvolutionParameter) -> ExpectedBlob:
     if settings.HasField("kernel_h") or settings.HasField("kernel_w"):
         return ExpectedBlob((*channels, settings.kernel_h, settings.kernel_w))
-    # One size is for all axes, however many the input has; of a layer made by hand none is known.
+    # A single size is for all axes of the input; a layer made by hand may have none at all.
     one_for_all = len(settings.kernel_size) <= 1
     return ExpectedBlob((*channels, *settings.kernel_size), repeats=one_for_all)
 
@@ -108,7 +108,7 @@ def _embed(layer: LayerParameter) -> list[ExpectedBlob]:
 
 
 def _batch_norm(_layer: LayerParameter) -> list[ExpectedBlob]:
-    # Mean and variance of each channel, and by what both are to be divided.
+    # Mean and variance of each channel, and the divisor of both.
     return [ExpectedBlob((None,)), ExpectedBlob((None,)), ExpectedBlob((1,))]
 
 
@@ -116,7 +116,7 @@ def _scale(layer: LayerParameter) -> list[ExpectedBlob] | None:
     settings = layer.scale_param
     if settings.num_axes < 0:
         return None
-    # A second input takes the place of the factors.
+    # A second input replaces the factors.
     number = (len(layer.bottom) == 1) + settings.bias_term
     return [ExpectedBlob((None,) * settings.num_axes)] * number
 

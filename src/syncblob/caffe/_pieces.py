@@ -1,7 +1,7 @@
-"""What a file is put together from: bytes, ranges of other files, and the values of Blobs.
+"""The pieces of a new file: bytes, ranges of other files, and the values of Blobs.
 
 The length of every piece is known before any of it is read, because protobuf puts the length of a
-message in front of it; and a piece is never in memory as a whole.
+message in front of it. A piece is never in memory as a whole.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class BlobValues:
         return self.blob.size * self.dtype.itemsize
 
     def chunks(self) -> Iterator[memoryview]:
-        """Yield the bytes: what nobody has touched from the source, the rest from the host."""
+        """Yield the bytes: unread values from their source, the others from the host."""
         for array in self._arrays():
             yield array.view(np.uint8).data
 
@@ -148,11 +148,11 @@ def _converted(
         buffersize=CHUNK // dtype.itemsize,
     )
     for chunk in chunks:
-        yield np.ascontiguousarray(chunk)  # it may be a part of the array itself, with gaps
+        yield np.ascontiguousarray(chunk)  # a chunk may be a strided view of the array itself
 
 
 def _zeros(count: int, dtype: np.dtype[np.generic]) -> Iterator[NDArray[np.generic]]:
-    """Yield zeros, for which there need not be room for all."""
+    """Yield zeros without allocating all of them at once."""
     chunk = np.zeros(min(count, CHUNK // dtype.itemsize), dtype)
     for begin in range(0, count, max(1, chunk.size)):
         yield chunk[: count - begin]

@@ -1,4 +1,4 @@
-"""Weights of one model for the layers of another, and the report of that."""
+"""Taking over the weights of one model in another, layer by layer."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class CopyReport:
 
 
 def copy_trained_layers(target: Mapping[str, Layer], source: Iterable[Layer]) -> CopyReport:
-    """Do what `ModelFile.copy_trained_layers_from` says."""
+    """Take over the blobs of layers; see `ModelFile.copy_trained_layers_from`."""
     found: dict[str, list[Entry]] = {}
     ignored = []
     for layer in source:
@@ -67,7 +67,7 @@ _RENAME = "to leave this layer out, rename it in one of the models: model.rename
 
 
 def _fitting(target: Layer, source: Layer) -> list[Entry]:
-    """Return the blobs of a layer in the shapes that another one has, or asks for.
+    """Return the blobs of a layer in the shapes that the target layer has, or asks for.
 
     Raises
     ------

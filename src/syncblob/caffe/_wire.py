@@ -1,8 +1,8 @@
 """Protobuf's wire format, read in place: fields are found, payloads are never copied.
 
-A message is a row of fields, each a *tag* and a payload. The tag is a varint that holds the number
-of the field and one of six wire types; the wire type says where the payload ends. A number that a
-reader does not know, or knows with another wire type, is skipped: that is how formats grow.
+A message is a sequence of fields, each a *tag* and a payload. The tag is a varint that holds the
+number of the field and one of six wire types; the wire type says where the payload ends. A number
+that a reader does not know, or knows with another wire type, is skipped: that is how formats grow.
 
 What is accepted and what is refused follows protobuf's own parsers (C++ and upb):
 
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
     import numpy as np
     from numpy.typing import NDArray
+
+    from syncblob.caffe._disk import MappedFile
 
 __all__ = ["Field", "WireReader", "WireType", "length_field", "length_header", "signed", "varint"]
 
@@ -98,7 +100,7 @@ def signed(value: int, bits: int) -> int:
 
 @dataclass(frozen=True)
 class WireReader:
-    """A buffer to find fields in, and the words that say where it came from.
+    """A buffer to find fields in, and where it came from, for error messages.
 
     Parameters
     ----------
@@ -117,12 +119,17 @@ class WireReader:
         default_factory=lambda: iter(range(_MAX_FIELDS)), repr=False, compare=False
     )
 
+    @classmethod
+    def of_file(cls, file: MappedFile) -> Self:
+        """Return a reader of a whole file."""
+        return cls(file.array(), path=file.path)
+
     def within(self, layer: str) -> Self:
         """Return a reader of the same buffer whose errors name a layer."""
         return replace(self, layer=layer)
 
     def error(self, message: str, offset: int) -> ModelFileError:
-        """Make the exception for something found at `offset`."""
+        """Return the exception for a problem at `offset`."""
         return ModelFileError(message, path=self.path, offset=offset, layer=self.layer)
 
     @property
@@ -176,7 +183,7 @@ class WireReader:
 
     @cached_property
     def _bytes(self) -> memoryview:
-        """The buffer in the form whose single items are quickest to read."""
+        """The buffer as a memoryview, whose single items are the fastest to read."""
         return self.buffer.data
 
     @property

@@ -1,4 +1,4 @@
-"""NetParameter messages as pieces: what has not changed is copied from the file it came from."""
+"""NetParameter messages as pieces. Unchanged parts are copied from the file they came from."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _fits(layer: Layer, version: int) -> bool:
 
 
 def _layer_field(layer: Layer, version: int, *, write_diff: bool | None) -> list[Piece]:
-    """Return a layer as a field of the net; nothing if a changed one cannot be in this format."""
+    """Return a layer as a field of the net; empty if V0 cannot hold the changed layer."""
     record = layer._record
     with _naming(f"layer {layer.name!r}"):
         definition = layer._definition
@@ -125,7 +125,7 @@ def _layer_field(layer: Layer, version: int, *, write_diff: bool | None) -> list
 
 
 def _copied_fields(layer: Layer, record: LayerRecord, *, write_diff: bool | None) -> list[Piece]:
-    """Return the fields that a layer has in its file, but for what has changed."""
+    """Return the fields of a layer in its file, with the changed ones replaced."""
     index = record.index
     version = index.version
     blobs = _blob_fields(layer, version, write_diff=write_diff)
@@ -146,7 +146,7 @@ def _copied_fields(layer: Layer, record: LayerRecord, *, write_diff: bool | None
 
 
 def _changed_fields(layer: Layer, index: LayerIndex) -> dict[tuple[int, WireType], list[bytes]]:
-    """Return the new fields for name, type, bottoms and tops, by what they are to replace."""
+    """Return the changed name, type, bottoms and tops, by the kind of field they replace."""
     version = index.version
     changed: dict[tuple[int, WireType], list[bytes]] = {}
     if layer.name != index.name:
@@ -169,9 +169,9 @@ def _changed_fields(layer: Layer, index: LayerIndex) -> dict[tuple[int, WireType
 
 
 def _at_home(pieces: list[Piece], file: MappedFile, slot: _Slot) -> list[Piece]:
-    """Return a new field for the place of an old one, as similar to it as can be.
+    """Return a new field in place of an old one, keeping the old header if the length is right.
 
-    The length in front of it need not be written as we would, and stays if it is still right.
+    Other writers may encode the length in more bytes than necessary.
     """
     header, *payload = pieces
     if size_of(payload) == slot.stop - slot.start:
@@ -291,7 +291,7 @@ def _is_lost(net: NetRecord, field: Field) -> bool:
 def _records(file: MappedFile, start: int, stop: int) -> Iterator[tuple[int, Field]]:
     """Yield the fields of a message, each with the offset of its tag."""
     begin = start
-    for field in WireReader(file.array(), path=file.path).fields(start, stop):
+    for field in WireReader.of_file(file).fields(start, stop):
         yield begin, field
         begin = field.stop
 
@@ -302,11 +302,11 @@ def _text_field(number: int, text: str) -> bytes:
 
 @contextlib.contextmanager
 def _naming(place: str) -> Iterator[None]:
-    """Put a place in front of the message of an error."""
+    """Prefix the message of an error with a place."""
     try:
         yield
     except ModelFileError:
-        raise  # about the file that was opened, and says where
+        raise  # it names the file and the place already
     except (TypeError, ValueError) as error:
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(f"{place}: {error}") from error

@@ -64,7 +64,7 @@ _MAX_AXES = 32
 
 @runtime_checkable
 class _Message(Protocol):
-    """What protobuf's messages have in common, whichever generated module they come from."""
+    """What messages of every generated module have."""
 
     DESCRIPTOR: Any
 
@@ -190,7 +190,7 @@ def shapes_agree(
 
 
 def padded(shape: tuple[T, ...]) -> tuple[int | T, ...]:
-    """Return a shape with axes of 1 in front that make it four."""
+    """Pad a shape to four axes, with ones in front."""
     return (1,) * (LEGACY_AXES - len(shape)) + shape
 
 
@@ -253,7 +253,7 @@ def _write(blob: Blob, data: NDArray[np.generic], diff: NDArray[np.generic] | No
 def _encode(blob: Blob, *, write_diff: bool) -> bytes:
     """Return the message in wire format, its fields in the order of their numbers."""
     pieces = _new_message(blob, write_diff=write_diff)
-    # An access, unlike writing a file: values that are read from one stay.
+    # This counts as an access, unlike writing a file: the Blob keeps values that it reads.
     blob.cpu_data()
     encoded = bytearray()
     for buffer in buffers(pieces):
@@ -265,9 +265,9 @@ def _encode(blob: Blob, *, write_diff: bool) -> bytes:
 
 
 def blob_pieces(blob: Blob, *, write_diff: bool | None, legacy: bool | None = None) -> list[Piece]:
-    """Return the message of a Blob for a file: the one that it was read from, if it still holds.
+    """Return the message of a Blob for a file: that in its own file if unchanged, else a new one.
 
-    Otherwise it is a new one. A Blob that was read with num, channels, height and width is written
+    A Blob that was read with num, channels, height and width is written
     with these, because Caffe is more lenient when it compares them with the shape in a net.
 
     Parameters
@@ -296,7 +296,7 @@ def blob_pieces(blob: Blob, *, write_diff: bool | None, legacy: bool | None = No
     if untouched(blob, diff=False) is None:
         pieces = _new_message(blob, write_diff=write_diff, legacy=legacy)
         if _is_laid_out_as(origin, pieces):
-            # Where the values are as they were, this gives the same bytes.
+            # Only values can differ, so the new message gives the same bytes if they do not.
             return pieces
     found = unchanged(blob, write_diff=write_diff)
     if found is None:
@@ -306,7 +306,7 @@ def blob_pieces(blob: Blob, *, write_diff: bool | None, legacy: bool | None = No
 
 
 def _is_laid_out_as(origin: Origin, pieces: list[Piece]) -> bool:
-    """Tell whether a message has all bytes in common with one in a file, but for the values."""
+    """Tell whether a message equals the one in the file in all bytes but the values."""
     index, file = origin.index, origin.file()
     if file is None or size_of(pieces) != index.stop - index.start:
         return False
@@ -373,7 +373,7 @@ def wire_dtype(dtype: np.dtype[np.generic]) -> np.dtype[np.generic]:
     Raises
     ------
     TypeError
-        If it is none that Caffe computes with, or that one of those holds exactly.
+        If no dtype that Caffe has holds all of its values exactly.
     """
     if dtype == np.float64:
         return np.dtype("<f8")
@@ -386,7 +386,7 @@ def wire_dtype(dtype: np.dtype[np.generic]) -> np.dtype[np.generic]:
 
 
 def require_axes(blob: Blob) -> None:
-    """Refuse a Blob that Caffe could not read, with a ValueError."""
+    """Raise ValueError if a Blob has more axes than Caffe can read."""
     if blob.ndim > _MAX_AXES:
         raise ValueError(
             f"Caffe's blobs have at most {_MAX_AXES} axes, got shape {blob.shape}; reshape it first"

@@ -11,8 +11,9 @@ from syncblob.caffe._disk import MappedFile, replacing
 from syncblob.caffe._fields import ROW_OF_BLOBS
 from syncblob.caffe._layer import Layer
 from syncblob.caffe._lazy import lazy_blob
-from syncblob.caffe._other_formats import message_reader, require_blob_path
+from syncblob.caffe._other_formats import require_blob_path, require_message
 from syncblob.caffe._pieces import write_pieces
+from syncblob.caffe._wire import WireReader
 from syncblob.caffe.blobproto import blob_pieces
 from syncblob.caffe.model import ModelFile
 
@@ -38,7 +39,8 @@ def read_blob(path: str | os.PathLike[str]) -> Blob:
         If it cannot be opened.
     """
     file = MappedFile(path)
-    reader = message_reader(file, "blob")
+    reader = WireReader.of_file(file)
+    require_message(reader, "blob")
     return lazy_blob(file, index_blob(reader, 0, len(reader.buffer)))
 
 
@@ -60,7 +62,8 @@ def read_blobs(path: str | os.PathLike[str]) -> tuple[Blob, ...]:
         If it cannot be opened.
     """
     file = MappedFile(path)
-    reader = message_reader(file, "blobs")
+    reader = WireReader.of_file(file)
+    require_message(reader, "blobs")
     blobs = [
         field
         for field in reader.fields(0, len(reader.buffer))

@@ -25,12 +25,12 @@ from syncblob.caffe._older_formats import upgrade_net
 from syncblob.caffe._other_formats import (
     HDF5_EXTENSIONS,
     is_hdf5,
-    message_reader,
+    require_message,
     require_model_path,
 )
 from syncblob.caffe._pieces import size_of, write_pieces
 from syncblob.caffe._trained_layers import copy_trained_layers
-from syncblob.caffe._wire import length_field
+from syncblob.caffe._wire import WireReader, length_field
 from syncblob.caffe._write_model import model_pieces, net_settings
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ModelFile", "open_model", "plan_model", "save_model"]
 
-# A name of no characters, without which the file of an empty net would be empty.
+# An empty name: without it the file of an empty net would have no bytes.
 _NO_NAME = length_field(NET_NAME, b"")
 
 _RUN = "functions of PyTorch's run its layers: see 'Running nets' in the documentation"
@@ -264,10 +264,10 @@ class ModelFile(MutableMapping[str, Layer]):
         """
         return {name: layer.blobs for name, layer in self.items() if layer.blobs}
 
-    if not TYPE_CHECKING:  # to a checker they are as unknown as any other name
+    if not TYPE_CHECKING:  # a type checker should report them as unknown
 
         def __getattr__(self, name: str) -> object:
-            """Say what to use in place of pycaffe's names; called for what is not there."""
+            """Raise AttributeError; for names of pycaffe's, with what to use instead."""
             advice = _IN_PLACE_OF.get(name)
             raise AttributeError(
                 f"a ModelFile has no attribute {name!r}" + (f"; {advice}" if advice else "")
@@ -406,7 +406,7 @@ def _phase(name: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """What a net is being run as."""
+    """The state in which Caffe runs a net: phase, level and stages."""
 
     phase: int
     level: int
@@ -467,11 +467,13 @@ def open_model(path: str | os.PathLike[str]) -> ModelFile:
         If it cannot be opened.
     """
     file = MappedFile(path)
-    if is_hdf5(file):
+    reader = WireReader.of_file(file)
+    if is_hdf5(reader):
         found = read_layers(file)
         made = [Layer(layer.name, blobs=layer.blobs) for layer in found]
         return ModelFile._found(NetRecord(HDF5Source(file, tuple(found))), "", made)
-    model = index_model(message_reader(file))
+    require_message(reader)
+    model = index_model(reader)
     layers = [
         Layer._of_file(
             LayerRecord(file, layer, len(model.layers) - 1 - position),
@@ -540,7 +542,7 @@ def plan_model(
 ) -> Callable[[Path], None]:
     """Check that a model can be written, and return the function that writes it.
 
-    It is for programs that replace files themselves, or write under names that say nothing:
+    For programs that replace files themselves, or choose the format without an extension;
     `save_model` looks at the extension, calls this, and replaces the file.
 
     Parameters

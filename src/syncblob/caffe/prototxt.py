@@ -71,7 +71,7 @@ def read_prototxt(path: str | os.PathLike[str], *, ignore_unknown: bool = False)
             path=name,
             offset=content.index(b"\0"),
         )
-    # Caffe does not mind comments in any encoding. Strings must be UTF-8, which is seen below.
+    # Caffe accepts comments in any encoding. Strings must be UTF-8, which parsing checks.
     text = content.decode("utf-8-sig", errors="surrogateescape")
     net = NetParameter()
     try:
@@ -125,7 +125,7 @@ def write_prototxt(
 
 
 def _explain(error: text_format.ParseError, lines: list[str], *, ignored: bool) -> str:
-    """Say where and what, without the line itself, which may be long."""
+    """Return place and problem without the text of the line, which may be long."""
     words = _PLACE.sub("", str(error))
     line, column = error.GetLine(), error.GetColumn()
     place = ""
@@ -144,7 +144,7 @@ def _explain(error: text_format.ParseError, lines: list[str], *, ignored: bool) 
 
 
 def _require_known(message: Message, place: str) -> None:
-    """Raise ValueError if a message, or one within it, has fields without a name."""
+    """Raise ValueError if a message, or one in it, has unknown fields."""
     unknown = UnknownFieldSet(message)
     if len(unknown):
         raise ValueError(

@@ -9,7 +9,8 @@ from syncblob.caffe._blob_index import index_blob, require_few
 from syncblob.caffe._disk import MappedFile
 from syncblob.caffe._fields import CURRENT_STEP, HISTORY, ITER, LEARNED_NET
 from syncblob.caffe._lazy import lazy_blob
-from syncblob.caffe._other_formats import is_hdf5, message_reader
+from syncblob.caffe._other_formats import is_hdf5, require_message
+from syncblob.caffe._wire import WireReader
 
 if TYPE_CHECKING:
     import os
@@ -21,7 +22,7 @@ __all__ = ["SolverState", "open_solver_state"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SolverState:
-    """What a ``.solverstate`` file says.
+    """The contents of a ``.solverstate`` file.
 
     Parameters
     ----------
@@ -60,11 +61,12 @@ def open_solver_state(path: str | os.PathLike[str]) -> SolverState:
         If it cannot be opened.
     """
     file = MappedFile(path)
-    if is_hdf5(file):
+    reader = WireReader.of_file(file)
+    if is_hdf5(reader):
         from syncblob.caffe._hdf5 import read_state  # needs h5py
 
         return SolverState(*read_state(file))
-    reader = message_reader(file, "solver state")
+    require_message(reader, "solver state")
     numbers = {ITER: 0, CURRENT_STEP: 0}
     learned_net = ""
     history = []

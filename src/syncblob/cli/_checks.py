@@ -1,4 +1,4 @@
-"""What can be wrong with weights: values that are no numbers, filters that do nothing."""
+"""Checks of weights: values that are not finite, filters that do nothing, negative variances."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Checked", "Trouble", "check"]
 
 # A filter is dead if its largest weight is smaller than that of the blob by this factor: weight
-# decay makes unused filters small and smaller, and rarely zero.
+# decay makes unused filters ever smaller, but rarely zero.
 _DEAD = 1e-6
 
 _MATRIX = 2
@@ -30,12 +30,12 @@ _MATRIX = 2
 _FILTER_AXES = {"Deconvolution": 1, "Embed": None}
 _BATCH_NORM, _VARIANCE = "BatchNorm", 1
 
-# Filters that are named.
+# At most this many filters are named.
 _SHOWN = 8
 
 
 class Trouble(NamedTuple):
-    """Something that is wrong with a blob.
+    """A problem of a blob.
 
     Attributes
     ----------
@@ -44,9 +44,9 @@ class Trouble(NamedTuple):
     kind
         ``"NaN"``, ``"infinite"``, ``"dead filters"`` or ``"negative variance"``.
     affected
-        How many values or filters are concerned.
+        How many values or filters have the problem.
     total
-        Of how many.
+        How many there are.
     where
         The indices of the first filters, or of the first value; as text.
     """
@@ -60,14 +60,14 @@ class Trouble(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """What was found, and what was not looked for.
+    """The problems that were found, and what could not be checked.
 
     Attributes
     ----------
     troubles
         What is wrong.
     unchecked
-        Names of layers whose types the file does not say, and matter: they may have variances, or
+        Names of layers whose types matter and are not in the file: they may have variances, or
         filters along another axis.
     filters
         Whether there may be filters at all.
@@ -92,7 +92,7 @@ def _is_unclear(layer: LayerLike) -> bool:
 
 
 def _is_batch_norm(layer: LayerLike) -> bool:
-    """Tell a BatchNorm layer, without a type by its shapes, which are those of no other type."""
+    """Recognise a BatchNorm layer by its type or, without one, by its shapes, which are unique."""
     if layer.type:
         return layer.type == _BATCH_NORM
     shapes = [blob.shape for blob in layer.blobs]

@@ -1,4 +1,4 @@
-"""Two files of weights, blob by blob."""
+"""Comparing two files of weights, blob by blob."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Compared", "Status", "compare"]
 
 
 class Status(Enum):
-    """What became of a blob."""
+    """How a blob of two files compares."""
 
     ADDED = "added"
     REMOVED = "removed"
@@ -31,7 +31,7 @@ class Status(Enum):
 
 
 class Distance(NamedTuple):
-    """How far two arrays of one shape are from each other.
+    """The difference between two arrays of one shape.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class Distance(NamedTuple):
     incomparable
         How many of them are NaN or infinite on one side.
     maximum
-        The largest difference of the others.
+        The largest difference of the other values.
     relative
         That, divided by the largest finite magnitude of both arrays.
     """
@@ -60,11 +60,11 @@ class Compared(NamedTuple):
         The layer, with ``#2`` and so on where there are more of one name, and the number of the
         blob.
     status
-        What became of it.
+        How it compares.
     before, after
         The blobs; None where there is none.
     distance
-        How far they are from each other; None where that makes no sense.
+        Their difference; None if there is one blob only, or shapes differ.
     """
 
     layer: str
@@ -75,7 +75,7 @@ class Compared(NamedTuple):
     distance: Distance | None
 
     def as_json(self) -> dict[str, Any]:
-        """Return this as JSON has it."""
+        """Return this for JSON."""
         described: dict[str, Any] = {
             "layer": self.layer,
             "blob": self.number,
@@ -127,7 +127,7 @@ def _blobs(contents: Contents) -> dict[tuple[str, int], Blob]:
     found = {}
     seen: Counter[str] = Counter()
     for layer in contents.places:
-        # Layers without blobs are often left out, so they do not count.
+        # Formats often omit layers without blobs, so they are not counted.
         if not layer.blobs:
             continue
         seen[layer.name] += 1
@@ -151,6 +151,6 @@ def _distance(before: Blob, after: Blob) -> Distance:
         maximum = max(maximum, float(np.max(differences, initial=0, where=finite)))
         for one in (ours, theirs):
             largest = max(largest, float(np.max(np.abs(one), initial=0, where=finite)))
-    # The difference of the largest doubles is infinite.
+    # The difference of the largest doubles overflows.
     maximum = min(maximum, float(np.finfo(np.float64).max))
     return Distance(values, incomparable, maximum, maximum / largest if largest else 0.0)

@@ -1,4 +1,4 @@
-"""What the commands print with: rich on a terminal, aligned plain text everywhere else."""
+"""Printing: rich on a terminal, aligned plain text everywhere else."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ Cell = str | tuple[str, str]
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _KIBI = 1024
-# As wide as a plain table ever needs to be.
+# Wider than any plain table.
 _ANY_WIDTH = 100_000
 # Spaces between the columns of a table.
 _GAP = 2
-# What is done sooner needs no progress bar.
+# A progress bar appears after this time.
 _PATIENCE_SECONDS = 0.5
 
 
@@ -50,7 +50,7 @@ def human_bytes(nbytes: int) -> str:
     """Write a number of bytes as people read it, ``"1.5 MiB"``."""
     size = float(nbytes)
     for unit in _UNITS[:-1]:
-        # What would be rounded to 1024.0 belongs to the next unit.
+        # A number that rounds to 1024.0 is shown in the next unit.
         if round(size, 1) < _KIBI:
             return f"{nbytes} B" if unit == _UNITS[0] else f"{size:.1f} {unit}"
         size /= _KIBI
@@ -58,7 +58,7 @@ def human_bytes(nbytes: int) -> str:
 
 
 def printable(text: str, stream: TextIO | None = None) -> str:
-    r"""Escape what would not print: control characters, and what the stream cannot encode.
+    r"""Escape characters that cannot be printed, or that the stream cannot encode.
 
     Names in files are arbitrary bytes: one may hold a newline, a terminal's escape sequence or
     half a character. Those become ``\x1b`` and the like.
@@ -81,7 +81,7 @@ def printable(text: str, stream: TextIO | None = None) -> str:
 
 @contextmanager
 def progress_bar(total: int) -> Iterator[Callable[[int], None]]:
-    """Show on standard error how much has been done of a long work; if that is a terminal.
+    """Show the progress of a long operation on standard error, if that is a terminal.
 
     The bar appears after half a second, and goes when the block ends.
 
@@ -121,7 +121,7 @@ def progress_bar(total: int) -> Iterator[Callable[[int], None]]:
 
 
 def print_json(value: object) -> None:
-    """Print a value as JSON. Numbers that JSON does not know are an error: pass None for them."""
+    """Print a value as JSON. NaN and infinities are an error: pass None for them."""
     print(json.dumps(value, indent=2, allow_nan=False))  # noqa: T201  # this is its output
 
 
@@ -131,13 +131,13 @@ class Column(NamedTuple):
     Attributes
     ----------
     heading
-        What stands above it.
+        Its heading.
     right
-        Whether its texts are set to the right, as numbers are.
+        Whether it is aligned to the right, as for numbers.
     folds
-        Whether its texts may be broken where the width is not enough.
+        Whether its texts may be wrapped if the table is too wide.
     narrowest
-        The width to which they may then be broken.
+        The width to which they may be wrapped.
     spare
         How early it is left out where that does not help: the greatest first, 0 never.
     """
@@ -159,7 +159,7 @@ class Output:
     Attributes
     ----------
     terminal
-        Whether somebody is looking.
+        Whether it is a terminal.
     plain
         Whether to do without colours and lines.
 
@@ -202,7 +202,7 @@ class Output:
         self.line((title, "bold"))
 
     def facts(self, facts: Iterable[tuple[str, Cell]]) -> None:
-        """Print names and what is to be said of each, side by side."""
+        """Print names with a fact about each, side by side."""
         self._grid((name, _text(fact)) for name, fact in facts)
 
     def _grid(self, facts: Iterable[tuple[str, Text]]) -> None:
@@ -266,7 +266,7 @@ class Output:
             if not columns[spared].spare:
                 return None
             widths[spared] = 0
-        # Those that fold grow together, until they need no more.
+        # Columns that fold are widened evenly, up to what they need.
         growing = [place for place, width in enumerate(widths) if 0 < width < widest[place]]
         for _ in range(room()):
             if not growing:
@@ -278,7 +278,7 @@ class Output:
         return widths
 
     def _stack(self, columns: Sequence[Column], texts: Sequence[Sequence[Text]]) -> None:
-        """Print rows as facts. A cell without text is as in the row before."""
+        """Print rows as facts. An empty cell repeats the one of the row before and is left out."""
         for number, row in enumerate(texts):
             if number:
                 self.line()
@@ -316,7 +316,7 @@ class Output:
         self._print(table)
 
     def _print(self, renderable: RenderableType) -> None:
-        """Print; plain output without the spaces that rich fills its lines with."""
+        """Print; in plain output without the trailing spaces that rich adds."""
         if not self.plain:
             self._console.print(renderable)
             return

@@ -31,7 +31,7 @@ _DESCRIPTIONS = {
 
 
 class LayerLike(Protocol):
-    """What all kinds of layers have."""
+    """The attributes that all kinds of layers have."""
 
     @property
     def name(self) -> str: ...
@@ -46,7 +46,7 @@ class LayerLike(Protocol):
 
 
 class _Blobs(NamedTuple):
-    """Blobs that are in no layer, as if they were."""
+    """Blobs without a layer, in the form of one."""
 
     blobs: tuple[Blob, ...]
     name: str = ""

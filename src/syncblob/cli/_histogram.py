@@ -15,7 +15,7 @@ __all__ = ["BINS", "Histogram", "bars", "histogram_of"]
 
 BINS = 32
 
-# From nothing to the most.
+# From empty to full.
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _ASCII = " .:-=+*#@"
 
@@ -44,7 +44,7 @@ def histogram_of(blob: Blob) -> Histogram | None:
         start, stop = min(start, float(block.min())), max(stop, float(block.max()))
     if start > stop:
         return None
-    # Halves, because the difference of the largest doubles is infinite.
+    # Halved first, because the difference of the largest doubles overflows.
     width = stop / 2 - start / 2
     counts = np.zeros(BINS, np.int64)
     for block in finite_blocks(values):

@@ -17,7 +17,7 @@ __all__ = ["Wishes", "as_json"]
 
 
 class Wishes(NamedTuple):
-    """What is asked for beyond what the file says at its beginning."""
+    """What to show besides the list of layers."""
 
     stats: bool
     hist: bool

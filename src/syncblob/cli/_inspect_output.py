@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 __all__ = ["show"]
 
 _STATS = ("min", "mean", "max", "std")
-# What of these is left out where the width is not enough, the greatest first.
+# The columns that are left out first on a narrow terminal: the greatest number first.
 _SPARE = {"mean": 1, "std": 2}
 _NONE: Cell = ("-", "dim")
-# Layers that are named where many are concerned.
+# At most this many layers are named.
 _NAMED = 8
 
 
@@ -75,7 +75,7 @@ def _show_layers(output: Output, contents: Contents) -> None:
         for blob in layer.blobs:
             rows.append([name, kind, str(blob.shape), blob.dtype.name, human_bytes(blob.nbytes)])
             if output.terminal:
-                # Once is enough for the eye; grep wants it on each row.
+                # People need the name once; grep needs it in each row.
                 name = kind = ""
     columns = [
         Column("layer", folds=True),
@@ -127,7 +127,7 @@ def _show_stats(output: Output, contents: Contents) -> None:
         for layer in contents.layers
         for index, blob in enumerate(layer.blobs)
     ]
-    # A column of zeros would take its place from the names.
+    # A column of zeros would only take room.
     any_non_finite = any(stats.non_finite for _, _, stats in found)
     rows: list[list[Cell]] = []
     shown = None

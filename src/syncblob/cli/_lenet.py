@@ -35,7 +35,7 @@ def write_lenet(path: Path) -> None:
     random = np.random.default_rng(seed=0)
     layers = []
     for name, kind, bottom, shape in _LAYERS:
-        # The spread that Caffe's "xavier" filler gives.
+        # As Caffe's "xavier" filler.
         limit = math.sqrt(3 / math.prod(shape[1:]))
         weights = random.uniform(-limit, limit, shape).astype(np.float32)
         layers.append(

@@ -19,9 +19,9 @@ __all__ = ["main"]
 
 _FAILURE = 1
 _MISUSE = 2
-# What a shell reports for a process that was interrupted: 128 and the number of SIGINT.
+# The status that shells report for an interrupted process: 128 plus the number of SIGINT.
 _INTERRUPTED = 130
-# The same of one whose output nobody reads any more, with the number of SIGPIPE.
+# The same for a closed pipe: 128 plus the number of SIGPIPE.
 _UNREAD = 141
 
 _DESCRIPTION = """\
@@ -63,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if given[:1] == ["help"]:
         given = [*given[1:2], "--help"]
     parser = _parser()
-    # argparse itself would show the usage of the program, not that of the command.
+    # argparse would show the usage of the program, not that of the command.
     arguments, unknown = parser.parse_known_args(given)
     if arguments.command is None:
         parser.print_help()
@@ -74,7 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         status: int = arguments.run(arguments)
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader has seen enough ("| head"). Python would complain once more when it flushes.
+        # The reader has closed the pipe ("| head"). Without this, flushing at exit would fail too.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _UNREAD
     except ModuleNotFoundError as error:

@@ -29,17 +29,17 @@ __all__ = [
 
 _CONVOLUTION_AXES = 4
 _COLOURS = 3
-# More tiles than these could not be told apart.
+# More tiles would be too small to see.
 _MOST_TILES = 64
 _GAP = 1
-# File systems allow 255 bytes for all of a name.
+# File systems limit a name to 255 bytes.
 _LONGEST_NAME = 100
 _DPI = 100
 _INCHES = 8.0
 
 
 class Picture(NamedTuple):
-    """One PNG file to be.
+    """A PNG file to write.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ def pictures(layers: Iterable[LayerLike]) -> Iterator[Picture]:
         name = re.sub(r"[^A-Za-z0-9._-]", "_", layer.name)[:_LONGEST_NAME]
         stem = f"{place:0{digits}}_{name}_{index}" if name else f"{place:0{digits}}"
         title = f"{layer.name}, blob {index}, {blob.shape}" if name else str(blob.shape)
-        # Old files have four axes also where there are no kernels.
+        # Blobs of old files always have four axes.
         if index == 0 and blob.ndim == _CONVOLUTION_AXES and layer.type != "InnerProduct":
             yield Picture(f"{stem}_filters.png", title, blob, filters=True)
         yield Picture(f"{stem}_histogram.png", title, blob, filters=False)
@@ -97,7 +97,7 @@ def save(picture: Picture, directory: Path) -> None:
     figure = Figure(figsize=size, dpi=_DPI, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    # A dollar sign would begin a formula.
+    # Otherwise a dollar sign would begin a formula.
     axes.set_title(picture.title, parse_math=False, fontsize="medium")
     (_draw_filters if picture.filters else _draw_histogram)(axes, picture.blob)
     figure.savefig(directory / picture.file)
@@ -164,7 +164,7 @@ def tile_filters(weights: NDArray[np.generic]) -> tuple[NDArray[np.float64], str
             f"inputs, {columns} of {inputs}, from left to right; "
             f"outputs, {rows} of {outputs}, from top to bottom"
         )
-    # What is infinite has no brightness.
+    # Infinite values are left blank.
     tiles = np.where(np.isfinite(tiles), tiles, np.nan)
     gaps = ((0, 0), (0, 0), (0, _GAP), (0, _GAP), (0, 0))
     padded = np.pad(tiles, gaps, constant_values=np.nan).transpose(0, 2, 1, 3, 4)

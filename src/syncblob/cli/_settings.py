@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 __all__ = ["definition_of", "settings_as_json", "settings_in_words", "unknown_fields"]
 
-# What else is shown of a layer.
+# Fields that are shown separately.
 _SHOWN = ("name", "type", "bottom", "top", "blobs")
-# Of those, how weights were drawn before the training matters least.
+# Initialisation before the training matters least.
 _FILLERS = "FillerParameter"
 
 

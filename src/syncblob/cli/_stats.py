@@ -1,4 +1,4 @@
-"""Minimum, mean, maximum and standard deviation of a Blob, whatever is in it."""
+"""Minimum, mean, maximum and standard deviation of the finite values of a Blob."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def stats_of(blob: Blob) -> Stats:
     if not count:
         return Stats(None, None, None, None, values.size)
 
-    # Near 1, neither sums nor squares overflow or vanish. A power of two changes no digit.
+    # Scaled to about 1, sums and squares neither overflow nor underflow; a power of two is exact.
     exponent = int(np.frexp(max(abs(least), abs(most)))[1])
 
     def scaled() -> Iterator[NDArray[np.float64]]:

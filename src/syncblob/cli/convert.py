@@ -48,7 +48,7 @@ HINT = "IN and OUT without options before them; for several layers repeat --laye
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what the command takes."""
+    """Add the arguments of the command."""
     parser.add_argument("source", metavar="IN", help="a file of weights")
     parser.add_argument("target", metavar="OUT", help="the file to write")
     parser.add_argument(
@@ -123,7 +123,7 @@ def _show_tensors(output: Output, conversion: Conversion) -> None:
     before = conversion.source.tensors
     rows: list[list[Cell]] = []
     for name, blob in conversion.result.tensors.items():
-        found = before.get(name, blob).dtype  # a new one says what others are to be divided by
+        found = before.get(name, blob).dtype  # BatchNorm's scale factor is new
         dtype: Cell = blob.dtype.name
         if found != blob.dtype:
             dtype = (f"{found.name} -> {blob.dtype.name}", "yellow")

@@ -56,7 +56,7 @@ _STYLES = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what the command takes."""
+    """Add the arguments of the command."""
     parser.set_defaults(failure=_TROUBLE)
     parser.add_argument("a", metavar="A", help="a file of weights")
     parser.add_argument("b", metavar="B", help="the file to compare it with")

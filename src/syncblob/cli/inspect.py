@@ -69,7 +69,7 @@ HINT = 'one FILE at a time; for several: for f in *.caffemodel; do syncblob insp
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what the command takes."""
+    """Add the arguments of the command."""
     parser.add_argument("file", metavar="FILE", help="a file of weights")
     parser.add_argument(
         "--stats",
@@ -115,7 +115,7 @@ def run(arguments: argparse.Namespace) -> int:
         import_optional("matplotlib", "plot")
     contents = open_contents(arguments.file)
     if arguments.settings:
-        contents.as_model()  # refuses what has none, before anything is printed
+        contents.as_model()  # raises if there are none, before anything is printed
     wishes = Wishes(arguments.stats, arguments.hist, arguments.settings)
     checked = check(contents) if arguments.check else None
     plotted = 0 if arguments.plot is None else _plot(contents, Path(arguments.plot))

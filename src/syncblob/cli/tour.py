@@ -58,12 +58,12 @@ EPILOG = """\
 
 HINT = "one MODEL at most"
 
-# Larger Blobs teach nothing more and take longer to copy.
+# Larger Blobs show nothing more, and take longer to copy.
 _LARGEST = 64 << 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what the command takes."""
+    """Add the arguments of the command."""
     parser.add_argument(
         "model",
         metavar="MODEL",
@@ -165,7 +165,7 @@ def _introduce(  # noqa: PLR0913, PLR0917  # what is introduced
 
 @contextmanager
 def _opened(path: str | None) -> Iterator[ModelFile]:
-    """Open the user's model, or one that is made and goes again with its directory."""
+    """Open the user's model, or make one in a temporary directory."""
     if path is not None:
         try:
             model = syncblob.open_model(path)
@@ -236,7 +236,7 @@ def _set_stage() -> _Stage:
 
 
 def _why_no_cuda() -> str | None:
-    """Say why cuda:0 cannot be used; None where it can. Tries it: a device that is there may fail.
+    """Return why cuda:0 cannot be used; None if it can. It is tried, because it may fail in use.
 
     CuPy compiles its arithmetic when it is first used, so arithmetic is part of the trial.
     """

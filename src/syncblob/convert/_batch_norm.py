@@ -1,8 +1,8 @@
-"""PyTorch's batch normalisation as Caffe's: a BatchNorm layer, and a Scale layer behind it.
+"""PyTorch's batch normalisation as Caffe's: a BatchNorm layer followed by a Scale layer.
 
 PyTorch has the statistics and the factors in one module. In Caffe the first layer has the mean and
-the variance, both to be divided by a third blob of one value, and the second one the factors and
-what is added to the products.
+the variance, both to be divided by a third blob of one value; the second one has the factors and
+the biases.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ __all__ = ["for_caffe"]
 
 _MEAN, _VARIANCE = "running_mean", "running_var"
 _FACTORS = ("weight", "bias")
-# How many batches there were, which Caffe does not count.
+# The number of batches, which Caffe does not have.
 _COUNT = "num_batches_tracked"
 
 
 def for_caffe(layers: Iterable[LayerWeights]) -> tuple[LayerWeights, ...]:
-    """Put two layers in place of each one whose tensors are those of PyTorch's BatchNorm modules.
+    """Replace each layer that has the tensors of a BatchNorm module of PyTorch's by two layers.
 
     The second one is called ``<layer>_scale``. Where a module has no factors, there is none.
     """

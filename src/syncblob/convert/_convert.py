@@ -1,4 +1,4 @@
-"""From one file to another: what will be written is known, and checked, before any of it is."""
+"""Conversion of a file: everything is planned and checked before anything is written."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
 __all__ = ["DTYPES", "Conversion", "ConversionError", "convert", "plan_conversion"]
 
 DTYPES = ("bfloat16", "float16", "float32", "float64")
-"""What values can be converted to on the way."""
+"""The dtypes that values can be converted to."""
 
 _OF_LAYERS = ("caffemodel", "caffemodel.h5")
-# Caffe's formats have no room for less than float32.
+# Caffe's formats hold nothing narrower than float32.
 _WIDENING = ("binaryproto", *_OF_LAYERS)
 
 
 class ConversionError(SyncblobError, ValueError):
-    """What was read cannot be written as it was asked for."""
+    """The conversion that was asked for is not possible."""
 
 
 class Conversion:
@@ -97,7 +97,7 @@ class Conversion:
 
     @property
     def left_out(self) -> str:
-        """What is known about the layers and will not be in the file, in words; mostly ``""``."""
+        """What the file will not say about the layers, in words; mostly ``""``."""
         if self._target.name == "caffemodel" or (self._target.describes and self.result.described):
             return ""
         layers = self.result.layers
@@ -269,7 +269,7 @@ def _name_of(dtype: DTypeLike) -> str:
 
 @contextmanager
 def _refusals(path: str) -> Iterator[None]:
-    """Make what a format cannot hold an error of one type, with the path in front."""
+    """Turn errors of a format into ConversionError, with the path in front."""
     try:
         yield
     except (ConversionError, ModelFileError):
@@ -331,7 +331,7 @@ def _stored_dtype(
 def _cast(
     name: str, values: NDArray[np.generic], dtype: np.dtype[np.generic]
 ) -> NDArray[np.generic]:
-    """Convert to a floating-point dtype; rounding is fine, losing a value is not."""
+    """Convert to a floating-point dtype. Values may be rounded, but not overflow."""
     if values.dtype == dtype:
         return values
     with np.errstate(all="ignore"):

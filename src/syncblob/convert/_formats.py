@@ -26,17 +26,17 @@ class Format(NamedTuple):
     Attributes
     ----------
     name
-        What it is called.
+        Its name.
     extensions
-        What names of such files end in.
+        The extensions of such files.
     dtypes
-        Names of the dtypes that such a file can hold.
+        The names of the dtypes that such a file can hold.
     read
         Opens a file.
     check
         Raises ValueError or TypeError for what `write` would refuse. Reads no values.
     write
-        Writes a file; what is at the path is lost.
+        Writes a file, whose contents are lost.
     describes
         Whether the description of the layers goes along beside the tensors.
     """
@@ -51,7 +51,7 @@ class Format(NamedTuple):
 
     @classmethod
     def of(cls, module: Any, name: str, *extensions: str, describes: bool = False) -> Self:
-        """Make the format that a module has the functions of."""
+        """Make the format whose functions are those of a module."""
         return cls(
             name,
             extensions,
@@ -63,7 +63,7 @@ class Format(NamedTuple):
         )
 
 
-# The first one whose extension fits.
+# The first match of the extension wins.
 _FORMATS = (
     Format(
         "caffemodel.h5",
@@ -87,12 +87,12 @@ _SOLVER_STATES = (".solverstate", ".solverstate.h5")
 
 
 def writable_extensions() -> list[str]:
-    """Return what names of files can end in to be written."""
+    """Return the extensions of files that can be written."""
     return [extension for one in _FORMATS for extension in one.extensions]
 
 
 def format_of_name(path: str | os.PathLike[str]) -> Format | None:
-    """Return the format that the name of a file promises; None if it promises none."""
+    """Return the format that the extension of a file stands for, if any."""
     name = Path(path).name.lower()
     return next((one for one in _FORMATS if name.endswith(one.extensions)), None)
 

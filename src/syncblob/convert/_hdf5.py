@@ -52,7 +52,7 @@ def read(path: str) -> Weights:
         return assemble(path, "hdf5", _tensors(file, path), text, close=file.close)
     except BaseException as error:
         file.close()
-        # A damaged tree makes h5py raise any of these.
+        # h5py raises these for a damaged tree.
         if isinstance(error, (RuntimeError, KeyError)):
             raise ModelFileError(f"the HDF5 file is damaged ({error})", path=path) from error
         raise

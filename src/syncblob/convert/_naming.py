@@ -22,7 +22,7 @@ _PARTS = {
 }
 _USUAL_PARTS = ("weight", "bias")
 
-# Where a part stands among those of its layer. A name without a dot is all of its layer.
+# The order of parts in a layer. A name without a dot is the only tensor of its layer.
 _ORDER = {part: place for place, part in enumerate(("", *_USUAL_PARTS, *_PARTS[_BATCH_NORM]))}
 
 
@@ -81,10 +81,10 @@ def group_names(names: Iterable[str]) -> list[tuple[str, str, list[str]]]:
 
 
 def _place(part: str) -> int:
-    """Say where a part stands; parts of no meaning here keep their order, at the end."""
+    """Return the sort key of a part; unknown parts come last, in their own order."""
     if part in _ORDER:
         return _ORDER[part]
-    # int() takes more than these, and longer ones only up to a limit.
+    # int() accepts other digits too, and limits their number.
     number = part.isascii() and part.isdigit() and len(part) <= len(str(_LAST))
     return int(part) if number else _LAST
 

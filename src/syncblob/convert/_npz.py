@@ -35,7 +35,7 @@ _HARMLESS = 1 << 24
 
 
 def require_whole_archive(path: str, what: str) -> None:
-    """Raise ModelFileError if a file begins as a zip archive and has lost its end."""
+    """Raise ModelFileError if a file begins as a zip archive but is truncated."""
     with Path(path).open("rb") as file:
         archive = file.read(len(_MEMBER)) == _MEMBER
     if archive and not zipfile.is_zipfile(path):
@@ -87,14 +87,14 @@ def read(path: str) -> Weights:
 
 
 def _read_header(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: str) -> _Header:
-    """Read what an array claims to be, and compare it with what there is room for."""
+    """Read the header of an array, and check that the archive can hold as much."""
     try:
         with archive.open(info) as file:
             version = npy.read_magic(file)
             reader = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
             shape, _, dtype = reader(file)
             start = file.tell()
-    # A damaged archive shows itself in any of these.
+    # A damaged archive raises any of these.
     except (ValueError, zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
         raise ModelFileError(f"array {info.filename!r} is damaged ({error})", path=path) from error
     if dtype.hasobject:

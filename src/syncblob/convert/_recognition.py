@@ -1,7 +1,7 @@
-"""What a file is, seen from its contents. Its name decides only where they leave it open.
+"""Recognising the format of a file by its contents; its name decides only if they are ambiguous.
 
-HDF5, zip archives, safetensors and NumPy's arrays begin in ways of their own. Caffe's messages do
-not, so they are tried: a model, a blob, the state of a solver.
+Most formats have a signature. Caffe's messages have none, so they are tried: a model, a blob, the
+state of a solver.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["recognise"]
 
 _HEAD = 4096
-# How the errors begin that say what a file is instead.
+# The beginning of errors that say what the file is instead.
 _VERDICT = "this is "
 _TEXT = bytes({*b"\t\n\r\f", *range(0x20, 0x7F), *range(0x80, 0x100)})
 
@@ -47,7 +47,7 @@ def recognise(path: str | os.PathLike[str], promised: str | None) -> str:
     OSError
         If it cannot be opened.
     """
-    # Errors of opening come first, and from one place: the libraries word them differently.
+    # Opened here first, so that errors of opening do not depend on the library.
     try:
         with Path(path).open("rb") as file:
             head = file.read(_HEAD)
@@ -72,7 +72,7 @@ def _which_hdf5(path: str | os.PathLike[str]) -> str:
 
 
 def _which_archive(path: str | os.PathLike[str]) -> str:
-    """Tell PyTorch's archives from NumPy's where the first member leaves it open."""
+    """Tell PyTorch's archives from NumPy's if the first member does not."""
     names: list[str] = []
     with contextlib.suppress(zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
         names = archive.namelist()
@@ -92,7 +92,7 @@ def _which_message(path: str | os.PathLike[str], head: bytes, promised: str | No
             continue
         if found or kind == promised:
             return kind
-        # Nearly any bytes are a message without anything in it.
+        # Nearly any bytes are a message in which no field is known.
         empty.append(kind)
     if empty and known:
         return empty[0]
@@ -105,7 +105,7 @@ def _which_message(path: str | os.PathLike[str], head: bytes, promised: str | No
         raise failures[0]
     if verdicts and not failures:
         raise verdicts[0]
-    # Neither is None here: a file of no promise has been opened or refused.
+    # A file whose name says nothing has been opened or refused above.
     return promised or "caffemodel"
 
 

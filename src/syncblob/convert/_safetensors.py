@@ -38,7 +38,7 @@ _NAMES = {
     "F64": "float64",
     "C64": "complex64",
 }
-# In front of the header, which is JSON, are eight bytes of its length.
+# The header, which is JSON, follows eight bytes with its length.
 _HEADER = slice(8, 9)
 DTYPES = frozenset(_NAMES.values())
 
@@ -95,5 +95,5 @@ def write(weights: Weights, path: Path) -> None:
     mode = path.stat().st_mode
     described = {STRUCTURE: describe(weights)} if weights.described else None
     numpy_module.save_file(arrays, path, metadata=described)
-    # It puts a file of its own in the place of the one that is there, for nobody else to read.
+    # save_file replaces the file by one that only its owner can read.
     path.chmod(mode)

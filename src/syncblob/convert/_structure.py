@@ -1,4 +1,4 @@
-"""What a file of plain tensors does not say, as text to keep beside them: the layers.
+"""The description of the layers: text that is kept beside the tensors in formats of plain tensors.
 
 The text is JSON: the name of the net, and for each layer its name, type, bottoms, tops, the names
 of its tensors and, in base64, the rest of its LayerParameter message.
@@ -28,7 +28,7 @@ _VERSION = 1
 
 
 class Described(NamedTuple):
-    """A layer as the text has it: all but the values."""
+    """A layer as described in the text: everything but the values."""
 
     name: str
     type: str
@@ -66,7 +66,7 @@ def describe(weights: Weights) -> str:
 
 
 def read_description(text: str, *, path: str) -> tuple[str, list[Described]]:
-    """Return what `describe` made the text of: the name of the net, and its layers.
+    """Return the name of the net and its layers from the text that `describe` made.
 
     Raises
     ------
@@ -88,7 +88,7 @@ def read_description(text: str, *, path: str) -> tuple[str, list[Described]]:
             )
             for layer in described["layers"]
         ]
-    # Deep nesting is a RecursionError; TypeError and KeyError come of other JSON than ours.
+    # Deep nesting raises RecursionError; TypeError and KeyError mean that it is other JSON.
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise damaged(f"{type(error).__name__}: {error}", path=path) from None
 
@@ -101,7 +101,7 @@ def assemble(
     *,
     close: Callable[[], object],
 ) -> Weights:
-    """Put tensors together to layers: as the text says, else by the naming convention.
+    """Group tensors into layers: as the text says, else by the naming convention.
 
     Parameters
     ----------

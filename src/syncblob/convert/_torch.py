@@ -34,9 +34,9 @@ __all__ = ["DTYPES", "check", "read", "write"]
 
 DTYPES = ALL_DTYPES
 
-# How torch names what it refuses to make.
+# How torch reports a class that it refuses to load.
 _REFUSED = re.compile(r"Unsupported global: GLOBAL ([\w.]+)")
-# Where a checkpoint has its weights among other things.
+# The usual key of the weights in a checkpoint.
 _USUAL_KEY = "state_dict"
 
 
@@ -47,10 +47,10 @@ def read(path: str) -> Weights:
     require_whole_archive(path, "the file of PyTorch's")
     try:
         with warnings.catch_warnings():
-            # What torch has to say of a file that it then refuses is said here.
+            # If torch refuses the file, the error below says why.
             warnings.simplefilter("ignore")
             loaded = torch.load(path, map_location="cpu", weights_only=True, mmap=archive)
-    except Exception as error:  # a damaged file makes it raise nearly anything
+    except Exception as error:  # torch raises nearly any exception for a damaged file
         if isinstance(error, OSError) and error.filename is not None:
             raise
         raise ModelFileError(
@@ -66,7 +66,7 @@ def read(path: str) -> Weights:
 
 
 def _reason(error: Exception) -> str:
-    """Return what torch says without its advice, which is to load what may be dangerous."""
+    """Return the reason that torch gives, without its advice to load the file unsafely."""
     refused = _REFUSED.search(str(error))
     if refused is not None:
         return f"it has {refused[1]} in it, and whatever is no tensor could run code"
@@ -112,7 +112,7 @@ def _lazy_blob(torch: ModuleType, name: str, tensor: Tensor, path: str) -> Any:
 def _values(torch: ModuleType, tensor: Tensor, dtype: str) -> NDArray[np.generic]:
     dense = tensor.detach().resolve_conj().resolve_neg().contiguous()
     if dtype == "bfloat16":
-        # NumPy gets the bits, because torch does not know ml_dtypes.
+        # torch does not know ml_dtypes, so the bits are reinterpreted.
         bits: NDArray[np.generic] = dense.view(torch.int16).numpy()
         return bits.view(as_dtype(dtype))
     values: NDArray[np.generic] = dense.numpy()
@@ -128,12 +128,12 @@ def write(weights: Weights, path: Path) -> None:
     """Write a state_dict. torch wants all tensors at once."""
     torch = import_optional("torch")
     with warnings.catch_warnings():
-        # Nobody is going to write into these tensors.
+        # These tensors are only read.
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
         state = OrderedDict(
             (name, _tensor(torch, blob_values(blob))) for name, blob in weights.tensors.items()
         )
-    # Given a path, torch would put its name into the file, and this one is temporary.
+    # Given a path, torch would store its name in the file, and this name is temporary.
     with path.open("wb") as file:
         torch.save(state, file)
 

@@ -1,4 +1,4 @@
-"""What every format is read into and written from: named tensors, in layers."""
+"""The common form of all formats: named tensors, in layers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LayerWeights", "Weights"]
 
-# What a tensor is called that has no name where it comes from.
+# The name of a tensor from a format without names.
 _MEAN = "mean"
 
 
@@ -95,7 +95,7 @@ class Weights:
 
     @classmethod
     def of_one(cls, path: str, kind: str, blob: Blob) -> Self:
-        """Make weights of a Blob without a name, which nearly always is the mean of a data set."""
+        """Make weights of a single Blob without a name, usually the mean of a data set."""
         layer = LayerWeights(_MEAN, "", (), (), {_MEAN: blob})
         return cls(path, kind, name="", layers=(layer,), close=lambda: None)
 

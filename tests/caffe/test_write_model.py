@@ -1,17 +1,23 @@
-"""Writing models and blobs: what is copied, what is new, and what is refused."""
+"""What is written: unchanged bytes copied, older formats kept, and what cannot be held refused."""
 
 from __future__ import annotations
 
+import os
 import sys
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from syncblob.blob import Blob
 from syncblob.caffe import (
     Layer,
     ModelFile,
+    _write_model,
+    blobproto,
     open_model,
+    plan_model,
     read_blob,
     save_model,
     write_blob,
@@ -22,8 +28,10 @@ from syncblob.caffe._pb.caffe_pb2 import (
     BlobShape,
     LayerParameter,
     NetParameter,
+    V1LayerParameter,
 )
 from syncblob.caffe._wire import length_header, varint
+from syncblob.errors import ModelFileError
 from syncblob.memory import Head
 
 FLOATS = np.array([1, 2], "<f4").tobytes()
@@ -338,3 +346,303 @@ def test_zeros_are_written_without_a_gradient_being_made(tmp_path):
     write_blob(blob, tmp_path / "x", write_diff=True)
     assert list(BlobProto.FromString((tmp_path / "x").read_bytes()).diff) == [0, 0, 0]
     assert blob._existing_diff() is None
+
+
+# --- older formats -------------------------------------------------------------------------------
+
+
+def test_upgrading_writes_the_current_format(write, v1_net, saved):
+    model = open_model(write(v1_net))
+    net = saved(model, upgrade=True)
+    assert not net.layers
+    assert [(layer.name, layer.type) for layer in net.layer] == [
+        ("conv1", "Convolution"),
+        ("loss", "SoftmaxWithLoss"),
+        ("untyped", ""),
+    ]
+    assert net.layer[0].blobs[0] == v1_net.layers[0].blobs[0]
+    assert model["conv1"].blobs[0].head is Head.UNINITIALIZED
+
+
+def test_a_layer_added_to_an_old_net_upgrades_it(write, v1_net, saved):
+    v1_net.layers.append(V1LayerParameter(name="last", bottom=["l"]))
+    model = open_model(write(v1_net))
+    model.add(Layer("new", "Swish"))
+    net = saved(model)
+    assert not net.layers
+    assert [layer.name for layer in net.layer] == ["conv1", "loss", "untyped", "last", "new"]
+
+
+@pytest.fixture
+def v0_net():
+    """A net of the first format, whose padding layer belongs to the convolution."""
+    net = NetParameter(name="first", input=["data"], input_dim=[1, 3, 8, 8])
+    for name, kind, bottom, top in (
+        ("pad1", "padding", "data", "pad1"),
+        ("conv1", "conv", "pad1", "conv1"),
+        ("relu1", "relu", "conv1", "conv1"),
+    ):
+        net.layers.add(bottom=[bottom], top=[top], layer={"name": name, "type": kind})
+    net.layers[0].layer.pad = 2
+    conv1 = net.layers[1].layer
+    conv1.num_output, conv1.kernelsize = 2, 1
+    conv1.blobs.add(num=2, channels=3, height=1, width=1, data=range(6))
+    return net
+
+
+def test_the_first_format_is_copied(write, v0_net, tmp_path):
+    content = v0_net.SerializeToString()
+    model = open_model(write(content))
+    model["conv1"].blobs[0].mutable_cpu_data()
+    save_model(model, tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == content
+
+
+@pytest.mark.parametrize("edit", ["blob", "remove", "rename", "upgrade"])
+def test_an_edited_net_of_the_first_format_is_upgraded(write, v0_net, saved, edit):
+    v0_net.input_shape.add(dim=[9])
+    v0_net.layer.add(name="dropped")
+    model = open_model(write(v0_net))
+    if edit == "blob":
+        model["conv1"].blobs[0].mutable_cpu_data()[0] = 7
+    elif edit == "remove":
+        del model["relu1"]
+    elif edit == "rename":
+        model.rename("relu1", "other")
+    net = saved(model, upgrade=edit == "upgrade")
+    assert (net.name, list(net.input), list(net.input_dim)) == ("first", ["data"], [1, 3, 8, 8])
+    assert not net.layers
+    assert not net.input_shape
+    conv1 = net.layer[0]
+    assert (conv1.name, conv1.type, conv1.bottom) == ("conv1", "Convolution", ["data"])
+    assert conv1.convolution_param.pad == [2]
+    expected = [7, 7, 7, 3, 4, 5] if edit == "blob" else [0, 1, 2, 3, 4, 5]
+    assert list(conv1.blobs[0].data) == expected
+    assert conv1.blobs[0].num == 2
+    names = {"remove": [], "rename": ["other"]}.get(edit, ["relu1"])
+    assert [layer.name for layer in net.layer[1:]] == names
+
+
+# --- NVCaffe ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def raw_net():
+    """A net whose blob has its values in half precision, as raw bytes."""
+    values = np.array([1, 2, 0.5], "<f2").tobytes()
+    blob = BlobProto(shape=BlobShape(dim=[3]), raw_data_type=2, raw_data=values)
+    return NetParameter(layer=[LayerParameter(name="a", blobs=[blob])])
+
+
+@pytest.mark.parametrize("touched", [False, True])
+def test_raw_values_are_copied(write, raw_net, saved, touched):
+    model = open_model(write(raw_net))
+    assert model["a"].blobs[0].dtype == np.float16
+    if touched:
+        model["a"].blobs[0].mutable_cpu_data()
+    assert saved(model) == raw_net
+
+
+def test_changed_raw_values_are_written_as_caffe_can_read_them(write, raw_net, saved):
+    model = open_model(write(raw_net))
+    model["a"].blobs[0].mutable_cpu_data()[0] = 7
+    (blob,) = saved(model).layer[0].blobs
+    assert blob == BlobProto(shape=BlobShape(dim=[3]), data=[7, 2, 0.5])
+
+
+# --- limits --------------------------------------------------------------------------------------
+
+
+# --- what is refused ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def old_file(tmp_path):
+    """A file that must survive."""
+    path = tmp_path / "old.caffemodel"
+    path.write_bytes(b"old")
+    yield path
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["old.caffemodel"]  # noqa: PTH208  # names are enough
+
+
+@pytest.mark.parametrize("dtype", ["int32", "bool", "complex64"])
+def test_dtypes_that_are_no_floats(old_file, dtype):
+    model = ModelFile("", [Layer("a", blobs=[Blob(2), Blob(2, dtype)])])
+    with pytest.raises(TypeError, match=f"layer 'a': blob 1: a BlobProto holds floats.*{dtype}"):
+        save_model(model, old_file)
+    with pytest.raises(TypeError, match="holds floats"):
+        write_blob(Blob(2, dtype), old_file.with_suffix(""))
+
+
+def test_more_axes_than_caffe_has(old_file):
+    with pytest.raises(ValueError, match="layer 'a': blob 0: Caffe's blobs have at most 32 axes"):
+        save_model(ModelFile("", [Layer("a", blobs=[Blob((1,) * 33)])]), old_file)
+    with pytest.raises(ValueError, match="at most 32 axes"):
+        write_blob(Blob((1,) * 33), old_file.with_suffix(""))
+
+
+def test_blobs_and_models_of_2_gib(old_file):
+    half = [Blob(2**28 - 100) for _ in range(2)]
+    model = ModelFile("", [Layer("a", blobs=half)])
+    plan_model(model)
+    model["b"] = Layer("b", blobs=[Blob(1000)])
+    with pytest.raises(ValueError, match=r"a \.caffemodel holds at most 2147483647 bytes.*h5"):
+        save_model(model, old_file)
+    with pytest.raises(ValueError, match="layer 'a': blob 0: a BlobProto holds at most"):
+        save_model(ModelFile("", [Layer("a", blobs=[Blob(2**29)])]), old_file)
+    assert half[0].head is Head.UNINITIALIZED
+
+
+def test_the_announced_size_of_a_model_is_its_size(monkeypatch, tmp_path, write, v2_net):
+    path = write(v2_net)
+    model = open_model(path)
+    size = path.stat().st_size
+    monkeypatch.setattr(_write_model, "MAX_MESSAGE", size)
+    save_model(model, tmp_path / "again")
+    monkeypatch.setattr(_write_model, "MAX_MESSAGE", size - 1)
+    with pytest.raises(ValueError, match=f"this model needs {size}"):
+        save_model(model, tmp_path / "again")
+
+
+def test_a_model_that_was_closed(write, v2_net, old_file):
+    path = write(v2_net)
+    model = open_model(path)
+    model.close()
+    with pytest.raises(ValueError, match="was closed before this part of it was read"):
+        save_model(model, old_file)
+    path.unlink()
+
+
+def test_a_file_that_has_become_smaller(tmp_path, write, v2_net):
+    path = write(v2_net)
+    model = open_model(path)
+    os.truncate(path, 20)
+    with pytest.raises(ModelFileError, match="somebody has written to it"):
+        save_model(model, tmp_path / "new.caffemodel")
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_is_no_model(old_file):
+    with pytest.raises(TypeError, match="expected a ModelFile, got Blob; write_blob"):
+        save_model(Blob(3), old_file)
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [("x.prototxt", "to_net"), ("x.BinaryProto", "write_blob")]
+    + [(f"x{end}", "'syncblob convert'") for end in (".npz", ".safetensors", ".pt", ".PTH")]
+    + [(f"x{end}", "does not write this") for end in (".onnx", ".json", ".npy", ".py", ".txt")]
+    + [(f"x{end}", "reads the state of a solver") for end in (".solverstate", ".solverstate.h5")],
+)
+def test_extensions_of_other_formats(tmp_path, name, advice):
+    """They would be opened as what they are not."""
+    with pytest.raises(ValueError, match=rf"expected the extension \.caffemodel or \.h5.*{advice}"):
+        save_model(ModelFile(), tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("x.caffemodel", "save_model writes a model"),
+        ("x.CaffeModel.h5", "save_model writes a model"),
+        ("x.prototxt", "write_prototxt writes"),
+        ("x.npz", "numpy.savez"),
+        ("x.pt", "to_torch"),
+        ("x.solverstate", "reads the state"),
+    ],
+)
+def test_extensions_of_what_is_no_blob(tmp_path, name, advice):
+    with pytest.raises(ValueError, match=rf"expected the extension \.binaryproto, got .*{advice}"):
+        write_blob(Blob(3), tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["x", "x.weights", "x.caffemodel.bak", "solverstate.v2"])
+def test_no_extension_and_unknown_ones(tmp_path, name):
+    save_model(ModelFile("n"), tmp_path / name)
+    assert open_model(tmp_path / name).name == "n"
+    write_blob(Blob(3), tmp_path / name)
+    assert read_blob(tmp_path / name).shape == (3,)
+
+
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [
+        (ModelFile(), "got ModelFile; save_model writes a model"),
+        (Layer("a", blobs=[[1.0]]), r"got Layer; write one of its layer\.blobs"),
+        ("x.binaryproto", r"got str; .*write_blob\(blob, path\)"),
+    ],
+)
+def test_what_is_no_blob(tmp_path, what, words):
+    with pytest.raises(TypeError, match=f"expected a Blob or an array, {words}"):
+        write_blob(what, tmp_path / "x.binaryproto")
+
+
+def test_writing_an_array_of_another_library(tmp_path):
+    write_blob(np.ones((1, 2, 1), np.float32), tmp_path / "x.binaryproto")
+    assert read_blob(tmp_path / "x.binaryproto").tolist() == [[[1], [1]]]
+
+
+# --- any model ------------------------------------------------------------------------------------
+
+dims = st.lists(st.integers(0, 4), max_size=4).map(tuple)
+dtypes = st.sampled_from(["float16", "bfloat16", "float32", "float64"])
+
+
+@st.composite
+def blobs(draw):
+    blob = Blob(draw(dims), draw(dtypes))
+    size = blob.size
+    blob.overwrite_cpu_data()[...] = np.arange(size).reshape(blob.shape)
+    if draw(st.booleans()):
+        blob.overwrite_cpu_diff()[...] = -np.arange(size).reshape(blob.shape)
+    return draw(st.sampled_from([blob, blob.T, blob.diff]))
+
+
+layers = st.builds(
+    Layer, st.text(max_size=3), st.text(max_size=3), blobs=st.lists(blobs(), max_size=3)
+)
+
+
+@given(st.lists(layers, max_size=4), st.booleans())
+def test_any_model_comes_back(tmp_path, layers, write_diff):
+    path = tmp_path / "any.caffemodel"
+    save_model(ModelFile("any", layers), path, write_diff=write_diff)
+    again = open_model(path)
+    assert [(layer.name, layer.type) for layer in again.layers] == [
+        (layer.name, layer.type) for layer in layers
+    ]
+    for layer, expected in zip(again.layers, layers, strict=True):
+        for blob, wanted in zip(layer.blobs, expected.blobs, strict=True):
+            assert blob.shape == wanted.shape
+            np.testing.assert_array_equal(blob.cpu_data(), wanted.cpu_data())
+            if write_diff and blob.size:
+                np.testing.assert_array_equal(blob.cpu_diff(), wanted.cpu_diff())
+
+
+def test_pieces_larger_than_a_chunk(monkeypatch, tmp_path, write):
+    for module in ("_lazy", "_pieces"):
+        monkeypatch.setattr(f"syncblob.caffe.{module}.CHUNK", 64)
+    values = np.random.default_rng(3).standard_normal((7, 30)).astype(np.float32)
+    proto = BlobProto(shape=BlobShape(dim=[7, 30]), data=values.ravel())
+    path = write(NetParameter(layer=[LayerParameter(name="a", blobs=[proto])]))
+    model = open_model(path)
+    save_model(model, tmp_path / "copied")
+    assert (tmp_path / "copied").read_bytes() == path.read_bytes()
+    model["half"] = Layer("half", blobs=[model["a"].blobs[0].astype("float16"), Blob((99,))])
+    model["turned"] = Layer("turned", blobs=[model["a"].blobs[0].T])
+    model["a"].blobs[0].mutable_cpu_data()[-1, -1] = 5
+    save_model(model, tmp_path / "changed", write_diff=True)
+    net = NetParameter.FromString((tmp_path / "changed").read_bytes())
+    values[-1, -1] = 5
+    assert list(net.layer[0].blobs[0].data) == values.ravel().tolist()
+    half = net.layer[1].blobs[0].data
+    assert half[:209] == values.astype(np.float16).astype(np.float32).ravel().tolist()[:209]
+    assert list(net.layer[1].blobs[1].diff) == [0] * 99
+    assert list(net.layer[2].blobs[0].data) == values.T.ravel().tolist()
+
+
+def test_the_limit_is_that_of_protobuf():
+    assert blobproto.MAX_MESSAGE == 2**31 - 1

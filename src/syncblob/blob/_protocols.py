@@ -126,7 +126,7 @@ class Protocols(Pickles):
         ):
             held: Any = self._held
             layout: Any = self._placed
-            array = held.export_again(kept[0], kept[3], "DLPack", layout.start, layout.stop)
+            array = held.export_again(kept[0], kept[3], "DLPack", layout.start, layout.stop, 1)
             if array is not None:
                 return array.__dlpack__(max_version=max_version)
         capsule = dlpack.export(

@@ -1295,7 +1295,7 @@ class Blob(Operators, NdarrayMethods):
             # the user's line is looked for on the stack.
             held: Any = self._held
             layout: Any = self._placed
-            array = held.export_again(kept[0], kept[3], "DLPack", layout.start, layout.stop)
+            array = held.export_again(kept[0], kept[3], "DLPack", layout.start, layout.stop, 1)
             if array is not None:
                 return array.__dlpack__(max_version=max_version)
         return protocols.dlpack_capsule(self, stream, max_version, dl_device, copy)

@@ -109,10 +109,8 @@ class NumpyHome(Home):
 class _Host(NumpyHome):
     device = CPU
 
-    @property
-    def dlpack_device(self) -> tuple[int, int]:
-        """(kDLCPU, 0)."""
-        return (DLPACK_CPU, 0)
+    # No property: it is asked for with each export.
+    dlpack_device = (DLPACK_CPU, 0)
 
 
 # --- whether operations may skip the guards ------------------------------------------------------

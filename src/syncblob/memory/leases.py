@@ -299,14 +299,21 @@ class Loans:
         ranges += [exposure[:2] for exposure in self.exposures]
         return ranges + self.borrows.ranges(buffer)
 
-    def lease(self, target: object, kind: str, start: int, stop: int) -> None:
-        """Note a writable alias of a range that lives as long as `target`."""
+    def lease(self, target: object, kind: str, start: int, stop: int, ours: int = 3) -> None:
+        """Note a writable alias of a range that lives as long as `target`.
+
+        Parameters
+        ----------
+        target, kind, start, stop
+            The alias.
+        ours
+            How many frames of this package there are between the user and `user_frame`, at least.
+        """
         leases = self.leases
         # The callback runs on any thread, at any moment, also inside this package: it may only
         # note the fact, and no function of Python's own is called for that.
         lease = Lease(target, leases.discard)
-        # Three frames out is whoever asked the memory for an export.
-        frame, library = user_frame(3)
+        frame, library = user_frame(ours)
         lease.noted = frame.f_code, frame.f_lasti, library
         lease.kind = kind
         lease.start = start

@@ -748,8 +748,14 @@ class SyncedMemory:
                 self, found.stale, reason, self._leased, side, access, layout, reason, kind, target
             )
 
-    def export_again(
-        self, buffer: Any, template: NDArray[Any] | None, kind: str, start: int, stop: int
+    def export_again(  # noqa: PLR0913, PLR0917  # an alias, and who asks
+        self,
+        buffer: Any,
+        template: NDArray[Any] | None,
+        kind: str,
+        start: int,
+        stop: int,
+        ours: int = 0,
     ) -> NDArray[Any] | None:
         """Return a writable alias on the host, as `export` does, if nothing has to be done for it.
 
@@ -762,6 +768,8 @@ class SyncedMemory:
             and not what NumPy takes for the base of its views.
         start, stop
             The range of the array.
+        ours
+            How many frames of this package there are between the user and this method, at least.
 
         Returns
         -------
@@ -773,7 +781,7 @@ class SyncedMemory:
         ):
             return None
         array = template.view()
-        self._own_loans(0).lease(array, kind, start, stop)
+        self._own_loans(0).lease(array, kind, start, stop, ours + 3)
         return array if self._fast_buffer is buffer else None
 
     def elements(self, side: Side, layout: Layout, reason: str) -> Any:

@@ -422,10 +422,10 @@ def _saving_copies(addresses: set[int | None]) -> Callable[[torch.Tensor], _Save
     addresses
         Where the storages begin.
     """
+    addresses.discard(None)
 
     def save(x: torch.Tensor) -> _Saved:
-        found = over.address(x)
-        if found is not None and found in addresses:
+        if over.address(x) in addresses:
             x = x.clone()
         return x, x._version
 

@@ -10,6 +10,7 @@ import torch
 from syncblob._dtypes import is_bfloat16
 from syncblob._source_lines import warn_user
 from syncblob.blob.core import HOST_DATA, HOST_DIFF
+from syncblob.devices import HOST
 from syncblob.dispatch.torch.tensors import alias_over, lies_in, place_of
 from syncblob.dispatch.torch.tracing import untraced
 from syncblob.errors import StaleAliasWarning
@@ -40,7 +41,8 @@ def parameter_over(blob: BlobCore) -> BlobParameter:
             "parameter of a copy"
         )
     memory, diff = blob._memory, blob._diff_memory()
-    blob._bind_partner(diff, blob._side)
+    if blob._home is not HOST:
+        blob._bind_partner(diff, blob._side)
     gradient = alias_over(blob, diff, HOST_DIFF, "as_parameter")
     return BlobParameter.over(alias_over(blob, memory, HOST_DATA, "as_parameter"), gradient)
 

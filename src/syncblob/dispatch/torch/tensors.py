@@ -49,6 +49,10 @@ __all__ = [
 ]
 
 _KIND = "tensor"
+# The frames between the user and `alias_over`'s export: its own, its caller's, that of `untraced`
+# and that of Blob's method.
+_OURS = 4
+
 
 # The pointer of CUDA's default stream, and the number that DLPack has for it.
 _DEFAULT_STREAM = 0
@@ -92,7 +96,7 @@ def alias_over(blob: BlobCore, memory: SyncedMemory, place: int, reason: str) ->
     """
     kept, layout = blob._kept[place], blob._layout
     if kept is not None and blob._home is HOST:
-        array = memory.export_again(kept[0], kept[3], _KIND, layout.start, layout.stop)
+        array = memory.export_again(kept[0], kept[3], _KIND, layout.start, layout.stop, _OURS)
         if array is not None:
             return _tensor(HOST, array)[0]
     tensor, _ = tensor_over_memory(memory, layout, blob._side, Access.MUTABLE, reason)

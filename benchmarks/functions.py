@@ -11,6 +11,7 @@ import statistics
 import time
 import tracemalloc
 import warnings
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NAMESPACE", "NUMPY", "living_aliases", "many_blobs", "measure", "sizes"]
 
-SHAPE = (8, 8)
+SHAPE, SMALL = (8, 8), (2, 3)
 # In calls of np.add(a, a), above the call with ndarrays.
 MEDIAN, WORST = Goal(3.5, "value"), Goal(8.0, "value")
 
@@ -183,32 +184,39 @@ def torch_rows(timer: Timer, notes: list[str]) -> Iterator[Row]:
 def size_rows() -> Iterator[Row]:
     """Weigh small Blobs."""
     untouched, written = sizes()
-    section = "memory of one Blob of 8x8 float32"
+    section = f"memory of a Blob of {'x'.join(map(str, SMALL))} float32"
     yield Row(section, "untouched", untouched, unit="bytes", goal=Goal(700, "value"))
     yield Row(section, "written", written, unit="bytes", goal=Goal(1_300, "value"))
 
 
 def sizes(count: int = BRIEF) -> tuple[float, float]:
     """Return the bytes that Python and NumPy allocate for one Blob, and for one that is written."""
-    # What is made once only.
-    _touched(Blob(SHAPE))
+    # What is made only once is no part of a Blob.
+    _written(1)
+    return _traced(lambda: [Blob(SMALL) for _ in range(count)]) / count, _traced(
+        lambda: _written(count)
+    ) / count
+
+
+def _written(count: int) -> list[Blob]:
+    blobs = [Blob(SMALL) for _ in range(count)]
+    for blob in blobs:
+        blob[...] = 1
+    return blobs
+
+
+def _traced(make: Callable[[], object]) -> int:
+    """Return the bytes that are allocated and kept by what a function makes."""
     gc.collect()
     tracemalloc.start()
     try:
-        blobs: list[Blob | None] = [None] * count
-        before = tracemalloc.get_traced_memory()[0]
-        blobs[:] = [Blob(SHAPE) for _ in range(count)]
-        untouched = tracemalloc.get_traced_memory()[0]
-        for blob in blobs:
-            _touched(blob)
-        written = tracemalloc.get_traced_memory()[0]
+        kept = make()
+        gc.collect()
+        allocated = tracemalloc.get_traced_memory()[0]
     finally:
         tracemalloc.stop()
-    return (untouched - before) / count, (written - before) / count
-
-
-def _touched(blob: Any) -> None:
-    blob.mutable_cpu_data()[...] = 1
+    del kept
+    return allocated
 
 
 def many_rows(*, brief: bool) -> Iterator[Row]:
@@ -223,7 +231,7 @@ def many_rows(*, brief: bool) -> Iterator[Row]:
 def many_blobs(count: int) -> tuple[float, float]:
     """Return the seconds in which Blobs are made and kept, and in which they are freed."""
     start = time.perf_counter()
-    blobs = [Blob(SHAPE) for _ in range(count)]
+    blobs = [Blob(SMALL) for _ in range(count)]
     made = time.perf_counter()
     del blobs
     return made - start, time.perf_counter() - made
@@ -242,14 +250,16 @@ def alias_row(*, brief: bool) -> Row:
 
 
 def living_aliases(count: int) -> float:
-    """Return the seconds that a write takes which warns of aliases on the other side."""
+    """Return the seconds after which a write warns of aliases on the other side."""
     blob = Blob(SHAPE, device="simulated")
     blob.mutable_cpu_data()[...] = 1
     aliases = [np.asarray(blob.cpu) for _ in range(count)]
     with warnings.catch_warnings():
-        warnings.simplefilter("always", StaleAliasWarning)
+        # Then the write ends with the warning.
+        warnings.simplefilter("error", StaleAliasWarning)
         start = time.perf_counter()
-        blob.mutable_gpu_data()
+        with suppress(StaleAliasWarning):
+            blob.mutable_gpu_data()
         seconds = time.perf_counter() - start
     del aliases
     return seconds

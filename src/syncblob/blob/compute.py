@@ -106,13 +106,19 @@ def apply(function: str | Callable[..., Any], *operands: Any, **keywords: Any) -
     DeviceGuardError
         If a guard forbids that device.
     """
-    arrays: Sequence[Any]
-    arrays, home = kept_arrays(operands)
-    if home is not None and home.direct:
+    arrays, like = _kept_arrays(operands)
+    if like is not None and like._home.direct:
+        home = like._home
         if isinstance(function, str):
             result = _of_numpy(function)(*arrays, **keywords)
         else:
             result = function(np, *arrays, **keywords)
+        if type(result) is np.ndarray and result.base is None:
+            for array in arrays:
+                if result is array:
+                    break
+            else:
+                return like._fresh(result, home)
     else:
         name = function if isinstance(function, str) else function.__name__.lstrip("_")
         arrays, home = gather(name, *operands)
@@ -126,35 +132,31 @@ def apply(function: str | Callable[..., Any], *operands: Any, **keywords: Any) -
     return wrap(result, home, *blobs)
 
 
-def kept_arrays(operands: Sequence[Any]) -> tuple[list[Any], Home | None]:
-    """Replace Blobs by the arrays that they keep for computations, if all are good, in one home.
-
-    Parameters
-    ----------
-    operands
-        Blobs; scalars and None stay as they are.
+def _kept_arrays(operands: Sequence[Any]) -> tuple[list[Any], BlobCore | None]:
+    """Replace Blobs by the arrays that they keep for computations; scalars and None stay.
 
     Returns
     -------
     arrays
         What the operands are replaced by.
-    home
-        Where the arrays lie; None where they are not good.
+    like
+        The first Blob. None if the arrays are not to be used: one is not current, they are in
+        several homes, or an operand is something else.
     """
     arrays: list[Any] = []
-    home: Home | None = None
+    like: BlobCore | None = None
     for x in operands:
         if isinstance(x, BlobCore):
-            if home is None:
-                home = x._home
-            if home is not x._home or not x._array_is_current():
+            if like is None:
+                like = x
+            if x._home is not like._home or not x._array_is_current():
                 return arrays, None
             arrays.append(x._array)
         elif x is None or type(x) in SCALARS:
             arrays.append(x)
         else:
             return arrays, None
-    return arrays, home
+    return arrays, like
 
 
 @cache

@@ -68,19 +68,20 @@ def run(
         What computes the same with NumPy's arrays in less time; by default, what is behind the
         function's own dispatch.
     """
-    # Spelled out, because `map` takes longer than all the rest.
+    computed = function if method is None else method
+    # Spelled out for few arguments, because `map` takes longer than all the rest.
     key: tuple[Any, ...]
-    match args:
-        case (first,):
-            key = (method or function, type(first))
-        case (first, second):
-            key = (method or function, type(first), type(second))
-        case _:
-            key = (method or function, *map(type, args))
-    for value in kwargs.values():
-        if type(value) not in _PLAIN:
-            key = (*key, *kwargs, *map(type, kwargs.values()))
-            break
+    if len(args) == 1:
+        key = (computed, type(args[0]))
+    elif len(args) == 2:  # noqa: PLR2004  # see above
+        key = (computed, type(args[0]), type(args[1]))
+    else:
+        key = (computed, *map(type, args))
+    if kwargs:
+        for value in kwargs.values():
+            if type(value) not in _PLAIN:
+                key = (*key, *kwargs, *map(type, kwargs.values()))
+                break
     plan = _plans.get(key)
     if plan is None:
         if len(_plans) >= _MOST_PLANS:
@@ -213,6 +214,8 @@ class Plan:
                 return blob
         elif kind in SCALAR_CLASSES:
             return like._fresh(home.as_array(result), home)
+        elif kind is bool or kind is int:
+            return result
         elif kind is list:
             return [self.give(item, like, home, operands) for item in result]
         elif kind is tuple:
@@ -277,7 +280,9 @@ class _OneBlob(Plan):
 
     def run(self, like: Any, args: Args, kwargs: Named) -> Any:
         x = args[0]
-        if not x._array_is_current():
+        # `_array_is_current`, written out.
+        held = x._held
+        if held is not None and held._exclusive_buffer is not x._buffer:
             return Plan.run(self, like, args, kwargs)
         array = x._array
         home = x._home
@@ -325,7 +330,10 @@ class _SomeBlobs(Plan):
         operands: list[_Operand] = []
         for place in self.blobs:
             x = given[place]
-            if x._home is not home or not x._array_is_current():
+            held = x._held
+            if x._home is not home or (
+                held is not None and held._exclusive_buffer is not x._buffer
+            ):
                 return Plan.run(self, like, args, kwargs)
             given[place] = array = x._array
             operands.append((array, x))
@@ -335,14 +343,24 @@ class _SomeBlobs(Plan):
                 return Plan.run(self, like, args, kwargs)
         if not operands:
             return Plan.run(self, like, args, kwargs)
-        named = kwargs
         if self.keywords:
             named = {name: given[name] for name in kwargs}
             given = [given[place] for place in range(len(args))]
-        if home.direct:
+        else:
+            named = kwargs
+        if not home.direct:
+            result = self.compute(home, given, args, named)
+        elif named:
             result = self.native(*given, **named)
         else:
-            result = self.compute(home, given, args, named)
+            result = self.native(*given)
+        # The usual result, in as few steps as possible.
+        if type(result) is _ndarray and result.base is None and result.dtype in SUPPORTED:
+            for array, _ in operands:
+                if result is array:
+                    break
+            else:
+                return like._fresh(result, home)
         return self.give(result, like, home, operands)
 
 

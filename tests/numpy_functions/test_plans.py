@@ -1,0 +1,493 @@
+"""What the kept plan of a call could get wrong: what a later call has other than the first one."""
+
+from __future__ import annotations
+
+import threading
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import syncblob
+from syncblob import Blob, DeviceGuardError, Head, TransferGuardError
+from syncblob.blob import Blob as BaseBlob
+from syncblob.dispatch.numpy import plans
+
+A = np.arange(12, dtype=np.float32).reshape(3, 4) - 5
+B = A[::-1] * 2
+DEVICES = ["cpu", "simulated:0"]
+
+
+class Sub(BaseBlob):
+    """A class of a user's."""
+
+    __slots__ = ()
+
+
+@pytest.fixture(params=["fresh", "settled"])
+def make(request):
+    """Make Blobs of arrays: results of computations, and Blobs that have a memory."""
+
+    def made(array, device="cpu"):
+        blob = Blob(array.shape, array.dtype, device=device)
+        blob[...] = array
+        return blob if request.param == "settled" else blob.copy() * array.dtype.type(1)
+
+    return made
+
+
+def same(result, expected):
+    assert isinstance(result, Blob)
+    assert (result.shape, result.dtype) == (expected.shape, expected.dtype)
+    assert result.tobytes() == expected.tobytes()
+
+
+# --- other arguments of the same function ---------------------------------------------------------
+
+# In each row the function is called in several ways, whose plans are not to be mixed up.
+WAYS = {
+    "sum": [
+        lambda a, _: np.sum(a),
+        lambda a, _: np.sum(a, 0),
+        lambda a, _: np.sum(a, axis=(0, 1)),
+        lambda a, _: np.sum(a, axis=None, dtype=None, out=None, keepdims=False),
+        lambda a, _: np.sum(a, axis=1, keepdims=True),
+        lambda a, b: np.sum(a, where=b > 0),
+        lambda a, b: np.sum(a, axis=0, where=b > 0, initial=3.0),
+        lambda a, _: np.sum(a=a, dtype=np.float64),
+        lambda a, _: np.sum(a, dtype=np.dtype("f8")),
+        lambda a, _: np.sum(a, dtype="f8"),
+    ],
+    "method": [
+        lambda a, _: a.sum(),
+        lambda a, _: a.sum(0),
+        lambda a, _: a.sum(axis=0),
+        lambda a, _: a.sum(0, None, None, keepdims=True),
+        lambda a, _: a.sum(dtype="f8"),
+        lambda a, b: a.sum(where=b > 0),
+        lambda a, _: a.any(0),
+        lambda a, _: a.any(keepdims=True),
+        lambda a, _: a.std(ddof=1),
+        lambda a, _: a.var(0, ddof=2, keepdims=True),
+        lambda a, _: a.cumsum(),
+        lambda a, _: a.cumsum(axis=0),
+        lambda a, _: a.max(axis=1, initial=0.0),
+    ],
+    "where": [
+        lambda a, b: np.where(a > b, a, b),
+        lambda a, b: np.where(a > b, a, 0),
+        lambda a, b: np.where(a > b, 1, b),
+        lambda a, b: np.where([True, False, True, False], a, b),
+        lambda a, b: np.where(b > 0, np.float64(2), a),
+    ],
+    "take": [
+        lambda a, _: np.take(a, 1),
+        lambda a, _: np.take(a, [0, 2], axis=0),
+        lambda a, _: np.take(a, ((0, 2), (1, 1))),
+        lambda a, _: np.take(a, np.int64(1), 1),
+        lambda a, b: np.take(a, np.argsort(b, axis=None)),
+        lambda a, b: np.take(a, indices=np.argmax(b), mode="clip"),
+    ],
+    "concatenate": [
+        lambda a, b: np.concatenate((a, b)),
+        lambda a, b: np.concatenate([a, b], axis=1),
+        lambda a, _: np.concatenate((a, [[1.0, 2.0, 3.0, 4.0]])),
+        lambda a, b: np.concatenate([a, b, a], axis=None),
+        lambda a, _: np.concatenate(a),
+        lambda a, b: np.concatenate((a, b), dtype="f8", casting="same_kind"),
+        lambda a, b: np.block([[a, b], [b, a]]),
+    ],
+    "clip": [
+        lambda a, _: np.clip(a, 0, 3),
+        lambda a, _: np.clip(a, None, 3),
+        lambda a, _: np.clip(a, min=0),
+        lambda a, b: np.clip(a, b, None),
+        lambda a, b: np.clip(a, b, 4),
+    ],
+    "diag": [
+        lambda a, _: np.diag(a),
+        lambda a, _: np.diag(a, 1),
+        lambda a, _: np.diag(a[0]),
+        lambda a, _: np.diag(v=a, k=-1),
+    ],
+}
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", WAYS)
+def test_ways_to_call_a_function_are_told_apart(name, device, make):
+    for _ in range(2):
+        for way in WAYS[name] + WAYS[name][::-1]:
+            same(way(make(A, device), make(B, device)), np.asarray(way(A, B)))
+
+
+@pytest.mark.parametrize(
+    "dtype", ["bool", "int8", "uint16", "int64", "float16", "float64", "complex128"]
+)
+def test_the_dtype_is_no_part_of_a_plan(dtype, make):
+    array = A.astype(dtype)
+    for function in (np.sum, np.max, np.cumsum, np.ravel, np.unique, np.count_nonzero, np.diag):
+        for x in (A, array):
+            expected = function(x)
+            result = function(make(x))
+            if isinstance(expected, int):
+                assert result == expected
+            else:
+                same(result, np.asarray(expected))
+
+
+def test_bfloat16_stays_what_it_is(make):
+    array = A.astype(ml_dtypes.bfloat16)
+    for function in (np.max, np.sort, np.transpose, np.ravel, lambda x: np.split(x, 3)[1]):
+        function(make(A))
+        same(function(make(array)), np.asarray(function(array)))
+
+
+def test_what_no_blob_holds_is_given_as_numpy_gives_it(make):
+    for function in (np.sum, np.cumsum, np.mean):
+        assert isinstance(function(make(A)), Blob)
+        result = function(make(A), dtype=np.longdouble)
+        assert type(result) is type(function(A, dtype=np.longdouble))
+        assert isinstance(function(make(A)), Blob)
+
+
+def test_classes_have_plans_of_their_own():
+    sub = Sub((3, 4))
+    sub[...] = A
+    blob = syncblob.asarray(A.copy())
+    for _ in range(2):
+        for function in (np.sum, np.sort, np.transpose):
+            assert type(function(blob)) is Blob
+            assert type(function(sub)) is Sub
+        assert type(np.concatenate((blob, blob))) is Blob
+        assert type(np.concatenate((blob, sub))) is Sub
+        assert type(np.array(blob, like=sub)) is Sub
+
+
+def test_strangers_are_asked_after_a_call_without_one(make):
+    masked = np.ma.masked_less(A, 0)
+    for function in (
+        lambda a, b: np.concatenate((a, b)),
+        np.dot,
+        lambda a, b: a.dot(b.T),
+        lambda a, b: a.sum(where=b),
+        lambda a, b: a.sum(0, out=b[0]),
+    ):
+        if function is np.dot:
+            function(make(A), make(A.T.copy()))
+        with pytest.raises(TypeError):
+            function(make(A), masked)
+
+
+def test_arrays_in_a_sequence_are_seen_after_blobs_alone(make):
+    for x, y in ((make(A), make(B)), (make(A), B), (A, make(B)), (make(A), B.tolist())):
+        same(np.vstack([x, y]), np.vstack([A, np.asarray(B.tolist(), np.asarray(y).dtype)]))
+
+
+# --- Blobs that have changed ----------------------------------------------------------------------
+
+
+def test_a_blob_that_was_resized_is_read_as_it_is_now():
+    blob = Blob((3, 4))
+    blob[...] = A
+    assert float(np.sum(blob)) == A.sum()
+    blob.resize(2, 2)
+    same(np.sort(blob), np.sort(A.reshape(-1)[:4].reshape(2, 2)))
+    blob.resize(50)
+    blob[...] = 1
+    assert float(np.sum(blob)) == 50
+    assert [part.shape for part in np.split(blob, 2)] == [(25,), (25,)]
+
+
+def test_a_blob_that_has_adopted_an_array_is_read_as_it_is_now():
+    blob = Blob((3, 4))
+    blob[...] = A
+    view = np.transpose(blob)
+    assert float(np.sum(blob)) == A.sum()
+    array = B.copy()
+    blob.set_cpu_data(array)
+    same(np.cumsum(blob), np.cumsum(B))
+    same(np.transpose(blob), B.T)
+    same(view, B.T)
+    array[0, 0] = 99
+    assert float(np.max(blob)) == 99
+
+
+def test_blobs_that_share_data_are_read_as_they_are_now():
+    first, second = Blob((3, 4)), Blob((3, 4))
+    first[...] = A
+    second[...] = B
+    np.sum(first), np.sum(second)
+    first.share_data(second)
+    same(np.stack([first, second]), np.stack([B, B]))
+    np.transpose(first)[0, 0] = 7
+    assert float(np.take(second, 0)) == 7
+
+
+def test_a_blob_that_has_moved_is_read_where_it_runs(make):
+    blob = make(A, "simulated:0")
+    assert np.sum(blob).device == blob.device
+    # The newest contents are on the host now.
+    blob.mutable_cpu_data()[...] = B
+    with syncblob.record_transfers() as log:
+        result = np.cumsum(blob, axis=0)
+    assert log.uploads == 1
+    assert result.head is Head.HEAD_AT_GPU
+    same(result, np.cumsum(B, axis=0))
+    same(np.cumsum(blob.on("cpu"), axis=0), np.cumsum(B, axis=0))
+
+
+def test_operands_on_two_devices_meet_on_the_accelerator(make):
+    for device in ("cpu", "simulated:0", "cpu"):
+        result = np.concatenate((make(A), make(B, device)))
+        assert str(result.device) == device
+        same(result, np.concatenate((A, B)))
+        assert str(np.dot(make(A), make(B.T.copy(), device)).device) == device
+
+
+def test_a_synced_blob_is_read_without_a_transfer(make):
+    blob = make(A, "simulated:0")
+    np.sort(blob)
+    blob.cpu_data()
+    assert blob.head is Head.SYNCED
+    with syncblob.no_transfers():
+        results = np.sort(blob), np.concatenate((blob, blob))
+    same(results[0], np.sort(A))
+    same(results[1], np.concatenate((A, A)))
+
+
+# --- views ----------------------------------------------------------------------------------------
+
+
+def test_views_of_views_write_into_the_blob(make):
+    for _ in range(2):
+        blob, array = make(A), A.copy()
+        for x in (blob, array):
+            part = np.split(np.transpose(x), 2)[1]
+            np.reshape(np.flip(part, axis=0)[:1], -1)[...] = 50
+            np.squeeze(np.expand_dims(x, 0))[0, 0] = -50
+        assert blob.tolist() == array.tolist()
+
+
+def test_views_of_a_const_blob_are_const(make):
+    const = make(A).const
+    for function in (np.transpose, np.ravel, lambda x: np.split(x, 3)[0], np.diag):
+        function(make(A))
+        with pytest.raises(ValueError, match="const"):
+            function(const)[...] = 1
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_overlapping_views_are_const_and_share_memory(device, make):
+    blob = make(A, device)
+    for function in (
+        np.diag,
+        np.diagonal,
+        lambda x: np.broadcast_to(x, (2, 3, 4)),
+        lambda x: np.lib.stride_tricks.sliding_window_view(x, 2, axis=1),
+        lambda x: np.broadcast_arrays(x, np.zeros((2, 1, 1)))[0],
+    ):
+        for _ in range(2):
+            view = function(blob)
+            assert view.memory is blob.memory
+            with pytest.raises(ValueError, match="const"):
+                view[...] = 1
+    blob[1, 1] = 30
+    assert np.diag(blob).tolist() == [-5, 30, 5]
+    window = np.lib.stride_tricks.sliding_window_view(blob, 2, axis=1, writeable=True)
+    window[0, 0, 0] = 9
+    assert blob.tolist()[0][0] == 9
+
+
+def test_views_of_two_blobs_over_one_memory_are_of_the_right_one(make):
+    blob = make(A)
+    first, second = blob[:2], blob[1:]
+    results = np.atleast_3d(first, second)
+    assert [result.memory is blob.memory for result in results] == [True, True]
+    results[1][...] = 70
+    assert first.tolist()[1] == [70] * 4
+
+
+def test_two_memories_in_one_array_are_told_apart():
+    array = np.zeros((2, 3), np.float32)
+    first, second = syncblob.asarray(array[0]), syncblob.asarray(array[1])
+    np.sum(first), np.sum(second)
+    results = np.atleast_2d(first, second)
+    assert [x.memory is y.memory for x, y in zip(results, (first, second), strict=True)] == [
+        True,
+        True,
+    ]
+    results[1][...] = 1
+    assert (first.tolist(), second.tolist()) == ([0] * 3, [1] * 3)
+
+
+def test_a_view_of_a_computed_array_is_no_view_of_the_operand(make):
+    blob = make(A)
+    for function in (lambda x: np.tensordot(x, x.T, 1), lambda x: np.roll(x, 1), np.isfinite):
+        result = function(blob)
+        assert not np.shares_memory(result, blob)
+        before = blob.tolist()
+        result[...] = 0
+        assert blob.tolist() == before
+
+
+# --- what is written ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_out_is_seen_in_whatever_place(device, make):
+    a, b = make(A, device), make(B, device)
+    out = Blob((3, 4), device=device)
+    row = Blob(4, device=device)
+    for _ in range(2):
+        same(np.clip(a, 0, 3), np.clip(A, 0, 3))
+        assert np.clip(a, 0, 3, out) is out
+        same(out, np.clip(A, 0, 3))
+        assert np.clip(a, 1, 2, out=out) is out
+        same(out, np.clip(A, 1, 2))
+        same(np.clip(a, 0, 3, None), np.clip(A, 0, 3))
+        assert np.sum(a, 0, None, row) is row
+        assert a.max(0, row) is row
+        same(row, A.max(0))
+        assert np.cumsum(a, 0, out=out) is out
+        whole = Blob((6, 4), device=device)
+        assert np.concatenate((a, b), 0, whole) is whole
+        same(whole, np.concatenate((A, B)))
+
+
+def test_what_a_value_makes_a_function_write_is_asked_each_time(make):
+    array = np.array([np.nan, 1, 3, 2], np.float32)
+    for copy in (True, False, True, False):
+        blob = make(array)
+        result = np.nan_to_num(blob, copy=copy)
+        assert (result is blob) is not copy
+        assert np.isnan(float(blob[0])) == copy
+    for overwrite in (False, True, False):
+        blob = make(A.reshape(-1).copy()).const
+        if overwrite:
+            with pytest.raises(ValueError, match="const"):
+                np.median(blob, overwrite_input=overwrite)
+        else:
+            assert float(np.median(blob, overwrite_input=overwrite)) == np.median(A)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_call_that_fails_changes_nothing_and_the_next_one_works(device, make):
+    a = make(A, device)
+    out = make(B, device)
+    for _ in range(2):
+        before = a.head
+        for call in (
+            lambda: np.concatenate((a, a[:, :2])),
+            lambda: np.sum(a, axis=5),
+            lambda: np.dot(a, a[:2]),
+            lambda: np.reshape(a, (5, 5)),
+            lambda: np.cumsum(a, axis=7, out=out),
+            lambda: a.sum(9),
+        ):
+            with pytest.raises(ValueError, match=r".+"):
+                call()
+        assert a.head is before
+        assert (a.tolist(), out.tolist()) == (A.tolist(), B.tolist())
+        same(np.concatenate((a, a)), np.concatenate((A, A)))
+        assert float(np.sum(a)) == A.sum()
+
+
+# --- guards ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        np.sum,
+        lambda x: x.sum(),
+        lambda x: np.concatenate((x, x)),
+        lambda x: np.take(x, 1),
+        syncblob.max,
+        lambda x: syncblob.concat([x, x]),
+        lambda x: syncblob.astype(x, "float64"),
+    ],
+)
+def test_a_guard_between_two_calls_is_asked(call, make):
+    blob = make(A, "simulated:0")
+    call(blob)
+    with syncblob.computed_on("cpu"), pytest.raises(DeviceGuardError):
+        call(blob)
+    call(blob)
+    with syncblob.computed_on("simulated:0"):
+        call(blob)
+    # Views compute nothing.
+    with syncblob.computed_on("cpu"):
+        assert np.transpose(blob).shape == (4, 3)
+        assert len(np.split(blob, 3)) == 3
+
+
+def test_transfers_are_refused_after_a_call_without_one(make):
+    blob = make(A, "simulated:0")
+    np.sort(blob)
+    blob.mutable_cpu_data()[...] = B
+    with syncblob.no_transfers(), pytest.raises(TransferGuardError):
+        np.sort(blob)
+    same(np.sort(blob), np.sort(B))
+
+
+# --- what is kept ---------------------------------------------------------------------------------
+
+
+def test_no_more_than_a_number_of_plans_is_kept(make, monkeypatch):
+    monkeypatch.setattr(plans, "_MOST_PLANS", 3)
+    for axis in (0, 1):
+        same(np.sum(make(A), axis), A.sum(axis))
+        same(np.sort(make(A), axis), np.sort(A, axis))
+        same(np.cumsum(make(A), axis), np.cumsum(A, axis))
+        same(np.concatenate((make(A), make(B)), axis), np.concatenate((A, B), axis))
+        assert len(plans._plans) <= 3
+
+
+def test_a_call_again_makes_no_plan(make):
+    calls = (lambda: np.sum(make(A), axis=0), lambda: np.stack([make(A), make(B)]))
+    for call in calls:
+        call()
+    known = len(plans._plans)
+    for call in calls:
+        call()
+    assert len(plans._plans) == known
+
+
+def test_threads_may_plan_at_once(make, monkeypatch):
+    monkeypatch.setattr(plans, "_MOST_PLANS", 2)
+    a, b = make(A), make(B)
+    wrong = []
+
+    def work():
+        for _ in range(200):
+            if float(np.sum(a)) != A.sum():
+                wrong.append("sum")
+            if np.concatenate((a, b)).tolist() != np.concatenate((A, B)).tolist():
+                wrong.append("concatenate")
+            if np.split(a, 3)[1].tolist() != A[1:2].tolist():
+                wrong.append("split")
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+# --- on a GPU -------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("machine")
+def test_plans_made_on_the_host_hold_on_a_gpu():
+    for device in ("cpu", "cuda:0", "cpu", "cuda:1"):
+        blob = Blob((3, 4), device=device)
+        blob[...] = A
+        for _ in range(2):
+            assert np.transpose(blob).memory is blob.memory
+            assert np.transpose(blob).tolist() == A.T.tolist()
+            result = syncblob.astype(blob, "float64")
+            assert (str(result.device), result.tolist()) == (device, A.tolist())
+            result = np.transpose(result)
+            assert (str(result.device), result.tolist()) == (device, A.T.tolist())

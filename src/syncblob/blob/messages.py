@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["messages", "register_messages"]
 
+# What `syncblob` has registered.
 _imports: list[Callable[[], Messages]] = []
 
 
@@ -49,5 +50,5 @@ def register_messages(import_them: Callable[[], Messages]) -> None:
 
 @cache
 def messages() -> Messages:
-    """Return what reads and writes messages; imports protobuf and the formats."""
+    """Return what reads and writes messages; it is imported by the first call."""
     return _imports[-1]()

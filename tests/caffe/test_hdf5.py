@@ -10,7 +10,16 @@ import numpy as np
 import pytest
 
 from syncblob.blob import Blob
-from syncblob.caffe import Layer, ModelFile, _hdf5, open_model, read_blob, save_model
+from syncblob.caffe import (
+    Layer,
+    ModelFile,
+    _hdf5,
+    hdf5_address,
+    hdf5_problem,
+    open_model,
+    read_blob,
+    save_model,
+)
 from syncblob.caffe.solver_state import open_solver_state
 from syncblob.devices import use_device
 from syncblob.errors import ModelFileError
@@ -559,3 +568,31 @@ def test_hdf5_does_not_note_when_it_was_written(tmp_path):
     time.sleep(1.1)
     save_model(model, second)
     assert first.read_bytes() == second.read_bytes()
+
+
+# --- what other programs can ask ------------------------------------------------------------------
+
+
+def test_where_entries_are(tmp_path):
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["group/a"] = np.ones(2)
+        file["soft"] = h5py.SoftLink("/group/a")
+        file["external"] = h5py.ExternalLink("other.h5", "a")
+        size = (tmp_path / "x.h5").stat().st_size
+        assert 0 < hdf5_address(file, "group/a") == hdf5_address(file["group"], "a") <= size
+        assert [hdf5_address(file, name) for name in ("soft", "external", "none")] == [None] * 3
+
+
+def test_problems_of_datasets(tmp_path):
+    path = tmp_path / "x.h5"
+    with h5py.File(path, "w") as file:
+        file["sound"] = np.ones(2)
+        file.create_dataset("external", (2,), "f4", external=[("raw", 0, 8)])
+        file.create_dataset("empty", (10,), "f4", chunks=(5,))
+    with h5py.File(path) as file:
+        size = path.stat().st_size
+        assert hdf5_problem(file["sound"], "it", size) == ""
+        assert hdf5_problem(file["external"], "it", size).endswith("file, which is not read")
+        assert hdf5_problem(file["empty"], "it", size).startswith("it claims 40 bytes, but only 0")
+        assert hdf5_problem(file["empty"], "it", size, harmless=40) == ""
+        assert hdf5_problem(file["sound"], "it", 1).startswith("it claims 16 bytes from byte")

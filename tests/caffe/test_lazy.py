@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from syncblob import record_transfers
-from syncblob.caffe import open_model, read_blob, save_model, write_blob
+from syncblob.caffe import blob_values, open_model, read_blob, save_model, write_blob
 from syncblob.caffe._blob_index import Run, Values
 from syncblob.caffe._disk import MappedFile
 from syncblob.caffe._pb.caffe_pb2 import BlobProto, BlobShape, LayerParameter, NetParameter
@@ -310,3 +310,13 @@ def test_a_chunked_gradient_on_the_device(tmp_path):
         np.testing.assert_array_equal(blob[PART].gpu_diff(), -MATRIX[PART])
     assert log.nbytes == 10 * COLUMNS * 4
     np.testing.assert_array_equal(blob[PART].cpu_diff(), -MATRIX[PART])
+
+
+def test_values_without_keeping_them(write):
+    values = np.arange(6, dtype=np.float32).reshape(2, 3)
+    proto = BlobProto(shape=BlobShape(dim=[2, 3]), data=values.ravel())
+    blob = read_blob(write(proto))
+    np.testing.assert_array_equal(blob_values(blob), values)
+    assert blob.head is Head.UNINITIALIZED
+    blob.mutable_cpu_data()[0, 0] = 7
+    assert blob_values(blob)[0, 0] == 7

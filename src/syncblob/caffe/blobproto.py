@@ -98,7 +98,10 @@ def from_proto(
     """
     buffer, index = _index(proto)
     blob = Blob(index.shape, index.dtype if dtype is None else dtype, device=device)
-    _write(blob, *_read(index, buffer, blob.dtype))
+    data, diff = _read(index, buffer, blob.dtype)
+    blob.overwrite_cpu_data()[...] = data.reshape(blob.shape)
+    if diff is not None:
+        blob.overwrite_cpu_diff()[...] = diff.reshape(blob.shape)
     return blob
 
 
@@ -241,13 +244,6 @@ def _read(
     """Return data and diff of an indexed message, the diff None if it has none."""
     diff = None if index.diff is None else index.diff.read(buffer, dtype)
     return index.data.read(buffer, dtype), diff
-
-
-def _write(blob: Blob, data: NDArray[np.generic], diff: NDArray[np.generic] | None) -> None:
-    """Overwrite data and, where there is one, diff of a Blob of as many elements."""
-    blob.overwrite_cpu_data()[...] = data.reshape(blob.shape)
-    if diff is not None:
-        blob.overwrite_cpu_diff()[...] = diff.reshape(blob.shape)
 
 
 def _encode(blob: Blob, *, write_diff: bool) -> bytes:

@@ -20,12 +20,10 @@ __all__ = [
     "as_layer",
     "as_model",
     "check",
-    "check_caffe_hdf5",
     "name_layers",
     "read",
     "settings_of",
     "write",
-    "write_caffe_hdf5",
 ]
 
 DTYPES = frozenset(("float32", "float64"))
@@ -89,16 +87,6 @@ def check(weights: Weights) -> None:
 def write(weights: Weights, path: Path) -> None:
     """Write a ``.caffemodel`` file."""
     plan_model(as_model(weights), write_diff=False, upgrade=True)(path)
-
-
-def check_caffe_hdf5(weights: Weights) -> None:
-    """Raise ValueError or TypeError if Caffe's HDF5 layout cannot hold this."""
-    plan_model(as_model(weights), hdf5=True, write_diff=False)
-
-
-def write_caffe_hdf5(weights: Weights, path: Path) -> None:
-    """Write a file of Caffe's HDF5 layout, without a description."""
-    plan_model(as_model(weights), hdf5=True, write_diff=False)(path)
 
 
 def as_model(weights: Weights) -> ModelFile:

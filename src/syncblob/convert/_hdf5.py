@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob._optional import import_optional
-from syncblob.caffe import blob_values, hdf5_address, hdf5_problem, open_model
+from syncblob.caffe import blob_values, hdf5_address, hdf5_problem, open_model, plan_model
 from syncblob.convert import _caffe
 from syncblob.convert._structure import (
     STRUCTURE,
@@ -180,13 +180,12 @@ def write(weights: Weights, path: Path) -> None:
 
 def check_caffe(weights: Weights) -> None:
     """Raise ValueError or TypeError if Caffe's layout cannot hold this."""
-    import_optional("h5py", "hdf5")
-    _caffe.check_caffe_hdf5(weights)
+    plan_model(_caffe.as_model(weights), hdf5=True, write_diff=False)
 
 
 def write_caffe(weights: Weights, path: Path) -> None:
     """Write a file of Caffe's layout. Caffe does not look at the description."""
-    _caffe.write_caffe_hdf5(weights, path)
+    plan_model(_caffe.as_model(weights), hdf5=True, write_diff=False)(path)
     with import_optional("h5py", "hdf5").File(path, "r+") as file:
         _add_description(file, weights)
 

@@ -1,0 +1,64 @@
+"""Blobs with the four axes of the older formats, and without those of 1 in front."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from syncblob.blob import Blob
+from syncblob.caffe import (
+    Layer,
+    LayerParameter,
+    ModelFile,
+    equal_shapes,
+    mark_legacy,
+    open_model,
+    plan_model,
+    save_model,
+    squeezed_blobs,
+)
+
+
+@pytest.fixture
+def inner_product():
+    """A layer with the blobs of an older format, but made of arrays."""
+    settings = LayerParameter(name="ip", type="InnerProduct")
+    settings.inner_product_param.num_output = 2
+    return Layer.from_proto(
+        settings, [np.ones((1, 1, 2, 3), np.float32), np.ones((1, 1, 1, 2), np.float32)]
+    )
+
+
+def test_axes_of_one_in_front_are_squeezed(inner_product):
+    weights, bias = squeezed_blobs(inner_product)
+    assert (weights.shape, bias.shape) == ((2, 3), (2,))
+    weights.mutable_cpu_data()[0, 0] = 5
+    assert inner_product.blobs[0].cpu_data()[0, 0, 0, 0] == 5
+
+
+def test_axes_stay_where_the_type_does_not_say_how_many_there_are():
+    layer = Layer("a", "Unknown", blobs=[np.ones((1, 1, 1, 2), np.float32)])
+    assert squeezed_blobs(layer)[0] is layer.blobs[0]
+
+
+@pytest.mark.parametrize("marked", [False, True])
+def test_marked_blobs_are_written_with_the_old_dimensions(inner_product, tmp_path, marked):
+    if marked:
+        mark_legacy(inner_product)
+    save_model(ModelFile("net", [inner_product]), tmp_path / "x.caffemodel")
+    read = open_model(tmp_path / "x.caffemodel")["ip"].blobs[1]
+    assert read.shape == (1, 1, 1, 2)
+    assert equal_shapes(Blob(2), read) is equal_shapes(read, Blob(2)) is marked
+
+
+@pytest.mark.parametrize("hdf5", [False, True])
+def test_a_plan_writes_what_saving_writes(inner_product, tmp_path, hdf5):
+    if hdf5:
+        pytest.importorskip("h5py")
+    model = ModelFile("net", [inner_product])
+    save_model(model, tmp_path / ("x.h5" if hdf5 else "x.caffemodel"))
+    (saved,) = tmp_path.iterdir()
+    write = plan_model(model, hdf5=hdf5)
+    assert list(tmp_path.iterdir()) == [saved]
+    write(tmp_path / "planned")
+    assert (tmp_path / "planned").read_bytes() == saved.read_bytes()

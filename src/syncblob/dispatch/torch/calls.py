@@ -424,7 +424,6 @@ def _saving_copies(addresses: set[int | None]) -> Callable[[torch.Tensor], _Save
     addresses
         Where the storages begin.
     """
-
     addresses.discard(None)
 
     def save(x: torch.Tensor) -> _Saved:

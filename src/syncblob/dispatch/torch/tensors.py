@@ -311,17 +311,16 @@ def place_of(tensor: torch.Tensor) -> tuple[int, tuple[int, ...]]:
 
 def _tensor(home: Home, array: Any) -> tuple[torch.Tensor, Any]:
     """Lay a tensor over an array; return it and what its storage keeps alive."""
-    bfloat16 = is_bfloat16(array.dtype)
-    if home.native and not bfloat16:
-        return torch.from_numpy(array), array
     stream = None
     if not home.native:
         stream = torch.cuda.current_stream(home.device.index).cuda_stream
         if stream == _DEFAULT_STREAM:
             stream = _DLPACK_DEFAULT_STREAM
+    bfloat16 = is_bfloat16(array.dtype)
     if bfloat16:
         array = array.view(np.uint16)
-    # A capsule of the kind that every version of torch understands.
+    # A capsule of the kind that every version of torch understands. `torch.from_numpy` would do for
+    # most dtypes, but not within a transformation of torch's, which gets a tensor of its own there.
     capsule = home.capsule(array, stream=stream, max_version=None)
     if bfloat16:
         _capsule.edit(capsule, code=_capsule.BFLOAT)

@@ -317,6 +317,33 @@ def test_transformations_read_kept_tensors_and_save_copies():
     assert derive(torch.ones(2, 3))[0].tolist() == values().tolist()
 
 
+TRANSFORMATIONS = {
+    "vmap": lambda f: torch.vmap(f)(T),
+    "grad": lambda f: torch.func.grad(lambda x: f(x).sum())(T[0]),
+    "jvp": lambda f: torch.func.jvp(f, (T[0],), (T[1],)),
+    "functionalize": lambda f: torch.func.functionalize(f)(T[0]),
+    "nested": lambda f: torch.func.jacrev(torch.func.grad(lambda x: f(x).sum()))(T[0]),
+    "no gradient": lambda f: torch.no_grad()(f)(T[0]),
+}
+
+
+# torch's, of its own code.
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:torch.*")
+@pytest.mark.parametrize("transform", TRANSFORMATIONS.values(), ids=TRANSFORMATIONS)
+@pytest.mark.parametrize("head", [CPU, SYNCED])
+def test_what_is_kept_inside_of_a_transformation_is_good_outside(head, transform):
+    blob = blob_in(head, shape=(3,))
+    transform(lambda x: torch.mul(torch.mul(blob, 2), x))
+    for _ in range(2):
+        assert torch.clone(blob).tolist() == [0, 1, 2]
+        weight = torch.ones(3, requires_grad=True)
+        torch.mul(blob, weight).sum().backward()
+        assert weight.grad.tolist() == [0, 1, 2]
+        transform(lambda x: torch.mul(blob, x))
+        blob[...] = [0, 1, 2]
+    assert not blob.memory.aliased
+
+
 def test_guards_are_asked_where_a_tensor_is_kept():
     blob = blob_in(SYNCED)
     warm(blob)
@@ -328,13 +355,33 @@ def test_guards_are_asked_where_a_tensor_is_kept():
         torch.relu(blob)
 
 
-def test_a_verified_const_export_is_none_of_a_kept_tensor():
+def _returns_nothing(x):
+    if torch.overrides.has_torch_function_unary(x):
+        return torch.overrides.handle_torch_function(_returns_nothing, (x,), x)
+    _returns_nothing.found.append(x)
+    return None
+
+
+# As functions of torch's own are.
+_returns_nothing.__module__ = "torch.nn.functional"
+
+
+def test_what_is_verified_is_no_kept_tensor():
     blob = blob_in(SYNCED)
     warm(blob)
+    _returns_nothing.found = []
+    _returns_nothing(blob)
     with syncblob.verified_const():
-        for _ in range(2):
-            assert torch.relu(blob).tolist() == values().tolist()
-    warm(blob)
+        _returns_nothing(blob)
+        other = blob_in(SYNCED)
+        torch.relu(other)
+        assert kept(other) is None
+    _returns_nothing(blob)
+    first, verified, last = _returns_nothing.found
+    assert last is kept(blob)
+    assert verified is not first
+    assert verified is not last
+    _returns_nothing.found = []
 
 
 # --- plans ---------------------------------------------------------------------------------------

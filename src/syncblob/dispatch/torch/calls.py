@@ -240,6 +240,7 @@ class _Call:
         "_device",
         "_direct",
         "_home",
+        "_keeps",
         "_late",
         "_name",
         "_plan",
@@ -263,6 +264,8 @@ class _Call:
         self._name = plan.name
         self._device = device
         self._home = home
+        # A kept tensor is over the host's side, and its loan is not verified again.
+        self._keeps = plan.keeps and home is HOST and not verifying()
         self.copying = followed and not _hooks_are_enabled()
         written = [values[place] for place in plan.written]
         self.written: list[BlobCore] = [*instances(written, BlobCore)]
@@ -314,7 +317,7 @@ class _Call:
             copied = over.private(memory, layout, side, self._name)
             self._reversed.append((x, copied))
             return copied
-        loan = Loan.of(x, self._home, self._name, keep=self._plan.keeps and not shared)
+        loan = Loan.of(x, self._home, self._name, keep=self._keeps and not shared)
         if any(over.partially_overlaps(loan.tensor, tensor) for tensor in self._written_tensors):
             return loan.tensor.clone()
         self._read[id(memory), layout] = x, loan

@@ -28,7 +28,7 @@ from syncblob.memory import Access
 
 if TYPE_CHECKING:
     from syncblob._shape import Layout
-    from syncblob.blob.core import BlobCore
+    from syncblob.blob.core import BlobCore, Kept
     from syncblob.devices import Side
     from syncblob.devices.base import Home
     from syncblob.memory import SyncedMemory
@@ -52,7 +52,6 @@ _KIND = "tensor"
 # The frames between the user and `alias_over`'s export: its own, its caller's, that of `untraced`
 # and that of Blob's method.
 _OURS = 4
-
 
 # The pointer of CUDA's default stream, and the number that DLPack has for it.
 _DEFAULT_STREAM = 0
@@ -146,21 +145,19 @@ class Loan:
         reason
             The function.
         keep
-            Whether the Blob may keep the loan for the next function, or has one.
+            Whether the Blob may keep the loan for the next function, or has one. The home is the
+            host then.
         """
         if keep and (loan := kept_loan(x, reason)) is not None:
             return loan
         memory, layout, side = x._memory, x._layout, bind(x, home)
         loan = cls(*tensor_over_memory(memory, layout, side, Access.CONST, reason))
-        if keep and home is HOST and x._home.native and loan.version is not None and layout.size:
+        if keep and x._home.native and loan.version is not None and layout.size:
             x._keep(HOST_DATA, memory)
             kept = x._kept[HOST_DATA]
             # The buffer may be another one by now.
             if kept is not None and _address_of(kept[1]) == loan.tensor.data_ptr():
-                x._kept = ((*kept[:4], loan), *x._kept[1:])
-                # A resize on another thread forgets what is kept, before or now.
-                if x._placed is not layout:
-                    x._kept = NOTHING_KEPT
+                _keep(x, layout, kept, loan)
         return loan
 
     @property
@@ -173,10 +170,10 @@ class Loan:
 
         That is a mutable access of the home's side. The Blob keeps the loan no longer.
         """
+        memory, layout = x._memory, x._layout
         kept = x._kept[HOST_DATA]
         if kept is not None and kept[4] is self:
-            x._kept = ((*kept[:4], None), *x._kept[1:])
-        memory, layout = x._memory, x._layout
+            _keep(x, layout, kept, None)
         memory.export(bind(x, home), Access.MUTABLE, layout, reason, _KIND, self.owner)
 
 
@@ -196,6 +193,14 @@ def kept_loan(x: BlobCore, reason: str) -> Loan | None:
     if held._exclusive_buffer is kept[0] or held.read_again(0, layout, reason, kept[0]):
         return loan
     return None
+
+
+def _keep(x: BlobCore, layout: Layout, kept: Kept, loan: Loan | None) -> None:
+    """Let a Blob keep a loan of a layout, or none, beside the arrays that it keeps."""
+    x._kept = ((*kept[:4], loan), *x._kept[1:])
+    # A resize on another thread forgets what is kept, before or now.
+    if x._placed is not layout:
+        x._kept = NOTHING_KEPT
 
 
 def _address_of(array: np.ndarray[Any, Any]) -> int:
@@ -310,18 +315,18 @@ def place_of(tensor: torch.Tensor) -> tuple[int, tuple[int, ...]]:
 
 def _tensor(home: Home, array: Any) -> tuple[torch.Tensor, Any]:
     """Lay a tensor over an array; return it and what its storage keeps alive."""
-    bfloat16 = is_bfloat16(array.dtype)
-    if home.native and not bfloat16:
-        return torch.from_numpy(array), array
     stream = None
     if not home.native:
         stream = torch.cuda.current_stream(home.device.index).cuda_stream
         if stream == _DEFAULT_STREAM:
             stream = _DLPACK_DEFAULT_STREAM
+    bfloat16 = is_bfloat16(array.dtype)
     if bfloat16:
         array = array.view(np.uint16)
-    # A capsule of the kind that every version of torch understands.
+    # A capsule of the kind that every version of torch understands. `torch.from_numpy` would do for
+    # most dtypes, but not within a transformation of torch's, which gets a tensor of its own there.
     capsule = home.capsule(array, stream=stream, max_version=None)
     if bfloat16:
         _capsule.edit(capsule, code=_capsule.BFLOAT)
-    return torch.utils.dlpack.from_dlpack(capsule), array
+    # What `torch.utils.dlpack.from_dlpack` does with a capsule.
+    return torch._C._from_dlpack(capsule), array

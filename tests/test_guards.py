@@ -44,7 +44,7 @@ from syncblob.devices import (
     register,
     unregister,
 )
-from syncblob.dispatch.numpy import tables as numpy_functions
+from syncblob.dispatch.numpy import tables
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -772,11 +772,11 @@ def test_every_function_of_numpy_asks_the_guard(device: str) -> None:
     other = "simulated:0" if device == "cpu" else "cpu"
     functions = numpy_calls.listed()
     views = {
-        *numpy_functions.VIEWS,
-        *numpy_functions.MERE_VIEWS,
-        *numpy_functions.QUESTIONS,
-        *numpy_functions.SHARING,
-        *numpy_functions.TEXTS_AND_FILES,
+        *tables.VIEWS,
+        *tables.MERE_VIEWS,
+        *tables.QUESTIONS,
+        *tables.SHARING,
+        *tables.TEXTS_AND_FILES,
         *(np.reshape, np.ravel),
     }
     refused = set()

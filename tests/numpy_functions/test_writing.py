@@ -9,7 +9,7 @@ import pytest
 from made_blobs import address, blob_in, values
 
 from syncblob import Blob, Head
-from syncblob.dispatch.numpy import tables as numpy_functions
+from syncblob.dispatch.numpy import tables
 from syncblob.dispatch.numpy.tables import WRITES
 
 NONE, CPU, GPU, SYNCED, SPLIT = Head
@@ -231,7 +231,7 @@ def test_the_table_says_who_writes(simulated, call, writes):
 
 
 def test_functions_without_a_signature_are_known_by_the_names_that_newer_versions_have(monkeypatch):
-    for function, names in numpy_functions._WITHOUT_SIGNATURE.items():
+    for function, names in tables._WITHOUT_SIGNATURE.items():
         try:
             parameters = [*inspect.signature(function).parameters]
         except ValueError:
@@ -242,13 +242,13 @@ def test_functions_without_a_signature_are_known_by_the_names_that_newer_version
         raise ValueError(function)
 
     # As in NumPy 2.1: what is masked must be known by its place.
-    monkeypatch.setattr(numpy_functions.inspect, "signature", refuse)
-    numpy_functions._places.cache_clear()
+    monkeypatch.setattr(tables.inspect, "signature", refuse)
+    tables._places.cache_clear()
     try:
         blob = blob_in(CPU)
         np.copyto(blob, on("simulated:0", values() + 5), "same_kind", [True, False, False])
     finally:
-        numpy_functions._places.cache_clear()
+        tables._places.cache_clear()
     assert blob.tolist() == [[5, 1, 2], [8, 4, 5]]
 
 

@@ -324,7 +324,7 @@ class _SomeBlobs(Plan):
         self.nested = nested
         self.keywords = any(isinstance(name, str) for name in blobs + nested)
 
-    def run(self, like: Any, args: Args, kwargs: Named) -> Any:
+    def run(self, like: Any, args: Args, kwargs: Named) -> Any:  # noqa: C901, PLR0912  # the steps are spelled out, because calls take time
         home = like._home
         given: Any = _by_place(args, kwargs) if self.keywords else [*args]
         operands: list[_Operand] = []

@@ -473,11 +473,20 @@ def _raises(error):
     return lambda _real: update
 
 
+def _downloads(real):
+    def gpu_data(blob):
+        real(blob)
+        return blob.cpu_data()
+
+    return gpu_data
+
+
 def _writes(_real):
     return lambda blob: blob.mutable_gpu_data()
 
 
 _COPIED = "arrays on: expected host, got own copy"
+_ONE_BUFFER = "buffers: expected 2, got 1"
 _SHARED = "arrays on: expected own copy, got host"
 _DIFFERS = "{} does not hold what NumPy computes"
 _WRONG_HEAD = "the head: expected SYNCED, got HEAD_AT_GPU"
@@ -491,6 +500,8 @@ _MOVED = "transfers: expected none, got upload"
         ((Blob, "__array__", _part), "NumPy reads", [_COPIED, _DIFFERS.format("weights")]),
         ((np, "array", lambda _: np.asarray), "NumPy copies", [_SHARED]),
         ((SimulatedBackend, "upload", _spoilt), "accelerator reads", [_DIFFERS.format("gpu")]),
+        ((Blob, "cpu_data", _copy), "NumPy reads", [_COPIED]),
+        ((Blob, "gpu_data", _downloads), "accelerator reads", [_ONE_BUFFER]),
         ((Blob, "gpu_data", _writes), "accelerator reads", [_WRONG_HEAD]),
         ((Blob, "gpu_data", _uploads_anew), "accelerator again", [_MOVED]),
         ((Blob, "update", _raises(ArithmeticError("no"))), "update", ["ArithmeticError: no"]),

@@ -211,7 +211,7 @@ def untouched_values(blob: Blob, *, diff: bool = False) -> NDArray[np.generic] |
     ndarray or None
         An array to be read; None if there is no source of all that the Blob shows.
     """
-    memory = blob._existing_diff() if diff else blob.memory  # must not be created
+    memory = _memory_of(blob, diff=diff)
     shows_all = blob._layout == Layout.c_order(blob.shape, blob.dtype)
     if memory is None or not shows_all or memory.nbytes != blob.nbytes:
         return None
@@ -256,7 +256,7 @@ class Part(NamedTuple):
 def parts_of(blob: Blob, *, diff: bool) -> list[Part]:
     """Divide data or diff into values that have been accessed and values only in the file."""
     origin = origin_of(blob)
-    memory = blob._existing_diff() if diff else blob.memory  # must not be created
+    memory = _memory_of(blob, diff=diff)
     values = None if origin is None else _values_of(origin, diff=diff)
     file = None if origin is None else origin.file()
     if (
@@ -336,13 +336,18 @@ def read_chunks(
             yield buffer[:count]
 
 
+def _memory_of(blob: Blob, *, diff: bool) -> SyncedMemory | None:
+    """Return the memory of data or diff. A diff that does not exist is not created."""
+    return blob._existing_diff() if diff else blob.memory
+
+
 def _values_of(origin: Origin, *, diff: bool) -> Values | None:
     return origin.index.diff if diff else origin.index.data
 
 
 def _is_untouched(blob: Blob, origin: Origin, *, diff: bool) -> bool:
     """Tell whether nothing of a memory has been accessed and the file has all of it."""
-    memory = blob._existing_diff() if diff else blob.memory  # must not be created
+    memory = _memory_of(blob, diff=diff)
     return (
         memory is not None
         and memory.head is Head.UNINITIALIZED

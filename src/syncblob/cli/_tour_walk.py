@@ -269,7 +269,7 @@ class _Rules:
 
     def __init__(self, blob: Blob) -> None:
         self._blob = blob
-        self._homes: dict[int, Place] = {}
+        self._homes: dict[Place, int] = {}
         self._expected: NDArray[Any] | None = None
 
     def state(self) -> State:
@@ -282,11 +282,12 @@ class _Rules:
         """Measure where arrays lie, and note every difference from the rules."""
         # Where the Blob's own buffers are, as far as asking moves nothing.
         if step.after.data & CPU:
-            self._homes.setdefault(_address(self._blob.cpu_data()), Place.HOST)
+            self._homes.setdefault(Place.HOST, _address(self._blob.cpu_data()))
         if step.after.data & GPU:
-            self._homes.setdefault(_address(self._blob.gpu_data()), Place.ACCELERATOR)
+            self._homes.setdefault(Place.ACCELERATOR, _address(self._blob.gpu_data()))
+        places = {address: place for place, address in self._homes.items()}
         step.taken = tuple(
-            Taken(name, address, int(array.nbytes), self._homes.get(address, Place.OWN_COPY))
+            Taken(name, address, int(array.nbytes), places.get(address, Place.OWN_COPY))
             for name, array in step.arrays.items()
             for address in (_address(array),)
         )
@@ -295,6 +296,7 @@ class _Rules:
             ("transfers", step.moves, tuple(one.direction for one in step.transfers)),
             ("bytes", [nbytes] * len(step.transfers), [one.nbytes for one in step.transfers]),
             ("the head", step.head.name, step.after.data.name),
+            ("buffers", str(len(self._homes)), str(len(places))),
             ("aliases on", (step.alias,) if step.alias else (), step.after.aliased),
             ("arrays on", {step.place} - {None}, {one.memory for one in step.taken}),
         ):

@@ -1,4 +1,4 @@
-"""What functions of NumPy's and of the array API cost with Blobs, beside NumPy's own arrays.
+"""What functions of NumPy's, PyTorch's and the array API cost with Blobs, beside the library's own.
 
 Small arrays, so that the call is what costs. What a call of one of NumPy's functions costs more
 with Blobs is counted in calls of ``np.add(a, a)``, measured in the same run.
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import syncblob
+from benchmarks import torch_functions
 from benchmarks.own_process import in_own_process
 from benchmarks.rows import Goal, Measured, Row
 from syncblob import Blob, StaleAliasWarning
@@ -90,7 +91,8 @@ def measure(timer: Timer) -> Measured:
     notes: list[str] = []
     rows = [*numpy_rows(timer), *namespace_rows(timer), *torch_rows(timer, notes)]
     rows += [*size_rows(), *many_rows(brief=timer.brief), alias_row(brief=timer.brief)]
-    return Measured(rows, notes)
+    of_torch = torch_functions.measure(timer)
+    return Measured([*rows, *of_torch.rows], [*notes, *of_torch.notes])
 
 
 # --- calls ----------------------------------------------------------------------------------------

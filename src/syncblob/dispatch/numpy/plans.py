@@ -16,7 +16,6 @@ from syncblob._dtypes import SCALAR_CLASSES, SUPPORTED
 from syncblob.blob._base import BlobBase
 from syncblob.blob._compute import SCALARS
 from syncblob.blob._guarded import require_device_of
-from syncblob.blob._views import Views
 from syncblob.devices import HOST, Side
 from syncblob.dispatch.numpy import tables
 from syncblob.dispatch.numpy.calls import LEAVES, Operands, call, makes_views, shape_only
@@ -97,7 +96,7 @@ def _made(
     kwargs: Named,
     method: Callable[..., Any] | None,
 ) -> Plan:
-    of_blob = bool(args) and isinstance(args[0], Views)
+    of_blob = bool(args) and isinstance(args[0], BlobBase)
     if function in tables.QUESTIONS:
         kind: type[Plan] = _Question
     elif function in tables.SHARING:

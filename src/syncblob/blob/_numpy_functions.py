@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from syncblob.blob._operators import Operators
-from syncblob.dispatch.numpy.functions import array_function, array_ufunc
+from syncblob.dispatch.numpy.functions import array_ufunc
+from syncblob.dispatch.numpy.plans import array_function
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

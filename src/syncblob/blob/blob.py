@@ -34,7 +34,8 @@ from syncblob.blob.ndarray_methods import NdarrayMethods
 from syncblob.blob.operators import Operators
 from syncblob.blob.views import reshape
 from syncblob.devices import HOST, Side, home_of
-from syncblob.dispatch.numpy.functions import array_function, array_ufunc
+from syncblob.dispatch.numpy.functions import array_ufunc
+from syncblob.dispatch.numpy.plans import array_function
 from syncblob.interop import cuda
 from syncblob.interop import numpy as numpy_protocol
 from syncblob.memory import Access, Head, SyncedMemory

@@ -1,4 +1,4 @@
-"""What NumPy asks a Blob to do, and what a Blob's own methods do by NumPy's functions."""
+"""Ufuncs, and the methods of a Blob that are NumPy's functions."""
 
 from __future__ import annotations
 
@@ -12,39 +12,16 @@ from syncblob.blob.core import BlobCore
 from syncblob.blob.elementwise import binary, unary
 from syncblob.devices import HOST
 from syncblob.dispatch.numpy.calls import call
-from syncblob.dispatch.numpy.plans import run
+from syncblob.dispatch.numpy.plans import array_function
 from syncblob.dispatch.numpy.tables import ELEMENTWISE, METHODS
 from syncblob.interop.foreign import is_stranger
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable
 
-__all__ = ["array_function", "array_ufunc", "by_method"]
+__all__ = ["array_ufunc", "by_method"]
 
 _Blob = TypeVar("_Blob", bound=BlobCore)
-
-
-def array_function(
-    like: Any,
-    function: Callable[..., Any],
-    types: Collection[type],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-) -> Any:
-    """Answer ``__array_function__``.
-
-    Parameters
-    ----------
-    like
-        The Blob that NumPy asks.
-    function, types, args, kwargs
-        As the protocol has them.
-    """
-    if len(types) > 1:
-        others = [kind for kind in types if not issubclass(kind, BlobCore)]
-        if others and is_stranger(others, "__array_function__"):
-            return NotImplemented
-    return run(like, function, args, kwargs)
 
 
 def by_method(  # noqa: PLR0913, PLR0917  # a call's arguments: keywords would take time
@@ -77,7 +54,7 @@ def by_method(  # noqa: PLR0913, PLR0917  # a call's arguments: keywords would t
         if before[0] is None and before[-1] is None and not any(after):
             # What is left out takes no time.
             args = (blob,)
-        result = run(blob, function, args, options, METHODS.get(function))
+        result = array_function(blob, function, (), args, options, METHODS.get(function))
     return result
 
 

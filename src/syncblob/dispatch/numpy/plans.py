@@ -21,14 +21,15 @@ from syncblob.dispatch.numpy.calls import LEAVES, Operands, call, makes_views, s
 from syncblob.dispatch.walk import instances, replaced
 from syncblob.guards import require_device
 from syncblob.interop.adopt import can_adopt
+from syncblob.interop.foreign import is_stranger
 from syncblob.interop.native import native_array
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from syncblob.devices.base import Home
 
-__all__ = ["run"]
+__all__ = ["array_function"]
 
 # An array that a function is given, and the Blob that it is given for.
 _Operand = tuple[Any, Any]
@@ -47,47 +48,59 @@ _MOST_PLANS = 4_096
 _plans: dict[tuple[Any, ...], Plan] = {}
 
 
-def run(
+def array_function(  # noqa: PLR0913, PLR0917  # what the protocol has
     like: Any,
     function: Callable[..., Any],
+    types: Collection[type],
     args: Args,
     kwargs: Named,
     method: Callable[..., Any] | None = None,
 ) -> Any:
-    """Call a function of NumPy's by the plan for its arguments.
+    """Answer ``__array_function__``, by the plan for such a call.
 
     Parameters
     ----------
     like
         The Blob that NumPy asks: results have its class.
-    function
-        The function.
-    args, kwargs
-        The arguments.
+    function, types, args, kwargs
+        As the protocol has them.
     method
         What computes the same with NumPy's arrays in less time; by default, what is behind the
         function's own dispatch.
     """
+    if len(types) > 1:
+        others = [kind for kind in types if not issubclass(kind, BlobCore)]
+        if others and is_stranger(others, "__array_function__"):
+            return NotImplemented
     computed = function if method is None else method
     # Spelled out for few arguments, because `map` takes longer than all the rest.
     key: tuple[Any, ...]
-    if len(args) == 1:
-        key = (computed, type(args[0]))
-    elif len(args) == 2:  # noqa: PLR2004  # see above
-        key = (computed, type(args[0]), type(args[1]))
-    else:
-        key = (computed, *map(type, args))
+    match args:
+        case (x1,):
+            key = (computed, type(x1))
+        case (x1, x2):
+            key = (computed, type(x1), type(x2))
+        case (x1, x2, x3):
+            key = (computed, type(x1), type(x2), type(x3))
+        case _:
+            key = (computed, *map(type, args))
     if kwargs:
         for value in kwargs.values():
             if type(value) not in _PLAIN:
                 key = (*key, *kwargs, *map(type, kwargs.values()))
                 break
-    plan = _plans.get(key)
-    if plan is None:
-        if len(_plans) >= _MOST_PLANS:
-            _plans.clear()
-        plan = _plans[key] = _made(function, args, kwargs, method)
+    try:
+        plan = _plans[key]
+    except KeyError:
+        plan = _kept(key, _made(function, args, kwargs, method))
     return plan.run(like, args, kwargs)
+
+
+def _kept(key: tuple[Any, ...], plan: Plan) -> Plan:
+    if len(_plans) >= _MOST_PLANS:
+        _plans.clear()
+    _plans[key] = plan
+    return plan
 
 
 def _made(

@@ -15,7 +15,7 @@ from syncblob.devices.base import Accelerator
 from syncblob.dispatch.torch import tensors as over
 from syncblob.dispatch.torch.devices import device_of_tensors, order_after
 from syncblob.dispatch.torch.plans import plan_call
-from syncblob.dispatch.torch.tensors import Loan, kept_loan
+from syncblob.dispatch.torch.tensors import Loan, host_loan
 from syncblob.dispatch.torch.tracing import untraced
 from syncblob.dispatch.walk import instances, replaced
 from syncblob.guards import require_device
@@ -102,12 +102,13 @@ def call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str,
 def _call_directly(
     plan: Plan, function: Callable[..., Any], values: Sequence[Any], names: tuple[str, ...]
 ) -> Any:
-    """Do what `call` does where each Blob keeps a loan, on the host, and nothing is written.
+    """Do what `call` does where nothing is written, and torch computes on the host.
 
     Returns
     -------
     Any
-        NotImplemented, before anything was called, where that is not so.
+        NotImplemented, before anything was called, where that is not so; and where a Blob has
+        negative strides, or autograd has no hooks.
     """
     tensors = plan.tensors_in(values) if plan.holds_tensors else ()
     for x in tensors:
@@ -117,7 +118,7 @@ def _call_directly(
     if followed and not _hooks_are_enabled():
         return NotImplemented
     operands = list(values)
-    loans = _lend_kept(plan, operands)
+    loans = _lend(plan, operands)
     if loans is None:
         return NotImplemented
     if followed:
@@ -133,12 +134,12 @@ def _call_directly(
     return result
 
 
-def _lend_kept(plan: Plan, operands: list[Any]) -> list[Loan] | None:
-    """Put kept tensors in the places of Blobs; return the loans, None where one is missing."""
+def _lend(plan: Plan, operands: list[Any]) -> list[Loan] | None:
+    """Put tensors in the places of Blobs; return the loans, None where one cannot be had."""
     name = plan.name
     loans: list[Any] = []
     for place in plan.blobs:
-        loan = kept_loan(operands[place], name)
+        loan = host_loan(operands[place], name)
         if loan is None:
             return None
         loans.append(loan)
@@ -146,7 +147,7 @@ def _lend_kept(plan: Plan, operands: list[Any]) -> list[Loan] | None:
     if plan.nested_blobs:
 
         def lend(x: BlobCore) -> Any:
-            loan = kept_loan(x, name)
+            loan = host_loan(x, name)
             loans.append(loan)
             return None if loan is None else loan.tensor
 
@@ -187,7 +188,9 @@ def _is_apart(result: Any, loans: Sequence[Loan]) -> bool:
         # Sparse tensors, and the stand-ins of torch's own transformations, have no storage.
         return False
     for loan in loans:
-        if loan.start <= start <= loan.stop or loan.tensor._version != loan.version:
+        if loan.start <= start <= loan.stop or loan.version is None:
+            return False
+        if loan.tensor._version != loan.version:
             return False
     return True
 
@@ -317,7 +320,9 @@ class _Call:
             copied = over.private(memory, layout, side, self._name)
             self._reversed.append((x, copied))
             return copied
-        loan = Loan.of(x, self._home, self._name, keep=self._keeps and not shared)
+        loan = host_loan(x, self._name) if self._keeps and not shared else None
+        if loan is None:
+            loan = Loan(*over.tensor_over_memory(memory, layout, side, Access.CONST, self._name))
         if any(over.partially_overlaps(loan.tensor, tensor) for tensor in self._written_tensors):
             return loan.tensor.clone()
         self._read[id(memory), layout] = x, loan

@@ -20,7 +20,7 @@ import torch
 from syncblob._dtypes import is_bfloat16
 from syncblob.blob.compute import bind
 from syncblob.blob.core import HOST_DATA, NOTHING_KEPT
-from syncblob.devices import HOST
+from syncblob.devices import HOST, Side
 from syncblob.dispatch.torch.devices import require_reach
 from syncblob.dispatch.torch.tracing import untraced
 from syncblob.interop import _capsule
@@ -29,7 +29,6 @@ from syncblob.memory import Access
 if TYPE_CHECKING:
     from syncblob._shape import Layout
     from syncblob.blob.core import BlobCore, Kept
-    from syncblob.devices import Side
     from syncblob.devices.base import Home
     from syncblob.memory import SyncedMemory
 
@@ -38,7 +37,7 @@ __all__ = [
     "address",
     "alias_over",
     "empty",
-    "kept_loan",
+    "host_loan",
     "lies_in",
     "overwrite",
     "partially_overlaps",
@@ -132,34 +131,6 @@ class Loan:
         self.start = storage.data_ptr()
         self.stop = self.start + storage.nbytes()
 
-    @classmethod
-    def of(cls, x: BlobCore, home: Home, reason: str, *, keep: bool) -> Loan:
-        """Lend a Blob's data on a home, brought up to date there.
-
-        Parameters
-        ----------
-        x
-            The Blob. No stride is negative.
-        home
-            Where the function computes.
-        reason
-            The function.
-        keep
-            Whether the Blob may keep the loan for the next function, or has one. The home is the
-            host then.
-        """
-        if keep and (loan := kept_loan(x, reason)) is not None:
-            return loan
-        memory, layout, side = x._memory, x._layout, bind(x, home)
-        loan = cls(*tensor_over_memory(memory, layout, side, Access.CONST, reason))
-        if keep and x._home.native and loan.version is not None and layout.size:
-            x._keep(HOST_DATA, memory)
-            kept = x._kept[HOST_DATA]
-            # The buffer may be another one by now.
-            if kept is not None and _address_of(kept[1]) == loan.tensor.data_ptr():
-                _keep(x, layout, kept, loan)
-        return loan
-
     @property
     def was_written(self) -> bool:
         """Whether the tensor was written, though neither a schema nor a parameter says so."""
@@ -177,22 +148,44 @@ class Loan:
         memory.export(bind(x, home), Access.MUTABLE, layout, reason, _KIND, self.owner)
 
 
-def kept_loan(x: BlobCore, reason: str) -> Loan | None:
-    """Return the loan that a Blob keeps, if it shows data on the host as it is now; else None.
+def host_loan(x: BlobCore, reason: str) -> Loan | None:
+    """Lend a Blob's data on the host, brought up to date there: once more, or for the first time.
 
-    Brings data up to date where that is quickly done; see `SyncedMemory.read_again`.
+    Parameters
+    ----------
+    x
+        The Blob, which keeps the loan.
+    reason
+        The function.
+
+    Returns
+    -------
+    Loan or None
+        None of a Blob on a device that torch knows, or with negative strides.
     """
     kept = x._kept[HOST_DATA]
-    if kept is None:
+    if kept is not None:
+        loan: Loan | None = kept[4]
+        if loan is not None:
+            held: Any = x._held
+            layout: Any = x._placed
+            if held._exclusive_buffer is kept[0] or held.read_again(0, layout, reason, kept[0]):
+                return loan
+    return _new_host_loan(x, reason)
+
+
+def _new_host_loan(x: BlobCore, reason: str) -> Loan | None:
+    memory, layout = x._memory, x._layout
+    if not x._home.native or layout.reversed_axes:
         return None
-    loan: Loan | None = kept[4]
-    if loan is None:
-        return None
-    held: Any = x._held
-    layout: Any = x._placed
-    if held._exclusive_buffer is kept[0] or held.read_again(0, layout, reason, kept[0]):
-        return loan
-    return None
+    loan = Loan(*tensor_over_memory(memory, layout, Side.HOST, Access.CONST, reason))
+    if loan.version is not None and layout.size:
+        x._keep(HOST_DATA, memory)
+        kept = x._kept[HOST_DATA]
+        # The buffer may be another one by now.
+        if kept is not None and _address_of(kept[1]) == loan.tensor.data_ptr():
+            _keep(x, layout, kept, loan)
+    return loan
 
 
 def _keep(x: BlobCore, layout: Layout, kept: Kept, loan: Loan | None) -> None:

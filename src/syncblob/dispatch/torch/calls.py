@@ -178,19 +178,16 @@ def _is_apart(result: Any, loans: Sequence[Loan]) -> bool:
 
     The result is a tensor or a tuple of tensors.
     """
-    if isinstance(result, tuple):
-        return all(_is_apart(x, loans) for x in result)
     if type(result) is not torch.Tensor:
-        return False
+        return isinstance(result, tuple) and all(_is_apart(x, loans) for x in result)
     try:
         start = result.data_ptr()
     except RuntimeError:
         # Sparse tensors, and the stand-ins of torch's own transformations, have no storage.
         return False
     for loan in loans:
-        if loan.start <= start <= loan.stop or loan.version is None:
-            return False
-        if loan.tensor._version != loan.version:
+        version = loan.version
+        if loan.start <= start <= loan.stop or version is None or loan.tensor._version != version:
             return False
     return True
 

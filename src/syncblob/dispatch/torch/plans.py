@@ -101,7 +101,7 @@ class Plan(NamedTuple):
     keeps: bool
     """Whether a Blob may lend the tensor that it keeps: torch's own functions store none."""
     direct: bool
-    """Whether kept tensors are all that the function needs: it writes nothing."""
+    """Whether the function only reads, and tensors that Blobs keep will do."""
     decisive: tuple[int, ...]
     """The arguments whose contents count besides their types: another plan is for those."""
 

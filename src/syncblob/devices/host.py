@@ -110,7 +110,7 @@ class _Host(NumpyHome):
     device = CPU
 
     # No property: it is asked for with each export.
-    dlpack_device = (DLPACK_CPU, 0)
+    dlpack_device: tuple[int, int] = (DLPACK_CPU, 0)
 
 
 # --- whether operations may skip the guards ------------------------------------------------------

@@ -148,9 +148,9 @@ class Operands:
     __slots__ = ("_blobs", "_foreign", "_given", "_late", "home", "like", "name", "written")
 
     def __init__(self, name: str, like: BlobCore, home: Home) -> None:
-        self.name = name
-        self.like = like
-        self.home = home
+        self.name: str = name
+        self.like: BlobCore = like
+        self.home: Home = home
         # The Blobs that are read or written, and the arrays of the user's that are.
         self._blobs: list[BlobCore] = []
         self._foreign: list[Any] = []

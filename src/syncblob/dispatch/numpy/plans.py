@@ -164,12 +164,12 @@ class Plan:
     def __init__(
         self, function: Callable[..., Any], method: Callable[..., Any] | None = None
     ) -> None:
-        self.function = function
+        self.function: Callable[..., Any] = function
         # What NumPy computes with its own arrays: they need not be asked for what they are.
         self.native: Callable[..., Any] = (
             getattr(function, "_implementation", function) if method is None else method
         )
-        self.const = function in tables.OVERLAPPING
+        self.const: bool = function in tables.OVERLAPPING
 
     def run(self, like: Any, args: Args, kwargs: Named) -> Any:
         """Make the call.

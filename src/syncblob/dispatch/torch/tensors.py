@@ -124,12 +124,12 @@ class Loan:
     __slots__ = ("owner", "start", "stop", "tensor", "version")
 
     def __init__(self, tensor: torch.Tensor, owner: Any) -> None:
-        self.tensor = tensor
-        self.owner = owner
-        self.version = None if tensor.is_inference() else tensor._version
+        self.tensor: torch.Tensor = tensor
+        self.owner: object = owner
+        self.version: int | None = None if tensor.is_inference() else tensor._version
         storage = tensor.untyped_storage()
-        self.start = storage.data_ptr()
-        self.stop = self.start + storage.nbytes()
+        self.start: int = storage.data_ptr()
+        self.stop: int = self.start + storage.nbytes()
 
     @property
     def was_written(self) -> bool:

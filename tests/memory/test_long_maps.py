@@ -173,19 +173,24 @@ def test_a_map_is_longer_where_all_of_it_is_borrowed():
     assert memory.cpu_data().tolist() == memory.gpu_data().tolist() == [1, NEW] * (NBYTES // 2)
 
 
-@pytest.mark.parametrize("between", [CONST, MUTABLE])
-def test_what_is_computed_while_the_map_gets_too_long_counts(between):
-    memory = made("host")
-    array = memory.array(HOST, MUTABLE, Layout.raw(2, 2), "use")
-    for place in range(4, NBYTES, 2):
-        use(memory, ACCELERATOR, between, place, place + 1)
-        if place == 100:
-            # Both sides hold it, and so may one alone.
-            use(memory, ACCELERATOR, CONST, 2, 4)
+@pytest.mark.parametrize("read", [False, True])
+def test_what_is_computed_counts_although_the_map_got_too_long_meanwhile(read):
+    nbytes = 4 * MAX_SPANS
+    memory = SyncedMemory(nbytes, device="simulated")
+    memory.overwrite_cpu_data()[:] = 1
+    # A byte of the host's between bytes of the accelerator's: no other span is as small.
+    use(memory, ACCELERATOR, MUTABLE, 4, 5)
+    use(memory, ACCELERATOR, MUTABLE, 6, 8)
+    array = memory.array(HOST, MUTABLE, Layout.raw(1, 5), "use")
+    if read:
+        use(memory, ACCELERATOR, CONST, 5, 6)
+    for place in range(12, nbytes, 4):
+        use(memory, ACCELERATOR, MUTABLE, place, place + 2)
+    assert memory.head_over(5, 6) is Head.HEAD_AT_GPU
     array[:] = NEW
-    memory.finish_write(HOST, 2, 4, "use")
-    assert memory.head_over(2, 4) is Head.HEAD_AT_CPU
-    assert memory.gpu_data()[:5].tolist() == [0, 1, NEW, NEW, 4]
+    memory.finish_write(HOST, 5, 6, "use")
+    assert memory.head_over(5, 6) is Head.HEAD_AT_CPU
+    assert memory.gpu_data()[4:8].tolist() == [1, NEW, 1, 1]
 
 
 def test_what_is_on_its_way_stays_the_hosts_too_however_long_the_map_gets(simulated):

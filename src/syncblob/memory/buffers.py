@@ -38,19 +38,18 @@ class Buffers:
         What the journal calls this memory; empty if it has no name.
     """
 
-    __slots__ = ("_copying", "_serial", "_used", "accelerator", "name", "nbytes", "sides")
+    __slots__ = ("_copying", "_used", "accelerator", "name", "nbytes", "sides")
 
     def __init__(self, nbytes: int, accelerator: Accelerator | None) -> None:
         self.sides: list[Any] = [None, None]
         self.accelerator: Accelerator | None = accelerator
         self.nbytes: int = nbytes
         self.name: str = ""
-        # Tells memories apart in the journal; given when it is first needed.
-        self._serial = 0
         # For an accelerator that works asynchronously: its buffer, and which bytes of it something
         # may still read, as a map with 1 for those.
         self._used: tuple[Any, Spans] | None = None
-        # The last answer of `copying`: programs ask for the same again and again.
+        # The last answer of `copying`: programs ask for the same again and again. The number in it
+        # tells memories apart in the journal.
         self._copying: Copying | None = None
 
     @property
@@ -109,9 +108,8 @@ class Buffers:
             and copying.name is self.name
         ):
             return copying
-        if not self._serial:
-            self._serial = next(_serials)
-        copying = self._copying = Copying(accelerator, reason, self._serial, self.name, because)
+        serial = next(_serials) if copying is None else copying.memory
+        copying = self._copying = Copying(accelerator, reason, serial, self.name, because)
         return copying
 
     @staticmethod

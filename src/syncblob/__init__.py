@@ -18,7 +18,7 @@ from syncblob._source_lines import SourceLine
 from syncblob.array_api import *  # noqa: F403  # every name of the standard: its __all__
 from syncblob.array_api import __array_api_version__, __array_namespace_info__
 from syncblob.blob import Blob
-from syncblob.blob.messages import register_messages as _register_messages
+from syncblob.blob.proto_hook import register_messages as _register_messages
 from syncblob.devices import (
     Device,
     default_device,
@@ -44,7 +44,7 @@ from syncblob.transfer_log import PingPong, TransferLog, record_transfers
 from syncblob.transfers import Transfer
 
 if TYPE_CHECKING:
-    from syncblob.blob.messages import Messages
+    from syncblob.blob.proto_hook import Messages
     from syncblob.caffe import (
         CopyReport,
         Layer,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob import _kernels
+from syncblob import _corrected_elementwise
 from syncblob.array_api._operands import require_blobs
 from syncblob.blob.compute import apply
 from syncblob.blob.elementwise import binary, unary
@@ -106,7 +106,7 @@ def acos(x: Blob, /) -> Blob:
 
 def acosh(x: Blob, /) -> Blob:
     """Compute the inverse hyperbolic cosine."""
-    return unary(_kernels.arccosh, x)
+    return unary(_corrected_elementwise.arccosh, x)
 
 
 def add(x1: Blob | complex, x2: Blob | complex, /) -> Blob:
@@ -171,7 +171,7 @@ def bitwise_xor(x1: Blob | int, x2: Blob | int, /) -> Blob:
 
 def ceil(x: Blob, /) -> Blob:
     """Round up to whole numbers, in the dtype of `x`."""
-    return unary(_kernels.ceil, x)
+    return unary(_corrected_elementwise.ceil, x)
 
 
 def clip(x: Blob, /, min: float | Blob | None = None, max: float | Blob | None = None) -> Blob:
@@ -229,17 +229,17 @@ def exp(x: Blob, /) -> Blob:
 
 def expm1(x: Blob, /) -> Blob:
     """Compute ``exp(x) - 1``, accurately for small `x`."""
-    return unary(_kernels.expm1, x)
+    return unary(_corrected_elementwise.expm1, x)
 
 
 def floor(x: Blob, /) -> Blob:
     """Round down to whole numbers, in the dtype of `x`."""
-    return unary(_kernels.floor, x)
+    return unary(_corrected_elementwise.floor, x)
 
 
 def floor_divide(x1: Blob | float, x2: Blob | float, /) -> Blob:
     """Divide and round down: ``x1 // x2``."""
-    return binary(_kernels.floor_divide, x1, x2)
+    return binary(_corrected_elementwise.floor_divide, x1, x2)
 
 
 def greater(x1: Blob | float, x2: Blob | float, /) -> Blob:
@@ -298,7 +298,7 @@ def less_equal(x1: Blob | float, x2: Blob | float, /) -> Blob:
 
 def log(x: Blob, /) -> Blob:
     """Compute the natural logarithm."""
-    return unary(_kernels.log, x)
+    return unary(_corrected_elementwise.log, x)
 
 
 def log10(x: Blob, /) -> Blob:
@@ -308,7 +308,7 @@ def log10(x: Blob, /) -> Blob:
 
 def log1p(x: Blob, /) -> Blob:
     """Compute ``log(1 + x)``, accurately for small `x`."""
-    return unary(_kernels.log1p, x)
+    return unary(_corrected_elementwise.log1p, x)
 
 
 def log2(x: Blob, /) -> Blob:
@@ -378,7 +378,7 @@ def positive(x: Blob, /) -> Blob:
 
 def pow(x1: Blob | complex, x2: Blob | complex, /) -> Blob:
     """Raise to a power: ``x1 ** x2``."""
-    return binary(_kernels.power, x1, x2)
+    return binary(_corrected_elementwise.power, x1, x2)
 
 
 def real(x: Blob, /) -> Blob:
@@ -394,17 +394,17 @@ def reciprocal(x: Blob, /) -> Blob:
 
 def remainder(x1: Blob | float, x2: Blob | float, /) -> Blob:
     """Divide and return the remainder, with the sign of `x2`: ``x1 % x2``."""
-    return binary(_kernels.remainder, x1, x2)
+    return binary(_corrected_elementwise.remainder, x1, x2)
 
 
 def round(x: Blob, /) -> Blob:
     """Round to the nearest whole number, halves to the even one, in the dtype of `x`."""
-    return unary(_kernels.rint, x)
+    return unary(_corrected_elementwise.rint, x)
 
 
 def sign(x: Blob, /) -> Blob:
     """Compute the sign: -1, 0 or 1; of a complex number ``x / abs(x)``."""
-    return unary(_kernels.sign, x)
+    return unary(_corrected_elementwise.sign, x)
 
 
 def signbit(x: Blob, /) -> Blob:
@@ -444,12 +444,12 @@ def tan(x: Blob, /) -> Blob:
 
 def tanh(x: Blob, /) -> Blob:
     """Compute the hyperbolic tangent."""
-    return unary(_kernels.tanh, x)
+    return unary(_corrected_elementwise.tanh, x)
 
 
 def trunc(x: Blob, /) -> Blob:
     """Round towards zero to whole numbers, in the dtype of `x`."""
-    return unary(_kernels.trunc, x)
+    return unary(_corrected_elementwise.trunc, x)
 
 
 def _clip(xp: Any, x: Any, lower: Any, upper: Any) -> Any:

@@ -18,7 +18,7 @@ import operator
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from syncblob._dtypes import as_dtype
-from syncblob.array_api import _linalg_kernels
+from syncblob.array_api import _corrected_linalg
 from syncblob.array_api._operands import require_blobs
 from syncblob.array_api.linear_algebra_functions import matmul, matrix_transpose, tensordot, vecdot
 from syncblob.blob.compute import apply, view
@@ -129,7 +129,7 @@ def cross(x1: Blob, x2: Blob, /, *, axis: int = -1) -> Blob:
         If there is no such axis.
     """
     require_blobs("cross", x1, x2)
-    return apply(_linalg_kernels.cross, x1, x2, axis=axis)
+    return apply(_corrected_linalg.cross, x1, x2, axis=axis)
 
 
 def det(x: Blob, /) -> Blob:
@@ -147,7 +147,7 @@ def diagonal(x: Blob, /, *, offset: int = 0) -> Blob:
     offset
         Which diagonal: the main one for 0, above it for positive numbers.
     """
-    return view(x, "diagonal", lambda array: _linalg_kernels.diagonal(array, offset))
+    return view(x, "diagonal", lambda array: _corrected_linalg.diagonal(array, offset))
 
 
 def eig(x: Blob, /) -> EigResult:
@@ -163,7 +163,7 @@ def eig(x: Blob, /) -> EigResult:
     NotImplementedError
         On a CUDA device with a CuPy older than version 14.
     """
-    return EigResult(*apply(_linalg_kernels.eig, x))
+    return EigResult(*apply(_corrected_linalg.eig, x))
 
 
 def eigh(x: Blob, /) -> EighResult:
@@ -187,7 +187,7 @@ def eigvals(x: Blob, /) -> Blob:
     NotImplementedError
         On a CUDA device with a CuPy older than version 14.
     """
-    return apply(_linalg_kernels.eigvals, x)
+    return apply(_corrected_linalg.eigvals, x)
 
 
 def eigvalsh(x: Blob, /) -> Blob:
@@ -246,7 +246,7 @@ def matrix_rank(x: Blob, /, *, rtol: float | Blob | None = None) -> Blob:
     ValueError
         If there are fewer than two axes.
     """
-    return apply(_linalg_kernels.matrix_rank, x, rtol)
+    return apply(_corrected_linalg.matrix_rank, x, rtol)
 
 
 def outer(x1: Blob, x2: Blob, /) -> Blob:
@@ -258,7 +258,7 @@ def outer(x1: Blob, x2: Blob, /) -> Blob:
         If one has another number of axes than one.
     """
     require_blobs("outer", x1, x2)
-    return apply(_linalg_kernels.outer, x1, x2)
+    return apply(_corrected_linalg.outer, x1, x2)
 
 
 def pinv(x: Blob, /, *, rtol: float | Blob | None = None) -> Blob:
@@ -271,7 +271,7 @@ def pinv(x: Blob, /, *, rtol: float | Blob | None = None) -> Blob:
     rtol
         Which singular values count as zero; as for `matrix_rank`.
     """
-    return apply(_linalg_kernels.pinv, x, rtol)
+    return apply(_corrected_linalg.pinv, x, rtol)
 
 
 def qr(x: Blob, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QRResult:
@@ -327,7 +327,7 @@ def solve(x1: Blob, x2: Blob, /) -> Blob:
         Of shape (..., M) for a vector, (..., M, K) for matrices.
     """
     require_blobs("solve", x1, x2)
-    return apply(_linalg_kernels.solve, x1, x2)
+    return apply(_corrected_linalg.solve, x1, x2)
 
 
 def svd(x: Blob, /, *, full_matrices: bool = True) -> SVDResult:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from syncblob.array_api import _linalg_kernels
+from syncblob.array_api import _corrected_linalg
 from syncblob.array_api._operands import require_blobs
 from syncblob.blob.compute import apply, view
 from syncblob.blob.elementwise import binary
@@ -58,7 +58,7 @@ def matrix_transpose(x: Blob, /) -> Blob:
     ValueError
         If there are fewer than two axes.
     """
-    return view(x, "matrix_transpose", _linalg_kernels.matrix_transpose)
+    return view(x, "matrix_transpose", _corrected_linalg.matrix_transpose)
 
 
 def tensordot(
@@ -91,7 +91,7 @@ def tensordot(
         If there is no such axis.
     """
     require_blobs("tensordot", x1, x2)
-    return apply(_linalg_kernels.tensordot, x1, x2, axes=axes)
+    return apply(_corrected_linalg.tensordot, x1, x2, axes=axes)
 
 
 def vecdot(x1: Blob, x2: Blob, /, *, axis: int = -1) -> Blob:

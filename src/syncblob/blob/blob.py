@@ -29,9 +29,9 @@ from syncblob.blob.core import GPU_DATA, GPU_DIFF, HOST_DATA, HOST_DIFF
 from syncblob.blob.explain import Explanation
 from syncblob.blob.flags import Flags, flags_of
 from syncblob.blob.indexing import get_item, set_item
-from syncblob.blob.messages import messages
 from syncblob.blob.ndarray_methods import NdarrayMethods
 from syncblob.blob.operators import Operators
+from syncblob.blob.proto_hook import messages
 from syncblob.blob.views import reshape
 from syncblob.devices import HOST, Side, home_of
 from syncblob.dispatch.numpy.functions import array_ufunc

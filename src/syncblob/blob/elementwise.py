@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob import _kernels
+from syncblob import _corrected_elementwise
 from syncblob._dtypes import is_supported
 from syncblob.blob.compute import SCALARS, converted, gather, refusal, require_device_of
 from syncblob.blob.core import BlobCore
@@ -253,7 +253,7 @@ def _try_empty(kernel: Callable[..., Any], array1: Any, array2: Any) -> None:
 def _require_same_shape(
     kernel: Callable[..., Any], shape: tuple[int, ...], other: tuple[int, ...]
 ) -> None:
-    if kernel is _kernels.matmul:
+    if kernel is _corrected_elementwise.matmul:
         return
     result = np.broadcast_shapes(shape, other)
     if result != shape:

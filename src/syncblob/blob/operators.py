@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob import _kernels
+from syncblob import _corrected_elementwise
 from syncblob.blob.core import BlobCore
 from syncblob.blob.elementwise import OPERATOR, binary, inplace, unary
 
@@ -124,27 +124,27 @@ class Operators(BlobCore):
 
     def __floordiv__(self, other: Any, /) -> Self:
         """Divide and round down: ``self // other``."""
-        return binary(_kernels.floor_divide, self, other, OPERATOR)
+        return binary(_corrected_elementwise.floor_divide, self, other, OPERATOR)
 
     def __rfloordiv__(self, other: Any, /) -> Self:
         """Divide and round down: ``other // self``."""
-        return binary(_kernels.floor_divide, other, self, OPERATOR)
+        return binary(_corrected_elementwise.floor_divide, other, self, OPERATOR)
 
     def __ifloordiv__(self, other: Any, /) -> Self:
         """Divide and round down: ``self //= other``."""
-        return inplace(_kernels.floor_divide, self, other)
+        return inplace(_corrected_elementwise.floor_divide, self, other)
 
     def __mod__(self, other: Any, /) -> Self:
         """Divide, and return the remainder, which has the divisor's sign: ``self % other``."""
-        return binary(_kernels.remainder, self, other, OPERATOR)
+        return binary(_corrected_elementwise.remainder, self, other, OPERATOR)
 
     def __rmod__(self, other: Any, /) -> Self:
         """Divide, and return the remainder, which has the divisor's sign: ``other % self``."""
-        return binary(_kernels.remainder, other, self, OPERATOR)
+        return binary(_corrected_elementwise.remainder, other, self, OPERATOR)
 
     def __imod__(self, other: Any, /) -> Self:
         """Divide, and return the remainder, which has the divisor's sign: ``self %= other``."""
-        return inplace(_kernels.remainder, self, other)
+        return inplace(_corrected_elementwise.remainder, self, other)
 
     def __divmod__(self, other: Any, /) -> tuple[Self, Self]:
         """Divide and round down, and return the remainder: ``(self // other, self % other)``."""
@@ -156,15 +156,15 @@ class Operators(BlobCore):
 
     def __pow__(self, other: Any, /) -> Self:
         """Raise to a power: ``self ** other``."""
-        return binary(_kernels.power, self, other, OPERATOR)
+        return binary(_corrected_elementwise.power, self, other, OPERATOR)
 
     def __rpow__(self, other: Any, /) -> Self:
         """Raise to a power: ``other ** self``."""
-        return binary(_kernels.power, other, self, OPERATOR)
+        return binary(_corrected_elementwise.power, other, self, OPERATOR)
 
     def __ipow__(self, other: Any, /) -> Self:
         """Raise to a power: ``self **= other``."""
-        return inplace(_kernels.power, self, other)
+        return inplace(_corrected_elementwise.power, self, other)
 
     def __matmul__(self, other: Any, /) -> Self:
         """Multiply as matrices: ``self @ other``."""
@@ -176,7 +176,7 @@ class Operators(BlobCore):
 
     def __imatmul__(self, other: Any, /) -> Self:
         """Multiply as matrices: ``self @= other``."""
-        return inplace(_kernels.matmul, self, other)
+        return inplace(_corrected_elementwise.matmul, self, other)
 
     def __and__(self, other: Any, /) -> Self:
         """Combine bit by bit with and: ``self & other``."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from syncblob.cli._histogram import histogram_of
-from syncblob.cli._settings import settings_as_json
+from syncblob.cli._layer_settings import settings_as_json
 from syncblob.cli._stats import stats_of
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from syncblob.cli._console import Column, counted, human_bytes, printable
 from syncblob.cli._histogram import bars, histogram_of
-from syncblob.cli._settings import settings_in_words
+from syncblob.cli._layer_settings import settings_in_words
 from syncblob.cli._stats import stats_of
 
 if TYPE_CHECKING:

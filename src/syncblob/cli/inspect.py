@@ -12,8 +12,8 @@ from syncblob.cli._checks import check
 from syncblob.cli._console import Output, counted, print_json, printable
 from syncblob.cli._contents import open_contents
 from syncblob.cli._inspect_json import Wishes, as_json
+from syncblob.cli._layer_settings import definition_of, unknown_fields
 from syncblob.cli._plots import pictures, save
-from syncblob.cli._settings import definition_of, unknown_fields
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:

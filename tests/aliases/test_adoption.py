@@ -225,3 +225,11 @@ def test_an_adoption_that_is_interrupted_is_made_or_not() -> None:
     else:
         pytest.fail("the adoption never came to its end")
     assert outcomes == {(3,) * 4, (9,) * 4}
+
+
+def test_what_is_adopted_is_not_exposed_any_more() -> None:
+    memory = SyncedMemory(8, device="simulated")
+    memory.expose(Side.ACCELERATOR)
+    memory.set_cpu_data(np.zeros(8, np.uint8))
+    assert not memory.is_exposed(Side.ACCELERATOR, 0, 8)
+    assert not memory.aliased

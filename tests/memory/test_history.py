@@ -242,3 +242,26 @@ def test_an_accessor_that_nothing_but_a_thread_has_called_is_noted(
         time.sleep(0.01)
     assert not raised
     assert blob.memory.history[-1].after is S
+
+
+@pytest.mark.parametrize("access", Access)
+def test_an_export_is_noted_with_its_reason(access: Access) -> None:
+    memory = memory_at(G)
+    memory.export(Side.HOST, access, Layout.raw(NBYTES), "a reason", "DLPack")
+    assert memory.history[-1].reason == "a reason"
+
+
+def test_an_export_that_leaves_an_alias_behind_is_noted_as_any_other() -> None:
+    class Target:
+        pass
+
+    memory, target = memory_at(C), Target()
+    everything = Layout.raw(NBYTES)
+    alias = memory.export(Side.HOST, Access.MUTABLE, everything, "first", "DLPack")
+    with record_transfers() as log, pytest.warns(StaleAliasWarning, match="second leaves"):
+        memory.export(Side.ACCELERATOR, Access.OVERWRITE, everything, "second", "a kind", target)
+    del alias
+    assert (memory.history[-1].reason, memory.head, len(log)) == ("second", G, 0)
+    assert [lease.kind for lease in memory.loans(Side.ACCELERATOR).leases] == ["a kind"]
+    del target
+    assert not memory.loans(Side.ACCELERATOR).leases

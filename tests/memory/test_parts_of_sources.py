@@ -303,3 +303,24 @@ def test_rows_of_a_blob_read_rows_of_its_source():
     assert blob[1, 1].item() == expected[1, 1]
     assert np.array_equal(np.array(blob), expected)
     assert sorted(reader.asked) == list(range(NBYTES))
+
+
+@pytest.mark.parametrize(
+    ("start", "stop", "calls"), [(0, NBYTES, 1), (0, 10, 0), (10, NBYTES - 10, 0)]
+)
+def test_the_function_is_called_for_all_bytes_at_once_alone(start, stop, calls):
+    source = Reader()
+    memory = SyncedMemory(NBYTES, device="simulated", source=source)
+    array = memory.array(ACCELERATOR, CONST, Layout.raw(stop - start, start), "use")
+    assert array.tolist() == VALUES[start:stop]
+    assert (source.calls, len(source.asked)) == (calls, stop - start)
+
+
+def test_what_the_function_returned_is_kept_for_the_next_access(simulated):
+    source = Reader()
+    memory = SyncedMemory(NBYTES, device="simulated", source=source)
+    with simulated.failing(transfer=1), pytest.raises(RuntimeError, match="injected"):
+        memory.gpu_data()
+    array = memory.array(ACCELERATOR, CONST, Layout.raw(10, 20), "use")
+    assert array.tolist() == VALUES[20:30]
+    assert (source.calls, len(source.asked)) == (1, NBYTES)

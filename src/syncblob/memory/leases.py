@@ -368,7 +368,7 @@ class _NoLoans(Loans):
     def __init__(self) -> None:
         super().__init__()
         self.borrows.live = frozenset()  # type: ignore[assignment]  # has no `add`
-        object.__setattr__(self, "leases", frozenset())
+        self.leases = frozenset()  # type: ignore[assignment]
 
     def detach(self) -> None:
         """Do nothing: there is nothing to forget."""
@@ -394,9 +394,8 @@ def warn_of_stale_aliases(action: str, stale: Stale) -> None:
     """
     if not stale:
         return
-    described = [
-        lease.described(side) for side, leases in stale for lease in islice(leases, _NAMED_AT_MOST)
-    ][:_NAMED_AT_MOST]
+    each = (lease.described(side) for side, leases in stale for lease in leases)
+    described = [*islice(each, _NAMED_AT_MOST)]
     named = "; ".join(described)
     unnamed = sum(len(leases) for _, leases in stale) - len(described)
     more = f"; and {unnamed} more" if unnamed else ""

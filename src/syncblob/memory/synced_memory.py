@@ -616,7 +616,7 @@ class SyncedMemory:
         lack some of what was written. So this side alone holds those bytes again. What the other
         side alone holds was written there since, unless spans may have been joined.
         """
-        if self._fast_buffer is not None and not self._joined:
+        if self._fast_buffer is not None:
             return
         with self._lock:
             before = self._take(side, start, stop, everything=self._joined)

@@ -13,7 +13,7 @@ import pytest
 from made_blobs import blob_in, values
 
 import syncblob
-from syncblob import Blob, DeviceGuardError, Head, StaleAliasWarning
+from syncblob import Blob, DeviceGuardError, Head, StaleAliasWarning, record_transfers
 
 torch = pytest.importorskip("torch")
 F = torch.nn.functional
@@ -507,3 +507,102 @@ def test_what_is_kept_is_let_go_with_the_buffer():
         warnings.simplefilter("error")
         blob.resize(100)
     assert gone() is None
+
+
+# --- what a call does with the same elements, with none of them, and with tensors that got out -----
+
+
+@pytest.mark.parametrize("order", [[0, 1], [1, 0]])
+def test_a_view_of_a_blob_beside_a_const_view_of_it_is_an_alias_or_a_copy(order):
+    blob = Blob(4)
+    blob[...] = 2
+    operands = [blob, blob.const]
+    for view in torch.broadcast_tensors(*(operands[place] for place in order)):
+        view.fill_(5)
+    assert blob.tolist() in ([5] * 4, [2] * 4)
+    first = torch.broadcast_tensors(blob, blob.const)[0]
+    first.fill_(6)
+    assert blob.tolist() == [6] * 4
+    assert blob.memory.aliased
+
+
+def test_the_same_blob_is_brought_to_the_host_once():
+    blob = Blob(4, device="simulated")
+    blob[...] = 1
+    alias = np.from_dlpack(blob)
+    with record_transfers() as log:
+        torch.cat([blob, blob])
+        torch.add(blob, blob)
+    assert log.downloads == 2
+    del alias
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda x: torch.narrow(x, 0, 0, 0),
+        lambda x: torch.as_strided(x, (0,), (1,), 3),
+        lambda x: torch.split(x, [0, 4])[0],
+    ],
+)
+def test_a_view_of_no_elements_is_an_alias_and_of_a_const_blob_a_copy(view):
+    blob = Blob(4)
+    blob[...] = 1
+    lent = view(blob)
+    assert blob.memory.aliased
+    del lent
+    view(blob.const).resize_(4).fill_(9)
+    assert blob.tolist() == [1] * 4
+
+
+def test_a_tensor_that_got_out_and_was_written_is_not_lent_again():
+    blob = Blob(4)
+    blob[...] = 2
+    const = blob.const
+    torch.add(const, 1)
+    _, (_, out) = torch.func.grad_and_value(
+        lambda x: ((x * 2).sum(), torch.flatten(const)), has_aux=True
+    )(torch.ones(4))
+    out.fill_(8)
+    assert torch.add(const, 1).tolist() == [9] * 4
+
+
+def test_gradients_within_vmap_are_of_what_the_blob_was():
+    blob = Blob(4)
+    blob[...] = 2
+    weights = torch.ones(3, 4, requires_grad=True)
+    total = torch.func.vmap(lambda row: torch.mul(blob, row))(weights).sum()
+    blob[...] = 7
+    total.backward()
+    assert weights.grad.unique().tolist() == [2]
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda blob, x: blob + x,
+        lambda blob, x: np.add(blob, x),
+        lambda blob, x: blob.copy_from(x),
+        lambda blob, x: syncblob.asarray(x, copy=True),
+        lambda blob, x: syncblob.asarray(x, dtype="float64"),
+    ],
+)
+def test_a_tensor_that_is_only_read_can_be_resized_afterwards(use):
+    tensor = torch.ones(4)
+    use(Blob(4), tensor)
+    assert tensor.resize_(100).shape == (100,)
+
+
+def test_a_tensor_that_a_blob_shares_cannot_be_resized():
+    tensor = torch.ones(4)
+    blob = syncblob.asarray(tensor)
+    with pytest.raises(RuntimeError, match="not resizable"):
+        tensor.resize_(1000)
+    assert blob.tolist() == [1] * 4
+
+
+def test_a_tensor_that_is_to_be_read_negated_is_refused():
+    tensor = torch.tensor([1 + 2j, 3 + 4j]).conj().imag
+    with pytest.raises(BufferError, match="resolve_neg"):
+        syncblob.asarray(tensor)
+    assert syncblob.asarray(tensor.resolve_neg()).tolist() == [-2, -4]

@@ -14,7 +14,7 @@ from syncblob.devices import CPU, Device, default_device
 from syncblob.interop import shared_memory
 from syncblob.interop.adopt import adopt
 from syncblob.interop.cuda import backend_of
-from syncblob.interop.native import import_array, native_array
+from syncblob.interop.native import import_array, memory_of_tensor, native_array
 from syncblob.memory import SyncedMemory
 
 if TYPE_CHECKING:
@@ -55,7 +55,9 @@ def asarray(
     wanted = None if dtype is None else as_dtype(dtype)
     if not isinstance(x, BlobCore):
         try:
-            array, owned = native_array(x, copy=copy, dtype=wanted)
+            array, owned = None if copy or wanted is not None else memory_of_tensor(x), False
+            if array is None:
+                array, owned = native_array(x, copy=copy, dtype=wanted)
         except BufferError as error:
             if copy is False:
                 raise ValueError(str(error)) from error

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from syncblob._shape import Layout
     from syncblob.devices.base import Accelerator, Home
 
-__all__ = ["buffer_of", "import_array", "native_array"]
+__all__ = ["buffer_of", "import_array", "memory_of_tensor", "native_array"]
 
 
 def native_array(
@@ -61,9 +61,6 @@ def native_array(
                 f"copy=False was asked for, but a {type(x).__name__} has no array memory to share"
             )
         return np.asarray(x, None if isinstance(x, np.generic) else dtype), True
-    array = _of_tensor(x)
-    if array is not None:
-        return array, False
     if hasattr(x, "__cuda_array_interface__"):
         return cuda.from_interface(x, copy=copy), False
     if hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__"):
@@ -71,10 +68,11 @@ def native_array(
     return np.asarray(x, copy=False if copy is False else None), False
 
 
-def _of_tensor(x: Any) -> NDArray[Any] | None:
+def memory_of_tensor(x: Any) -> NDArray[Any] | None:
     """Return the memory of a tensor as PyTorch itself gives it to NumPy; None where it does not.
 
-    DLPack leads to the same memory, and takes several times as long.
+    DLPack leads to the same memory, and takes several times as long. PyTorch refuses to resize the
+    tensor from now on. So this is for whoever is going to keep the memory.
     """
     torch = sys.modules.get("torch")
     if torch is None or type(x) is not getattr(torch, "Tensor", None):
@@ -174,6 +172,12 @@ def import_array(x: Any, *, copy: bool | None = None) -> Any:
     BufferError
         If the memory is on a device of another kind, or the producer refuses.
     """
+    if hasattr(x, "is_neg") and x.is_neg():
+        # PyTorch exports such a tensor as if it were not.
+        raise BufferError(
+            "expected a tensor that holds its values, got one that is to be read negated; use "
+            "tensor.resolve_neg()"
+        )
     kind = int(x.__dlpack_device__()[0])
     if kind in DLPACK_HOST_TYPES:
         return _import_host(x, copy)

@@ -1264,13 +1264,13 @@ class SyncedMemory:
             Whether it was so. If not, nothing has changed, and there may be nothing to do at all.
         """
         mine = 1 << side
-        here, there = self._loans[side], self._loans[1 - side]
         copied = ""
         if self._moving:
             return False
         try:
             # First of all: from here on no alias is made, also not by a finaliser.
             self._moving = True
+            here, there = self._loans[side], self._loans[1 - side]
             before = self._spans
             held, nbytes = before.uniform, before.nbytes
             if (
@@ -1391,7 +1391,6 @@ class SyncedMemory:
         if accelerator is None and side is Side.ACCELERATOR:
             accelerator = current_accelerator()
         writes = access is not Access.CONST
-        others = self._loans[1 - side]
         sides = self._buffers.sides
         revoked: list[NDArray[Any]] = []
         written: list[object] = []
@@ -1399,11 +1398,13 @@ class SyncedMemory:
         try:
             self._moving = True
             self._invalidate_fast_path()
+            # From here on no alias is made, also not by a finaliser.
+            others = self._loans[1 - side]
             # A signal handler may have started one since the caller waited.
             self._finish_uploads(side, access, start, stop)
             before = self._spans
             if writes and others.leases:
-                # Again: from here on no alias is made, also not by a finaliser.
+                # Again: one may have been made since.
                 require_announced(self._loans, announced, start, stop, side.other)
             # Decided before the copy: what an alias writes during the copy must be copied again.
             pieces, after, changed = self._planned(side, access, start, stop)

@@ -115,7 +115,7 @@ def _call_directly(
         if x.is_cuda:
             return NotImplemented
     followed = bool(tensors) and _is_followed(tensors)
-    if followed and not _hooks_are_enabled():
+    if followed and not _hooks_reach_all():
         return NotImplemented
     operands = list(values)
     loans = _lend(plan, operands)
@@ -136,21 +136,40 @@ def _call_directly(
 
 def _lend(plan: Plan, operands: list[Any]) -> list[Loan] | None:
     """Put tensors in the places of Blobs; return the loans, None where one cannot be had."""
+    if len(plan.blobs) != 1 or plan.nested_blobs:
+        return _lend_several(plan, operands)
+    (place,) = plan.blobs
+    loan = host_loan(operands[place], plan.name)
+    if loan is None:
+        return None
+    operands[place] = loan.tensor
+    return [loan]
+
+
+def _lend_several(plan: Plan, operands: list[Any]) -> list[Loan] | None:
+    """Do what `_lend` does for several Blobs: those over the same elements get the same tensor."""
     name = plan.name
     loans: list[Any] = []
-    for place in plan.blobs:
-        loan = host_loan(operands[place], name)
-        if loan is None:
+    # What was lent of each memory.
+    known: dict[int, list[tuple[Layout, Loan]]] = {}
+
+    def lend(x: BlobCore) -> Any:
+        for layout, loan in known.get(id(x._held), ()):
+            if layout == x._layout:
+                loans.append(loan)
+                return loan.tensor
+        found = host_loan(x, name)
+        loans.append(found)
+        if found is None:
             return None
-        loans.append(loan)
-        operands[place] = loan.tensor
+        known.setdefault(id(x._held), []).append((x._layout, found))
+        return found.tensor
+
+    for place in plan.blobs:
+        operands[place] = lend(operands[place])
+        if loans[-1] is None:
+            return None
     if plan.nested_blobs:
-
-        def lend(x: BlobCore) -> Any:
-            loan = host_loan(x, name)
-            loans.append(loan)
-            return None if loan is None else loan.tensor
-
         for place in plan.nested_blobs:
             operands[place] = replaced(operands[place], BlobCore, lend)
         if None in loans:
@@ -160,7 +179,9 @@ def _lend(plan: Plan, operands: list[Any]) -> list[Loan] | None:
 
 def _is_followed(tensors: Iterable[torch.Tensor]) -> bool:
     """Tell whether autograd follows a call with these tensors."""
-    return torch.is_grad_enabled() and any(x.requires_grad for x in tensors)
+    return torch.is_grad_enabled() and (
+        any(x.requires_grad for x in tensors) or _transformation() is not None
+    )
 
 
 def _compute(
@@ -185,6 +206,9 @@ def _is_apart(result: Any, loans: Sequence[Loan]) -> bool:
     except RuntimeError:
         # Sparse tensors, and the stand-ins of torch's own transformations, have no storage.
         return False
+    if not start:
+        # It has no elements, and yet perhaps the storage of a loan.
+        return False
     for loan in loans:
         version = loan.version
         if loan.start <= start <= loan.stop or version is None or loan.tensor._version != version:
@@ -200,18 +224,26 @@ def _finish_reading(result: Any, lent: Sequence[_Lent], home: Home, name: str) -
     Any
         The result, with copies in the place of tensors over const Blobs.
     """
-    for x, loan in lent:
-        if loan.was_written:
-            x._require_writable(name)
+    aliases: list[Loan] = []
+
+    def become_alias(x: BlobCore, loan: Loan) -> None:
+        if loan not in aliases:
+            aliases.append(loan)
             loan.become_alias(x, home, name)
 
+    for x, loan in lent:
+        if loan.was_written:
+            loan.forget(x)
+            x._require_writable(name)
+            become_alias(x, loan)
+
     def tracked(tensor: torch.Tensor) -> torch.Tensor:
-        for x, loan in lent:
-            if over.lies_in(tensor, loan.tensor):
-                if x._readonly:
-                    return tensor.clone()
-                loan.become_alias(x, home, name)
-        return tensor
+        found = [(x, loan) for x, loan in lent if over.lies_in(tensor, loan.tensor)]
+        for x, loan in found:
+            if not x._readonly:
+                become_alias(x, loan)
+                return tensor
+        return tensor.clone() if found else tensor
 
     return replaced(result, torch.Tensor, tracked)
 
@@ -266,7 +298,7 @@ class _Call:
         self._home = home
         # A kept tensor is over the host's side, and its loan is not verified again.
         self._keeps = plan.keeps and home is HOST and not verifying()
-        self.copying = followed and not _hooks_are_enabled()
+        self.copying = followed and not _hooks_reach_all()
         written = [values[place] for place in plan.written]
         self.written: list[BlobCore] = [*instances(written, BlobCore)]
         self._written_tensors = [*instances(written, torch.Tensor)]
@@ -413,6 +445,13 @@ class _Call:
 
 
 # Whether hooks can replace what autograd saves: torch.func switches them off.
+def _hooks_reach_all() -> bool:
+    """Tell whether hooks see all that autograd saves: within torch.func they do not."""
+    return _hooks_are_enabled() and _transformation() is None
+
+
+# None outside of torch.func. Within, a tensor may not know that autograd follows it.
+_transformation: Callable[[], object] = torch._C._functorch.peek_interpreter_stack
 _hooks_are_enabled: Callable[[], bool] = torch._C._autograd._saved_tensors_hooks_is_enabled  # type: ignore[attr-defined]  # not in torch's stubs
 
 

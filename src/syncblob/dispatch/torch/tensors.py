@@ -141,11 +141,15 @@ class Loan:
 
         That is a mutable access of the home's side. The Blob keeps the loan no longer.
         """
+        self.forget(x)
         memory, layout = x._memory, x._layout
+        memory.export(bind(x, home), Access.MUTABLE, layout, reason, _KIND, self.owner)
+
+    def forget(self, x: BlobCore) -> None:
+        """Let a Blob keep the loan no longer."""
         kept = x._kept[HOST_DATA]
         if kept is not None and kept[4] is self:
-            _keep(x, layout, kept, None)
-        memory.export(bind(x, home), Access.MUTABLE, layout, reason, _KIND, self.owner)
+            _keep(x, x._layout, kept, None)
 
 
 def host_loan(x: BlobCore, reason: str) -> Loan | None:
@@ -166,7 +170,8 @@ def host_loan(x: BlobCore, reason: str) -> Loan | None:
     kept = x._kept[HOST_DATA]
     if kept is not None:
         loan: Loan | None = kept[4]
-        if loan is not None:
+        # Somebody may have got hold of the tensor in a way that nobody sees, and written it.
+        if loan is not None and loan.tensor._version == loan.version:
             held: Any = x._held
             layout: Any = x._placed
             if held._exclusive_buffer is kept[0] or held.read_again(0, layout, reason, kept[0]):

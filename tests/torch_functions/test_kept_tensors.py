@@ -509,7 +509,7 @@ def test_what_is_kept_is_let_go_with_the_buffer():
     assert gone() is None
 
 
-# --- what a call does with the same elements, with none of them, and with tensors that got out -----
+# --- the same elements, none of them, and tensors that got out -------------------------------------
 
 
 @pytest.mark.parametrize("order", [[0, 1], [1, 0]])
@@ -581,10 +581,10 @@ def test_gradients_within_vmap_are_of_what_the_blob_was():
     "use",
     [
         lambda blob, x: blob + x,
-        lambda blob, x: np.add(blob, x),
+        np.add,
         lambda blob, x: blob.copy_from(x),
-        lambda blob, x: syncblob.asarray(x, copy=True),
-        lambda blob, x: syncblob.asarray(x, dtype="float64"),
+        lambda _, x: syncblob.asarray(x, copy=True),
+        lambda _, x: syncblob.asarray(x, dtype="float64"),
     ],
 )
 def test_a_tensor_that_is_only_read_can_be_resized_afterwards(use):

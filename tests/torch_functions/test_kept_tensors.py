@@ -509,7 +509,7 @@ def test_what_is_kept_is_let_go_with_the_buffer():
     assert gone() is None
 
 
-# --- the same elements, none of them, and tensors that got out -------------------------------------
+# --- the same elements, none of them, and tensors that got out -------------------------------
 
 
 @pytest.mark.parametrize("order", [[0, 1], [1, 0]])

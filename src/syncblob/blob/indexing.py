@@ -57,7 +57,11 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:
     if blob._readonly:
         blob._require_writable("assignment")
     full = _full_index(key)
-    if full is not None and type(value) in _NUMBERS and blob._make_array_current():
+    if (
+        full is not None
+        and type(value) in _NUMBERS
+        and (blob._array_is_current() or blob._make_array_current())
+    ):
         home = blob._home
         if home.direct:
             blob._array[full] = value

@@ -55,7 +55,7 @@ def scalar(blob: BlobCore, kind: str, reason: str = "") -> Any:
             f"only a Blob without axes converts to {kind}, this one has shape {blob.shape}; "
             f"use .{instead}"
         )
-    if blob._make_array_current() and blob._home is HOST:
+    if blob._home is HOST and (blob._array_is_current() or blob._make_array_current()):
         return blob._array.item()
     return blob._values(blob._layout, reason or f"__{kind}__").item()
 

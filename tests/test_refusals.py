@@ -37,6 +37,8 @@ def editing_a_consumed_capsule():
 def without(name, call):
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, name, None)
+        # As in a process that has never imported it.
+        patch.setattr("syncblob.blob.blob._torch", None)
         call()
 
 

@@ -368,7 +368,7 @@ class _NoLoans(Loans):
     def __init__(self) -> None:
         super().__init__()
         self.borrows.live = frozenset()  # type: ignore[assignment]  # has no `add`
-        self.leases = frozenset()  # type: ignore[assignment]
+        self.leases: set[Lease] = frozenset()  # type: ignore[assignment]  # has no `add` either
 
     def detach(self) -> None:
         """Do nothing: there is nothing to forget."""

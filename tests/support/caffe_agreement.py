@@ -35,7 +35,14 @@ needs_upb = pytest.mark.skipif(
 )
 
 RAW = {10: "raw_data_type", 11: "raw_diff_type", 12: "raw_data", 13: "raw_diff"}
-DIFFERENCES = ("got 0:", "at most 64 axes", "this is one blob", "this is the state of a solver")
+DIFFERENCES = (
+    "got 0:",
+    "at most 64 axes",
+    "this is one blob",
+    "this is the state of a solver",
+    # Of a tag or a length; older releases of protobuf take longer ones.
+    "has over 5 bytes",
+)
 
 
 def is_meant(error):

@@ -7,17 +7,18 @@ with Blobs is counted in calls of ``np.add(a, a)``, measured in the same run.
 from __future__ import annotations
 
 import gc
-import statistics
 import time
 import tracemalloc
 import warnings
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import syncblob
 from benchmarks import torch_functions
+from benchmarks.calls import as_blob, medians, rows_in_adds
 from benchmarks.own_process import in_own_process
 from benchmarks.rows import Goal, Measured, Row
 from syncblob import Blob, StaleAliasWarning
@@ -105,43 +106,12 @@ def operands() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return numbers, random.permutation(SHAPE[0]), numbers > np.float32(0.5)
 
 
-def as_blob(array: np.ndarray) -> Blob:
-    """Return a Blob of its own with the contents of an array."""
-    blob = Blob(array.shape, array.dtype)
-    blob[...] = array
-    return blob
-
-
-def _medians(timer: Timer, calls: dict[str, Callable[[], object]]) -> dict[str, float]:
-    """Return what `Timer.medians` does; the first calls, which import and plan, are not timed."""
-    for call in calls.values():
-        call()
-    return timer.medians(calls)
-
-
 def numpy_rows(timer: Timer) -> Iterator[Row]:
     """Time NumPy's functions with Blobs and with ndarrays."""
-    section = "NumPy's functions, in calls of np.add(a, a)"
     arrays = operands()
     blobs = [as_blob(array) for array in arrays]
-    a = arrays[0]
-    extra = []
-    for name, call in NUMPY.items():
-        times = _medians(
-            timer,
-            {
-                "ours": lambda call=call: call(*blobs),
-                "rival": lambda call=call: call(*arrays),
-                "add": lambda: np.add(a, a),
-            },
-        )
-        ours, rival = times["ours"] / times["add"], times["rival"] / times["add"]
-        extra.append(ours - rival)
-        yield Row(section, name, ours, "the same, ndarrays", rival, "adds")
-    section = "what Blobs add to NumPy's functions, in calls of np.add(a, a)"
-    median = statistics.median(extra)
-    yield Row(section, f"the median of {len(extra)}", median, unit="adds", goal=MEDIAN)
-    yield Row(section, f"the worst of {len(extra)}", max(extra), unit="adds", goal=WORST)
+    pairs = ((name, partial(call, *blobs), partial(call, *arrays)) for name, call in NUMPY.items())
+    return rows_in_adds(timer, "NumPy", "ndarrays", pairs, [MEDIAN, WORST])
 
 
 def namespace_rows(timer: Timer) -> Iterator[Row]:
@@ -149,7 +119,7 @@ def namespace_rows(timer: Timer) -> Iterator[Row]:
     arrays = operands()
     blobs = [as_blob(array) for array in arrays]
     for name, call in NAMESPACE.items():
-        times = _medians(
+        times = medians(
             timer,
             {
                 "ours": lambda call=call: call(syncblob, *blobs),
@@ -158,7 +128,7 @@ def namespace_rows(timer: Timer) -> Iterator[Row]:
         )
         section = "the array API, beside NumPy's"
         yield Row(section, name, times["ours"], "numpy", times["rival"], goal=Goal(4.0))
-    times = _medians(timer, {"ours": blobs[0].sum, "rival": arrays[0].sum})
+    times = medians(timer, {"ours": blobs[0].sum, "rival": arrays[0].sum})
     yield Row(
         "methods", "blob.sum()", times["ours"], "ndarray.sum()", times["rival"], goal=Goal(3.0)
     )
@@ -185,7 +155,7 @@ def torch_rows(timer: Timer, notes: list[str]) -> Iterator[Row]:
         ),
     }
     for (ours, rival), (call, rival_call, limit) in pairs.items():
-        times = _medians(timer, {"ours": call, "rival": rival_call})
+        times = medians(timer, {"ours": call, "rival": rival_call})
         yield Row("made", ours, times["ours"], rival, times["rival"], goal=Goal(limit))
 
 

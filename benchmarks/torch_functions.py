@@ -6,13 +6,13 @@ of ``np.add(a, a)``, measured in the same run.
 
 from __future__ import annotations
 
-import statistics
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from benchmarks.calls import as_blob, rows_in_adds
 from benchmarks.rows import Goal, Measured, Row
-from syncblob import Blob
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -95,39 +95,17 @@ def operands() -> dict[str, np.ndarray]:
     }
 
 
-def as_blob(array: np.ndarray) -> Blob:
-    """Return a Blob of its own with the contents of an array."""
-    blob = Blob(array.shape, array.dtype)
-    blob[...] = array
-    return blob
-
-
 def function_rows(timer: Timer, torch: Any) -> Iterator[Row]:
     """Time PyTorch's functions with Blobs and with tensors."""
-    section = "PyTorch's functions, in calls of np.add(a, a)"
     functional = torch.nn.functional
     arrays = operands()
-    a = arrays["m"]
     blobs = {name: as_blob(array) for name, array in arrays.items()}
     tensors = {name: torch.tensor(array) for name, array in arrays.items()}
-    extra = []
-    for name, call in FUNCTIONS.items():
-        # The first call imports what later ones use.
-        call(torch, functional, blobs)
-        times = timer.medians(
-            {
-                "ours": lambda call=call: call(torch, functional, blobs),
-                "rival": lambda call=call: call(torch, functional, tensors),
-                "add": lambda: np.add(a, a),
-            }
-        )
-        ours, rival = times["ours"] / times["add"], times["rival"] / times["add"]
-        extra.append(ours - rival)
-        yield Row(section, name, ours, "the same, tensors", rival, "adds")
-    section = "what Blobs add to PyTorch's functions, in calls of np.add(a, a)"
-    median = statistics.median(extra)
-    yield Row(section, f"the median of {len(extra)}", median, unit="adds", goal=MEDIAN)
-    yield Row(section, f"the worst of {len(extra)}", max(extra), unit="adds", goal=WORST)
+    pairs = (
+        (name, partial(call, torch, functional, blobs), partial(call, torch, functional, tensors))
+        for name, call in FUNCTIONS.items()
+    )
+    return rows_in_adds(timer, "PyTorch", "tensors", pairs, [MEDIAN, WORST])
 
 
 def constructor_rows(timer: Timer, torch: Any) -> Iterator[Row]:

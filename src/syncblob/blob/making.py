@@ -55,7 +55,10 @@ def asarray(
     wanted = None if dtype is None else as_dtype(dtype)
     if not isinstance(x, BlobCore):
         try:
-            array, owned = None if copy or wanted is not None else memory_of_tensor(x), False
+            # Only what is kept as it is: see `memory_of_tensor`.
+            array, owned = None, False
+            if not copy and wanted is None:
+                array = memory_of_tensor(x)
             if array is None:
                 array, owned = native_array(x, copy=copy, dtype=wanted)
         except BufferError as error:

@@ -669,6 +669,7 @@ class SyncedMemory:
         """
         if self._exclusive_buffer is buffer or (self._fast_buffer is buffer and not recording()):
             array = template.view()
+            # What `_own_loans` does, without the call where there are some.
             loans = self._loans[side]
             if loans is NO_LOANS:
                 loans = self._own_loans(side)
@@ -679,10 +680,7 @@ class SyncedMemory:
             with self._lock:
                 if self._again(side, access, layout, reason, buffer):
                     array = template.view()
-                    loans = self._loans[side]
-                    if loans is NO_LOANS:
-                        loans = self._own_loans(side)
-                    loans.borrows.add(array)
+                    self._own_loans(side).borrows.add(array)
                     # A signal handler or a finaliser may have used the other side before that.
                     if self._spans.uniform == 1 << side:
                         return array

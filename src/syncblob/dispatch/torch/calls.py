@@ -169,12 +169,9 @@ def _lend_several(plan: Plan, operands: list[Any]) -> list[Loan] | None:
         operands[place] = lend(operands[place])
         if loans[-1] is None:
             return None
-    if plan.nested_blobs:
-        for place in plan.nested_blobs:
-            operands[place] = replaced(operands[place], BlobCore, lend)
-        if None in loans:
-            return None
-    return loans
+    for place in plan.nested_blobs:
+        operands[place] = replaced(operands[place], BlobCore, lend)
+    return None if None in loans else loans
 
 
 def _is_followed(tensors: Iterable[torch.Tensor]) -> bool:

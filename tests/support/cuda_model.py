@@ -91,6 +91,10 @@ class CUDARuntimeError(RuntimeError):
 
 # --- work -----------------------------------------------------------------------------------------
 
+# Threads queue, wait and free at the same time, and whoever waits for a device runs the work of all
+# its streams. Reentrant, because finalisers free memory anywhere.
+_lock = threading.RLock()
+
 
 class Work:
     """Something that was queued, and what must have run before."""
@@ -104,18 +108,19 @@ class Work:
 
     def finish(self) -> None:
         """Run it, after everything that it waits for and nothing else."""
-        stack = [self]
-        while stack:
-            work = stack[-1]
-            first = [earlier for earlier in work.after if not earlier.done]
-            if first and not work.done:
-                stack += first
-                continue
-            stack.pop()
-            if not work.done:
-                run, work.run, work.after, work.done = work.run, None, [], True
-                if run is not None:
-                    run()
+        with _lock:
+            stack = [self]
+            while stack:
+                work = stack[-1]
+                first = [earlier for earlier in work.after if not earlier.done]
+                if first and not work.done:
+                    stack += first
+                    continue
+                stack.pop()
+                if not work.done:
+                    run, work.run, work.after, work.done = work.run, None, [], True
+                    if run is not None:
+                        run()
 
 
 class Capture:
@@ -162,8 +167,9 @@ class Stream:
 
     def queue(self, run: Callable[[], object] | None, *, after: tuple[Work, ...] = ()) -> Work:
         """Put work at the end, outside of any capture."""
-        work = Work(run, [*self.before(), *after])
-        self.last = work
+        with _lock:
+            work = Work(run, [*self.before(), *after])
+            self.last = work
         if self.machine.eager:
             work.finish()
         return work
@@ -194,10 +200,11 @@ class Stream:
 
     def finish(self) -> None:
         """Wait for all that is queued."""
-        for work in self.before():
-            work.finish()
-        if self.last is not None:
-            self.last.finish()
+        with _lock:
+            for work in self.before():
+                work.finish()
+            if self.last is not None:
+                self.last.finish()
 
 
 class Event:
@@ -610,20 +617,21 @@ class Machine:
         size = -(-nbytes // GRANULE) * GRANULE
         device = -1 if host else self.getDevice()
         home = (pool, device, kind, size)
-        free = self._free.setdefault(home, [])
-        if free:
-            return free.pop(), home
+        with _lock:
+            free = self._free.get(home)
+            if free:
+                return free.pop(), home
         self.check_unsafe()
         return Block(size, device, kind), home
 
     def give_back(self, block: Block, home: tuple[Any, ...], stream: Stream | None) -> None:
         """Let a pool hand memory out again: poisoned, after the work of the stream it is of."""
-        free = self._free.setdefault(home, [])
-        if stream is None or stream.last is None or stream.last.done:
-            block.poison()
-        else:
-            stream.last = Work(block.poison, [stream.last])
-        free.append(block)
+        with _lock:
+            if stream is None or stream.last is None or stream.last.done:
+                block.poison()
+            else:
+                stream.last = Work(block.poison, [stream.last])
+            self._free.setdefault(home, []).append(block)
 
     def forget_free(self, pool: Any = None) -> None:
         """Give the free memory of a pool up, or all."""

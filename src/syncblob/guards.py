@@ -290,6 +290,11 @@ def max_transfers(count: int | None = None, bytes: int | None = None) -> Transfe
     return TransferGuard(count, bytes)
 
 
+def guarded() -> bool:
+    """Tell whether a guard runs in this context."""
+    return bool(_running.get())
+
+
 def permitted(direction: str, nbytes: int, reason: str) -> Iterable[TransferGuard]:
     """Return the guards of this context, which a transfer that was made is booked with.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from syncblob._forks import Lock
 from syncblob._source_lines import SourceLine, user_line
-from syncblob.guards import permitted
+from syncblob.guards import guarded, permitted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,6 +36,7 @@ __all__ = [
     "close_log",
     "download",
     "log_generation",
+    "observed",
     "open_log",
     "push",
     "recording",
@@ -150,6 +151,11 @@ class Copying(NamedTuple):
     memory: int
     name: str = ""
     because: str = ""
+
+
+def observed() -> bool:
+    """Tell whether a log is open, or a guard runs in this context."""
+    return bool(_open_logs) or guarded()
 
 
 def upload(copying: Copying, host: NDArray[np.uint8], buffer: Any, offset: int = 0) -> None:

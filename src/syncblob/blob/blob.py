@@ -38,7 +38,7 @@ from syncblob.dispatch.numpy.functions import array_ufunc
 from syncblob.dispatch.numpy.plans import array_function
 from syncblob.interop import cuda
 from syncblob.interop import numpy as numpy_protocol
-from syncblob.memory import Access, Head, SyncedMemory
+from syncblob.memory import MUTABLE, OVERWRITE, Head, SyncedMemory
 from syncblob.memory.verify import verifying
 
 if TYPE_CHECKING:
@@ -497,7 +497,7 @@ class Blob(Operators, NdarrayMethods):
 
     def mutable_cpu_data(self) -> NDArray[Any]:
         """Return data on the host, to read and write. Downloads as `cpu_data` does."""
-        array: NDArray[Any] = self._write(HOST_DATA, Access.MUTABLE, "mutable_cpu_data")
+        array: NDArray[Any] = self._write(HOST_DATA, MUTABLE, "mutable_cpu_data")
         return array
 
     def overwrite_cpu_data(self) -> NDArray[Any]:
@@ -505,7 +505,7 @@ class Blob(Operators, NdarrayMethods):
 
         A view with gaps is brought up to date as by `mutable_cpu_data`.
         """
-        array: NDArray[Any] = self._write(HOST_DATA, Access.OVERWRITE, "overwrite_cpu_data")
+        array: NDArray[Any] = self._write(HOST_DATA, OVERWRITE, "overwrite_cpu_data")
         return array
 
     def set_cpu_data(self, array: Any) -> None:
@@ -539,11 +539,11 @@ class Blob(Operators, NdarrayMethods):
 
     def mutable_gpu_data(self) -> Any:
         """Return data on the accelerator, to read and write. Uploads as `gpu_data` does."""
-        return self._write(GPU_DATA, Access.MUTABLE, "mutable_gpu_data")
+        return self._write(GPU_DATA, MUTABLE, "mutable_gpu_data")
 
     def overwrite_gpu_data(self) -> Any:
         """Return data on the accelerator, to be written completely. Never transfers."""
-        return self._write(GPU_DATA, Access.OVERWRITE, "overwrite_gpu_data")
+        return self._write(GPU_DATA, OVERWRITE, "overwrite_gpu_data")
 
     def set_gpu_data(self, array: Any) -> None:
         """Adopt an array as the accelerator side of data; otherwise as `set_cpu_data`.
@@ -606,12 +606,12 @@ class Blob(Operators, NdarrayMethods):
 
     def mutable_cpu_diff(self) -> NDArray[Any]:
         """Return diff on the host, to read and write; see `mutable_cpu_data`."""
-        array: NDArray[Any] = self._write(HOST_DIFF, Access.MUTABLE, "mutable_cpu_diff")
+        array: NDArray[Any] = self._write(HOST_DIFF, MUTABLE, "mutable_cpu_diff")
         return array
 
     def overwrite_cpu_diff(self) -> NDArray[Any]:
         """Return diff on the host, to be written completely; see `overwrite_cpu_data`."""
-        array: NDArray[Any] = self._write(HOST_DIFF, Access.OVERWRITE, "overwrite_cpu_diff")
+        array: NDArray[Any] = self._write(HOST_DIFF, OVERWRITE, "overwrite_cpu_diff")
         return array
 
     def set_cpu_diff(self, array: Any) -> None:
@@ -624,11 +624,11 @@ class Blob(Operators, NdarrayMethods):
 
     def mutable_gpu_diff(self) -> Any:
         """Return diff on the accelerator, to read and write; see `mutable_gpu_data`."""
-        return self._write(GPU_DIFF, Access.MUTABLE, "mutable_gpu_diff")
+        return self._write(GPU_DIFF, MUTABLE, "mutable_gpu_diff")
 
     def overwrite_gpu_diff(self) -> Any:
         """Return diff on the accelerator, to be written completely; see `overwrite_gpu_data`."""
-        return self._write(GPU_DIFF, Access.OVERWRITE, "overwrite_gpu_diff")
+        return self._write(GPU_DIFF, OVERWRITE, "overwrite_gpu_diff")
 
     def set_gpu_diff(self, array: Any) -> None:
         """Adopt an array as the accelerator side of diff; see `set_gpu_data`."""

@@ -15,7 +15,7 @@ from syncblob._dtypes import is_bfloat16
 from syncblob.blob.compute import write_by
 from syncblob.devices import Side
 from syncblob.guards import require_device
-from syncblob.memory import Access, Head
+from syncblob.memory import CONST, MUTABLE, Head
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,8 +39,8 @@ def update(blob: BlobCore) -> None:
     require_device(blob._memory.home(side).device, "update")
     diff = blob._diff_memory()
     blob._bind_partner(diff, side)
-    gradient = diff.array(side, Access.CONST, blob._layout, "update")
-    data = blob._memory.array(side, Access.MUTABLE, blob._layout, "update")
+    gradient = diff.array(side, CONST, blob._layout, "update")
+    data = blob._memory.array(side, MUTABLE, blob._layout, "update")
     write_by(blob._memory, blob._layout, side, "update", _subtract, gradient, data)
 
 
@@ -62,7 +62,7 @@ def scale(blob: BlobCore, memory: SyncedMemory | None, factor: complex, reason: 
         return
     side = _head_side(blob, memory)
     require_device(memory.home(side).device, reason)
-    array = memory.array(side, Access.MUTABLE, blob._layout, reason)
+    array = memory.array(side, MUTABLE, blob._layout, reason)
     write_by(memory, blob._layout, side, reason, _scale, factor, array)
 
 
@@ -82,7 +82,7 @@ def _reduce(blob: BlobCore, memory: SyncedMemory | None, function: Any, reason: 
         return 0 if blob.dtype.kind in "iub" else 0.0
     side = _head_side(blob, memory)
     require_device(memory.home(side).device, reason)
-    array = memory.array(side, Access.CONST, blob._layout, reason)
+    array = memory.array(side, CONST, blob._layout, reason)
     home = memory.home(side)
     result: float | int = home.compute(function, array, home.namespace)
     return result

@@ -22,7 +22,7 @@ from syncblob.guards import require_device
 from syncblob.interop.adopt import adopt, can_adopt
 from syncblob.interop.foreign import is_array, is_stranger
 from syncblob.interop.native import native_array
-from syncblob.memory import Access
+from syncblob.memory import CONST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -247,7 +247,7 @@ def gather(name: str, *operands: Any) -> tuple[list[Any], Home]:
         for place, x in enumerate(operands):
             if isinstance(x, BlobCore):
                 x._memory.bind(home)
-                arrays[place] = x._array_on(Side.ACCELERATOR, Access.CONST, name)
+                arrays[place] = x._array_on(Side.ACCELERATOR, CONST, name)
     return arrays, home
 
 

@@ -13,7 +13,7 @@ from syncblob.blob.core import BlobCore
 from syncblob.blob.resize import assign
 from syncblob.devices import HOST, Device, Side, home_of
 from syncblob.interop.native import native_array
-from syncblob.memory import Access, SyncedMemory
+from syncblob.memory import CONST, MUTABLE, SyncedMemory
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -61,7 +61,7 @@ def to_device(blob: AnyBlob, device: Device | str, *, stream: Any) -> AnyBlob:
     flat = contents.reshape(-1).view(np.uint8)
     layout = Layout.c_order(blob.shape, blob.dtype)
     memory = SyncedMemory(layout.nbytes, device=device, source=lambda: flat)
-    memory.array(Side.ACCELERATOR, Access.MUTABLE, layout, "to_device")
+    memory.array(Side.ACCELERATOR, MUTABLE, layout, "to_device")
     return blob._of(memory, layout)
 
 
@@ -82,7 +82,7 @@ def copy_from(blob: BlobCore, source: Any, *, copy_diff: bool, resize: bool) -> 
     side = blob._side
     origin = source._memory_of(diff=copy_diff)
     blob._bind_partner(origin, side)
-    contents = origin.array(side, Access.CONST, source._layout, "copy_from")
+    contents = origin.array(side, CONST, source._layout, "copy_from")
     # No local name for the target: `assign` counts who refers to it.
     blob._bind_partner(blob._memory_of(diff=copy_diff), side)
     if source.dtype != blob.dtype:
@@ -110,7 +110,7 @@ def _duplicate(blob: BlobCore, memory: SyncedMemory) -> SyncedMemory:
         # Nothing moves, also where more of the memory is in use than this Blob shows.
         layout = layout.of_view()
     if held or layout.gapless:
-        array = memory.array(side, Access.CONST, layout, "copy")
+        array = memory.array(side, CONST, layout, "copy")
         contents = home.compute(array.copy, order="C")
     else:
         contents = memory.gather(side, layout, "copy")

@@ -20,7 +20,7 @@ from syncblob._source_lines import Place, user_place
 from syncblob.devices import HOST, Side
 from syncblob.devices.base import Accelerator
 from syncblob.interop.adopt import adopt
-from syncblob.memory import Access, SyncedMemory
+from syncblob.memory import CONST, Access, SyncedMemory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -369,7 +369,7 @@ class BlobCore:
         if held is None or held._exclusive_buffer is self._buffer:
             return self._array, self._home
         layout, held = self._layout, self._memory
-        array = held.array(self._side, Access.CONST, layout, reason)
+        array = held.array(self._side, CONST, layout, reason)
         if not held.on_both_sides:
             self._keep_array(held, layout)
         return array, self._home
@@ -509,7 +509,7 @@ class BlobCore:
 
     def _array_on(self, side: Side, access: Access, reason: str) -> Any:
         """Return an array over data for work that is over soon; see `SyncedMemory.array`."""
-        if access is not Access.CONST:
+        if access is not CONST:
             self._require_writable(reason)
         return self._memory.array(side, access, self._layout, reason)
 
@@ -536,9 +536,7 @@ class BlobCore:
             if held.read_again(0, self._placed, reason, kept[0]):
                 return kept[1].view()
         template = None if kept is None else kept[:2]
-        array: NDArray[Any] = self._memory.array(
-            Side.HOST, Access.CONST, self._layout, reason, template
-        )
+        array: NDArray[Any] = self._memory.array(Side.HOST, CONST, self._layout, reason, template)
         self._keep(HOST_DATA, self._memory)
         return array
 
@@ -551,7 +549,7 @@ class BlobCore:
                 return kept[1].view()
         memory = self._diff_memory() if place > GPU_DATA else self._memory
         template = None if kept is None else kept[:2]
-        array = memory.array(_SIDES[place & 1], Access.CONST, self._layout, reason, template)
+        array = memory.array(_SIDES[place & 1], CONST, self._layout, reason, template)
         self._keep(place, memory)
         return array
 

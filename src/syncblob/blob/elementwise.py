@@ -18,7 +18,7 @@ from syncblob.blob.forks import writes
 from syncblob.devices import HOST, Side
 from syncblob.guards import require_device
 from syncblob.interop.foreign import is_array
-from syncblob.memory import Access
+from syncblob.memory import MUTABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -207,7 +207,7 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:  # noqa: C901,
         _try_empty(kernel, array1, array2)
         _require_same_shape(kernel, array1.shape, getattr(array2, "shape", ()))
         side = Side.HOST if home is HOST else Side.ACCELERATOR
-        array1 = x1._array_on(side, Access.MUTABLE, f"in-place {kernel.__name__}")
+        array1 = x1._array_on(side, MUTABLE, f"in-place {kernel.__name__}")
     return _write(kernel, x1, array1, array2, home)
 
 

@@ -15,7 +15,7 @@ from syncblob.blob.forks import writes
 from syncblob.devices import HOST, Side
 from syncblob.guards import require_device
 from syncblob.interop.native import native_array
-from syncblob.memory import Access
+from syncblob.memory import CONST, MUTABLE, OVERWRITE
 
 if TYPE_CHECKING:
     from syncblob.blob.core import AnyBlob
@@ -80,13 +80,11 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:
         if getattr(prepared, "dtype", blob.dtype) != blob.dtype:
             # Before anything is overwritten: a conversion may raise, where a user wants it.
             prepared = blob._memory.home(side).compute(prepared.astype, blob.dtype)
-        blob._memory.write(
-            side, Access.OVERWRITE, target, "__setitem__", operator.setitem, ..., prepared
-        )
+        blob._memory.write(side, OVERWRITE, target, "__setitem__", operator.setitem, ..., prepared)
         return
     key = _keys_on(blob, key, side)
     prepared = _prepared(blob, value, _selected_shape(blob.shape, key), side)
-    array = blob._array_on(side, Access.MUTABLE, "__setitem__")
+    array = blob._array_on(side, MUTABLE, "__setitem__")
     write_by(
         blob._memory, blob._layout, side, "__setitem__", operator.setitem, array, key, prepared
     )
@@ -171,7 +169,7 @@ def _selected(blob: AnyBlob, key: Any) -> AnyBlob:
     """Copy the elements that arrays of integers or booleans select."""
     require_device_of("__getitem__", blob)
     side = blob._side
-    array = blob._array_on(side, Access.CONST, "__getitem__")
+    array = blob._array_on(side, CONST, "__getitem__")
     home = blob._memory.home(side)
     selected = home.compute(operator.getitem, array, _keys_on(blob, key, side))
     return result_on(blob, side, selected)
@@ -180,7 +178,7 @@ def _selected(blob: AnyBlob, key: Any) -> AnyBlob:
 def _operand(blob: BlobCore, other: BlobCore, side: Side, reason: str) -> Any:
     """Return another Blob's data on one side, for an operation with this Blob there."""
     blob._bind_partner(other._memory, side)
-    return other._array_on(side, Access.CONST, reason)
+    return other._array_on(side, CONST, reason)
 
 
 def _prepared(blob: BlobCore, value: Any, shape: tuple[int, ...] | None, side: Side) -> Any:

@@ -11,7 +11,7 @@ from syncblob._shape import Layout
 from syncblob.devices import HOST, Side, accelerator, home_of
 from syncblob.errors import NoDeviceError
 from syncblob.interop import shared_memory
-from syncblob.memory import Access, SyncedMemory
+from syncblob.memory import CONST, MUTABLE, SyncedMemory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,15 +47,15 @@ def _reduce_shared(blob: BlobCore) -> tuple[Callable[..., Any], tuple[Any, ...]]
     """Pickle the name of data's block, and all of diff: views lie in it as they do in data."""
     memory, layout = blob._memory, blob._layout
     where = _where(blob)
-    access = Access.CONST if blob._readonly else Access.MUTABLE
+    access = CONST if blob._readonly else MUTABLE
     memory.array(Side.HOST, access, layout, "pickle")
-    if access is Access.MUTABLE:
+    if access is MUTABLE:
         memory.expose(Side.HOST, start=layout.start, stop=layout.stop, shared=True)
     existing = blob._existing_diff()
     diff = None
     if existing is not None and not existing.blank:
         everything = Layout.raw(existing.used_nbytes)
-        diff = existing.array(Side.HOST, Access.CONST, everything, "pickle").tobytes()
+        diff = existing.array(Side.HOST, CONST, everything, "pickle").tobytes()
     return (
         _attach,
         (

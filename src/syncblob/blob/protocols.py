@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from syncblob.blob.core import HOST_DATA
 from syncblob.devices import Side
 from syncblob.interop import cuda, dlpack
-from syncblob.memory import Access
+from syncblob.memory import CONST, MUTABLE
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -42,7 +42,7 @@ def dlpack_capsule(
     capsule = dlpack.export(
         blob._memory,
         blob._layout,
-        Access.CONST if blob._readonly else Access.MUTABLE,
+        CONST if blob._readonly else MUTABLE,
         side=blob._side,
         stream=stream,
         max_version=max_version,
@@ -66,9 +66,9 @@ def cuda_array_interface(blob: BlobCore) -> dict[str, Any]:
     # CuPy asks twice, to see whether there is an interface and to get it. What the first look
     # has left behind is not warned of again.
     again = memory.is_exposed(Side.ACCELERATOR, layout.start, layout.stop)
-    access = Access.CONST if blob._readonly or again else Access.MUTABLE
+    access = CONST if blob._readonly or again else MUTABLE
     array = cuda.array_over_memory(memory, layout, access)
-    if access is not Access.CONST:
+    if access is not CONST:
         memory.expose(Side.ACCELERATOR, start=layout.start, stop=layout.stop)
     if not any(array.data.mem is kept.data.mem for kept in blob._exposed):
         blob._exposed = (*blob._exposed, array)

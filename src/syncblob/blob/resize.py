@@ -11,7 +11,7 @@ from syncblob._shape import Layout, as_shape
 from syncblob.blob.core import NO_BUFFER, NOTHING_KEPT, BlobCore
 from syncblob.blob.forks import writes
 from syncblob.blob.views import shape_from
-from syncblob.memory import Access
+from syncblob.memory import OVERWRITE
 from syncblob.memory.leases import restore
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def assign(  # noqa: PLR0913  # what is written, where, and for what
     try:
         if new is old:
             memory = blob._memory_of(diff=diff)
-            memory.write(side, Access.OVERWRITE, old, reason, write)
+            memory.write(side, OVERWRITE, old, reason, write)
             return
         blob._require_own("resize")
         new.whole = True
@@ -99,14 +99,12 @@ def assign(  # noqa: PLR0913  # what is written, where, and for what
             _refit(
                 blob,
                 new,
-                lambda: blob._memory_of(diff=diff).write(
-                    side, Access.OVERWRITE, new, reason, write
-                ),
+                lambda: blob._memory_of(diff=diff).write(side, OVERWRITE, new, reason, write),
             )
             return
         data = blob._memory.successor(new.nbytes)
         successor = data.successor(new.nbytes) if diff else None
-        (successor or data).write(side, Access.OVERWRITE, new, reason, _fill, contents)
+        (successor or data).write(side, OVERWRITE, new, reason, _fill, contents)
         try:
             _replace_memories(blob, data, successor, new, reason)
         finally:

@@ -14,7 +14,7 @@ from syncblob.blob.core import BlobCore
 from syncblob.devices import Accelerator, home_of
 from syncblob.interop.native import native_array
 from syncblob.interop.side_view import SideView
-from syncblob.memory import Access
+from syncblob.memory import CONST, MUTABLE
 
 if TYPE_CHECKING:
     from typing import TypeVar
@@ -107,7 +107,7 @@ def on_device(blob: AnyBlob, device: Device | str) -> AnyBlob:
 
 def side_view(blob: BlobCore, side: Side) -> SideView:
     """Return one side, to be handed to other libraries; of a const view, to be read only."""
-    access = Access.CONST if blob._readonly else Access.MUTABLE
+    access = CONST if blob._readonly else MUTABLE
     return SideView(lambda: (blob._memory, blob._layout), side, access)
 
 

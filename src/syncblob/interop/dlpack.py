@@ -15,7 +15,7 @@ from syncblob.devices import HOST, Side
 from syncblob.devices.host import NumpyHome
 from syncblob.errors import NoDeviceError
 from syncblob.interop import _capsule
-from syncblob.memory import Access
+from syncblob.memory import CONST, Access
 
 if TYPE_CHECKING:
     from syncblob._shape import Layout
@@ -104,7 +104,7 @@ def export(  # noqa: PLR0913  # the keywords of the protocol
     elif side is not own:
         # A change of device is a copy: reading on the other side lends nothing of it.
         copy = True
-    readonly = access is Access.CONST
+    readonly = access is CONST
     versioned = max_version is not None and max_version[0] >= 1
     home = memory.home(side)
     if readonly and not copy and not versioned:

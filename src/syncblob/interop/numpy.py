@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob.devices import Side
-from syncblob.memory import Access
+from syncblob.memory import CONST, Access
 from syncblob.memory.leases import NUMPY
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def to_ndarray(  # noqa: PLR0913  # what is lent, how, and the keywords of the p
     copy: bool | None,
     *,
     side: Side = Side.HOST,
-    access: Access = Access.CONST,
+    access: Access = CONST,
 ) -> NDArray[Any]:
     """Answer ``__array__``.
 

@@ -8,7 +8,7 @@ from syncblob.devices import Side
 from syncblob.devices.host import NumpyHome
 from syncblob.interop import cuda, dlpack
 from syncblob.interop import numpy as numpy_protocol
-from syncblob.memory import Access, Head
+from syncblob.memory import CONST, OVERWRITE, Access, Head
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,7 +43,7 @@ class SideView:
     @property
     def const(self) -> SideView:
         """The same side, to be read only."""
-        return SideView(self._what, self._side, Access.CONST)
+        return SideView(self._what, self._side, CONST)
 
     @property
     def overwrite(self) -> SideView:
@@ -56,9 +56,9 @@ class SideView:
         ValueError
             If this is a const view.
         """
-        if self._access is Access.CONST:
+        if self._access is CONST:
             raise ValueError("this view is const; take overwrite of the Blob itself")
-        return SideView(self._what, self._side, Access.OVERWRITE)
+        return SideView(self._what, self._side, OVERWRITE)
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         """Give NumPy an array over this side: writable and tracked, or read-only if const.
@@ -127,11 +127,11 @@ class SideView:
         access = self._access
         if leased and memory.head_over(layout.start, layout.stop) is Head.HEAD_AT_GPU:
             # What the first look has left behind is not warned of again.
-            access = Access.CONST
+            access = CONST
         array = cuda.array_over_memory(memory, layout, access, target=None if leased else self)
         # The consumer has an address only, which must stay good as long as this object does.
         self._lent.append((memory, array))
-        return cuda.describe(memory, array, readonly=self._access is Access.CONST)
+        return cuda.describe(memory, array, readonly=self._access is CONST)
 
     @property
     def __cupy_get_ndarray__(self) -> Callable[[], Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from syncblob.memory.state import Access, Head, Transition
+from syncblob.memory.state import CONST, MUTABLE, OVERWRITE, Access, Head, Transition
 from syncblob.memory.synced_memory import SyncedMemory
 
-__all__ = ["Access", "Head", "SyncedMemory", "Transition"]
+__all__ = ["CONST", "MUTABLE", "OVERWRITE", "Access", "Head", "SyncedMemory", "Transition"]

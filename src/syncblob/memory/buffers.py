@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from syncblob.devices import HOST, Side, current_accelerator, default_device, home_accelerator
 from syncblob.memory.spans import Spans
-from syncblob.transfers import Copying, download, push, upload
+from syncblob.transfers import Copying, download, observed, push, upload
 
 if TYPE_CHECKING:
     from syncblob.devices.base import Accelerator, Home, Push
@@ -174,20 +174,23 @@ class Buffers:
 
     def bring_all(self, side: int, buffer: Any, nbytes: int, reason: str) -> str:
         """Copy the first bytes from the other side into a buffer; return the direction."""
-        copying = self.copying(self.accelerator, reason)  # type: ignore[arg-type]  # it has bytes
-        if side and copying.accelerator.asynchronous:
-            self._replace(copying.accelerator, buffer, 0, nbytes)
+        accelerator: Accelerator = self.accelerator  # type: ignore[assignment]  # it has bytes
+        if side and accelerator.asynchronous:
+            self._replace(accelerator, buffer, 0, nbytes)
         contents = self.sides[1 - side]
         # After an adoption the two may have different sizes.
         if contents.nbytes != nbytes:
             contents = contents[:nbytes]
         if buffer.nbytes != nbytes:
             buffer = buffer[:nbytes]
-        if side:
-            upload(copying, contents, buffer)
-            return "upload"
-        download(copying, contents, buffer)
-        return "download"
+        if observed():
+            copying = self.copying(accelerator, reason)
+            self.move(copying, Side(side), contents, buffer, 0)
+        elif side:
+            accelerator.upload(contents, buffer)
+        else:
+            accelerator.download(contents, buffer)
+        return "upload" if side else "download"
 
     def start_upload(
         self, copying: Copying, buffer: Any, start: int, stop: int, stream: Any

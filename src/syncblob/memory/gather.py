@@ -10,7 +10,7 @@ import numpy as np
 from syncblob._dtypes import UINT8
 from syncblob._shape import Layout
 from syncblob.devices import Accelerator, Side
-from syncblob.memory.state import Access
+from syncblob.memory.state import CONST, Access
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -50,7 +50,7 @@ def gather(  # noqa: PLR0913, PLR0917  # a memory's parts, and what is wanted of
     """
     home = buffers.home(side)
     if spans.common(layout.start, layout.stop) & (1 << side):
-        wait(side, Access.CONST, layout.start, layout.stop)
+        wait(side, CONST, layout.start, layout.stop)
         array = home.view(buffers.sides[side], layout, writable=False)
         return home.compute(array.copy, order="C")
     dense = Layout.c_order(layout.shape, layout.dtype)
@@ -59,12 +59,12 @@ def gather(  # noqa: PLR0913, PLR0917  # a memory's parts, and what is wanted of
         place = target[offset : offset + part.nbytes]
         held = spans.common(part.start, part.stop)
         if held & (1 << side):
-            wait(side, Access.CONST, part.start, part.stop)
+            wait(side, CONST, part.start, part.stop)
             array = home.view(buffers.sides[side], part, writable=False)
             c_order = Layout.c_order(part.shape, part.dtype)
             home.compute(operator.setitem, home.view(place, c_order, writable=True), ..., array)
         elif held:
-            wait(side.other, Access.CONST, part.start, part.stop)
+            wait(side.other, CONST, part.start, part.stop)
             _transfer(buffers, side, _dense_bytes(buffers, side.other, part), place, part, reason)
         elif source is None:
             home.zero(place)

@@ -42,7 +42,10 @@ if TYPE_CHECKING:
     from syncblob.memory.leases import Exposure, Lease
 
 __all__ = [
+    "CONST",
     "MAX_SPANS",
+    "MUTABLE",
+    "OVERWRITE",
     "Access",
     "Head",
     "Plan",
@@ -86,6 +89,10 @@ class Access(enum.Enum):
     CONST = "read"
     MUTABLE = "read and write"
     OVERWRITE = "write everything and read nothing"
+
+
+# For code that accesses run through: Python 3.11 takes 80 ns to find a member in its class.
+CONST, MUTABLE, OVERWRITE = Access
 
 
 class Transition(NamedTuple):
@@ -166,10 +173,10 @@ def plan_access(  # noqa: PLR0913  # an access, and who else may write
         Who may write on this side, and on the other one, at any moment.
     """
     holder = 1 << side
-    if access is Access.OVERWRITE:
+    if access is OVERWRITE:
         return Plan([], [Run(start, stop, holder)])
     pieces = spans.lacking(start, stop, holder)
-    if access is Access.MUTABLE:
+    if access is MUTABLE:
         return Plan(pieces, [Run(start, stop, holder)])
     runs: list[Run] = []
     for run in spans.runs(start, stop):

@@ -42,7 +42,10 @@ from syncblob.memory.leases import (
 from syncblob.memory.sources import Source
 from syncblob.memory.spans import Run, Spans
 from syncblob.memory.state import (
+    CONST,
     MAX_SPANS,
+    MUTABLE,
+    OVERWRITE,
     Access,
     Head,
     Transition,
@@ -223,27 +226,27 @@ class SyncedMemory:
 
     def cpu_data(self) -> NDArray[np.uint8]:
         """Return the bytes in use for reading on the host. Downloads what the host lacks."""
-        return self._lend_host(Access.CONST, "cpu_data")
+        return self._lend_host(CONST, "cpu_data")
 
     def mutable_cpu_data(self) -> NDArray[np.uint8]:
         """Return the bytes in use for reading and writing on the host. Downloads as `cpu_data`."""
-        return self._lend_host(Access.MUTABLE, "mutable_cpu_data")
+        return self._lend_host(MUTABLE, "mutable_cpu_data")
 
     def overwrite_cpu_data(self) -> NDArray[np.uint8]:
         """Return the bytes in use on the host to be written completely. Never transfers."""
-        return self._lend_host(Access.OVERWRITE, "overwrite_cpu_data")
+        return self._lend_host(OVERWRITE, "overwrite_cpu_data")
 
     def gpu_data(self) -> Any:
         """Return the bytes in use for reading on the accelerator. Uploads what it lacks."""
-        return self._lend_accelerator(Access.CONST, "gpu_data")
+        return self._lend_accelerator(CONST, "gpu_data")
 
     def mutable_gpu_data(self) -> Any:
         """Return the bytes in use for reading and writing on the accelerator. May upload."""
-        return self._lend_accelerator(Access.MUTABLE, "mutable_gpu_data")
+        return self._lend_accelerator(MUTABLE, "mutable_gpu_data")
 
     def overwrite_gpu_data(self) -> Any:
         """Return the bytes in use on the accelerator to be written completely. No transfer."""
-        return self._lend_accelerator(Access.OVERWRITE, "overwrite_gpu_data")
+        return self._lend_accelerator(OVERWRITE, "overwrite_gpu_data")
 
     def set_cpu_data(self, array: Any) -> None:
         """Adopt an array as the host side, without a copy; its contents are the newest.
@@ -349,7 +352,7 @@ class SyncedMemory:
             if side is Side.ACCELERATOR and all(run.holders for run in lacking):
                 self._push(None, start, stop, "prefetch")
             else:
-                self._acquire(side, Access.CONST, Layout.raw(stop - start, start), "prefetch")
+                self._acquire(side, CONST, Layout.raw(stop - start, start), "prefetch")
 
     # --- attributes ------------------------------------------------------------------------------
 
@@ -562,7 +565,7 @@ class SyncedMemory:
         StaleAliasWarning
             If the access may write, and a writable alias of the other side overlaps its range.
         """
-        if access is Access.CONST and not recording():
+        if access is CONST and not recording():
             # No state can change, so no lock is needed.
             buffer = self.newest(side, layout)
             if buffer is not None:
@@ -632,7 +635,7 @@ class SyncedMemory:
         template: tuple[Any, Any] | None = None,
     ) -> Any:
         """Return an array as `array` does, as a borrow: it can lose its write permission."""
-        if access is Access.CONST:
+        if access is CONST:
             return self.array(side, access, layout, reason, template)
         try:
             with self._lock:
@@ -712,7 +715,7 @@ class SyncedMemory:
         if not layout.whole:
             return False
         with self._lock:
-            return self._again(side, Access.CONST, layout, reason, buffer)
+            return self._again(side, CONST, layout, reason, buffer)
 
     def export(  # noqa: PLR0913, PLR0917  # an access, and whom it is for
         self,
@@ -734,7 +737,7 @@ class SyncedMemory:
         target
             What dies with the last use of the alias, where that is not the array itself.
         """
-        if access is Access.CONST:
+        if access is CONST:
             if verifying():
                 return self._export_watched(side, layout, reason, kind, target)
             return self.array(side, access, layout, reason)
@@ -794,7 +797,7 @@ class SyncedMemory:
             As for `array`.
         """
         if layout.gapless or self._spans.common(layout.start, layout.stop) & (1 << side):
-            return self.array(side, Access.CONST, layout, reason)
+            return self.array(side, CONST, layout, reason)
         return self.gather(side, layout, reason)
 
     def gather(self, side: Side, layout: Layout, reason: str) -> Any:
@@ -818,7 +821,7 @@ class SyncedMemory:
         with self._lock:
             if self._moving:
                 self._refuse_reentry()
-            self._compare_watch(side, Access.CONST, layout.start, layout.stop)
+            self._compare_watch(side, CONST, layout.start, layout.stop)
             if side is Side.ACCELERATOR and self._buffers.accelerator is None:
                 self._buffers.accelerator = current_accelerator()
             return gather(
@@ -908,7 +911,7 @@ class SyncedMemory:
                 self._refuse_reentry()
             used = self.used_nbytes
             if nbytes > used:
-                self._wait_for_uploads(Side.ACCELERATOR, Access.MUTABLE, used, nbytes)
+                self._wait_for_uploads(Side.ACCELERATOR, MUTABLE, used, nbytes)
             revoked: list[NDArray[Any]] = []
             after = None
             try:
@@ -934,7 +937,7 @@ class SyncedMemory:
         """
         if self._uploads:
             with self._lock:
-                self._wait_for_uploads(Side.HOST, Access.MUTABLE, 0, self.nbytes)
+                self._wait_for_uploads(Side.HOST, MUTABLE, 0, self.nbytes)
         return self._spans, 0 if self._source is None else self._source.limit
 
     def refit(self, fitted: tuple[Spans, int]) -> None:
@@ -1032,7 +1035,7 @@ class SyncedMemory:
         buffer = self._acquire(side, access, layout, reason, announced)
         if template is not None and template[0] is buffer:
             return template[1].view()
-        return self._buffers.home(side).view(buffer, layout, writable=access is not Access.CONST)
+        return self._buffers.home(side).view(buffer, layout, writable=access is not CONST)
 
     def _borrow(  # noqa: PLR0913, PLR0917  # an access
         self,
@@ -1139,7 +1142,7 @@ class SyncedMemory:
         """Make a const export that is checked."""
         with self._lock:
             self._invalidate_fast_path()
-            buffer = self._acquire(side, Access.CONST, layout, reason)
+            buffer = self._acquire(side, CONST, layout, reason)
             array, owner = self._alias(side, buffer, layout)
             if isinstance(array, np.ndarray):
                 array.flags.writeable = False
@@ -1195,14 +1198,14 @@ class SyncedMemory:
         """
         spans = self._spans
         start, stop = self.range_of(layout)
-        writes = access is not Access.CONST
+        writes = access is not CONST
         if writes:
             if self._loans[1 - side].leases:
                 require_announced(self._loans, announced, start, stop, side.other)
-            if access is Access.OVERWRITE and not (
+            if access is OVERWRITE and not (
                 layout.gapless and layout.stop - layout.start == stop - start
             ):
-                access = Access.MUTABLE
+                access = MUTABLE
         buffer = self._buffers.sides[side]
         uniform = spans.uniform
         held = (spans.common(start, stop) if uniform is None else uniform) & (1 << side)
@@ -1268,6 +1271,7 @@ class SyncedMemory:
         try:
             # First of all: from here on no alias is made, also not by a finaliser.
             self._moving = True
+            buffers = self._buffers
             here, there = self._loans[side], self._loans[1 - side]
             before = self._spans
             held, nbytes = before.uniform, before.nbytes
@@ -1279,28 +1283,28 @@ class SyncedMemory:
                 or there.borrows.live
                 or self._uploads
                 or self._watch is not None
-                or self._buffers.sides[side] is not buffer
+                or buffers.sides[side] is not buffer
                 or recording()
             ):
                 return False
-            if access is not Access.CONST:
-                if access is Access.OVERWRITE and layout.stop != nbytes:
-                    access = Access.MUTABLE
+            if access is not CONST:
+                if access is OVERWRITE and layout.stop != nbytes:
+                    access = MUTABLE
                 after = mine
             elif held & mine or here.leases or here.exposures:
                 return False
             else:
                 after = _BOTH
             self._exclusive_buffer = self._fast_buffer = None
-            if not held & mine and access is not Access.OVERWRITE and nbytes:
-                copied = self._buffers.bring_all(side, buffer, nbytes, reason)
-            elif side and self._buffers.accelerator is not None:
-                self._buffers.use(self._buffers.accelerator, buffer, 0, nbytes)
+            if not held & mine and access is not OVERWRITE and nbytes:
+                copied = buffers.bring_all(side, buffer, nbytes, reason)
+            elif side and buffers.accelerator is not None and buffers.accelerator.asynchronous:
+                buffers.use(buffers.accelerator, buffer, 0, nbytes)
             self._spans = Spans.whole(nbytes, after)
         finally:
             self._moving = False
         # A Blob's accessor was called by the user, and there are two frames between that and this.
-        self._note(reason, before, 0, nbytes, copied, depth=6)
+        self._note(reason, before, 0, nbytes, copied, 6)
         return True
 
     def _zeroed(self, spans: Spans, used: int, revoked: list[NDArray[Any]]) -> Spans:
@@ -1360,7 +1364,7 @@ class SyncedMemory:
             try:
                 if side and self._uploads:
                     # What is on its way must not arrive when this side alone holds the newest.
-                    self._finish_uploads(side, Access.MUTABLE, start, stop)
+                    self._finish_uploads(side, MUTABLE, start, stop)
             finally:
                 before = after = self._spans
                 if everything or before.common(start, stop) == _BOTH:
@@ -1388,7 +1392,7 @@ class SyncedMemory:
         accelerator = self._buffers.accelerator
         if accelerator is None and side is Side.ACCELERATOR:
             accelerator = current_accelerator()
-        writes = access is not Access.CONST
+        writes = access is not CONST
         sides = self._buffers.sides
         revoked: list[NDArray[Any]] = []
         written: list[object] = []
@@ -1411,7 +1415,7 @@ class SyncedMemory:
                 ranges.append(changed)
             self._revoke(side.other, ranges, revoked, writes=writes)
             initial = before.uniform == 0 and self._source is None
-            zeroed = initial and (access is not Access.OVERWRITE or stop - start < before.nbytes)
+            zeroed = initial and (access is not OVERWRITE or stop - start < before.nbytes)
             buffer = self._buffers.get(side, accelerator, zeroed=zeroed)
             copied = ""
             if pieces:
@@ -1458,7 +1462,7 @@ class SyncedMemory:
         before = self._spans
         holder = 1 << side
         nbytes = before.nbytes
-        writes = access is not Access.CONST
+        writes = access is not CONST
         if before.uniform == 0 and (self._source is None or not nbytes):
             # The first access makes a whole buffer.
             return [], Spans.whole(nbytes, holder), (0, nbytes)
@@ -1470,7 +1474,7 @@ class SyncedMemory:
         # A signal handler may have brought the range here since the caller looked.
         if held and not held & holder and (writes or quiet):
             # The usual case: one side holds the whole range, and so will one side or both.
-            pieces = [] if access is Access.OVERWRITE else [Run(start, stop, held)]
+            pieces = [] if access is OVERWRITE else [Run(start, stop, held)]
             after = before.put(start, stop, holder if writes else _BOTH)
         else:
             plan = plan_access(
@@ -1566,7 +1570,7 @@ class SyncedMemory:
                     self._source.fill(buffer[start:stop], start)
                 continue
             because = ""
-            if access is Access.CONST and recording():
+            if access is CONST and recording():
                 because = self._writer(side.other, start, stop)
             copying = buffers.copying(accelerator, reason, because)
             if holders:
@@ -1597,7 +1601,7 @@ class SyncedMemory:
         if accelerator is not None:
             self.bind(accelerator)
         used = self.used_nbytes
-        self._wait_for_uploads(side, Access.OVERWRITE, 0, used)
+        self._wait_for_uploads(side, OVERWRITE, 0, used)
         if self._watch is not None:
             self._watch.compare()
             self._watch.drop(side, 0, used)
@@ -1639,7 +1643,7 @@ class SyncedMemory:
 
     def _push(self, stream: object, start: int, stop: int, reason: str) -> None:
         """Start to upload what the accelerator lacks of a range that the host holds."""
-        self._wait_for_uploads(Side.HOST, Access.MUTABLE, start, stop)
+        self._wait_for_uploads(Side.HOST, MUTABLE, start, stop)
         buffers = self._buffers
         accelerator = buffers.accelerator or current_accelerator()
         host = self._loans[Side.HOST]
@@ -1652,7 +1656,7 @@ class SyncedMemory:
             self._invalidate_fast_path()
             # An alias of either side may write before the upload has arrived: nothing is trusted.
             writers = [writer for loans in self._loans for writer in loans.writers(start, stop)]
-            plan = plan_access(before, Side.ACCELERATOR, Access.CONST, start, stop, there=writers)
+            plan = plan_access(before, Side.ACCELERATOR, CONST, start, stop, there=writers)
             after = before.replaced(plan.runs if before.nbytes else [Run(0, 0, Head.SYNCED)])
             more, after = self._shortened(after, Side.ACCELERATOR, start, stop, source=False)
             pieces = sorted([*plan.pieces, *more])
@@ -1710,7 +1714,7 @@ class SyncedMemory:
                 if side is Side.ACCELERATOR:
                     if not upload.push.order():
                         continue
-                elif access is not Access.CONST:
+                elif access is not CONST:
                     upload.push.wait()
                 else:
                     continue
@@ -1739,7 +1743,7 @@ class SyncedMemory:
         if self._watch is None:
             return
         self._watch.compare()
-        if access is not Access.CONST:
+        if access is not CONST:
             self._watch.drop(side, start, stop)
         if self._watch.idle:
             self._watch = None

@@ -19,7 +19,7 @@ from syncblob.guards import require_device
 from syncblob.interop.adopt import adopt
 from syncblob.interop.foreign import is_array
 from syncblob.interop.native import native_array
-from syncblob.memory import Access
+from syncblob.memory import CONST, MUTABLE, OVERWRITE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -212,7 +212,7 @@ class Operands:
         if x._home is self.home:
             array = x._on_device(self.name)[0]
         else:
-            array = x._array_on(bind(x, self.home), Access.CONST, self.name)
+            array = x._array_on(bind(x, self.home), CONST, self.name)
         if isinstance(array, np.ndarray):
             array = array.view()
             array.flags.writeable = False
@@ -230,7 +230,7 @@ class Operands:
             scratch = self._scratch(x)
             self._late.append((x, scratch))
             return scratch
-        return x._array_on(side, Access.MUTABLE, self.name)
+        return x._array_on(side, MUTABLE, self.name)
 
     def _scratch(self, x: Any) -> Any:
         return self.home.compute(self.home.namespace.empty, tuple(x.shape), dtype=x.dtype)
@@ -255,7 +255,7 @@ class Operands:
             if isinstance(target, BlobCore):
                 target._memory.write(
                     bind(target, self.home),
-                    Access.OVERWRITE,
+                    OVERWRITE,
                     target._layout,
                     self.name,
                     setitem,

@@ -19,7 +19,7 @@ from syncblob.dispatch.torch.tensors import Loan, host_loan
 from syncblob.dispatch.torch.tracing import untraced
 from syncblob.dispatch.walk import instances, replaced
 from syncblob.guards import require_device
-from syncblob.memory import Access
+from syncblob.memory import CONST, MUTABLE
 from syncblob.memory.verify import verifying
 
 if TYPE_CHECKING:
@@ -348,7 +348,7 @@ class _Call:
             return copied
         loan = host_loan(x, self._name) if self._keeps and not shared else None
         if loan is None:
-            loan = Loan(*over.tensor_over_memory(memory, layout, side, Access.CONST, self._name))
+            loan = Loan(*over.tensor_over_memory(memory, layout, side, CONST, self._name))
         if any(over.partially_overlaps(loan.tensor, tensor) for tensor in self._written_tensors):
             return loan.tensor.clone()
         self._read[id(memory), layout] = x, loan
@@ -379,7 +379,7 @@ class _Call:
         known = self._read.pop((id(memory), layout), None)
         if known is None:
             reason = self._name
-            tensor, _ = over.tensor_over_memory(memory, layout, side, Access.MUTABLE, reason)
+            tensor, _ = over.tensor_over_memory(memory, layout, side, MUTABLE, reason)
         else:
             known[1].become_alias(x, self._home, self._name)
             tensor = known[1].tensor
@@ -435,7 +435,7 @@ class _Call:
         over.overwrite(memory, layout, side, self._name, contents)
         if axes:
             return scratch
-        return over.tensor_over_memory(memory, layout, side, Access.MUTABLE, self._name)[0]
+        return over.tensor_over_memory(memory, layout, side, MUTABLE, self._name)[0]
 
 
 # --- autograd -------------------------------------------------------------------------------------

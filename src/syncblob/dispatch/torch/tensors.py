@@ -24,7 +24,7 @@ from syncblob.devices import HOST, Side
 from syncblob.dispatch.torch.devices import require_reach
 from syncblob.dispatch.torch.tracing import untraced
 from syncblob.interop import _capsule
-from syncblob.memory import Access
+from syncblob.memory import CONST, MUTABLE, OVERWRITE, Access
 
 if TYPE_CHECKING:
     from syncblob._shape import Layout
@@ -97,7 +97,7 @@ def alias_over(blob: BlobCore, memory: SyncedMemory, place: int, reason: str) ->
         array = memory.export_again(kept[0], kept[3], _KIND, layout.start, layout.stop, _OURS)
         if array is not None:
             return _tensor(HOST, array)[0]
-    tensor, _ = tensor_over_memory(memory, layout, blob._side, Access.MUTABLE, reason)
+    tensor, _ = tensor_over_memory(memory, layout, blob._side, MUTABLE, reason)
     blob._keep(place, memory)
     return tensor
 
@@ -143,7 +143,7 @@ class Loan:
         """
         self.forget(x)
         memory, layout = x._memory, x._layout
-        memory.export(bind(x, home), Access.MUTABLE, layout, reason, _KIND, self.owner)
+        memory.export(bind(x, home), MUTABLE, layout, reason, _KIND, self.owner)
 
     def forget(self, x: BlobCore) -> None:
         """Let a Blob keep the loan no longer."""
@@ -183,7 +183,7 @@ def _new_host_loan(x: BlobCore, reason: str) -> Loan | None:
     memory, layout = x._memory, x._layout
     if not x._home.native or layout.reversed_axes:
         return None
-    loan = Loan(*tensor_over_memory(memory, layout, Side.HOST, Access.CONST, reason))
+    loan = Loan(*tensor_over_memory(memory, layout, Side.HOST, CONST, reason))
     if loan.version is not None and layout.size:
         x._keep(HOST_DATA, memory)
         kept = x._kept[HOST_DATA]
@@ -237,7 +237,7 @@ def tensor_over_memory(
     home = memory.home(side)
     require_reach(home)
     array = memory.export(side, access, layout.forwards(), reason, _KIND)
-    if access is Access.CONST and isinstance(array, np.ndarray):
+    if access is CONST and isinstance(array, np.ndarray):
         # Torch has no tensors to read only: of an array that cannot be written it takes none, or
         # takes no notice, depending on its version. This array is nobody else's.
         array.flags.writeable = True
@@ -266,7 +266,7 @@ def overwrite(
     def copy(array: Any) -> None:
         _tensor(home, array)[0].copy_(contents)
 
-    memory.write(side, Access.OVERWRITE, layout.forwards(), reason, copy)
+    memory.write(side, OVERWRITE, layout.forwards(), reason, copy)
 
 
 def empty(layout: Layout, device: torch.device) -> torch.Tensor:

@@ -477,6 +477,38 @@ def test_a_shrinking_that_is_undone_loses_nothing_of_a_source():
     assert memory.cpu_data().tolist() == VALUES.tolist()
 
 
+@pytest.mark.parametrize(("first", "last"), [(0, 1), (3, 4)])
+def test_every_upload_that_failed_is_raised_before_a_size_changes(first, last, simulated):
+    memory = made()
+    with simulated.failing(transfer=1):
+        memory.async_gpu_push(start=first, stop=last)
+        with pytest.raises(RuntimeError, match="injected"):
+            memory.fitted()
+    assert drawn(memory) == "H" * UNITS
+
+
+# --- exposure ------------------------------------------------------------------------------------
+
+
+def test_a_range_is_exposed_where_all_of_it_is_and_is_newest_there_alone():
+    memory = made("HGGGGGBH")
+    memory.expose(ACCELERATOR, start=2 * UNIT, stop=4 * UNIT, shared=True)
+
+    def exposed(first, last):
+        return memory.is_exposed(ACCELERATOR, first * UNIT, last * UNIT)
+
+    assert exposed(2, 4)
+    assert exposed(3, 4)
+    assert not exposed(1, 4)
+    assert not exposed(2, 5)
+    assert not exposed(5, 6)
+    assert not memory.is_exposed(HOST, 2 * UNIT, 4 * UNIT)
+    use(memory, HOST, MUTABLE, 2, 3)
+    assert not exposed(2, 3)
+    assert not exposed(2, 4)
+    assert exposed(3, 4)
+
+
 # --- adoption ------------------------------------------------------------------------------------
 
 

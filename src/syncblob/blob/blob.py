@@ -261,8 +261,8 @@ class Blob(Operators, NdarrayMethods):
         that: others write there at any time, and nothing orders their reads and writes. diff is
         not shared.
 
-        The block is closed with the last array over it, and removed from the system then, or at
-        the end of the process, by the process that created it.
+        The block is freed when its last array is gone. The process that created it removes it from
+        the system then, or when the process ends.
 
         Parameters
         ----------
@@ -1355,7 +1355,7 @@ class Blob(Operators, NdarrayMethods):
 
     # A function is computed where the Blobs are: on the accelerator if one of them is there, by
     # CuPy if that is a CUDA device. Inputs take the const path. What the function writes takes the
-    # mutable path; an `out` that is written completely is not brought up to date before.
+    # mutable path; a fully overwritten `out` causes no transfer.
 
     def __array_ufunc__(
         self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any
@@ -1393,7 +1393,7 @@ class Blob(Operators, NdarrayMethods):
     # A function is computed where the tensors among its arguments are: on a CUDA device, or on the
     # host. Without tensors it is where the Blobs are; torch knows no simulated device, so that
     # counts as the host. Inputs take the const path, what the function writes takes the mutable
-    # path, and an `out` that is written completely is not brought up to date before.
+    # path, and a fully overwritten `out` causes no transfer.
 
     @classmethod
     def __torch_function__(

@@ -70,6 +70,8 @@ def test_and_so_is_an_alias(both_sides, logging):
         assert np.shares_memory(alias, buffer)
         leases = memory.loans(Side.HOST).leases
         assert [(lease.kind, lease.start, lease.stop) for lease in leases] == [("DLPack", 2, 5)]
+        (lease,) = leases
+        assert "export_again" in lease.place.line.text
 
 
 @pytest.mark.parametrize("access", [MUTABLE, OVERWRITE])

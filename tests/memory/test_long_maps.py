@@ -201,3 +201,28 @@ def test_what_is_on_its_way_stays_the_hosts_too_however_long_the_map_gets(simula
         use(memory, ACCELERATOR, MUTABLE, place, place + 1)[:] = NEW
     assert len(memory.spans.holders) <= MAX_SPANS
     assert use(memory, HOST, CONST, 1, 2).tolist() == [77]
+
+
+class Numbers:
+    """A source that can be read in part."""
+
+    def __call__(self):
+        raise AssertionError("there is read_into")
+
+    def read_into(self, buffer, offset):
+        buffer[:] = counting()[offset : offset + len(buffer)]
+
+
+def test_an_upload_that_makes_a_map_too_long_brings_nothing_from_a_source():
+    memory = SyncedMemory(MAX_SPANS + 8, device="simulated", source=Numbers())
+    use(memory, HOST, OVERWRITE, 0, 10)[:] = NEW
+    # The host's bytes, and then every other byte the accelerator's.
+    for place in range(11, MAX_SPANS + 8, 2):
+        use(memory, ACCELERATOR, OVERWRITE, place, place + 1)[:] = NEW
+    assert len(memory.spans.holders) == MAX_SPANS - 1
+    with record_transfers() as log:
+        memory.async_gpu_push(start=4, stop=5)
+    assert [(transfer.offset, transfer.nbytes) for transfer in log] == [(4, 1)]
+    expected = counting()[: memory.nbytes]
+    expected[:10] = expected[11::2] = NEW
+    assert memory.gpu_data().tolist() == memory.cpu_data().tolist() == expected.tolist()

@@ -51,6 +51,14 @@ def during(
         yield done
 
 
+def test_a_push_of_no_bytes_ends_borrows_too() -> None:
+    memory = SyncedMemory(0, device="simulated")
+    borrow = memory.mutable_cpu_data()
+    memory.async_gpu_push()
+    assert memory.head is Head.SYNCED
+    assert not borrow.flags.writeable
+
+
 def test_a_failed_push_gives_borrows_back_their_right_to_write() -> None:
     memory = at_cpu()
     borrow = memory.mutable_cpu_data()

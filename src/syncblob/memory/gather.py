@@ -64,7 +64,6 @@ def gather(  # noqa: PLR0913, PLR0917  # a memory's parts, and what is wanted of
             c_order = Layout.c_order(part.shape, part.dtype)
             home.compute(operator.setitem, home.view(place, c_order, writable=True), ..., array)
         elif held:
-            wait(side.other, CONST, part.start, part.stop)
             _transfer(buffers, side, _dense_bytes(buffers, side.other, part), place, part, reason)
         elif source is None:
             home.zero(place)

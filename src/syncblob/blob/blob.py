@@ -1468,10 +1468,17 @@ class Blob(Operators, NdarrayMethods):
     # --- what it does not have -------------------------------------------------------------------
 
     if not TYPE_CHECKING:  # to a checker they are as unknown as any other name
+        bfloat16, double, float, half, long = map(
+            _Missing, ["blob.astype(dtype) converts; dtypes are named as NumPy's"] * 5
+        )
         cuda = _Missing('blob.to_device("cuda") is a copy there')
         detach = _Missing(
             "PyTorch's functions take Blobs, blob.to_torch() is a tensor over one, and "
             "blob.as_parameter() is what nn.Parameter(blob) would be"
         )
+        get = _Missing(
+            "np.asarray(blob) reads it on the host, cupy.asarray(blob.gpu) is CuPy's array over it"
+        )
         numpy = _Missing("np.asarray(blob) reads it on the host, np.asarray(blob.cpu) may write")
+        permute = _Missing("blob.transpose(*axes) is that view; torch.permute(blob, axes) a tensor")
         to = _Missing("blob.to_device(device) copies to a device, blob.astype(dtype) converts")

@@ -23,7 +23,7 @@ def made():
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Linear(4, 4))
     net[2].weight = net[0].weight
-    net[2].bias.requires_grad_(False)
+    net[2].bias.requires_grad_(requires_grad=False)
     return net
 
 
@@ -138,7 +138,7 @@ def test_a_deep_copy_has_memory_of_its_own():
     assert copied[2].weight is copied[0].weight
     assert {type(parameter) for parameter in copied.parameters()} == {nn.Parameter}
     learn(copied, torch.optim.SGD(copied.parameters(), lr=0.1))
-    same(blobs, made().requires_grad_(False))
+    same(blobs, made().requires_grad_(requires_grad=False))
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
@@ -189,7 +189,10 @@ def with_another_class():
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: nn.Sequential(nn.Linear(2, 2), nn.LazyLinear(3)), r"1\.weight: .* lazy module"),
+        (
+            lambda: nn.Sequential(nn.Linear(2, 2), nn.LazyLinear(3)),
+            r"1\.weight: .* UninitializedParameter; call lazy",
+        ),
         (frozen_integers, "table: .* torch.int8"),
         (with_another_class, "other: .* a _Other"),
         (lambda: nn.Linear(2, 2, device="meta"), "weight: .* on meta"),

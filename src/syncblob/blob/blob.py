@@ -258,8 +258,8 @@ class Blob(Operators, NdarrayMethods):
         A pickle of it has the name of the block in place of data, and whoever loads it attaches.
         Each process has its own head: what it computes on a device is in the block once it has
         been read on the host. The host counts as exposed, and writing on the device does not end
-        that: others write there at any time, and nothing orders their reads and writes. diff is
-        not shared.
+        that: others write there at any time, and nothing orders their reads and writes. `refresh`
+        is for processes that wait for one another. diff is not shared.
 
         The block is closed with the last array over it, and removed from the system then, or at
         the end of the process, by the process that created it.
@@ -731,6 +731,20 @@ class Blob(Operators, NdarrayMethods):
         may trust an older copy again. Tracked aliases need no promise.
         """
         views.assume_unaliased(self)
+
+    def refresh(self) -> None:
+        """Take over what others have written into this Blob's memory on the host until now.
+
+        For memory that is written behind the Blob's back: by other processes in shared memory, or
+        through an array that was adopted. The next access on the device uploads it, once. From then
+        on that side may be trusted until the next call: the host counts as exposed no longer. What
+        this process has written on the device and not brought to the host is newer, and stays.
+
+        Moves nothing. Where a view has gaps, the host stays exposed: others may write in between.
+        To send a pickle of a Blob in shared memory to another process exposes the host again. diff
+        is left as it is.
+        """
+        views.refresh(self)
 
     def reshape(
         self, *shape: SupportsIndex | Iterable[SupportsIndex], copy: bool | None = None

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     import numpy as np
     from numpy.typing import NDArray
-    from torch import device as TorchDevice
+    from torch import device as torch_device
 
     from syncblob._shape import Layout
 
@@ -85,7 +85,7 @@ class Device:
     type: str
     index: int
 
-    def __init__(self, name: str | Device | TorchDevice) -> None:
+    def __init__(self, name: str | Device | torch_device) -> None:
         if isinstance(name, Device):
             # Also one of a kind that was unregistered meanwhile.
             self.type, self.index = name.type, name.index
@@ -103,7 +103,7 @@ class Device:
         self._name = kind if kind == "cpu" else f"{kind}:{self.index}"
 
     @property
-    def torch(self) -> TorchDevice:
+    def torch(self) -> torch_device:
         """The ``torch.device`` where torch computes Blobs of this device; imports torch.
 
         That is the host for all but CUDA devices, also for a simulated device, whose memory is the

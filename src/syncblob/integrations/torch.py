@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
-from torch.nn.parameter import is_lazy
 
 from syncblob.blob import Blob
 from syncblob.devices import Device, home_of
@@ -21,10 +20,12 @@ if TYPE_CHECKING:
 
 __all__ = ["accept_blobs_in_modules", "parameters_to_blobs", "parameters_to_tensors"]
 
-_DTYPES = frozenset({
-    *(torch.float16, torch.bfloat16, torch.float32, torch.float64),
-    *(torch.complex64, torch.complex128),
-})
+_DTYPES = frozenset(
+    {
+        *(torch.float16, torch.bfloat16, torch.float32, torch.float64),
+        *(torch.complex64, torch.complex128),
+    }
+)
 
 
 def accept_blobs_in_modules() -> RemovableHandle:
@@ -136,9 +137,7 @@ def parameters_to_tensors(module: torch.nn.Module) -> None:
 def _require_convertible(name: str, parameter: torch.nn.Parameter) -> None:
     """Raise unless a parameter can be put over a Blob."""
     kind = type(parameter)
-    if is_lazy(parameter):
-        found = "one of a lazy module, which gets its shape when it is first called"
-    elif kind not in {torch.nn.Parameter, BlobParameter}:
+    if kind not in {torch.nn.Parameter, BlobParameter}:
         found = f"a {kind.__name__}"
     elif parameter.is_meta or parameter.layout is not torch.strided:
         found = f"one of {parameter.layout} on {parameter.device}, without such memory"
@@ -148,5 +147,5 @@ def _require_convertible(name: str, parameter: torch.nn.Parameter) -> None:
         return
     raise TypeError(
         f"{name}: expected a torch.nn.Parameter with dense memory and a gradient, got {found}; "
-        "submodules can be converted one by one"
+        "call lazy modules once before; submodules can be converted one by one"
     )

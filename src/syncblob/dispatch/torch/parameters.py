@@ -105,7 +105,7 @@ class BlobParameter(torch.nn.Parameter):
         self._diff = diff
         # What `register_post_accumulate_grad_hook` does, without a handle, which takes longer than
         # all else here. Handles count from 0; other hooks find the gradient in diff.
-        hooks = self._post_accumulate_grad_hooks
+        hooks: Any = self._post_accumulate_grad_hooks
         if hooks is None:
             self._post_accumulate_grad_hooks = OrderedDict({-1: _accumulated})
         else:
@@ -117,7 +117,8 @@ class BlobParameter(torch.nn.Parameter):
         self._post_accumulate_grad_hooks.pop(-1, None)
         for name in ("_diff", "_addresses", "_blob"):
             self.__dict__.pop(name, None)
-        self.__class__ = torch.nn.Parameter
+        ordinary: Any = torch.nn.Parameter
+        self.__class__ = ordinary
 
     @property
     def blob(self) -> BlobCore | None:

@@ -64,7 +64,7 @@ def parameters_to_blobs(
     """Put the parameters of a module over Blobs, in place: data, and the gradients as diff.
 
     The parameters stay the same objects, so optimizers, hooks and tied modules that have them need
-    not be told. What `Blob.as_parameter` says of parameters holds from then on. Buffers stay
+    not be told. From then on they are what `syncblob.Blob.as_parameter` gives. Buffers stay
     tensors.
 
     Parameters
@@ -121,8 +121,8 @@ def parameters_to_tensors(module: torch.nn.Module) -> None:
     """Make the parameters of a module that are over Blobs parameters as any other, in place.
 
     They stay the same objects, and nothing is copied: parameters and gradients are tensors over
-    the same memory, tracked as those of `Blob.to_torch` are. A deep copy of the module has memory
-    of its own.
+    the same memory, tracked as those of `syncblob.Blob.to_torch` are. A deep copy of the module
+    has memory of its own.
 
     Parameters
     ----------

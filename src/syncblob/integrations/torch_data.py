@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 from collections import deque
-from collections.abc import Iterable, MutableMapping
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import MutableMapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch.utils.dlpack
@@ -17,11 +17,9 @@ from syncblob.devices import CPU, Device, home_of
 from syncblob.dispatch.walk import mapped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 __all__ = ["BlobLoader", "collate", "to_blobs"]
-
-_Loader = TypeVar("_Loader", bound=Iterable[Any])
 
 
 def collate(batch: list[Any]) -> Any:
@@ -116,7 +114,7 @@ def _blob_of(x: Any, device: Device) -> Blob:
     return blob
 
 
-class BlobLoader(Generic[_Loader]):
+class BlobLoader:
     """The batches of a loader as Blobs on a device, with the next ones on their way already.
 
     Before a batch is handed out, those that follow are taken from the loader, and their uploads
@@ -146,11 +144,11 @@ class BlobLoader(Generic[_Loader]):
     """
 
     def __init__(
-        self, loader: _Loader, device: Device | str | None = None, *, ahead: int = 1
+        self, loader: Iterable[Any], device: Device | str | None = None, *, ahead: int = 1
     ) -> None:
         if ahead < 0:
             raise ValueError(f"expected a non-negative number of batches ahead, got {ahead}")
-        self.loader: _Loader = loader
+        self.loader: Any = loader
         self.device: Device = home_of(device).device
         self.ahead: int = ahead
 
@@ -166,4 +164,4 @@ class BlobLoader(Generic[_Loader]):
 
     def __len__(self) -> int:
         """Return the number of batches, where the loader has one."""
-        return len(self.loader)  # type: ignore[arg-type]  # or TypeError, as of the loader
+        return len(self.loader)

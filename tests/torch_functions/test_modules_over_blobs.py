@@ -87,6 +87,29 @@ def test_nothing_is_copied_and_a_second_call_changes_nothing():
     assert net[0].bias.tolist() == [7] * 4
 
 
+@pytest.mark.parametrize("device", [None, "simulated"])
+def test_parameters_of_any_strides_and_kind(device):
+    """With gaps and with repeated elements there is no such Blob: these get memory of their own."""
+    net = nn.ParameterList(
+        [
+            torch.randn(4, 6)[:, ::2],
+            torch.ones(1).expand(4),
+            torch.randn(3, 4).T,
+            torch.tensor(3.0),
+            torch.zeros(0, 3),
+            torch.randn(3, dtype=torch.complex64),
+            torch.randn(3).half(),
+        ]
+    )
+    blobs = parameters_to_blobs(net, device)
+    sum(parameter.abs().pow(2).sum() for parameter in net).backward()
+    torch.optim.SGD(net.parameters(), lr=0.1).step()
+    for name, parameter in net.named_parameters():
+        assert blobs[name].shape == parameter.shape
+        np.testing.assert_array_equal(blobs[name], parameter.detach())
+        np.testing.assert_array_equal(blobs[name].diff, parameter.grad)
+
+
 def test_a_frozen_parameter_is_left_alone_until_it_learns():
     net = made()
     before = net[2].bias.tolist()

@@ -53,12 +53,12 @@ nitpick_ignore_regex = [
     # Other libraries and the standard library: links to them would need the network.
     (
         "py:class",
-        r"(collections|dask|np|numpy|os|threading|types)\..*|NDArray|DTypeLike|ModuleType|Path",
+        r"(collections|dask|np|numpy|os|threading|torch|types)\..*|NDArray|DTypeLike|ModuleType|Path",
     ),
     ("py:class", "PickleBuffer|RemovableHandle"),
     ("py:obj", r"(cupy|numpy|time)\..*"),
     # Aliases of types, and the classes of some results, that signatures name.
-    ("py:class", r"Axes|BlobParameter|Norm|Shape|Tensor|[FI]Info|Unique\w+Result"),
+    ("py:class", r"Axes|BlobParameter|Norm|Shape|Tensor|[FI]Info|Unique\w+Result|torch_device"),
     # Private classes that some signatures name.
     ("py:class", rf"(syncblob\..*\.)?({_PRIVATE})"),
 ]

@@ -35,6 +35,9 @@ MISSING = [
     ("Blob", "detach", "as_parameter"),
     ("Blob", "cuda", r"to_device\(.cuda"),
     ("Blob", "to", "astype"),
+    ("Blob", "get", "np.asarray"),
+    ("Blob", "permute", "transpose"),
+    *(("Blob", name, "astype") for name in ("bfloat16", "double", "float", "half", "long")),
 ]
 
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from collections import UserDict
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 from made_blobs import blob_in, values
@@ -42,16 +46,89 @@ def test_shapes_that_differ_are_refused():
         default_collate([Blob(2), Blob(3)])
 
 
-@pytest.mark.parametrize("workers", [0, 1])
-def test_a_loader_gives_batches_of_a_dataset_of_blobs(workers):
-    dataset = [(syncblob.asarray(np.full(3, index, np.float32)), index) for index in range(4)]
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+@pytest.mark.parametrize("start", [None, "fork", "spawn"])
+def test_a_loader_gives_batches_on_the_device(start):
+    if start == "fork" and not hasattr(os, "fork"):
+        pytest.skip("this system does not fork")
+    dataset = [(syncblob.asarray(np.full(3, index, np.float32)), index) for index in range(6)]
     loader = DataLoader(
         dataset,
         batch_size=2,
-        num_workers=workers,
+        num_workers=0 if start is None else 1,
         collate_fn=torch_data.collate,
-        multiprocessing_context="spawn" if workers else None,
+        multiprocessing_context=start,
     )
-    batches = list(loader)
-    assert [labels.tolist() for _, labels in batches] == [[0, 1], [2, 3]]
-    assert [images[:, 0].tolist() for images, _ in batches] == [[0, 1], [2, 3]]
+    on_device = torch_data.BlobLoader(loader, "simulated")
+    assert len(on_device) == 3
+    for _ in range(1 if start else 2):
+        batches = list(on_device)
+        assert {str(blob.device) for batch in batches for blob in batch} == {"simulated:0"}
+        assert [labels.tolist() for _, labels in batches] == [[0, 1], [2, 3], [4, 5]]
+        assert [images[:, 0].tolist() for images, _ in batches] == [[0, 1], [2, 3], [4, 5]]
+
+
+@pytest.mark.parametrize("ahead", [0, 1, 3])
+def test_the_next_batches_are_on_their_way_when_one_is_handed_out(ahead):
+    taken = []
+
+    def loader():
+        for number in range(4):
+            taken.append(number)
+            yield torch.full((2,), number)
+
+    with syncblob.record_transfers() as log:
+        for number, batch in enumerate(torch_data.BlobLoader(loader(), "simulated", ahead=ahead)):
+            assert taken == [*range(min(number + ahead, 3) + 1)]
+            assert len(log) == len(taken)
+            assert batch.head is Head.SYNCED
+            with syncblob.no_transfers(), syncblob.computed_on("simulated"):
+                assert (batch + 0).device == "simulated:0"
+    assert all(transfer.asynchronous and transfer.direction == "upload" for transfer in log)
+
+
+class Encoding(UserDict):
+    """A mapping as tokenizers give it."""
+
+
+class Sample(NamedTuple):
+    image: object
+    name: object
+
+
+def test_a_batch_keeps_its_form_and_what_is_no_array():
+    tensor = torch.ones(2, dtype=torch.bfloat16)
+    batch = [Sample(tensor, ["a", "b"]), Encoding(ids=np.arange(2)), {"n": 3, "none": None}]
+    found = torch_data.to_blobs(batch, "simulated")
+    assert [type(x) for x in found] == [Sample, Encoding, dict]
+    assert isinstance(found[0].image, Blob)
+    assert (found[0].image.tolist(), found[0].name) == ([1, 1], ["a", "b"])
+    assert (found[1]["ids"].tolist(), found[2]) == ([0, 1], {"n": 3, "none": None})
+    assert batch[0].image is tensor
+    assert isinstance(batch[1]["ids"], np.ndarray)
+
+
+def test_a_copy_is_made_only_where_the_batch_is_to_go_elsewhere():
+    tensor = torch.zeros(3, requires_grad=True)
+    shared, apart = (torch_data.to_blobs(tensor, device) for device in ("cpu", "simulated"))
+    with torch.no_grad():
+        tensor += 1
+    assert (shared.tolist(), apart.tolist()) == ([1, 1, 1], [0, 0, 0])
+    assert torch_data.to_blobs(apart, "simulated") is apart
+    assert torch_data.to_blobs(apart, "cpu").device == "cpu"
+    assert torch_data.to_blobs(torch.arange(6).reshape(2, 3).T, "simulated").tolist() == [
+        [0, 3],
+        [1, 4],
+        [2, 5],
+    ]
+
+
+def test_batches_that_cannot_be_are_refused():
+    with pytest.raises(ValueError, match="ahead, got -1"):
+        torch_data.BlobLoader([], ahead=-1)
+    with pytest.raises(syncblob.NoDeviceError):
+        torch_data.BlobLoader([], "cuda:77")
+    with pytest.raises(TypeError, match="holds numbers"):
+        torch_data.to_blobs(np.array(["a"]))
+    with pytest.raises(TypeError, match="has no len"):
+        len(torch_data.BlobLoader(iter([])))

@@ -55,3 +55,9 @@ def test_this_process_takes_part(whole):
     assert blob.on("cpu").tolist() == expected.tolist()
     # The device gets what the other process wrote, because the host's side is exposed for ever.
     assert np.asarray(blob + 0).tolist() == expected.tolist()
+    # Nobody else writes now: once seen is enough.
+    blob.refresh()
+    with syncblob.record_transfers() as log:
+        for _ in range(2):
+            _ = blob + 0
+    assert [(t.direction, t.nbytes) for t in log] == [("upload", 96)]

@@ -280,3 +280,80 @@ def test_a_blob_over_a_part_of_a_block_is_pickled_with_its_own_contents():
     assert other.tolist() == [1, 2, 3]
     other[...] = 9
     assert blob.tolist() == [0, 1, 2, 3]
+
+
+# --- others that write ---------------------------------------------------------------------------
+
+
+def uploads(blob):
+    """Return which bytes reach the device, and what is read there, twice."""
+    with syncblob.record_transfers() as log:
+        found = [(blob + 0).tolist() for _ in range(2)]
+    assert found[0] == found[1]
+    return [(t.offset, t.nbytes) for t in log if t.direction == "upload"], found[0]
+
+
+def test_what_has_been_seen_is_uploaded_once(name):
+    blob = Blob.in_shared_memory((2, 2), name=name, device="simulated")
+    other = Blob.in_shared_memory((2, 2), name=name, create=False)
+    assert uploads(blob) == ([(0, 16)] * 2, [[0, 0]] * 2)
+    other[...] = 5
+    with syncblob.no_transfers():
+        blob.refresh()
+    assert blob.head is Head.HEAD_AT_CPU
+    assert "exposed" not in str(blob.explain())
+    assert uploads(blob) == ([(0, 16)], [[5, 5]] * 2)
+    other[...] = 6  # is not asked for
+    assert uploads(blob) == ([], [[5, 5]] * 2)
+    blob[1].refresh()
+    assert uploads(blob) == ([(8, 8)], [[5, 5], [6, 6]])
+
+
+def test_what_this_process_has_on_its_device_stays_newest(name):
+    blob = Blob.in_shared_memory((2, 2), name=name, device="simulated")
+    other = Blob.in_shared_memory((2, 2), name=name, create=False)
+    blob[0].mutable_gpu_data()[...] = 1
+    other[1] = 2
+    blob.refresh()
+    assert [row.head.name for row in blob] == ["HEAD_AT_GPU", "HEAD_AT_CPU"]
+    assert uploads(blob) == ([(8, 8)], [[1, 1], [2, 2]])
+    assert blob.on("cpu").tolist() == other.tolist() == [[1, 1], [2, 2]]
+
+
+def test_a_view_with_gaps_is_refreshed_and_stays_exposed(name):
+    blob = Blob.in_shared_memory((2, 3), name=name, device="simulated")
+    other = Blob.in_shared_memory((2, 3), name=name, create=False)
+    other[...] = 7
+    blob[:, 1].refresh()
+    assert uploads(blob) == ([(0, 24)] * 2, [[7] * 3] * 2)
+    blob.refresh()
+    view = pickle.loads(pickle.dumps(blob))[:, 1:]
+    view.refresh()
+    view.mutable_gpu_data()[...] = 1
+    assert other.tolist() == [[7] * 3] * 2
+    np.testing.assert_array_equal(np.asarray(view), 1)
+    other[...] = 9  # a write on the device does not end that the others may write
+    assert (view + 0).tolist() == [[9, 9]] * 2
+
+
+def test_an_array_that_was_adopted_is_refreshed_too():
+    array = np.zeros(2, np.float32)
+    blob = syncblob.asarray(array).on("simulated")
+    _ = blob + 0
+    array[:] = 3
+    blob.const.refresh()
+    assert uploads(blob) == ([(0, 8)], [3, 3])
+
+
+@pytest.mark.parametrize("protocol", [2, 5])
+def test_a_pickle_with_contents_comes_back_with_contents(protocol):
+    blob = Blob((2, 2), device="simulated:1")
+    blob += 3
+    blob.diff[...] = 4
+    other = pickle.loads(pickle.dumps(blob, protocol))
+    assert (other.head, other.diff_head) == (Head.HEAD_AT_CPU, Head.HEAD_AT_CPU)
+    assert repr(other) == "Blob(shape=(2, 2), dtype=float32, device=simulated:1, head=HEAD_AT_CPU)"
+    assert (other.tolist(), other.diff.tolist()) == ([[3, 3]] * 2, [[4, 4]] * 2)
+    for _ in range(2):
+        other = pickle.loads(pickle.dumps(other, protocol))
+        assert (str(other.device), other.tolist()) == ("simulated:1", [[3, 3]] * 2)

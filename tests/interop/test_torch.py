@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from made_blobs import address, blob_in, values
 
-from syncblob import Blob, Head, StaleAliasWarning
+import syncblob
+from syncblob import Blob, Device, Head, StaleAliasWarning
 
 torch = pytest.importorskip("torch")
 
@@ -287,3 +288,35 @@ def test_a_tensor_of_torch_asarray_outlives_a_resize():
     tensor[:] = 7
     assert tensor.tolist() == [7] * 4
     assert set(blob.tolist()) == {0}
+
+
+# --- devices -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "there"),
+    [("cpu", "cpu"), ("cuda:1", "cuda:1"), ("simulated:1", "cpu")],
+)
+def test_a_device_is_one_of_torchs(name, there):
+    assert Device(name).torch == torch.device(there)
+    back = Device(torch.device(there))
+    assert back == there
+    assert Blob(2, device=torch.device("cpu")).device == "cpu"
+
+
+def test_torchs_device_without_a_number_is_its_current_one(monkeypatch):
+    assert Device(torch.device("cuda")) == "cuda:0"
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 3)
+    assert Device(torch.device("cuda")) == "cuda:3"
+    with pytest.raises(ValueError, match=r"got device.*meta"):
+        Device(torch.device("meta"))
+
+
+def test_a_tensor_is_made_where_torch_computes_a_blob():
+    blob = Blob(3, device="simulated")
+    blob += 1
+    tensor = torch.ones(3, device=blob.device.torch)
+    assert (tensor + blob).tolist() == [2, 2, 2]
+    with syncblob.no_transfers():
+        assert torch.zeros(3, device=blob.on("cpu").device.torch).device.type == "cpu"

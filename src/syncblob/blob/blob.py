@@ -258,8 +258,8 @@ class Blob(Operators, NdarrayMethods):
         A pickle of it has the name of the block in place of data, and whoever loads it attaches.
         Each process has its own head: what it computes on a device is in the block once it has
         been read on the host. The host counts as exposed, and writing on the device does not end
-        that: others write there at any time, and nothing orders their reads and writes. diff is
-        not shared.
+        that: others write there at any time, and nothing orders their reads and writes. `refresh`
+        is for processes that wait for one another. diff is not shared.
 
         The block is freed when its last array is gone. The process that created it removes it from
         the system then, or when the process ends.
@@ -731,6 +731,20 @@ class Blob(Operators, NdarrayMethods):
         may trust an older copy again. Tracked aliases need no promise.
         """
         views.assume_unaliased(self)
+
+    def refresh(self) -> None:
+        """Take over what others have written into this Blob's memory on the host until now.
+
+        For memory that is written behind the Blob's back: by other processes in shared memory, or
+        through an array that was adopted. The next access on the device uploads it, once. From then
+        on that side may be trusted until the next call: the host counts as exposed no longer. What
+        this process has written on the device and not brought to the host is newer, and stays.
+
+        Moves nothing. Where a view has gaps, the host stays exposed: others may write in between.
+        To send a pickle of a Blob in shared memory to another process exposes the host again. diff
+        is left as it is.
+        """
+        views.refresh(self)
 
     def reshape(
         self, *shape: SupportsIndex | Iterable[SupportsIndex], copy: bool | None = None
@@ -1468,10 +1482,17 @@ class Blob(Operators, NdarrayMethods):
     # --- what it does not have -------------------------------------------------------------------
 
     if not TYPE_CHECKING:  # to a checker they are as unknown as any other name
+        bfloat16, double, float, half, long = map(
+            _Missing, ["blob.astype(dtype) converts; dtypes are named as NumPy's"] * 5
+        )
         cuda = _Missing('blob.to_device("cuda") is a copy there')
         detach = _Missing(
             "PyTorch's functions take Blobs, blob.to_torch() is a tensor over one, and "
             "blob.as_parameter() is what nn.Parameter(blob) would be"
         )
+        get = _Missing(
+            "np.asarray(blob) reads it on the host, cupy.asarray(blob.gpu) is CuPy's array over it"
+        )
         numpy = _Missing("np.asarray(blob) reads it on the host, np.asarray(blob.cpu) may write")
+        permute = _Missing("blob.transpose(*axes) is that view; torch.permute(blob, axes) a tensor")
         to = _Missing("blob.to_device(device) copies to a device, blob.astype(dtype) converts")

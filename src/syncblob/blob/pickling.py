@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob._shape import Layout
-from syncblob.devices import HOST, Side, accelerator, home_of
+from syncblob.devices import Side, accelerator, home_of
 from syncblob.errors import NoDeviceError
 from syncblob.interop import shared_memory
 from syncblob.memory import CONST, MUTABLE, SyncedMemory
@@ -143,12 +143,9 @@ def _holding(buffer: Any, nbytes: int, device: str) -> SyncedMemory:
     if buffer is None:
         return SyncedMemory(nbytes, device=device)
     contents = np.frombuffer(buffer, dtype=np.uint8) if nbytes else np.empty(0, dtype=np.uint8)
-    if isinstance(buffer, bytes):
-        # They cannot change: copied on first use.
-        return SyncedMemory(nbytes, device=device, source=lambda: contents)
     if contents.flags.writeable and contents.ctypes.data % _ALIGNMENT == 0:
         # Never pickle's, whose buffers are read-only: one that was received for this Blob alone.
         return SyncedMemory.adopting(Side.HOST, contents, device=device)
-    owned = HOST.allocate(nbytes)
-    owned[:] = contents
-    return SyncedMemory.adopting(Side.HOST, owned, device=device)
+    memory = SyncedMemory(nbytes, device=device)
+    memory.overwrite_cpu_data()[...] = contents
+    return memory

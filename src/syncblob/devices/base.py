@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import sys
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 
     import numpy as np
     from numpy.typing import NDArray
+    from torch import device as torch_device
 
     from syncblob._shape import Layout
 
@@ -62,7 +64,8 @@ class Device:
     Parameters
     ----------
     name
-        The name, or a Device. Without an index, ``"cuda"`` and the like mean index 0.
+        The name, a Device, or a ``torch.device`` that is a host or a CUDA device. Without an index,
+        ``"cuda"`` and the like mean index 0; ``torch.device("cuda")`` is torch's current device.
 
     Attributes
     ----------
@@ -82,13 +85,13 @@ class Device:
     type: str
     index: int
 
-    def __init__(self, name: str | Device) -> None:
+    def __init__(self, name: str | Device | torch_device) -> None:
         if isinstance(name, Device):
             # Also one of a kind that was unregistered meanwhile.
             self.type, self.index = name.type, name.index
             self._name: str = str(name)
             return
-        text = name if isinstance(name, str) else repr(name)
+        text = name if isinstance(name, str) else _torch_name(name) or repr(name)
         kind, colon, index = text.partition(":")
         if kind not in kinds or (colon and not (index.isascii() and index.isdigit())):
             *others, last = (f'"{accelerator}:N"' for accelerator in kinds[1:])
@@ -98,6 +101,17 @@ class Device:
         self.type = kind
         self.index = int(index or 0)
         self._name = kind if kind == "cpu" else f"{kind}:{self.index}"
+
+    @property
+    def torch(self) -> torch_device:
+        """The ``torch.device`` where torch computes Blobs of this device; imports torch.
+
+        That is the host for all but CUDA devices, also for a simulated device, whose memory is the
+        host's: ``torch.zeros(3, device=blob.device.torch)``.
+        """
+        import torch  # whoever asks has it
+
+        return torch.device(self._name if self.type == "cuda" else "cpu")
 
     def __str__(self) -> str:
         """Return the name."""
@@ -122,6 +136,16 @@ class Device:
     def __reduce__(self) -> tuple[Callable[[str], Device], tuple[str]]:
         """Pickle by name."""
         return (Device, (self._name,))
+
+
+def _torch_name(name: object) -> str | None:
+    """Return the name of a ``torch.device``; None of anything else."""
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(name, torch.device):
+        return None
+    if name.type == "cuda" and name.index is None and torch.cuda.is_available():
+        return f"cuda:{torch.cuda.current_device()}"
+    return str(name)
 
 
 CPU = Device("cpu")

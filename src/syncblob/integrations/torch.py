@@ -1,4 +1,4 @@
-"""PyTorch's modules, which take Blobs after `accept_blobs_in_modules`.
+"""PyTorch's modules: with Blobs as inputs, and with parameters over Blobs.
 
 Importing this module imports torch; the rest of the package does so when a tensor is at hand.
 """
@@ -8,15 +8,24 @@ from __future__ import annotations
 import operator
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 from syncblob.blob import Blob
+from syncblob.devices import Device, home_of
+from syncblob.dispatch.torch import BlobParameter, put_over
 
 if TYPE_CHECKING:
-    import torch
     from torch.utils.hooks import RemovableHandle
 
-__all__ = ["accept_blobs_in_modules"]
+__all__ = ["accept_blobs_in_modules", "parameters_to_blobs", "parameters_to_tensors"]
+
+_DTYPES = frozenset(
+    {
+        *(torch.float16, torch.bfloat16, torch.float32, torch.float64),
+        *(torch.complex64, torch.complex128),
+    }
+)
 
 
 def accept_blobs_in_modules() -> RemovableHandle:
@@ -47,3 +56,96 @@ def _as_tensor(x: Any) -> Any:
         # A list without Blobs stays the caller's, who may look at it afterwards.
         return type(x)(items) if any(map(operator.is_not, items, x)) else x
     return x.to_torch() if isinstance(x, Blob) else x
+
+
+def parameters_to_blobs(
+    module: torch.nn.Module, device: Device | str | None = None
+) -> dict[str, Blob]:
+    """Put the parameters of a module over Blobs, in place: data, and the gradients as diff.
+
+    The parameters stay the same objects, so optimizers, hooks and tied modules that have them need
+    not be told. From then on they are what `syncblob.Blob.as_parameter` gives. Buffers stay
+    tensors.
+
+    Parameters
+    ----------
+    module
+        The module. Parameters that are over a Blob of that device already stay as they are.
+    device
+        The device of the Blobs; None for where each parameter is. On a CUDA device the module is
+        moved there first, with its buffers, as its ``to`` does.
+
+    Returns
+    -------
+    dict of Blob
+        By the names of ``module.named_parameters()``, one for each parameter, and each with that
+        name. Without `device` they are over the memory that the parameters have, which counts as
+        exposed; otherwise over copies.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is lazy, of another class, without dense memory, or of a dtype that no Blob
+        has or that has no gradient. No parameter has changed then.
+    NoDeviceError
+        If the device cannot be used.
+    """
+    named = dict(module.named_parameters())
+    for name, parameter in named.items():
+        _require_convertible(name, parameter)
+    target = None if device is None else Device(device)
+    if target is not None:
+        home_of(target)
+        module.to(target.torch)
+    blobs: dict[str, Blob] = {}
+    for name, parameter in named.items():
+        blob = parameter.blob if isinstance(parameter, BlobParameter) else None
+        if not isinstance(blob, Blob) or target not in {None, blob.device}:
+            blob = Blob.asarray(
+                parameter.detach(), device=Device(parameter.device) if target is None else target
+            )
+            blob.name = name
+        blobs[name] = blob
+    put_over(
+        (
+            (parameter, blobs[name])
+            for name, parameter in named.items()
+            if not isinstance(parameter, BlobParameter) or parameter.blob is not blobs[name]
+        ),
+        "parameters_to_blobs",
+    )
+    return blobs
+
+
+def parameters_to_tensors(module: torch.nn.Module) -> None:
+    """Make the parameters of a module that are over Blobs parameters as any other, in place.
+
+    They stay the same objects, and nothing is copied: parameters and gradients are tensors over
+    the same memory, tracked as those of `syncblob.Blob.to_torch` are. A deep copy of the module
+    has memory of its own.
+
+    Parameters
+    ----------
+    module
+        The module.
+    """
+    for parameter in module.parameters():
+        if isinstance(parameter, BlobParameter):
+            parameter.release()
+
+
+def _require_convertible(name: str, parameter: torch.nn.Parameter) -> None:
+    """Raise unless a parameter can be put over a Blob."""
+    kind = type(parameter)
+    if kind not in {torch.nn.Parameter, BlobParameter}:
+        found = f"a {kind.__name__}"
+    elif parameter.is_meta or parameter.layout is not torch.strided:
+        found = f"one of {parameter.layout} on {parameter.device}, without such memory"
+    elif parameter.dtype not in _DTYPES:
+        found = f"one of {parameter.dtype}, which no Blob has beside a gradient"
+    else:
+        return
+    raise TypeError(
+        f"{name}: expected a torch.nn.Parameter with dense memory and a gradient, got {found}; "
+        "call lazy modules once before; submodules can be converted one by one"
+    )

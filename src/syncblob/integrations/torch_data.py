@@ -1,19 +1,25 @@
-"""Batches of Blobs for torch.utils.data."""
+"""Batches for torch.utils.data: of samples that are Blobs, and as Blobs on a device."""
 
 from __future__ import annotations
 
+import copy
+from collections import deque
+from collections.abc import MutableMapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch.utils.dlpack
 from torch.utils.data import default_collate
 from torch.utils.data._utils.collate import default_collate_fn_map  # where its documentation has it
 
 from syncblob.blob import Blob
+from syncblob.devices import CPU, Device, home_of
+from syncblob.dispatch.walk import mapped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-__all__ = ["collate"]
+__all__ = ["BlobLoader", "collate", "to_blobs"]
 
 
 def collate(batch: list[Any]) -> Any:
@@ -48,3 +54,114 @@ def _readable(blob: Blob) -> Blob:
 
 
 default_collate_fn_map[Blob] = _collate_blobs
+
+
+def to_blobs(batch: Any, device: Device | str | None = None) -> Any:
+    """Replace the tensors and arrays in a batch by Blobs, and start to bring these to their device.
+
+    For hooks such as Lightning's ``transfer_batch_to_device``; `BlobLoader` calls it.
+
+    Parameters
+    ----------
+    batch
+        A tensor, an array, a Blob, or lists, tuples and dicts that contain them. All else stays as
+        it is.
+    device
+        The device of the Blobs; None for the default device.
+
+    Returns
+    -------
+    Any
+        Blobs in the same lists, tuples and dicts. What is on `device` already is shared. What is on
+        the host is copied there once, page-locked for a CUDA device, so that the upload runs while
+        the program goes on.
+
+    Raises
+    ------
+    TypeError
+        If a tensor has a dtype or a layout that no Blob has.
+    NoDeviceError
+        If the device cannot be used.
+    """
+    target = home_of(device).device
+
+    def replace(x: Any) -> Any:
+        if isinstance(x, (Blob, torch.Tensor, np.ndarray)):
+            return _blob_of(x, target)
+        if isinstance(x, MutableMapping):
+            # Of its own class, such as those of tokenizers.
+            replaced = copy.copy(x)
+            replaced.update({key: to_blobs(item, target) for key, item in x.items()})
+            return replaced
+        return x
+
+    return mapped(batch, replace)
+
+
+def _blob_of(x: Any, device: Device) -> Blob:
+    """Return a Blob of an array on a device, where it is or on its way there."""
+    if isinstance(x, torch.Tensor):
+        x = x.detach()
+    here = CPU if isinstance(x, np.ndarray) else Device(x.device)
+    blob = Blob.asarray(x, device=here)
+    if here == CPU != device:
+        there = Blob(blob.shape, blob.dtype, device=device)
+        # Memory of the kind that the device copies fastest from, unlike that of `asarray`.
+        there.overwrite_cpu_data()[...] = blob
+        blob = there
+    blob = blob.to_device(device)
+    blob.prefetch()
+    return blob
+
+
+class BlobLoader:
+    """The batches of a loader as Blobs on a device, with the next ones on their way already.
+
+    Before a batch is handed out, those that follow are taken from the loader, and their uploads
+    are started. Each iteration over it is one over the loader.
+
+    Parameters
+    ----------
+    loader
+        A ``torch.utils.data.DataLoader``, or anything that gives batches; see `to_blobs`.
+    device
+        The device of the Blobs; None for the default device, now.
+    ahead
+        How many batches are under way besides the one that was handed out: so many more are in
+        the memory of the device.
+
+    Attributes
+    ----------
+    loader, device, ahead
+        The arguments.
+
+    Raises
+    ------
+    ValueError
+        If `ahead` is negative.
+    NoDeviceError
+        If the device cannot be used.
+    """
+
+    def __init__(
+        self, loader: Iterable[Any], device: Device | str | None = None, *, ahead: int = 1
+    ) -> None:
+        if ahead < 0:
+            raise ValueError(f"expected a non-negative number of batches ahead, got {ahead}")
+        self.loader: Any = loader
+        self.device: Device = home_of(device).device
+        self.ahead: int = ahead
+
+    def __iter__(self) -> Iterator[Any]:
+        """Iterate over the loader."""
+        waiting: deque[Any] = deque()
+        for batch in self.loader:
+            waiting.append(to_blobs(batch, self.device))
+            if len(waiting) > self.ahead:
+                yield waiting.popleft()
+        while waiting:
+            yield waiting.popleft()
+
+    def __len__(self) -> int:
+        """Return the number of batches, where the loader has one."""
+        return len(self.loader)

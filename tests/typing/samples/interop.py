@@ -9,7 +9,9 @@ import torch
 from numpy.typing import NDArray
 from torch.utils.dlpack import from_dlpack
 
-from syncblob import Blob
+from syncblob import Blob, Device
+from syncblob.interop.torch import parameters_to_blobs
+from syncblob.interop.torch_data import BlobLoader
 
 blob = Blob.asarray(np.ones((2, 3), np.float32))
 assert_type(blob, Blob)
@@ -23,3 +25,8 @@ assert_type(blob.to_torch(), torch.Tensor)
 assert_type(from_dlpack(blob), torch.Tensor)
 assert_type(Blob.from_dlpack(torch.ones(3)), Blob)
 assert_type(blob + torch.ones(3), Blob)
+
+assert_type(blob.device.torch, torch.device)
+assert_type(Device(torch.ones(3).device), Device)
+assert_type(parameters_to_blobs(torch.nn.Linear(2, 2), "simulated"), dict[str, Blob])
+assert_type(BlobLoader([torch.ones(3)], "simulated").device, Device)

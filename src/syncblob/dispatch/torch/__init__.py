@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from syncblob.dispatch.torch.calls import call
-from syncblob.dispatch.torch.parameters import parameter_over
+from syncblob.dispatch.torch.parameters import BlobParameter, parameter_over, put_over
 from syncblob.dispatch.torch.tensors import tensor_over
 
-__all__ = ["call", "parameter_over", "tensor_over"]
+__all__ = ["BlobParameter", "call", "parameter_over", "put_over", "tensor_over"]

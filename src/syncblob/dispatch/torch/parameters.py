@@ -16,9 +16,11 @@ from syncblob.dispatch.torch.tracing import untraced
 from syncblob.errors import StaleAliasWarning
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from syncblob.blob.core import BlobCore
 
-__all__ = ["BlobParameter", "parameter_over"]
+__all__ = ["BlobParameter", "parameter_over", "put_over"]
 
 # Where a tensor keeps its storage and its gradient.
 _DATA: Any = torch.Tensor.data
@@ -28,7 +30,41 @@ _GRAD: Any = torch.Tensor.grad
 @untraced
 def parameter_over(blob: BlobCore) -> BlobParameter:
     """Return a leaf over a Blob's data and diff; see `Blob.as_parameter`."""
-    blob._require_writable("as_parameter")
+    data, diff = _tensors_over(blob, "as_parameter")
+    parameter = BlobParameter(data)
+    parameter._follow(blob, data, diff)
+    _GRAD.__set__(parameter, diff)
+    return parameter
+
+
+@untraced
+def put_over(pairs: Iterable[tuple[torch.nn.Parameter, BlobCore]], reason: str) -> None:
+    """Put parameters over Blobs that have their contents already. They stay the same objects.
+
+    What they have as gradients is copied into diff. Those that require no gradient have none until
+    they do. If this raises, no parameter has changed.
+    """
+    prepared: list[tuple[Any, ...]] = []
+    for parameter, blob in pairs:
+        data, diff = _tensors_over(blob, reason)
+        gradient: torch.Tensor | None = _GRAD.__get__(parameter)
+        if gradient is not None:
+            dense = gradient if gradient.layout is torch.strided else gradient.to_dense()
+            diff.copy_(dense.detach())
+        has_one = gradient is not None or parameter.requires_grad
+        prepared.append((parameter, blob, data, diff, diff if has_one else None))
+    for parameter, blob, data, diff, gradient in prepared:
+        _GRAD.__set__(parameter, None)
+        _DATA.__set__(parameter, data)
+        # As torch does where a lazy module gets its shapes.
+        parameter.__class__ = BlobParameter
+        parameter._follow(blob, data, diff)
+        _GRAD.__set__(parameter, gradient)
+
+
+def _tensors_over(blob: BlobCore, reason: str) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return tensors over a Blob's data and diff."""
+    blob._require_writable(reason)
     layout = blob._layout
     if layout.dtype.kind not in "fc" and not is_bfloat16(layout.dtype):
         raise TypeError(
@@ -43,8 +79,8 @@ def parameter_over(blob: BlobCore) -> BlobParameter:
     memory, diff = blob._memory, blob._diff_memory()
     if blob._home is not HOST:
         blob._bind_partner(diff, blob._side)
-    gradient = alias_over(blob, diff, HOST_DIFF, "as_parameter")
-    return BlobParameter.over(alias_over(blob, memory, HOST_DATA, "as_parameter"), gradient)
+    gradient = alias_over(blob, diff, HOST_DIFF, reason)
+    return alias_over(blob, memory, HOST_DATA, reason), gradient
 
 
 class BlobParameter(torch.nn.Parameter):
@@ -60,18 +96,38 @@ class BlobParameter(torch.nn.Parameter):
     _diff: torch.Tensor | None = None
     # Where data and diff lie.
     _addresses: tuple[int, int]
+    _blob: BlobCore
 
-    @classmethod
-    def over(cls, data: torch.Tensor, diff: torch.Tensor) -> BlobParameter:
-        """Make a leaf whose storage is that of `data`, and whose gradient is `diff`."""
-        parameter = cls(data)
-        parameter._diff = diff
-        parameter._addresses = data.data_ptr(), diff.data_ptr()
-        _GRAD.__set__(parameter, diff)
+    def _follow(self, blob: BlobCore, data: torch.Tensor, diff: torch.Tensor) -> None:
+        """Begin to be over a Blob: the storage is that of `data` already."""
+        self._blob = blob
+        self._addresses = data.data_ptr(), diff.data_ptr()
+        self._diff = diff
         # What `register_post_accumulate_grad_hook` does, without a handle, which takes longer than
-        # all else here. Handles count from 0.
-        parameter._post_accumulate_grad_hooks = OrderedDict({-1: _accumulated})
-        return parameter
+        # all else here. Handles count from 0; other hooks find the gradient in diff.
+        hooks: Any = self._post_accumulate_grad_hooks
+        if hooks is None:
+            self._post_accumulate_grad_hooks = OrderedDict({-1: _accumulated})
+        else:
+            hooks[-1] = _accumulated
+            hooks.move_to_end(-1, last=False)
+
+    def release(self) -> None:
+        """Become a parameter as any other, with the storage and the gradient that this one has."""
+        self._post_accumulate_grad_hooks.pop(-1, None)
+        for name in ("_diff", "_addresses", "_blob"):
+            self.__dict__.pop(name, None)
+        ordinary: Any = torch.nn.Parameter
+        self.__class__ = ordinary
+
+    @property
+    def blob(self) -> BlobCore | None:
+        """The Blob that this is over; None once something has put other memory in its place."""
+        return self._blob if self._diff is not None and self._is_over_the_blob() else None
+
+    def _is_over_the_blob(self) -> bool:
+        diff = self._diff
+        return diff is not None and (self.data_ptr(), diff.data_ptr()) == self._addresses
 
     @property
     def data(self) -> torch.Tensor:
@@ -116,7 +172,7 @@ class BlobParameter(torch.nn.Parameter):
     def _followed(self) -> torch.Tensor | None:
         """Return the tensor over diff; None, and a warning, once this is not over the Blob."""
         diff = self._diff
-        if diff is not None and (self.data_ptr(), diff.data_ptr()) != self._addresses:
+        if diff is not None and not self._is_over_the_blob():
             _warn_of_parting()
             self._diff = diff = None
         return diff

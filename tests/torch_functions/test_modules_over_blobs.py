@@ -1,0 +1,259 @@
+"""The parameters of existing modules, put over Blobs in place and taken back."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+
+import syncblob
+from syncblob import Blob, Head
+
+torch = pytest.importorskip("torch")
+
+from syncblob.interop.torch import parameters_to_blobs, parameters_to_tensors  # noqa: E402  # torch
+
+nn = torch.nn
+INPUTS = torch.linspace(-1, 1, 20).reshape(5, 4)
+
+
+def made():
+    """Make a net with tied weights, a frozen bias and buffers."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Linear(4, 4))
+    net[2].weight = net[0].weight
+    net[2].bias.requires_grad_(requires_grad=False)
+    return net
+
+
+def learn(net, optimizer, steps=1, inputs=INPUTS):
+    for _ in range(steps):
+        optimizer.zero_grad()
+        net(inputs).pow(2).sum().backward()
+        optimizer.step()
+
+
+def same(blobs, net):
+    for name, parameter in net.named_parameters():
+        np.testing.assert_array_equal(blobs[name], parameter.detach())
+        if parameter.requires_grad:
+            np.testing.assert_array_equal(blobs[name].diff, parameter.grad)
+
+
+@pytest.mark.parametrize("device", [None, "simulated"])
+def test_a_module_goes_on_learning_before_and_after_as_if_nothing_had_happened(device):
+    net, ordinary = made(), made()
+    parameters = list(net.parameters())
+    optimizers = [torch.optim.AdamW(each.parameters(), lr=0.1) for each in (net, ordinary)]
+    for each, optimizer in zip((net, ordinary), optimizers, strict=True):
+        learn(each, optimizer)
+    blobs = parameters_to_blobs(net, device)
+    assert list(blobs) == ["0.weight", "0.bias", "1.weight", "1.bias", "2.bias"]
+    assert [blob.name for blob in blobs.values()] == list(blobs)
+    assert {str(blob.device) for blob in blobs.values()} == {
+        "simulated:0" if device == "simulated" else "cpu"
+    }
+    same(blobs, ordinary)
+    for each, optimizer in zip((net, ordinary), optimizers, strict=True):
+        learn(each, optimizer, 2)
+    assert all(a is b for a, b in zip(parameters, net.parameters(), strict=True))
+    assert net[2].weight is net[0].weight
+    same(blobs, ordinary)
+    parameters_to_tensors(net)
+    assert {type(parameter) for parameter in net.parameters()} == {nn.Parameter}
+    optimizers[0].zero_grad()
+    assert net[0].bias.grad is None
+    for each, optimizer in zip((net, ordinary), optimizers, strict=True):
+        learn(each, optimizer, 2)
+    for mine, other in zip(net.state_dict().values(), ordinary.state_dict().values(), strict=True):
+        assert torch.equal(mine, other)
+    # The parameters are tensors over the Blobs still, and seen.
+    np.testing.assert_array_equal(blobs["0.weight"], ordinary[0].weight.detach())
+
+
+def test_nothing_is_copied_and_a_second_call_changes_nothing():
+    net = made().to(memory_format=torch.channels_last)
+    net.append(nn.Conv2d(2, 3, 3).to(memory_format=torch.channels_last))
+    addresses = [parameter.data_ptr() for parameter in net.parameters()]
+    with syncblob.no_transfers():
+        blobs = parameters_to_blobs(net)
+    assert [parameter.data_ptr() for parameter in net.parameters()] == addresses
+    assert blobs["3.weight"].strides == tuple(4 * step for step in net[3].weight.stride())
+    again = parameters_to_blobs(net)
+    assert all(again[name] is blob for name, blob in blobs.items())
+    assert net[0].bias.blob is blobs["0.bias"]
+    blobs["0.bias"][...] = 7
+    assert net[0].bias.tolist() == [7] * 4
+
+
+@pytest.mark.parametrize("device", [None, "simulated"])
+def test_parameters_of_any_strides_and_kind(device):
+    """With gaps and with repeated elements there is no such Blob: these get memory of their own."""
+    net = nn.ParameterList(
+        [
+            torch.randn(4, 6)[:, ::2],
+            torch.ones(1).expand(4),
+            torch.randn(3, 4).T,
+            torch.tensor(3.0),
+            torch.zeros(0, 3),
+            torch.randn(3, dtype=torch.complex64),
+            torch.randn(3).half(),
+        ]
+    )
+    blobs = parameters_to_blobs(net, device)
+    sum(parameter.abs().pow(2).sum() for parameter in net).backward()
+    torch.optim.SGD(net.parameters(), lr=0.1).step()
+    for name, parameter in net.named_parameters():
+        assert blobs[name].shape == parameter.shape
+        np.testing.assert_array_equal(blobs[name], parameter.detach())
+        np.testing.assert_array_equal(blobs[name].diff, parameter.grad)
+
+
+def test_a_frozen_parameter_is_left_alone_until_it_learns():
+    net = made()
+    before = net[2].bias.tolist()
+    blobs = parameters_to_blobs(net)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1, weight_decay=0.5)
+    learn(net, optimizer)
+    assert (net[2].bias.grad, blobs["2.bias"].tolist()) == (None, before)
+    net[2].bias.requires_grad_()
+    learn(net, optimizer)
+    assert blobs["2.bias"].tolist() == net[2].bias.tolist() != before
+    assert blobs["2.bias"].diff.tolist() == net[2].bias.grad.tolist() != [0] * 4
+
+
+def test_hooks_stay_and_find_the_gradient_in_diff():
+    net = nn.Linear(4, 4)
+    seen = []
+    handle = net.weight.register_post_accumulate_grad_hook(
+        lambda parameter: seen.append(parameter.grad.data_ptr())
+    )
+    net.register_forward_hook(lambda *_: seen.append("forward"))
+    diff = parameters_to_blobs(net)["weight"].diff
+    net(INPUTS).sum().backward()
+    assert seen == ["forward", diff.cpu_data().ctypes.data]
+    handle.remove()
+    net(INPUTS).sum().backward()
+    assert len(seen) == 3
+
+
+def test_a_change_of_dtype_parts_them_and_another_call_makes_new_blobs():
+    net = made()
+    blobs = parameters_to_blobs(net)
+    net.to("cpu").float()
+    assert net[0].weight.blob is blobs["0.weight"]
+    net.bfloat16()
+    assert net[0].weight.blob is None
+    halves = parameters_to_blobs(net)
+    assert {blob.dtype.name for blob in halves.values()} == {"bfloat16"}
+    assert (halves["0.bias"].tolist(), net[1].running_mean.dtype) == (
+        net[0].bias.tolist(),
+        torch.bfloat16,
+    )
+    assert blobs["0.weight"].dtype == np.float32
+
+
+def test_a_deep_copy_has_memory_of_its_own():
+    net = made()
+    blobs = parameters_to_blobs(net)
+    copied = copy.deepcopy(net)
+    assert copied[2].weight is copied[0].weight
+    assert {type(parameter) for parameter in copied.parameters()} == {nn.Parameter}
+    learn(copied, torch.optim.SGD(copied.parameters(), lr=0.1))
+    same(blobs, made().requires_grad_(requires_grad=False))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_mixed_precision_learns_the_same(dtype):
+    """In float16 one step has infinite gradients, and is left out."""
+    results = []
+    for convert in (lambda _: None, parameters_to_blobs):
+        net = made()
+        convert(net)
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9)
+        scaler = torch.amp.GradScaler("cpu", init_scale=2.0**8, enabled=dtype is torch.float16)
+        scales = []
+        for factor in (1, 100, 1):
+            optimizer.zero_grad()
+            for half in INPUTS[:2], INPUTS[2:]:  # accumulated
+                with torch.autocast("cpu", dtype=dtype):
+                    loss = factor * net(half).float().pow(2).sum()
+                scaler.scale(loss).backward()
+            scaler.unscale_(optimizer)
+            nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+            scaler.step(optimizer)
+            scaler.update()
+            scales.append(scaler.get_scale())
+        results.append((scales, net.state_dict()))
+    (scales, ordinary), (other_scales, state) = results
+    assert scales == other_scales
+    assert (len(set(scales)) == 2) == (dtype is torch.float16)
+    for name, value in ordinary.items():
+        torch.testing.assert_close(state[name], value)
+
+
+def frozen_integers():
+    net = nn.Linear(2, 2)
+    net.table = nn.Parameter(torch.ones(2, dtype=torch.int8), requires_grad=False)
+    return net
+
+
+class _Other(nn.Parameter):
+    """A class of its own."""
+
+
+def with_another_class():
+    net = nn.Linear(2, 2)
+    net.other = _Other(torch.ones(2))
+    return net
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (
+            lambda: nn.Sequential(nn.Linear(2, 2), nn.LazyLinear(3)),
+            r"1\.weight: .* UninitializedParameter; call lazy",
+        ),
+        (frozen_integers, "table: .* torch.int8"),
+        (with_another_class, "other: .* a _Other"),
+        (lambda: nn.Linear(2, 2, device="meta"), "weight: .* on meta"),
+        (lambda: nn.Linear(2, 2).to(torch.float8_e4m3fn), "float8"),
+    ],
+)
+def test_what_is_refused_changes_nothing(make, said):
+    net = make()
+    kinds = [type(parameter) for parameter in net.parameters()]
+    with pytest.raises(TypeError, match=said):
+        parameters_to_blobs(net)
+    assert [type(parameter) for parameter in net.parameters()] == kinds
+
+
+def test_a_device_that_is_not_there_changes_nothing():
+    net = nn.Linear(2, 2)
+    with pytest.raises(syncblob.NoDeviceError):
+        parameters_to_blobs(net, "cuda:77")
+    assert type(net.weight) is nn.Parameter
+
+
+def test_a_failure_on_the_way_changes_nothing():
+    net = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    before = [parameter.data_ptr() for parameter in net.parameters()]
+    with (
+        syncblob.simulated().failing(transfer=3),
+        pytest.raises(RuntimeError, match="injected failure"),
+    ):
+        parameters_to_blobs(net, "simulated")
+    assert [parameter.data_ptr() for parameter in net.parameters()] == before
+    assert {type(parameter) for parameter in net.parameters()} == {nn.Parameter}
+
+
+def test_parameters_on_a_device_are_read_there():
+    net = nn.Linear(4, 2)
+    blob = parameters_to_blobs(net, "simulated")["weight"]
+    assert blob.head is Head.HEAD_AT_GPU
+    before = net.weight.detach().clone()
+    blob -= 1  # on the device
+    assert torch.equal(net.weight, before - 1)
+    assert isinstance(blob, Blob)

@@ -470,6 +470,17 @@ def test_memory_is_poisoned_when_it_is_allocated_and_when_it_is_freed(cupy):
     assert np.isnan(again.tolist()).all()
 
 
+def test_memory_that_was_freed_with_a_cycle_is_known_when_it_is_allocated_again(cupy):
+    cycle = [cupy.empty(3)]
+    address = cycle[0].data.ptr
+    cycle.append(cycle)
+    del cycle
+    gc.collect()
+    again = cupy.zeros(3)
+    assert again.data.ptr == address
+    assert again.tolist() == [0] * 3
+
+
 def test_freed_memory_is_given_to_those_on_its_stream(cupy):
     array = cupy.empty(3)
     address = array.data.ptr

@@ -230,6 +230,10 @@ class Block:
         self._storage = np.empty(self.nbytes + GRANULE, np.uint8)
         self.address = -(-self._storage.ctypes.data // GRANULE) * GRANULE
         self.poison()
+        self.enter()
+
+    def enter(self) -> None:
+        """Enter it into the table of what lies where."""
         for place in range(self.nbytes // GRANULE):
             _blocks[self.address // GRANULE + place] = self
 
@@ -631,6 +635,9 @@ class Machine:
                 block.poison()
             else:
                 stream.last = Work(block.poison, [stream.last])
+            # The collector of cycles has cleared weak references before it let a finaliser give
+            # the memory back.
+            block.enter()
             self._free.setdefault(home, []).append(block)
 
     def forget_free(self, pool: Any = None) -> None:

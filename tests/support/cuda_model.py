@@ -279,7 +279,7 @@ class Machine:
     Attributes
     ----------
     can_pin
-        Whether host memory can be page-locked.
+        Whether more host memory can be page-locked.
     """
 
     def __init__(self, devices: int = 2, *, eager: bool = False) -> None:
@@ -616,15 +616,19 @@ class Machine:
     def allocate(self, nbytes: int, kind: int, *, pool: Any) -> tuple[Block, tuple[Any, ...]]:
         """Take memory of the current device from a pool, or new; and say where it goes back to."""
         host = kind == HOST
-        if self.fails("pinned_allocation" if host else "allocation") or (host and not self.can_pin):
+        if self.fails("pinned_allocation" if host else "allocation"):
             raise CUDARuntimeError(OUT_OF_MEMORY)
         size = -(-nbytes // GRANULE) * GRANULE
         device = -1 if host else self.getDevice()
         home = (pool, device, kind, size)
+        # What a pool has kept is locked already.
+        locked = not host or self.can_pin or bool(pool)
         with _lock:
             free = self._free.get(home)
-            if free:
+            if free and locked:
                 return free.pop(), home
+        if host and not self.can_pin:
+            raise CUDARuntimeError(OUT_OF_MEMORY)
         self.check_unsafe()
         return Block(size, device, kind), home
 

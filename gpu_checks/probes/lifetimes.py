@@ -14,7 +14,7 @@ import numpy as np
 
 import syncblob
 from gpu_checks.device import cupy_of_this_machine, delay, is_model, side_stream, warm_up
-from gpu_checks.probes.report import NeedsError, probe
+from gpu_checks.probes.report import probe
 from syncblob import Blob, NoDeviceError
 
 if TYPE_CHECKING:
@@ -198,9 +198,6 @@ def shutdown(report: Report) -> None:
 @probe("what may a host callback of a stream do with a Blob?")
 def host_callbacks(report: Report) -> None:
     """CUDA forbids its calls there: what needs none works, and nothing may hang for ever."""
-    cupy = cupy_of_this_machine()
-    if not hasattr(cupy.cuda.Stream, "launch_host_func"):
-        raise NeedsError("a GPU: the model has no host callbacks")
     warm_up("float32")
     same, newest = _on_device(1), _on_device(2)
     same.cpu_data()

@@ -1311,6 +1311,23 @@ def test_the_child_of_a_fork_uses_the_host_and_is_told_that_cuda_does_not_work()
     assert blob.gpu_data().get().tolist() == values().tolist()
 
 
+def test_a_host_callback_reads_what_the_host_has_and_moves_nothing():
+    there, elsewhere, seen = blob_in(SYNCED), blob_in(GPU), []
+
+    def callback(last):
+        seen.append(there.cpu_data().tolist())
+        with pytest.raises(CUDARuntimeError, match="NotPermitted"):
+            elsewhere.cpu_data()
+        seen.append(last)
+
+    stream = side_stream()
+    stream.launch_host_func(callback, "over")
+    stream.synchronize()
+    assert seen == [values().tolist(), "over"]
+    assert elsewhere.head is GPU
+    assert elsewhere.tolist() == values().tolist()
+
+
 def test_cupy_takes_memory_of_the_device_only_by_dlpack(cupy):
     blob = blob_in(CPU)
     with pytest.raises(TypeError):

@@ -299,6 +299,21 @@ def test_one_who_has_only_the_number_of_a_stream_uses_the_same_one(cupy):
         cupy.cuda.runtime.streamSynchronize(number)
 
 
+def test_a_host_callback_runs_in_the_order_of_its_stream_and_cannot_call_cuda(cupy):
+    stream, done = cupy.cuda.Stream(), []
+
+    def callback(argument):
+        with pytest.raises(CUDARuntimeError, match="NotPermitted"):
+            stream.synchronize()
+        done.append(argument)
+
+    launch(lambda: done.append(1), stream=stream)
+    stream.launch_host_func(callback, 2)
+    launch(lambda: done.append(3), stream=stream)
+    stream.synchronize()
+    assert done == [1, 2, 3]
+
+
 # --- graphs ---------------------------------------------------------------------------------------
 
 

@@ -39,7 +39,7 @@ TO_DEVICE, TO_HOST, ON_DEVICE = 1, 2, 3
 UNREGISTERED, HOST, DEVICE, MANAGED = range(4)
 GLOBAL, THREAD_LOCAL, RELAXED = range(3)
 
-INVALID_VALUE, OUT_OF_MEMORY, INVALID_DEVICE, INVALID_HANDLE = 1, 2, 101, 400
+INVALID_VALUE, OUT_OF_MEMORY, INVALID_DEVICE, INVALID_HANDLE, NOT_PERMITTED = 1, 2, 101, 400, 800
 (
     *(UNSUPPORTED, INVALIDATED, MERGE, UNMATCHED, UNJOINED, ISOLATION, IMPLICIT, CAPTURED_EVENT),
     WRONG_THREAD,
@@ -49,6 +49,7 @@ ERRORS = {
     OUT_OF_MEMORY: "cudaErrorMemoryAllocation: out of memory",
     INVALID_DEVICE: "cudaErrorInvalidDevice: invalid device ordinal",
     INVALID_HANDLE: "cudaErrorInvalidResourceHandle: invalid resource handle",
+    NOT_PERMITTED: "cudaErrorNotPermitted: operation not permitted",
     UNSUPPORTED: (
         "cudaErrorStreamCaptureUnsupported: operation not permitted when stream is capturing"
     ),
@@ -341,6 +342,7 @@ class Machine:
         return [stream for stream in self._streams if stream.blocking and stream.device == device]
 
     def stream(self, handle: int) -> Stream:
+        self._refuse_callbacks()
         if handle in (0, LEGACY):
             return self.legacy[self.getDevice()]
         if handle == PER_THREAD:
@@ -391,6 +393,7 @@ class Machine:
 
     def check_unsafe(self) -> None:
         """Refuse calls that may wait for work, as far as the modes of captures ask for it."""
+        self._refuse_callbacks()
         here = threading.get_ident()
         self._invalidate(
             [
@@ -401,6 +404,24 @@ class Machine:
             ],
             UNSUPPORTED,
         )
+
+    # --- host callbacks ---
+
+    def launch_host(self, stream: int, function: Callable[[], object]) -> None:
+        """Queue a function of the host's, which must not call CUDA."""
+
+        def run() -> None:
+            self._threads.in_callback = True
+            try:
+                function()
+            finally:
+                self._threads.in_callback = False
+
+        self.stream(stream).add(run)
+
+    def _refuse_callbacks(self) -> None:
+        if getattr(self._threads, "in_callback", False):
+            raise CUDARuntimeError(NOT_PERMITTED)
 
     # --- devices ---
 

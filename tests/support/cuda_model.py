@@ -349,8 +349,7 @@ class Machine:
             own = self._threads.__dict__.setdefault("streams", {})
             device = self.getDevice()
             if device not in own:
-                own[device] = Stream(self, device, blocking=True, legacy=False)
-                self._streams.append(own[device])
+                own[device] = self._new_stream(device, blocking=True)
             found: Stream = own[device]
             return found
         if handle not in _streams:
@@ -359,12 +358,17 @@ class Machine:
 
     def streamCreateWithPriority(self, flags: int, priority: int) -> int:
         del priority
-        stream = Stream(self, self.getDevice(), blocking=not flags & 1, legacy=False)
-        self._streams = [s for s in self._streams if not (s.destroyed and _idle(s))]
-        self._streams.append(stream)
+        stream = self._new_stream(self.getDevice(), blocking=not flags & 1)
         handle = next(_handles)
         _streams[handle] = stream
         return handle
+
+    def _new_stream(self, device: int, *, blocking: bool) -> Stream:
+        stream = Stream(self, device, blocking=blocking, legacy=False)
+        with _lock:
+            there = [s for s in self._streams if not (s.destroyed and _idle(s))]
+            self._streams = [*there, stream]
+        return stream
 
     def streamDestroy(self, stream: int) -> None:
         found = _streams.pop(stream, None)
@@ -667,9 +671,10 @@ class Machine:
 
     def forget_free(self, pool: Any = None) -> None:
         """Give the free memory of a pool up, or all."""
-        for home in list(self._free):
-            if pool is None or home[0] == pool:
-                del self._free[home]
+        with _lock:
+            for home in list(self._free):
+                if pool is None or home[0] == pool:
+                    del self._free[home]
 
 
 def _idle(stream: Stream) -> bool:

@@ -682,6 +682,10 @@ class ndarray:
     def tolist(self) -> Any:
         return self.get().tolist()
 
+    def tobytes(self, order: str = "C") -> bytes:
+        found: bytes = self.get().tobytes(order)
+        return found
+
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         raise TypeError(
             "Implicit conversion to a NumPy array is not allowed. Please use `.get()` to construct "

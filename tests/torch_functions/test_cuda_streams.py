@@ -1,7 +1,8 @@
 """PyTorch's functions on CUDA devices come after CuPy's work, and CuPy's next work after them.
 
-On the model of CUDA. `TorchCuda` stands in for what syncblob uses of `torch.cuda`, and does with the
-model's streams what PyTorch does with CUDA's. Tensors are PyTorch's own, over the model's memory.
+On the model of CUDA. `TorchCuda` stands in for what syncblob uses of `torch.cuda`, and does with
+the model's streams what PyTorch does with CUDA's. Tensors are PyTorch's own, over the model's
+memory.
 """
 
 from __future__ import annotations

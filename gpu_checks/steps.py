@@ -26,8 +26,11 @@ ON_THE_DEVICE = ("transfers", "regions", "pipeline", "interop")
 _OF_THE_SUITE = (
     "tests/aliases/test_programs.py",
     "tests/memory/test_region_programs.py",
+    "tests/memory/test_table.py",
+    "tests/memory/test_machine.py",
+    "tests/memory/test_parts_of_sources.py",
+    "tests/blob/test_programs_of_parts.py",
     "tests/test_transfer_properties.py",
-    "tests/array_api/test_programs.py",
 )
 
 # What of the suite computes on the model, where not much does.

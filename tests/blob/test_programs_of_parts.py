@@ -2,6 +2,8 @@
 
 Whatever warns is an error here. An alias is let go of before its bytes are written on the other
 side, so a warning means that something was taken for an overlap that is none.
+
+They run on the simulated device, on the model of CUDA, and on CUDA where there is a GPU.
 """
 
 from __future__ import annotations
@@ -13,12 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as of_numpy
 from made_blobs import values
+from program_devices import Simulated
 
-import syncblob
 from syncblob import Blob, Head
 
-DEVICES = {"cpu": "cpu", "gpu": "simulated:0"}
-# Each is done on a side, to a view of the Blob; `x` is the same view of an ndarray.
+# Each is done on a side, to a view of the Blob; `x` is the same view of an ndarray, and the last
+# argument what an accessor of that side lends, as programs can look at it and write it.
 WRITES = {
     "number": lambda v, x, _: (v.__setitem__(..., 7), x.__setitem__(..., 7)),
     # Not in place: NumPy 2.4 negates the wrong elements of some strided arrays.
@@ -37,20 +39,15 @@ WRITES = {
     "masked": lambda v, x, _: (v.__setitem__(v > 3, 1), x.__setitem__(x > 3, 1)),
     "copy_from": lambda v, x, _: (v.copy_from(x + 1), x.__iadd__(1)),
     "fill": lambda v, x, _: (v.fill(2), x.fill(2)),
-    "borrow": lambda v, x, side: (
-        getattr(v, f"mutable_{side}_data")().__iadd__(4),
-        x.__iadd__(4),
-    ),
-    "overwrite": lambda v, x, side: (
-        getattr(v, f"overwrite_{side}_data")().__setitem__(..., x * 3),
+    "borrow": lambda _, x, borrow: (add(borrow("mutable"), 4), x.__iadd__(4)),
+    "overwrite": lambda _, x, borrow: (
+        borrow("overwrite").__setitem__(..., x * 3),
         x.__imul__(3),
     ),
 }
 READS = {
     "accessor": lambda v, side: getattr(v, f"{side}_data")(),
     "array": lambda v, _: np.asarray(v),
-    "const export": lambda v, side: np.asarray(getattr(v, side).const),
-    "copy": lambda v, side: np.array(getattr(v, side), copy=True),
     "list": lambda v, _: np.array(v.tolist(), v.dtype).reshape(v.shape),
     "result": lambda v, _: (v + 0).cpu_data(),
     "duplicate": lambda v, side: getattr(v.copy(), f"{side}_data")(),
@@ -58,6 +55,19 @@ READS = {
         v.shape
     ),
 }
+# NumPy's way, which the host's side and the simulated device have.
+HOST = Simulated
+# Those of one side, by the library of that side.
+EXPORTS = {
+    "const export": lambda side, device: device.alias(side.const),
+    "copy": lambda side, device: device.copy(side),
+}
+# Those that a device must be able to compute for.
+COMPUTING = {"in place", "in place, itself", "out", "out, overwritten", "masked", "result"}
+
+
+def add(array, value):
+    array[...] = np.asarray(array) + value
 
 
 def flipped(x):
@@ -74,13 +84,18 @@ def bounds(x, whole):
 class Program:
     """A Blob, an ndarray with what it should hold, and the aliases that are alive."""
 
-    def __init__(self, shape, device, where):
+    def __init__(self, shape, device, place, where):
         self.array = values("int32", shape)
-        self.blob = Blob(shape, "int32", device=DEVICES[device])
-        self.blob.memory.bind(syncblob.simulated(0))
-        getattr(self.blob, f"overwrite_{where}_data")()[...] = self.array
+        self.device = device
+        self.places = {"cpu": "cpu", "gpu": device.name}
+        self.blob = Blob(shape, "int32", device=self.places[place])
+        self.blob.memory.bind(device.accelerator)
+        self.borrow(self.blob, where, "overwrite")[...] = self.array
         # The side, the range, the array over the Blob, and the one over what it should hold.
         self.aliases = []
+
+    def borrow(self, v, side, kind):
+        return self.device.seen(getattr(v, f"{kind}_{side}_data")())
 
     def prepare(self, x, side):
         """Let go of the aliases that a write on a side would leave behind."""
@@ -93,19 +108,24 @@ class Program:
 
     def write(self, action, v, x, side):
         self.prepare(x, side)
-        WRITES[action](v, x, side)
+        WRITES[action](v, x, lambda kind: self.borrow(v, side, kind))
+
+    def read(self, action, v, side):
+        if action in READS:
+            return self.device.seen(READS[action](v, side))
+        return EXPORTS[action](getattr(v, side), self.device if side == "gpu" else HOST)
 
     def alias(self, v, x, side):
         self.prepare(x, side)
-        array = np.asarray(getattr(v, side))
+        array = (self.device if side == "gpu" else HOST).alias(getattr(v, side))
         # One without elements has no part of the memory to be left behind in.
-        if array.size:
+        if x.size:
             self.aliases.append((side, bounds(x, self.array), array, x))
 
     def write_alias(self, number):
         if self.aliases:
             _, _, array, x = self.aliases[number % len(self.aliases)]
-            array += 1
+            add(array, 1)
             x += 1
 
     def check(self):
@@ -123,17 +143,32 @@ def part(draw, shape):
     return (*key, ...), draw(st.permutations(range(ndim)))
 
 
-@settings(max_examples=200)
-@given(data=st.data())
-def test_whatever_is_done_to_parts_the_contents_are_numpys(data):
+def test_whatever_is_done_to_parts_the_contents_are_numpys(program_device):
+    @settings(max_examples=200 if program_device is Simulated else 40)
+    @given(data=st.data())
+    def run(data):
+        device = program_device()
+        try:
+            run_on(device, data)
+        finally:
+            device.close()
+
+    run()
+
+
+def run_on(device, data):
     shape = data.draw(of_numpy.array_shapes(min_dims=1, max_dims=3, min_side=1, max_side=5))
     sides = st.sampled_from(["cpu", "gpu"])
-    program = Program(shape, data.draw(sides), data.draw(sides))
-    device = program.blob.device
+    program = Program(shape, device, data.draw(sides), data.draw(sides))
+    place = program.blob.device
+    writes, reads = (
+        sorted(actions if device.computes else actions.keys() - COMPUTING)
+        for actions in (WRITES, READS | EXPORTS)
+    )
     steps = st.lists(
         st.one_of(
-            st.tuples(st.sampled_from(sorted(WRITES)), part(shape), sides),
-            st.tuples(st.sampled_from(sorted(READS)), part(shape), sides),
+            st.tuples(st.sampled_from(writes), part(shape), sides),
+            st.tuples(st.sampled_from(reads), part(shape), sides),
             st.tuples(st.sampled_from(["alias", "prefetch", "push"]), part(shape), sides),
             st.tuples(st.just("write an alias"), st.integers(0, 9), sides),
         ),
@@ -146,12 +181,12 @@ def test_whatever_is_done_to_parts_the_contents_are_numpys(data):
                 program.write_alias(what)
                 continue
             key, order = what
-            v = program.blob[key].transpose(*order).on(DEVICES[side])
+            v = program.blob[key].transpose(*order).on(program.places[side])
             x = program.array[key].transpose(*order)
             if action in WRITES:
                 program.write(action, v, x, side)
-            elif action in READS:
-                np.testing.assert_array_equal(READS[action](v, side), x)
+            elif action in READS or action in EXPORTS:
+                np.testing.assert_array_equal(program.read(action, v, side), x)
             elif action == "alias":
                 program.alias(v, x, side)
             elif action == "prefetch":
@@ -159,7 +194,7 @@ def test_whatever_is_done_to_parts_the_contents_are_numpys(data):
             elif v.head is Head.HEAD_AT_CPU:
                 v.async_gpu_push()
             program.check()
-    assert program.blob.device == device
-    np.testing.assert_array_equal(np.array(program.blob.gpu, copy=True), program.array)
+    assert program.blob.device == place
+    np.testing.assert_array_equal(device.seen(program.blob.const.gpu_data()), program.array)
     np.testing.assert_array_equal(np.array(program.blob), program.array)
     assert str(program.blob) == str(program.array)

@@ -387,6 +387,32 @@ def test_a_blob_that_goes_before_its_push_is_over_disturbs_nobody():
         assert other.gpu_data().tolist() == values().tolist()
 
 
+def test_a_push_in_garbage_with_a_cycle_keeps_its_buffers_and_its_event(machine, backend):
+    """The collector calls the finalisers of all that it has found: that of the event too."""
+    buffer, host = backend.allocate(600), backend.allocate_host(600)
+    address = buffer.data.ptr
+    cycle = [backend.push(host, buffer, None)]
+    cycle.append(cycle)
+    del cycle, host, buffer
+    gc.collect()
+    assert backend.allocate(600).data.ptr != address
+    machine.finish()
+    backend.upload(backend.allocate_host(3), backend.allocate(3))
+    assert backend.allocate(600).data.ptr == address
+
+
+def test_a_push_that_was_waited_for_keeps_nothing(backend):
+    for end in ("wait", "order"):
+        buffer = backend.allocate(600)
+        gone = weakref.ref(buffer)
+        push = backend.push(backend.allocate_host(600), buffer, None)
+        if end == "order":
+            backend.synchronize()
+        getattr(push, end)()
+        del buffer
+        assert gone() is None
+
+
 @pytest.mark.parametrize("failure", ["memcpyAsync", "streamWaitEvent"])
 def test_a_push_that_fails_before_its_copy_was_queued_changes_nothing(machine, failure):
     blob = blob_in(CPU)
@@ -1283,6 +1309,23 @@ def test_the_child_of_a_fork_uses_the_host_and_is_told_that_cuda_does_not_work()
         os._exit(status)
     assert os.waitpid(child, 0)[1] == 0
     assert blob.gpu_data().get().tolist() == values().tolist()
+
+
+def test_a_host_callback_reads_what_the_host_has_and_moves_nothing():
+    there, elsewhere, seen = blob_in(SYNCED), blob_in(GPU), []
+
+    def callback(last):
+        seen.append(there.cpu_data().tolist())
+        with pytest.raises(CUDARuntimeError, match="NotPermitted"):
+            elsewhere.cpu_data()
+        seen.append(last)
+
+    stream = side_stream()
+    stream.launch_host_func(callback, "over")
+    stream.synchronize()
+    assert seen == [values().tolist(), "over"]
+    assert elsewhere.head is GPU
+    assert elsewhere.tolist() == values().tolist()
 
 
 def test_cupy_takes_memory_of_the_device_only_by_dlpack(cupy):

@@ -299,6 +299,21 @@ def test_one_who_has_only_the_number_of_a_stream_uses_the_same_one(cupy):
         cupy.cuda.runtime.streamSynchronize(number)
 
 
+def test_a_host_callback_runs_in_the_order_of_its_stream_and_cannot_call_cuda(cupy):
+    stream, done = cupy.cuda.Stream(), []
+
+    def callback(argument):
+        with pytest.raises(CUDARuntimeError, match="NotPermitted"):
+            stream.synchronize()
+        done.append(argument)
+
+    launch(lambda: done.append(1), stream=stream)
+    stream.launch_host_func(callback, 2)
+    launch(lambda: done.append(3), stream=stream)
+    stream.synchronize()
+    assert done == [1, 2, 3]
+
+
 # --- graphs ---------------------------------------------------------------------------------------
 
 
@@ -468,6 +483,17 @@ def test_memory_is_poisoned_when_it_is_allocated_and_when_it_is_freed(cupy):
     again = cupy.empty(3)
     assert again.data.ptr == address
     assert np.isnan(again.tolist()).all()
+
+
+def test_memory_that_was_freed_with_a_cycle_is_known_when_it_is_allocated_again(cupy):
+    cycle = [cupy.empty(3)]
+    address = cycle[0].data.ptr
+    cycle.append(cycle)
+    del cycle
+    gc.collect()
+    again = cupy.zeros(3)
+    assert again.data.ptr == address
+    assert again.tolist() == [0] * 3
 
 
 def test_freed_memory_is_given_to_those_on_its_stream(cupy):

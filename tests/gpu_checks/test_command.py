@@ -167,7 +167,7 @@ def test_a_trial_makes_every_probe_or_says_what_it_needs(trial):
         name: job["found"]["verdict"] for name, job in summary["steps"]["probes"]["jobs"].items()
     }
     assert sorted(verdicts) == sorted(CHOSEN)
-    needing = {"torch_order", "torch_adopted", "host_callbacks"}
+    needing = {"torch_order", "torch_adopted"}
     assert {name for name, verdict in verdicts.items() if verdict != "right"} == needing
 
 

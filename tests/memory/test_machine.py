@@ -1,21 +1,35 @@
-"""Random programs of accesses, adoptions, resizes, shares and failures, against a model."""
+"""Random programs of accesses, adoptions, resizes, shares and failures, against a model.
+
+On the simulated device, on the model of CUDA, and on CUDA where there is a GPU.
+"""
 
 from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
+from program_devices import Simulated
 
-import syncblob
 from syncblob import Blob, Head
 
+if TYPE_CHECKING:
+    from program_devices import Cuda
+
 EXAMPLES = 2000
+# On CUDA devices, where one takes longer.
+CUDA_EXAMPLES = EXAMPLES // 20
 ITEMSIZE = 4
 ACCESSES = [
     f"{kind}{side}_data" for kind in ("", "mutable_", "overwrite_") for side in ("cpu", "gpu")
@@ -78,13 +92,14 @@ counts = st.integers(0, 5)
 
 
 class Programs(RuleBasedStateMachine):
+    kind: type[Simulated | Cuda]
+
     @initialize(sizes=st.tuples(counts, counts, counts))
     def start(self, sizes: tuple[int, int, int]) -> None:
-        self.device = syncblob.simulated(0)
-        self.device.reset_counts()
+        self.device = self.kind()
         self.expected = dict.fromkeys(("allocation", "host_allocation", "transfer"), 0)
         self.moved = 0
-        self.blobs = [Blob((size,), "int32", device="simulated") for size in sizes]
+        self.blobs = [Blob((size,), "int32", device=self.device.name) for size in sizes]
         self.models = [Model(Memory(size, [0] * size), size) for size in sizes]
         self.borrows: list[tuple[Memory, str, Any]] = []
         self.next_value = 1
@@ -105,16 +120,18 @@ class Programs(RuleBasedStateMachine):
         else:
             access_as = access
         self.account(memory.work(access_as), memory)
-        array = getattr(blob, access)()
+        array = self.device.seen(getattr(blob, access)())
         memory.access(access_as)
         if access_as.startswith("overwrite_"):
             write = True
         else:
-            assert array.tolist() == memory.values[: model.count]
+            assert np.asarray(array).tolist() == memory.values[: model.count]
+        revocable = self.device.revocable or "cpu" in access
         if access == access.removeprefix("mutable_").removeprefix("overwrite_"):
-            assert not array.flags.writeable
+            assert array.flags.writeable != revocable
             return
-        self.borrows.append((memory, access[-8:-5], array))
+        if revocable:
+            self.borrows.append((memory, access[-8:-5], array))
         if write:
             values = self.fresh(model.count)
             array[...] = values
@@ -141,7 +158,7 @@ class Programs(RuleBasedStateMachine):
         if kind == "transfer":
             for earlier in ("allocation", "host_allocation"):
                 self.expected[earlier] += work[earlier]
-        with self.device.failing(**{kind: 1}), pytest.raises((MemoryError, RuntimeError)):
+        with self.device.controls.failing(**{kind: 1}), pytest.raises((MemoryError, RuntimeError)):
             getattr(blob, access)()
 
     @rule(i=which, side=st.sampled_from(SIDES))
@@ -150,8 +167,10 @@ class Programs(RuleBasedStateMachine):
         memory = model.memory
         values = self.fresh(model.count)
         fits = model.count == len(memory.values)
+        array = np.array(values, np.int32)
+        array = self.device.array(array) if side == "gpu" else array
         with nullcontext() if fits else pytest.raises(ValueError, match="bytes"):
-            getattr(blob, f"set_{side}_data")(np.array(values, np.int32))
+            getattr(blob, f"set_{side}_data")(array)
         if fits:
             memory.values = values
             memory.valid = {side}
@@ -200,12 +219,12 @@ class Programs(RuleBasedStateMachine):
 
     @invariant()
     def counts_agree(self) -> None:
-        device = self.device
-        device.synchronize()
-        assert device.allocations == self.expected["allocation"]
-        assert device.host_allocations == self.expected["host_allocation"]
-        assert device.uploads + device.downloads == self.expected["transfer"]
-        assert device.uploaded_bytes + device.downloaded_bytes == self.moved
+        self.device.count_all()
+        counts = self.device.controls
+        assert counts.allocations == self.expected["allocation"]
+        assert counts.host_allocations == self.expected["host_allocation"]
+        assert counts.uploads + counts.downloads == self.expected["transfer"]
+        assert counts.uploaded_bytes + counts.downloaded_bytes == self.moved
 
     @invariant()
     def borrows_may_write_where_their_side_alone_is_newest(self) -> None:
@@ -217,9 +236,18 @@ class Programs(RuleBasedStateMachine):
                 assert memory.valid == {side}
 
     def teardown(self) -> None:
-        for blob, model in zip(self.blobs, self.models, strict=True):
-            assert blob.tolist() == model.memory.values[: model.count]
+        try:
+            for blob, model in zip(self.blobs, self.models, strict=True):
+                assert blob.tolist() == model.memory.values[: model.count]
+        finally:
+            self.device.close()
 
 
-TestPrograms = Programs.TestCase
-TestPrograms.settings = settings(max_examples=EXAMPLES, stateful_step_count=25, deadline=None)
+def test_programs(program_device: type[Simulated | Cuda]) -> None:
+    class OnDevice(Programs):
+        kind = program_device
+
+    examples = EXAMPLES if program_device is Simulated else CUDA_EXAMPLES
+    run_state_machine_as_test(  # type: ignore[no-untyped-call]  # hypothesis has no types for it
+        OnDevice, settings=settings(max_examples=examples, stateful_step_count=25, deadline=None)
+    )

@@ -83,18 +83,19 @@ def steps(draw):
     return draw(st.sampled_from(Side)), draw(st.sampled_from(Access)), start, stop
 
 
-@pytest.mark.parametrize("device", ["simulated", "cpu"])
 @SOURCES
 @settings(max_examples=150)
-@given(program=st.lists(steps(), max_size=12))
-def test_each_byte_is_asked_for_once_and_only_if_it_is_needed(make, device, program):
+@given(program=st.lists(steps(), max_size=12), host_only=st.booleans())
+def test_each_byte_is_asked_for_once_and_only_if_it_is_needed(
+    make, program_device, program, host_only
+):
     source = make()
-    memory = memory_of(source, device)
+    memory = memory_of(source, "cpu" if host_only else program_device.name)
     expected = list(VALUES)
     needed = set()
     held = [False] * NBYTES
     for number, (side, access, start, stop) in enumerate(program):
-        if device == "cpu":
+        if host_only:
             side = HOST  # noqa: PLW2901  # there is no accelerator
         if access is not OVERWRITE:
             needed |= {byte for byte in range(start, stop) if not held[byte]}

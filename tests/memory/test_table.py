@@ -1,4 +1,7 @@
-"""Every cell of the transition table: head, copies, bytes, allocations, and contents."""
+"""Every cell of the transition table: head, copies, bytes, allocations, and contents.
+
+On the simulated device, on the model of CUDA, and on CUDA where there is a GPU.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,9 @@ from syncblob import Head, SyncedMemory, record_transfers
 from syncblob.devices import HOST
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-    from syncblob.devices import SimulatedBackend
+    from program_devices import Cuda, Simulated
 
 NBYTES = 40
 OLD = 7
@@ -35,22 +38,30 @@ TABLE: dict[str, dict[Head, tuple[Head, str]]] = {
 CELLS = [(access, before) for access, row in TABLE.items() for before in row]
 
 
-def memory_at(head: Head) -> SyncedMemory:
+@pytest.fixture
+def device(program_device: type[Simulated | Cuda]) -> Iterator[Simulated | Cuda]:
+    made = program_device()
+    yield made
+    made.close()
+
+
+def memory_at(head: Head, device: Simulated | Cuda) -> SyncedMemory:
     """Make a memory with the contents OLD and only the buffers that the head implies."""
-    memory = SyncedMemory(NBYTES, device="simulated")
+    memory = SyncedMemory(NBYTES, device=device.name)
     if head in (C, S):
         memory.mutable_cpu_data()[:] = OLD
     if head is G:
-        memory.mutable_gpu_data()[:] = OLD
+        device.seen(memory.mutable_gpu_data())[:] = OLD
     if head is S:
         memory.gpu_data()
     assert memory.head is head
     return memory
 
 
-def perform(memory: SyncedMemory, access: str) -> Any:
+def perform(memory: SyncedMemory, access: str, device: Simulated | Cuda) -> Any:
     if access.startswith("set_"):
-        return getattr(memory, access)(np.full(NBYTES, 9, np.uint8))
+        array = np.full(NBYTES, 9, np.uint8)
+        return getattr(memory, access)(device.array(array) if "gpu" in access else array)
     method: Callable[[], Any] = getattr(memory, access)
     return method()
 
@@ -58,24 +69,24 @@ def perform(memory: SyncedMemory, access: str) -> Any:
 @pytest.mark.parametrize(
     ("access", "before"), CELLS, ids=[f"{access}-{before.name}" for access, before in CELLS]
 )
-def test_cell(access: str, before: Head, simulated: SimulatedBackend) -> None:
+def test_cell(access: str, before: Head, device: Simulated | Cuda) -> None:
     after, actions = TABLE[access][before]
-    memory = memory_at(before)
-    simulated.reset_counts()
+    memory, counts = memory_at(before, device), device.controls
+    counts.reset_counts()
 
     with record_transfers() as log:
-        array = perform(memory, access)
-        simulated.synchronize()
+        array = perform(memory, access, device)
+        device.count_all()
 
     assert memory.head is after
     on_host = "cpu" in access
-    allocations = (simulated.host_allocations, simulated.allocations)
+    allocations = (counts.host_allocations, counts.allocations)
     assert allocations == (int("a" in actions and on_host), int("a" in actions and not on_host))
-    assert (simulated.uploads, simulated.downloads) == (actions.count("u"), actions.count("d"))
-    assert simulated.uploaded_bytes == NBYTES * actions.count("u")
-    assert simulated.downloaded_bytes == NBYTES * actions.count("d")
-    assert (log.uploads, log.downloads) == (simulated.uploads, simulated.downloads)
-    assert log.nbytes == simulated.uploaded_bytes + simulated.downloaded_bytes
+    assert (counts.uploads, counts.downloads) == (actions.count("u"), actions.count("d"))
+    assert counts.uploaded_bytes == NBYTES * actions.count("u")
+    assert counts.downloaded_bytes == NBYTES * actions.count("d")
+    assert (log.uploads, log.downloads) == (counts.uploads, counts.downloads)
+    assert log.nbytes == counts.uploaded_bytes + counts.downloaded_bytes
     assert all(transfer.reason == access for transfer in log)
 
     if access.startswith("set_"):
@@ -83,32 +94,36 @@ def test_cell(access: str, before: Head, simulated: SimulatedBackend) -> None:
         assert memory.cpu_data().tolist() == [9] * NBYTES
     elif array is not None and "overwrite" not in access:
         assert array.tolist() == [0 if before is U else OLD] * NBYTES
-        assert array.flags.writeable == access.startswith("mutable")
+        writable = access.startswith("mutable") or not (on_host or device.revocable)
+        assert device.seen(array).flags.writeable == writable
+    elif access == "async_gpu_push":
+        assert memory.gpu_data().tolist() == memory.cpu_data().tolist() == [OLD] * NBYTES
 
 
 @pytest.mark.parametrize("head", [U, G, S])
-def test_async_gpu_push_is_an_error_elsewhere(head: Head, simulated: SimulatedBackend) -> None:
-    memory = memory_at(head)
-    simulated.reset_counts()
+def test_async_gpu_push_is_an_error_elsewhere(head: Head, device: Simulated | Cuda) -> None:
+    memory = memory_at(head, device)
+    device.controls.reset_counts()
     with pytest.raises(RuntimeError, match=head.name):
         memory.async_gpu_push()
     assert memory.head is head
-    assert simulated.uploads == simulated.allocations == 0
+    assert device.controls.uploads == device.controls.allocations == 0
 
 
 def test_a_read_of_uninitialized_memory_leaves_the_other_side_to_copy_the_zeros(
-    simulated: SimulatedBackend,
+    device: Simulated | Cuda,
 ) -> None:
-    memory = SyncedMemory(NBYTES, device="simulated")
+    memory, counts = SyncedMemory(NBYTES, device=device.name), device.controls
+    counts.reset_counts()
     assert memory.gpu_data().tolist() == [0] * NBYTES
-    assert simulated.host_allocations == 0
+    assert counts.host_allocations == 0
     assert memory.cpu_data().tolist() == [0] * NBYTES
-    assert (memory.head, simulated.downloads) == (S, 1)
+    assert (memory.head, counts.downloads) == (S, 1)
 
 
-def test_the_nine_calls_of_the_tutorial() -> None:
+def test_the_nine_calls_of_the_tutorial(device: Simulated | Cuda) -> None:
     """The example of Caffe's blob tutorial: when a copy is made, call by call."""
-    memory = memory_at(C)
+    memory = memory_at(C, device)
     steps = [
         ("gpu_data", "upload"),
         ("cpu_data", "-"),
@@ -127,13 +142,14 @@ def test_the_nine_calls_of_the_tutorial() -> None:
 
 
 @pytest.mark.parametrize("adopt", ["set_cpu_data", "set_gpu_data"])
-def test_a_buffer_of_the_other_side_is_reused(adopt: str, simulated: SimulatedBackend) -> None:
-    memory = memory_at(S)
-    simulated.reset_counts()
+def test_a_buffer_of_the_other_side_is_reused(adopt: str, device: Simulated | Cuda) -> None:
+    memory, counts = memory_at(S, device), device.controls
+    counts.reset_counts()
     for _ in range(3):
         memory.mutable_cpu_data()
         memory.mutable_gpu_data()
-    getattr(memory, adopt)(HOST.allocate(NBYTES))
+    array = HOST.allocate(NBYTES)
+    getattr(memory, adopt)(device.array(array) if "gpu" in adopt else array)
     memory.mutable_cpu_data()
     memory.mutable_gpu_data()
-    assert simulated.allocations == simulated.host_allocations == 0
+    assert counts.allocations == counts.host_allocations == 0

@@ -39,7 +39,7 @@ TO_DEVICE, TO_HOST, ON_DEVICE = 1, 2, 3
 UNREGISTERED, HOST, DEVICE, MANAGED = range(4)
 GLOBAL, THREAD_LOCAL, RELAXED = range(3)
 
-INVALID_VALUE, OUT_OF_MEMORY, INVALID_DEVICE, INVALID_HANDLE = 1, 2, 101, 400
+INVALID_VALUE, OUT_OF_MEMORY, INVALID_DEVICE, INVALID_HANDLE, NOT_PERMITTED = 1, 2, 101, 400, 800
 (
     *(UNSUPPORTED, INVALIDATED, MERGE, UNMATCHED, UNJOINED, ISOLATION, IMPLICIT, CAPTURED_EVENT),
     WRONG_THREAD,
@@ -49,6 +49,7 @@ ERRORS = {
     OUT_OF_MEMORY: "cudaErrorMemoryAllocation: out of memory",
     INVALID_DEVICE: "cudaErrorInvalidDevice: invalid device ordinal",
     INVALID_HANDLE: "cudaErrorInvalidResourceHandle: invalid resource handle",
+    NOT_PERMITTED: "cudaErrorNotPermitted: operation not permitted",
     UNSUPPORTED: (
         "cudaErrorStreamCaptureUnsupported: operation not permitted when stream is capturing"
     ),
@@ -230,6 +231,10 @@ class Block:
         self._storage = np.empty(self.nbytes + GRANULE, np.uint8)
         self.address = -(-self._storage.ctypes.data // GRANULE) * GRANULE
         self.poison()
+        self.enter()
+
+    def enter(self) -> None:
+        """Enter it into the table of what lies where."""
         for place in range(self.nbytes // GRANULE):
             _blocks[self.address // GRANULE + place] = self
 
@@ -275,7 +280,7 @@ class Machine:
     Attributes
     ----------
     can_pin
-        Whether host memory can be page-locked.
+        Whether more host memory can be page-locked.
     """
 
     def __init__(self, devices: int = 2, *, eager: bool = False) -> None:
@@ -337,14 +342,14 @@ class Machine:
         return [stream for stream in self._streams if stream.blocking and stream.device == device]
 
     def stream(self, handle: int) -> Stream:
+        self._refuse_callbacks()
         if handle in (0, LEGACY):
             return self.legacy[self.getDevice()]
         if handle == PER_THREAD:
             own = self._threads.__dict__.setdefault("streams", {})
             device = self.getDevice()
             if device not in own:
-                own[device] = Stream(self, device, blocking=True, legacy=False)
-                self._streams.append(own[device])
+                own[device] = self._new_stream(device, blocking=True)
             found: Stream = own[device]
             return found
         if handle not in _streams:
@@ -353,12 +358,17 @@ class Machine:
 
     def streamCreateWithPriority(self, flags: int, priority: int) -> int:
         del priority
-        stream = Stream(self, self.getDevice(), blocking=not flags & 1, legacy=False)
-        self._streams = [s for s in self._streams if not (s.destroyed and _idle(s))]
-        self._streams.append(stream)
+        stream = self._new_stream(self.getDevice(), blocking=not flags & 1)
         handle = next(_handles)
         _streams[handle] = stream
         return handle
+
+    def _new_stream(self, device: int, *, blocking: bool) -> Stream:
+        stream = Stream(self, device, blocking=blocking, legacy=False)
+        with _lock:
+            there = [s for s in self._streams if not (s.destroyed and _idle(s))]
+            self._streams = [*there, stream]
+        return stream
 
     def streamDestroy(self, stream: int) -> None:
         found = _streams.pop(stream, None)
@@ -387,6 +397,7 @@ class Machine:
 
     def check_unsafe(self) -> None:
         """Refuse calls that may wait for work, as far as the modes of captures ask for it."""
+        self._refuse_callbacks()
         here = threading.get_ident()
         self._invalidate(
             [
@@ -397,6 +408,24 @@ class Machine:
             ],
             UNSUPPORTED,
         )
+
+    # --- host callbacks ---
+
+    def launch_host(self, stream: int, function: Callable[[], object]) -> None:
+        """Queue a function of the host's, which must not call CUDA."""
+
+        def run() -> None:
+            self._threads.in_callback = True
+            try:
+                function()
+            finally:
+                self._threads.in_callback = False
+
+        self.stream(stream).add(run)
+
+    def _refuse_callbacks(self) -> None:
+        if getattr(self._threads, "in_callback", False):
+            raise CUDARuntimeError(NOT_PERMITTED)
 
     # --- devices ---
 
@@ -612,15 +641,19 @@ class Machine:
     def allocate(self, nbytes: int, kind: int, *, pool: Any) -> tuple[Block, tuple[Any, ...]]:
         """Take memory of the current device from a pool, or new; and say where it goes back to."""
         host = kind == HOST
-        if self.fails("pinned_allocation" if host else "allocation") or (host and not self.can_pin):
+        if self.fails("pinned_allocation" if host else "allocation"):
             raise CUDARuntimeError(OUT_OF_MEMORY)
         size = -(-nbytes // GRANULE) * GRANULE
         device = -1 if host else self.getDevice()
         home = (pool, device, kind, size)
+        # What a pool has kept is locked already.
+        locked = not host or self.can_pin or bool(pool)
         with _lock:
             free = self._free.get(home)
-            if free:
+            if free and locked:
                 return free.pop(), home
+        if host and not self.can_pin:
+            raise CUDARuntimeError(OUT_OF_MEMORY)
         self.check_unsafe()
         return Block(size, device, kind), home
 
@@ -631,13 +664,17 @@ class Machine:
                 block.poison()
             else:
                 stream.last = Work(block.poison, [stream.last])
+            # The collector of cycles has cleared weak references before it let a finaliser give
+            # the memory back.
+            block.enter()
             self._free.setdefault(home, []).append(block)
 
     def forget_free(self, pool: Any = None) -> None:
         """Give the free memory of a pool up, or all."""
-        for home in list(self._free):
-            if pool is None or home[0] == pool:
-                del self._free[home]
+        with _lock:
+            for home in list(self._free):
+                if pool is None or home[0] == pool:
+                    del self._free[home]
 
 
 def _idle(stream: Stream) -> bool:

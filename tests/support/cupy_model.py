@@ -266,6 +266,9 @@ class _BaseStream:
     def wait_event(self, event: Event) -> None:
         _machine.streamWaitEvent(self.ptr, event.ptr)
 
+    def launch_host_func(self, callback: Callable[[Any], object], arg: Any) -> None:
+        _machine.launch_host(self.ptr, lambda: callback(arg))
+
     def begin_capture(self, mode: int | None = None) -> None:
         if self.ptr in (0, model.LEGACY):
             raise RuntimeError("cannot capture on the default (legacy) stream")
@@ -678,6 +681,10 @@ class ndarray:
 
     def tolist(self) -> Any:
         return self.get().tolist()
+
+    def tobytes(self, order: str = "C") -> bytes:
+        found: bytes = self.get().tobytes(order)
+        return found
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         raise TypeError(

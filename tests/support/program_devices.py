@@ -40,6 +40,8 @@ class Simulated:
     revocable = True
     # Whether an asynchronous upload that fails says so when it is started.
     fails_at_once = False
+    # Whether its arrays have operators.
+    computes = True
 
     def __init__(self) -> None:
         self.accelerator = self.controls = simulated(0)
@@ -54,9 +56,23 @@ class Simulated:
         """Return an array as programs can look at it."""
         return array
 
+    @staticmethod
+    def alias(side: Any) -> Any:
+        """Return an alias of a side on the device, as programs can look at it and write it."""
+        return np.asarray(side)
+
+    @staticmethod
+    def copy(side: Any) -> Any:
+        """Return a private copy of a side on the device, as programs can look at it."""
+        return np.array(side, copy=True)
+
     def consumer(self, how: str) -> str:
         """Return how an alias on the device is made, in place of one on the host."""
         return how
+
+    def count_all(self) -> None:
+        """Wait until all that was started is counted."""
+        self.controls.synchronize()
 
     def close(self) -> None:
         """Leave the device as it was found."""
@@ -74,6 +90,8 @@ class Cuda:
         import cupy  # or the model of it
 
         self._cupy = cupy
+        # The model's arrays are copied and filled only.
+        self.computes = hasattr(cupy.ndarray, "__add__")
         self.accelerator = accelerator(self.name)
         self.controls = _Controls(self.accelerator)
 
@@ -85,10 +103,21 @@ class Cuda:
         """Return an array as programs can look at it."""
         return Lent(array) if isinstance(array, self._cupy.ndarray) else array
 
+    def alias(self, side: Any) -> Any:
+        """Return an alias of a side on the device, as programs can look at it and write it."""
+        return self.seen(self._cupy.asarray(side))
+
+    def copy(self, side: Any) -> Any:
+        """Return a private copy of a side on the device, as programs can look at it."""
+        return self.seen(self._cupy.asarray(side.const).copy())
+
     def consumer(self, how: str) -> str:
         """Return how an alias on the device is made, in place of one on the host."""
         del how
         return "cupy.from_dlpack({})"
+
+    def count_all(self) -> None:
+        """No-op: what is started is counted at once, and goes on unordered."""
 
     def close(self) -> None:
         """Leave the device as it was found."""
@@ -133,8 +162,7 @@ class _Controls:
     def __init__(self, backend: Any) -> None:
         self._backend = backend
         self._countdowns: dict[str, int] = {}
-        self.uploads = self.downloads = 0
-        self.uploaded_bytes = self.downloaded_bytes = 0
+        self.reset_counts()
         for name, kind in (
             ("upload", "transfer"),
             ("download", "transfer"),
@@ -150,6 +178,11 @@ class _Controls:
 
     def synchronize(self) -> None:
         self._backend.synchronize()
+
+    def reset_counts(self) -> None:
+        self.allocations = self.host_allocations = 0
+        self.uploads = self.downloads = 0
+        self.uploaded_bytes = self.downloaded_bytes = 0
 
     @contextmanager
     def failing(self, **kth: int) -> Iterator[None]:
@@ -176,6 +209,9 @@ class _Controls:
             elif kind == "transfer":
                 self.uploads += 1
                 self.uploaded_bytes += args[0].nbytes
+            else:
+                counter = f"{kind}s"
+                setattr(self, counter, getattr(self, counter) + 1)
             return result
 
         return watched

@@ -102,8 +102,12 @@ class CudaBackend(Accelerator):
         self._cupy = cupy
         self._context = cupy.cuda.Device(index)
         self._push_stream: Any = None
-        # Events of pushes that nobody waits for any more, and the buffers that they still use.
-        self._unfinished: list[tuple[Any, tuple[Any, Any]]] = []
+        # The pushes that may be under way: their events, and the buffers that they use, because the
+        # allocators may hand memory out again as soon as a buffer is gone. A finaliser comes too
+        # late to keep them: in garbage with cycles, CuPy's event may be destroyed before it runs.
+        self._under_way: dict[Any, tuple[Any, Any]] = {}
+        # Those that nobody waits for any more.
+        self._abandoned: set[Any] = set()
         notify(self)
 
     native = False
@@ -267,11 +271,13 @@ class CudaBackend(Accelerator):
             target.wait_event(self._cupy.cuda.get_current_stream().record())
             try:
                 self._start_upload(host, buffer, target)
-                return _CudaPush(self, target.record(), (host, buffer))
+                event = target.record()
+                self._under_way[event] = (host, buffer)
             except BaseException:
                 # The copy may be queued, and the caller lets go of both buffers.
                 self._finish(target)
                 raise
+        return _CudaPush(self, event)
 
     def synchronize(self) -> None:
         """Block until all streams of this device are idle."""
@@ -323,20 +329,27 @@ class CudaBackend(Accelerator):
                 waiting.synchronize()
                 return
 
-    def let_finish(self, event: Any, buffers: tuple[Any, Any]) -> None:
-        """Keep the buffers of a push until it is over, without waiting for it.
+    def let_go(self, event: Any) -> None:
+        """Let go of the buffers of a push that is over."""
+        self._under_way.pop(event, None)
+        self._abandoned.discard(event)
 
-        That is for finalisers, which run anywhere: also during a capture, where CUDA lets nobody
-        wait.
+    def abandon(self, event: Any) -> None:
+        """Note that nobody waits for a push any more. Its buffers are kept until it is over.
+
+        Waits for nothing, because finalisers run anywhere: also during a capture, where CUDA lets
+        nobody wait.
         """
-        self._unfinished.append((event, buffers))
+        if event in self._under_way:
+            self._abandoned.add(event)
 
     def _drop_finished(self) -> None:
-        """Let go of the buffers of pushes that are over."""
-        if self._unfinished and not self.capturing:
-            unfinished, self._unfinished = self._unfinished, []
+        """Let go of the buffers of abandoned pushes that are over."""
+        if self._abandoned and not self.capturing:
             with self._context:
-                self._unfinished += [entry for entry in unfinished if not entry[0].done]
+                for event in list(self._abandoned):
+                    if event.done:
+                        self.let_go(event)
 
     def after_fork(self) -> None:
         """Refuse to work in the child of a fork, where CUDA does not."""
@@ -470,20 +483,23 @@ class _Owner:
 
 
 class _CudaPush(Push):
-    """An upload on another stream, known by its event. Keeps both buffers until it is over."""
+    """An upload on another stream, known by its event."""
 
-    def __init__(self, backend: CudaBackend, event: Any, buffers: tuple[Any, Any]) -> None:
+    def __init__(self, backend: CudaBackend, event: Any) -> None:
         self._backend = backend
         self._event = event
-        self._buffers = buffers
 
     def order(self) -> bool:
         # First of all, because during a capture CUDA does not let anybody ask for `done`.
         self._backend.current_stream_wait(self._event)
-        return bool(self._event.done)
+        over = bool(self._event.done)
+        if over:
+            self._backend.let_go(self._event)
+        return over
 
     def wait(self) -> None:
         self._event.synchronize()
+        self._backend.let_go(self._event)
 
     @property
     def over(self) -> bool:
@@ -491,8 +507,7 @@ class _CudaPush(Push):
         return not self._backend.capturing
 
     def __del__(self) -> None:
-        # The allocators may hand the memory out again as soon as the buffers are gone.
-        self._backend.let_finish(self._event, self._buffers)
+        self._backend.abandon(self._event)
 
 
 class _LostContext:

@@ -6,11 +6,14 @@ accelerator does, B for both.
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import numpy as np
 import pytest
 from fault_states import newest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from program_devices import Simulated
 
 import syncblob
 from syncblob import Head, SyncedMemory, record_transfers
@@ -36,14 +39,16 @@ def use(memory, side, access, first, last):
     return memory.lend(side, access, layout, "use")
 
 
-def made(letters="H" * UNITS):
+def made(letters="H" * UNITS, device=None):
     """Make a memory of some units, each newest somewhere; its bytes count up."""
-    memory = SyncedMemory(len(letters) * UNIT, device="simulated")
+    device = device or Simulated()
+    memory = SyncedMemory(len(letters) * UNIT, device=device.name)
     memory.overwrite_cpu_data()[:] = values = np.arange(memory.nbytes) % 199
     for place, letter in enumerate(letters):
         if letter == "G":
             part = slice(place * UNIT, (place + 1) * UNIT)
-            use(memory, ACCELERATOR, OVERWRITE, place, place + 1)[:] = values[part]
+            array = use(memory, ACCELERATOR, OVERWRITE, place, place + 1)
+            device.seen(array)[:] = values[part]
         if letter == "B":
             use(memory, ACCELERATOR, CONST, place, place + 1)
     assert drawn(memory) == letters
@@ -91,34 +96,38 @@ def expected(letters, side, access, first, last):
     return "".join(after), moves
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(accesses())
-def test_every_part_goes_through_the_table_by_itself(drawn_access):
+def test_every_part_goes_through_the_table_by_itself(program_device, drawn_access):
     letters, side, access, first, last = drawn_access
-    memory = made(letters)
-    before = contents(memory)
-    after, moves = expected(*drawn_access)
-    with record_transfers() as log:
-        array = use(memory, side, access, first, last)
-    assert drawn(memory) == after
-    # One copy for each piece of bytes without a gap.
-    copied = [place * UNIT + byte for place in moves for byte in range(UNIT)]
-    assert [b for _, start, size in moved(log) for b in range(start, start + size)] == copied
-    gaps = sum(place - 1 not in moves for place in moves)
-    assert len(log) == gaps
-    assert {each for each, *_ in moved(log)} <= {"upload" if side else "download"}
-    assert memory.head_over(first * UNIT, last * UNIT) is memory_head(after[first:last])
-    assert memory.head is memory_head(after)
-    part = slice(first * UNIT, last * UNIT)
-    if access is CONST:
-        assert not array.flags.writeable
-    else:
-        if access is MUTABLE:
-            assert array.tolist() == before[part]
-        array[:] = NEW
-        before[part] = [NEW] * len(array)
-    assert contents(memory) == before
-    assert memory.cpu_data().tolist() == memory.gpu_data().tolist() == before
+    with closing(program_device()) as device:
+        memory = made(letters, device)
+        values = np.arange(memory.nbytes) % 199
+        after, moves = expected(*drawn_access)
+        with record_transfers() as log:
+            lent = use(memory, side, access, first, last)
+        assert drawn(memory) == after
+        # One copy for each piece of bytes without a gap.
+        copied = [place * UNIT + byte for place in moves for byte in range(UNIT)]
+        assert [b for _, start, size in moved(log) for b in range(start, start + size)] == copied
+        gaps = sum(place - 1 not in moves for place in moves)
+        assert len(log) == gaps
+        assert {each for each, *_ in moved(log)} <= {"upload" if side else "download"}
+        assert memory.head_over(first * UNIT, last * UNIT) is memory_head(after[first:last])
+        assert memory.head is memory_head(after)
+        part = slice(first * UNIT, last * UNIT)
+        array = device.seen(lent)
+        if access is CONST:
+            assert not (array.flags.writeable and (device.revocable or side is HOST))
+        else:
+            if access is MUTABLE:
+                assert np.asarray(array).tolist() == values[part].tolist()
+            array[:] = values[part] = NEW
+        if device.revocable:
+            assert contents(memory) == values.tolist()
+        on_device = device.seen(memory.gpu_data())
+        for each in (memory.cpu_data(), on_device):
+            assert np.asarray(each).tolist() == values.tolist()
 
 
 def memory_head(letters):

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from syncblob.caffe._definition import LayerRecord, NetRecord, own_copy
 from syncblob.caffe._disk import MappedFile, replacing
 from syncblob.caffe._fields import NET_NAME
@@ -21,6 +23,7 @@ from syncblob.caffe._hdf5 import HDF5Source, plan_hdf5, read_layers
 from syncblob.caffe._layer import Layer
 from syncblob.caffe._lazy import lazy_blob
 from syncblob.caffe._model_index import index_model
+from syncblob.caffe._net_shapes import NetShapes, fill_layers, infer_shapes
 from syncblob.caffe._older_formats import upgrade_net
 from syncblob.caffe._other_formats import (
     HDF5_EXTENSIONS,
@@ -34,7 +37,7 @@ from syncblob.caffe._wire import WireReader, length_field
 from syncblob.caffe._write_model import model_pieces, net_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
     from typing import Self
 
@@ -203,6 +206,64 @@ class ModelFile(MutableMapping[str, Layer]):
             source = open_model(source)
         return copy_trained_layers(self, source.layers)
 
+    def infer_shapes(self, shapes: Mapping[str, Sequence[int]] | None = None) -> NetShapes:
+        """Compute the shapes that Caffe would allocate: of what the layers compute, and of weights.
+
+        Nothing is read or run, and the model does not change.
+
+        Parameters
+        ----------
+        shapes
+            Shapes by the names of blobs in the net: those that the settings do not say, such as
+            of data that is in a database, of inputs without a layer, and of tops of layers whose
+            type Caffe does not have. Those of other data layers and inputs may be given too, and
+            take the place of what the settings say. With the first top of a layer that reads
+            images, its labels are known.
+
+        Raises
+        ------
+        TypeError
+            If a shape is no sequence of integers.
+        ValueError
+            If a shape is missing, with what to give; or if Caffe would refuse the net: settings,
+            shapes that do not fit each other, or a blob that two layers compute, as those of two
+            phases do.
+        """
+        return infer_shapes(self._layers, shapes or {})
+
+    def fill(
+        self,
+        shapes: Mapping[str, Sequence[int]] | None = None,
+        *,
+        rng: int | np.random.Generator | np.random.SeedSequence | None = None,
+    ) -> tuple[str, ...]:
+        """Give the layers without blobs those that Caffe would allocate, filled by its fillers.
+
+        Layers that have blobs keep them; they must fit. Parameters that have a name in common
+        (``param { name: "w" }``) share a Blob. Layers of types that Caffe does not have stay as
+        they are. The Blobs are float32, on the default device, and their values are on the host.
+
+        Parameters
+        ----------
+        shapes
+            As for `infer_shapes`.
+        rng
+            A generator of NumPy's, or the seed for one. The same seed gives the same weights, but
+            not those of Caffe, whose generator is another one.
+
+        Returns
+        -------
+        tuple of str
+            The names of the layers that got blobs.
+
+        Raises
+        ------
+        TypeError, ValueError
+            What `infer_shapes` raises; or if there is no such filler, or Caffe refuses its
+            settings. The model has not changed then.
+        """
+        return fill_layers(self._layers, shapes or {}, np.random.default_rng(rng))
+
     # --- copies ----------------------------------------------------------------------------------
 
     def __copy__(self) -> Self:
@@ -262,7 +323,7 @@ class ModelFile(MutableMapping[str, Layer]):
 
         ``model.params["conv1"][0]`` is ``model["conv1"].blobs[0]``.
         """
-        return {name: layer.blobs for name, layer in self.items() if layer.blobs}
+        return _Params((name, layer.blobs) for name, layer in self.items() if layer.blobs)
 
     if not TYPE_CHECKING:  # a type checker should report them as unknown
 
@@ -377,6 +438,16 @@ class ModelFile(MutableMapping[str, Layer]):
         self._by_name: dict[str, Layer] = {}
         for layer in self._layers:
             self._by_name.setdefault(layer.name, layer)
+
+
+class _Params(dict[str, "LayerBlobs"]):
+    """The blobs of layers. Asked for those of a layer without any, it says how it gets some."""
+
+    def __missing__(self, name: str) -> LayerBlobs:
+        raise KeyError(
+            f"there are no blobs of a layer {name!r}; model.fill() gives the layers of a net "
+            f"without weights those that Caffe would allocate; list(model) gives the names of all"
+        )
 
 
 def _restored(cls: type[ModelFile], name: str, layers: list[Layer], rest: bytes) -> ModelFile:

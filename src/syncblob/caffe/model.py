@@ -54,7 +54,8 @@ _RUN = "functions of PyTorch's run its layers: see 'Running nets' in the documen
 # What to use in place of the names of pycaffe's Net.
 _IN_PLACE_OF = {
     "backward": _RUN,
-    "blobs": f"model[name].blobs has the weights of a layer. For the results, {_RUN}",
+    "blobs": f"model[name].blobs has the weights of a layer, model.infer_shapes().blobs the shapes "
+    f"of the results. For the results, {_RUN}",
     "copy_from": "use model.copy_trained_layers_from(path)",
     "forward": _RUN,
     "inputs": "model[name].bottoms has those of a layer",
@@ -124,8 +125,9 @@ class ModelFile(MutableMapping[str, Layer]):
     ) -> Self:
         """Make a model of a network definition, as `read_prototxt` returns it.
 
-        Its layers have the blobs of the message: usually none. Nets of the older formats are
-        upgraded as Caffe does.
+        Its layers have the blobs of the message: usually none, and `fill` or
+        `copy_trained_layers_from` gives them some. Nets of the older formats are upgraded as Caffe
+        does.
 
         Parameters
         ----------

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         read_prototxt,
         read_solver_prototxt,
         save_model,
+        save_solver_state,
         write_blob,
         write_prototxt,
     )
@@ -229,6 +230,7 @@ __all__ = [
     "roll",
     "round",
     "save_model",
+    "save_solver_state",
     "searchsorted",
     "set_default_device",
     "sign",
@@ -290,6 +292,7 @@ _FILES = (
     "read_prototxt",
     "read_solver_prototxt",
     "save_model",
+    "save_solver_state",
     "write_blob",
     "write_prototxt",
 )

@@ -22,7 +22,7 @@ from syncblob.caffe._trained_layers import CopyReport
 from syncblob.caffe.blobproto import equal_shapes
 from syncblob.caffe.files import read_blob, read_blobs, write_blob
 from syncblob.caffe.model import ModelFile, open_model, plan_model, save_model
-from syncblob.caffe.solver_state import SolverState, open_solver_state
+from syncblob.caffe.solver_state import SolverState, open_solver_state, save_solver_state
 
 if TYPE_CHECKING:
     from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetParameter, SolverParameter
@@ -53,6 +53,7 @@ __all__ = [
     "read_solver_prototxt",
     "replacing",
     "save_model",
+    "save_solver_state",
     "squeezed_blobs",
     "write_blob",
     "write_prototxt",

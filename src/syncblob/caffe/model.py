@@ -8,7 +8,6 @@ from the file that was opened, and never has two copies of a blob in memory.
 from __future__ import annotations
 
 import copy
-import os
 from collections.abc import MutableMapping
 from dataclasses import dataclass
 from functools import partial
@@ -17,7 +16,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from syncblob.caffe._definition import LayerRecord, NetRecord, own_copy
-from syncblob.caffe._disk import MappedFile, replacing
 from syncblob.caffe._fields import NET_NAME
 from syncblob.caffe._hdf5 import HDF5Source, plan_hdf5, read_layers
 from syncblob.caffe._layer import Layer
@@ -26,17 +24,18 @@ from syncblob.caffe._model_index import index_model
 from syncblob.caffe._net_shapes import NetShapes, fill_layers, infer_shapes
 from syncblob.caffe._older_formats import upgrade_net
 from syncblob.caffe._other_formats import (
-    HDF5_EXTENSIONS,
     is_hdf5,
     require_message,
     require_model_path,
 )
 from syncblob.caffe._pieces import size_of, write_pieces
+from syncblob.caffe._streams import Source, Target, name_of, open_source, writing
 from syncblob.caffe._trained_layers import copy_trained_layers
 from syncblob.caffe._wire import WireReader, length_field
 from syncblob.caffe._write_model import model_pieces, net_settings
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
     from typing import Self
@@ -515,7 +514,7 @@ class _State:
 # --- files ----------------------------------------------------------------------------------------
 
 
-def open_model(path: str | os.PathLike[str]) -> ModelFile:
+def open_model(path: Source) -> ModelFile:
     """Open a ``.caffemodel`` file of any format of layers (V2, V1, V0), or a ``.caffemodel.h5``.
 
     Which of them it is, is seen from its contents. Layers of the older formats appear as Caffe
@@ -528,7 +527,9 @@ def open_model(path: str | os.PathLike[str]) -> ModelFile:
     Parameters
     ----------
     path
-        The file.
+        The file. Or an open binary file, of which the rest is read, or a gzip archive: their
+        contents are copied to a temporary file without a name, and the values stay there until
+        they are touched.
 
     Raises
     ------
@@ -539,7 +540,7 @@ def open_model(path: str | os.PathLike[str]) -> ModelFile:
     OSError
         If it cannot be opened.
     """
-    file = MappedFile(path)
+    file = open_source(path)
     reader = WireReader.of_file(file)
     if is_hdf5(reader):
         found = read_layers(file)
@@ -561,7 +562,7 @@ def open_model(path: str | os.PathLike[str]) -> ModelFile:
 
 def save_model(
     model: ModelFile,
-    path: str | os.PathLike[str],
+    path: Target,
     *,
     write_diff: bool | None = None,
     upgrade: bool = False,
@@ -581,7 +582,10 @@ def save_model(
         The file. With the extension ``.h5`` or ``.hdf5`` it becomes Caffe's HDF5 format, for which
         h5py is needed (``pip install 'syncblob[hdf5]'``); with any other, or none, a
         ``.caffemodel``, but extensions of other formats are refused.
-        HDF5 has no room for anything but the names of layers and their blobs.
+        HDF5 has no room for anything but the names of layers and their blobs. With ``.gz`` behind
+        any of them, the file becomes a gzip archive.
+        Or an open binary file, which is written from its position on when everything has been
+        checked; its name, if it has one, says the format.
     write_diff
         Whether to write the gradients too; None writes those that were in the file.
     upgrade
@@ -603,10 +607,9 @@ def save_model(
         If the file cannot be written.
     """
     _require_model(model)
-    require_model_path(path)
-    hdf5 = os.fspath(path).lower().endswith(HDF5_EXTENSIONS)
+    hdf5 = require_model_path(name_of(path))
     write = plan_model(model, hdf5=hdf5, write_diff=write_diff, upgrade=upgrade)
-    with replacing(path) as temporary:
+    with writing(path) as temporary:
         write(temporary)
 
 

@@ -171,4 +171,4 @@ def _solver_state(path: str) -> Contents:
         "current_step": state.current_step,
         "learned_net": state.learned_net,
     }
-    return Contents(path, _SOLVER_STATE, [_Blobs(state.history, "history")], solver=solver)
+    return Contents(path, _SOLVER_STATE, [_Blobs(tuple(state.history), "history")], solver=solver)

@@ -103,6 +103,7 @@ def test_a_solver(run, inspect_json, tmp_path):
     ("text", "words"),
     [
         ("hello\n", "line 2, column 1"),
+        ("hello: 1", "expected a definition, got a text without layers"),
         ('layer { name: "x" include { } exclude { } }', "rules of both kinds"),
     ],
 )

@@ -237,6 +237,8 @@ def open_definition(
         model = syncblob.ModelFile.from_net(net, phase=phase)
     except ValueError as error:
         raise ModelFileError(str(error), path=path) from error
+    if not model.layers:
+        raise ModelFileError("expected a definition, got a text without layers", path=path)
     contents = Contents(path, _PROTOTXT, model.layers, model.name, source=model)
     try:
         inferred = model.infer_shapes(shapes)

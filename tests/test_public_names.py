@@ -78,7 +78,7 @@ def test_blob_has_the_fixed_names(name: str) -> None:
     "cls",
     [
         *("Blob", "SyncedMemory", "Device", "TransferLog"),
-        *("ModelFile", "Layer", "LayerBlobs", "SolverState", "CopyReport"),
+        *("ModelFile", "Layer", "LayerBlobs", "SolverState", "CopyReport", "NetShapes"),
     ],
 )
 def test_every_public_member_is_documented(cls: str) -> None:

@@ -188,7 +188,7 @@ def test_a_solver_state_with_little_in_it(h5):
     del h5["data"]
     h5.create_group("history")
     state = opened(h5, open_solver_state)
-    assert (state.iter, state.current_step, state.learned_net, state.history) == (0, 0, "", ())
+    assert (state.iter, state.current_step, state.learned_net, state.history) == (0, 0, "", [])
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from syncblob.blob import Blob
-from syncblob.caffe import Layer, LayerBlobs, ModelFile, files, open_model, read_blob, save_model
+from syncblob.caffe import Layer, LayerBlobs, ModelFile, _streams, open_model, read_blob, save_model
 from syncblob.caffe._blob_index import Values
 from syncblob.caffe._disk import MappedFile
 from syncblob.caffe._pb.caffe_pb2 import BlobProto, BlobShape, LayerParameter, NetParameter
@@ -247,7 +247,7 @@ def test_the_file_is_let_go_when_everything_has_been_read(write, monkeypatch):
             super().__init__(path)
             opened.append(weakref.ref(self))
 
-    monkeypatch.setattr(files, "MappedFile", Spy)
+    monkeypatch.setattr(_streams, "MappedFile", Spy)
     blob = read_blob(write(BLOB))
     gc.collect()
     assert opened[0]() is not None
@@ -549,7 +549,10 @@ def test_blobs_are_a_mutable_sequence():
         ),
         (lambda: ModelFile("n", ["a"]), "expected a Layer, got str"),
         (lambda: ModelFile().copy_trained_layers_from(3), "expected the path of a file.* got int"),
-        (lambda: open_model(b"\x0a"), "the path of a file, a str or os.PathLike, got bytes; write"),
+        (
+            lambda: open_model(b"\x0a"),
+            "the path of a file, a str or os.PathLike, .*got bytes; put contents",
+        ),
     ],
 )
 def test_what_no_model_or_layer_can_be_made_of(make, words):

@@ -11,7 +11,13 @@ from google.protobuf.descriptor import FieldDescriptor
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from syncblob.caffe import ModelFile, open_model, read_prototxt, write_prototxt
+from syncblob.caffe import (
+    ModelFile,
+    open_model,
+    read_prototxt,
+    read_solver_prototxt,
+    write_prototxt,
+)
 from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetParameter
 from syncblob.errors import ModelFileError
 
@@ -330,3 +336,50 @@ def test_what_is_written_is_read(data):
         before = path.read_bytes()
         write_prototxt(read_prototxt(path), path)
         assert path.read_bytes() == before
+
+
+SOLVER = """
+net: "examples/mnist/lenet_train_test.prototxt"  # a comment
+test_iter: 100 test_interval: 500
+base_lr: 0.01 momentum: 0.9 weight_decay: 0.0005
+lr_policy: "multistep" stepvalue: [5000, 7000] gamma: 0.0001
+snapshot_format: HDF5 solver_mode: GPU random_seed: 1701
+"""
+
+
+def test_a_solver(text, tmp_path):
+    solver = read_solver_prototxt(text(SOLVER))
+    assert (solver.net, solver.type) == ("examples/mnist/lenet_train_test.prototxt", "SGD")
+    assert (solver.momentum, list(solver.stepvalue)) == (pytest.approx(0.9), [5000, 7000])
+    assert (solver.snapshot_format, solver.random_seed) == (solver.HDF5, 1701)
+    write_prototxt(solver, tmp_path / "again.prototxt")
+    assert read_solver_prototxt(tmp_path / "again.prototxt") == solver
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("SGD", "SGD"), ("NESTEROV", "Nesterov"), ("RMSPROP", "RMSProp"), ("ADAM", "Adam")],
+)
+def test_older_solvers_are_upgraded(text, old, new):
+    solver = read_solver_prototxt(text(f"solver_type: {old}"))
+    assert solver.type == new
+    assert not solver.HasField("solver_type")
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "words"),
+    [
+        (STOCK, {}, 'line 3, column 1: .*no field named "name"; this is .* of a net, not of a sol'),
+        (
+            "layer { }",
+            {"ignore_unknown": True},
+            "of a net, not of a solver; read_prototxt reads it",
+        ),
+        ("base_lr: fast", {}, "line 1, column 10: "),
+        ("fancy: 1", {}, r"read_solver_prototxt\(path, ignore_unknown=True\) leaves such"),
+        ('type: "Adam" solver_type: ADAM', {}, "type and solver_type, got both"),
+    ],
+)
+def test_what_is_no_solver(text, content, options, words):
+    with pytest.raises(ModelFileError, match=words):
+        read_solver_prototxt(text(content), **options)

@@ -148,3 +148,20 @@ def test_hdf5(real_files):
 def test_no_blob_in_hdf5(real_files):
     with pytest.raises(ModelFileError, match="this is an HDF5 file"):
         read_blob(real_files / "cifar10_full.caffemodel.h5")
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes"),
+    [
+        ("mtcnn_det1.caffemodel", {"data12face": (8, 3, 12, 12), "label12face": (8, 10)}),
+        ("mtcnn_det2.caffemodel", {"data24": (8, 3, 24, 24), "label24": (8, 15)}),
+        ("cifar10_quick_v1.caffemodel", {"data": (100, 3, 32, 32)}),
+        ("tiny_v2.caffemodel", {}),
+    ],
+)
+def test_shapes_of_the_weights_follow_from_settings_and_input(real_files, name, shapes):
+    model = open_model(real_files / name)
+    found = model.infer_shapes(shapes)
+    assert model.fill(shapes) == ()  # raises where the shape of a blob is another one
+    assert list(found.params) == list(model.params)
+    assert all(found.blobs[top] for layer in model.layers if layer.blobs for top in layer.tops)

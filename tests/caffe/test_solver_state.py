@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+import syncblob
 from syncblob.caffe import open_model, read_blob, read_blobs
 from syncblob.caffe._pb.caffe_pb2 import (
     BlobProto,
@@ -12,7 +14,7 @@ from syncblob.caffe._pb.caffe_pb2 import (
     NetParameter,
     SolverState,
 )
-from syncblob.caffe.solver_state import open_solver_state
+from syncblob.caffe.solver_state import open_solver_state, save_solver_state
 from syncblob.errors import ModelFileError
 from syncblob.memory import Head
 
@@ -89,3 +91,96 @@ def test_errors_name_the_place(write):
     assert caught.value.offset == 2 + 2 + BLOBS[0].ByteSize() + 2
     with pytest.raises(ModelFileError, match=r"needs 2 values of data, got 1"):
         read_blobs(write(BlobProtoVector(blobs=[damaged])))
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        SolverState(iter=7, learned_net="net", history=BLOBS, current_step=3),
+        SolverState(iter=-1, learned_net="", current_step=-(2**31)),
+    ],
+)
+def test_what_is_unchanged_is_written_as_it_was(write, tmp_path, message):
+    state = open_solver_state(write(message))
+    save_solver_state(state, tmp_path / "again.solverstate")
+    assert (tmp_path / "again.solverstate").read_bytes() == message.SerializeToString()
+    assert {blob.head for blob in state.history} <= {Head.UNINITIALIZED}
+
+
+def test_a_state_is_edited(write, tmp_path):
+    state = open_solver_state(write(SolverState(iter=7, learned_net="net", history=BLOBS)))
+    state.iter, state.current_step, state.learned_net = 0, 2, "other.caffemodel"
+    state.history[0].data[...] = 0
+    state.history[1] = np.full((2, 2), 0.5)
+    del state.history[2]
+    save_solver_state(state, tmp_path / "x.solverstate")
+    written = SolverState.FromString((tmp_path / "x.solverstate").read_bytes())
+    assert (written.iter, written.current_step, written.learned_net) == (0, 2, "other.caffemodel")
+    assert [list(blob.shape.dim) for blob in written.history] == [[2], [2, 2]]
+    assert list(written.history[0].data) == [0, 0]
+    assert list(written.history[1].double_data) == [0.5] * 4
+    again = syncblob.SolverState(3, "made", history=[np.ones(2, np.float32)])
+    save_solver_state(again, tmp_path / "x.solverstate")
+    assert values(open_solver_state(tmp_path / "x.solverstate").history) == [[1, 1]]
+
+
+@pytest.mark.parametrize("name", ["x.solverstate.h5", "x.h5", "x.solverstate.h5.gz"])
+def test_a_state_in_hdf5(write, tmp_path, name):
+    pytest.importorskip("h5py")
+    state = open_solver_state(
+        write(SolverState(iter=-7, learned_net="größe", history=BLOBS, current_step=3))
+    )
+    save_solver_state(state, tmp_path / name)
+    again = open_solver_state(tmp_path / name)
+    assert (again.iter, again.learned_net, again.current_step) == (-7, "größe", 3)
+    assert {blob.head for blob in again.history} == {Head.UNINITIALIZED}
+    assert values(again.history) == VALUES
+
+
+def test_hdf5_is_laid_out_as_caffe_does(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    state = syncblob.SolverState(5, "net", 2, [np.ones((2, 3), np.float32)])
+    save_solver_state(state, tmp_path / "x.h5")
+    with h5py.File(tmp_path / "x.h5") as file:
+        assert set(file) == {"iter", "learned_net", "current_step", "history"}
+        assert (file["iter"].shape, file["iter"].dtype) == ((1,), np.int32)
+        kind = file["learned_net"].id.get_type()
+        assert (file["learned_net"].shape, kind.get_size()) == ((), 4)
+        assert kind.get_strpad() == h5py.h5t.STR_NULLTERM
+        assert file["learned_net"][()] == b"net"
+        assert (file["history/0"].shape, file["history/0"].dtype) == ((2, 3), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        ({"iter": 2**31}, ValueError, "expected an int32 as iter, got 2147483648"),
+        ({"iter": 1.5}, TypeError, "expected an integer as iter, got 1.5"),
+        ({"current_step": "2"}, TypeError, "an integer as current_step"),
+        ({"learned_net": b"net"}, TypeError, "a string as learned_net"),
+        ({"history": [np.arange(2)]}, TypeError, "history 0: .*int64"),
+    ],
+)
+def test_a_state_that_no_file_can_hold(tmp_path, change, error, words):
+    state = syncblob.SolverState()
+    for name, value in change.items():
+        setattr(state, name, value)
+    for name in ("x.solverstate", "x.solverstate.h5"):
+        with pytest.raises(error, match=words):
+            save_solver_state(state, tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("x.caffemodel", "save_model writes a model"),
+        ("x.npz", "expected the extension .solverstate or .solverstate.h5, got .npz"),
+        ("x.binaryproto", "write_blob writes one blob"),
+    ],
+)
+def test_extensions_of_what_is_no_state(tmp_path, name, words):
+    with pytest.raises(ValueError, match=words):
+        save_solver_state(syncblob.SolverState(), tmp_path / name)
+    with pytest.raises(TypeError, match=r"expected a SolverState, got ModelFile; save_model"):
+        save_solver_state(syncblob.ModelFile(), tmp_path / "x.solverstate")

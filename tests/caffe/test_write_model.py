@@ -533,7 +533,10 @@ def test_what_is_no_model(old_file):
     [("x.prototxt", "to_net"), ("x.BinaryProto", "write_blob")]
     + [(f"x{end}", "'syncblob convert'") for end in (".npz", ".safetensors", ".pt", ".PTH")]
     + [(f"x{end}", "does not write this") for end in (".onnx", ".json", ".npy", ".py", ".txt")]
-    + [(f"x{end}", "reads the state of a solver") for end in (".solverstate", ".solverstate.h5")],
+    + [
+        (f"x{end}", "save_solver_state writes the state of a solver")
+        for end in (".solverstate", ".solverstate.h5")
+    ],
 )
 def test_extensions_of_other_formats(tmp_path, name, advice):
     """They would be opened as what they are not."""
@@ -550,7 +553,7 @@ def test_extensions_of_other_formats(tmp_path, name, advice):
         ("x.prototxt", "write_prototxt writes"),
         ("x.npz", "numpy.savez"),
         ("x.pt", "to_torch"),
-        ("x.solverstate", "reads the state"),
+        ("x.solverstate", "save_solver_state writes the state"),
     ],
 )
 def test_extensions_of_what_is_no_blob(tmp_path, name, advice):

@@ -303,3 +303,13 @@ def test_caffes_names_are_caffes():
     assert blob.offset(1, 1) == 4
     assert blob.resize(1, 2) is None
     assert blob.shape == (1, 2)
+
+
+def test_elements_go_to_a_file(tmp_path):
+    array = np.arange(12, dtype=np.float32).reshape(3, 4)
+    blob = Blob.asarray(array)
+    blob[:, ::2].tofile(tmp_path / "x")
+    assert np.array_equal(np.fromfile(tmp_path / "x", np.float32), array[:, ::2].ravel())
+    with (tmp_path / "y").open("wb") as file:
+        blob[0].tofile(file, ",", "%d")
+    assert (tmp_path / "y").read_text() == "0,1,2,3"

@@ -1171,6 +1171,22 @@ class Blob(Operators, NdarrayMethods):
         contents: bytes = self._elements(Side.HOST, "tobytes").tobytes()
         return contents
 
+    def tofile(self, fid: Any, sep: str = "", format: str = "%s") -> None:  # noqa: A002  # NumPy's
+        """Write the elements in C order to a file; see `numpy.ndarray.tofile`.
+
+        Reads on the host, as `tolist`. There is no shape in the file: `write_blob`, `numpy.save`
+        and `save_model` write formats that have one.
+
+        Parameters
+        ----------
+        fid
+            A path, or an open file of the system's.
+        sep, format
+            What is between the elements of a text, and how each is written; without `sep`, the
+            elements' bytes are written.
+        """
+        self._elements(Side.HOST, "tofile").tofile(fid, sep, format)
+
     def __bytes__(self) -> bytes:
         """Return a copy of the elements' bytes in C order; see `tobytes`."""
         return self.tobytes()

@@ -15,17 +15,18 @@ from syncblob.caffe._disk import replacing
 from syncblob.caffe._hdf5 import hdf5_address, hdf5_problem
 from syncblob.caffe._layer import Layer, LayerBlobs
 from syncblob.caffe._lazy import blob_values
+from syncblob.caffe._net_shapes import NetShapes
 from syncblob.caffe._other_formats import file_signature
 from syncblob.caffe._param_shapes import mark_legacy, squeezed_blobs
 from syncblob.caffe._trained_layers import CopyReport
 from syncblob.caffe.blobproto import equal_shapes
 from syncblob.caffe.files import read_blob, read_blobs, write_blob
 from syncblob.caffe.model import ModelFile, open_model, plan_model, save_model
-from syncblob.caffe.solver_state import SolverState, open_solver_state
+from syncblob.caffe.solver_state import SolverState, open_solver_state, save_solver_state
 
 if TYPE_CHECKING:
-    from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetParameter
-    from syncblob.caffe.prototxt import read_prototxt, write_prototxt
+    from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetParameter, SolverParameter
+    from syncblob.caffe.prototxt import read_prototxt, read_solver_prototxt, write_prototxt
 
 __all__ = [
     "CopyReport",
@@ -34,6 +35,8 @@ __all__ = [
     "LayerParameter",
     "ModelFile",
     "NetParameter",
+    "NetShapes",
+    "SolverParameter",
     "SolverState",
     "blob_values",
     "equal_shapes",
@@ -47,8 +50,10 @@ __all__ = [
     "read_blob",
     "read_blobs",
     "read_prototxt",
+    "read_solver_prototxt",
     "replacing",
     "save_model",
+    "save_solver_state",
     "squeezed_blobs",
     "write_blob",
     "write_prototxt",
@@ -58,7 +63,9 @@ __all__ = [
 _LATER = {
     "LayerParameter": "_pb.caffe_pb2",
     "NetParameter": "_pb.caffe_pb2",
+    "SolverParameter": "_pb.caffe_pb2",
     "read_prototxt": "prototxt",
+    "read_solver_prototxt": "prototxt",
     "write_prototxt": "prototxt",
 }
 

@@ -53,6 +53,8 @@ class Descriptor:
     ----------
     path
         The file.
+    number
+        A file descriptor that is open already, and is closed with this object.
 
     Raises
     ------
@@ -68,9 +70,11 @@ class Descriptor:
     available = hasattr(os, "preadv")
     """Whether the platform can read at an offset, which several threads can do at once."""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        # Opening a pipe would otherwise block.
-        self.number = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    def __init__(self, path: str | os.PathLike[str], number: int | None = None) -> None:
+        if number is None:
+            # Opening a pipe would otherwise block.
+            number = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        self.number = number
         weakref.finalize(self, os.close, self.number)
         mode = os.fstat(self.number).st_mode
         if stat.S_ISDIR(mode):
@@ -134,6 +138,8 @@ class MappedFile:
     ----------
     path
         The file.
+    number
+        A file descriptor of a file without a name; `path` is then what errors call it.
 
     Raises
     ------
@@ -150,15 +156,16 @@ class MappedFile:
     identity: tuple[int, int, int, int]
     """Device, inode, size and time of the last change: another file, or changed, if they differ."""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, number: int | None = None) -> None:
         if not isinstance(path, (str, os.PathLike)):
             raise TypeError(
-                f"expected the path of a file, a str or os.PathLike, got {type(path).__name__}; "
-                f"write contents to a file first, and decode a path in bytes by os.fsdecode"
+                f"expected the path of a file, a str or os.PathLike, or an open binary file, got "
+                f"{type(path).__name__}; put contents into io.BytesIO(contents), and decode a path "
+                f"in bytes by os.fsdecode"
             )
         self.path = os.fspath(path)
-        self.absolute_path = Path(path).absolute()
-        self._descriptor: Descriptor | None = Descriptor(path)
+        self.absolute_path = Path(path).absolute() if number is None else Path(f"/dev/fd/{number}")
+        self._descriptor: Descriptor | None = Descriptor(path, number)
         number = self._descriptor.number
         status = os.fstat(number)
         size = status.st_size

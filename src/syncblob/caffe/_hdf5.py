@@ -1,4 +1,4 @@
-"""Caffe's HDF5 formats: models and solver states read, models written.
+"""Caffe's HDF5 formats: models and solver states, read and written.
 
 A ``.caffemodel.h5`` has a group ``data`` with a group for each layer, whose blobs are datasets
 named by number, and perhaps a group ``diff`` of the same structure. A layer whose name has a ``/``
@@ -52,6 +52,7 @@ __all__ = [
     "hdf5_address",
     "hdf5_problem",
     "plan_hdf5",
+    "plan_state_hdf5",
     "read_layers",
     "read_state",
 ]
@@ -223,7 +224,8 @@ def _opened(file: MappedFile) -> Iterator[_Walk]:
     h5py = import_optional("h5py", "hdf5")
     walk = None
     try:
-        with h5py.File(file.absolute_path, "r", locking=False) as root:
+        # A file without a name has no path that the library would take.
+        with file.absolute_path.open("rb") as contents, h5py.File(contents, "r") as root:
             walk = _Walk(h5py, file, root)
             yield walk
     except (ModelFileError, ModuleNotFoundError):
@@ -458,8 +460,7 @@ class _ValuesByH5py:
 
 
 class _Dataset(NamedTuple):
-    root: bytes
-    layer: bytes
+    group: bytes
     number: int
     values: BlobValues
 
@@ -494,11 +495,44 @@ def plan_hdf5(
     h5py = import_optional("h5py", "hdf5")
     _require_names(layers)
     datasets = list(_datasets(layers, write_diff=write_diff))
-    return partial(_write, h5py, layers, datasets)
+    roots = [b"data"] + [b"diff"] * any(dataset.group.startswith(b"diff") for dataset in datasets)
+    groups = [b"%s/%s" % (root, _encoded(layer.name)) for root in roots for layer in layers]
+    return partial(_write, h5py, roots + groups, datasets, {})
 
 
-def _write(h5py: ModuleType, layers: Sequence[Layer], datasets: list[_Dataset], path: Path) -> None:
-    offsets = _lay_out(h5py, path, layers, datasets)
+def plan_state_hdf5(
+    facts: dict[bytes, int | bytes], history: Sequence[Blob]
+) -> Callable[[Path], None]:
+    """Return a function that writes a ``.solverstate.h5`` into a file that exists.
+
+    Parameters
+    ----------
+    facts
+        The numbers and texts of the state, by Caffe's names.
+    history
+        The Blobs.
+
+    Raises
+    ------
+    TypeError, ValueError, ModuleNotFoundError
+        As for `plan_hdf5`.
+    """
+    h5py = import_optional("h5py", "hdf5")
+    datasets = [
+        _dataset(b"history", number, blob, f"history {number}")
+        for number, blob in enumerate(history)
+    ]
+    return partial(_write, h5py, [b"history"], datasets, facts)
+
+
+def _write(
+    h5py: ModuleType,
+    groups: Sequence[bytes],
+    datasets: list[_Dataset],
+    facts: dict[bytes, int | bytes],
+    path: Path,
+) -> None:
+    offsets = _lay_out(h5py, path, groups, datasets, facts)
     with path.open("r+b") as file:
         for dataset, offset in zip(datasets, offsets, strict=True):
             file.seek(offset)
@@ -521,15 +555,20 @@ def _datasets(layers: Sequence[Layer], *, write_diff: bool | None) -> Iterator[_
     for layer in layers:
         name = _encoded(layer.name)
         for number, blob in enumerate(layer.blobs):
-            place = f"layer {layer.name!r}, blob {number}"
-            try:
-                dtype = wire_dtype(blob.dtype)
-            except TypeError as error:
-                raise TypeError(f"{place}: {error}") from error
-            _require_caffe_can_read(blob, place)
-            yield _Dataset(b"data", name, number, BlobValues(blob, dtype))
+            found = _dataset(b"data/" + name, number, blob, f"layer {layer.name!r}, blob {number}")
+            yield found
             if write_diff or (write_diff is None and had_diff(blob)):
-                yield _Dataset(b"diff", name, number, BlobValues(blob, dtype, diff=True))
+                diff = BlobValues(blob, found.values.dtype, diff=True)
+                yield _Dataset(b"diff/" + name, number, diff)
+
+
+def _dataset(group: bytes, number: int, blob: Blob, place: str) -> _Dataset:
+    try:
+        dtype = wire_dtype(blob.dtype)
+    except TypeError as error:
+        raise TypeError(f"{place}: {error}") from error
+    _require_caffe_can_read(blob, place)
+    return _Dataset(group, number, BlobValues(blob, dtype))
 
 
 def _require_names(layers: Sequence[Layer]) -> None:
@@ -563,9 +602,13 @@ def _require_caffe_can_read(blob: Blob, place: str) -> None:
 
 
 def _lay_out(
-    h5py: ModuleType, path: Path, layers: Sequence[Layer], datasets: list[_Dataset]
+    h5py: ModuleType,
+    path: Path,
+    groups: Sequence[bytes],
+    datasets: list[_Dataset],
+    facts: dict[bytes, int | bytes],
 ) -> list[int]:
-    """Create all groups and datasets, without values, and return where the values belong."""
+    """Create groups, numbers, texts and datasets without values; return where the values belong."""
     as_caffe = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     as_caffe.set_layout(h5py.h5d.CONTIGUOUS)
     as_caffe.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
@@ -575,15 +618,22 @@ def _lay_out(
     types = {4: h5py.h5t.IEEE_F32LE, 8: h5py.h5t.IEEE_F64LE}
     offsets: list[int] = []
     with h5py.File(path, "w") as file:
-        for root in (b"data", b"diff"):
-            if root == b"data" or any(dataset.root == root for dataset in datasets):
-                group = file.create_group(root)
-                for layer in layers:
-                    group.create_group(_encoded(layer.name))
+        for group in groups:
+            file.create_group(group)
+        for name, fact in facts.items():
+            if isinstance(fact, int):
+                kind, space = h5py.h5t.STD_I32LE, h5py.h5s.create_simple((1,))
+                value = np.array([fact], np.int32)
+            else:
+                # Caffe reads up to the zero at the end.
+                kind, space = h5py.h5t.C_S1.copy(), h5py.h5s.create(h5py.h5s.SCALAR)
+                kind.set_size(len(fact) + 1)
+                value = np.array(fact, f"S{len(fact) + 1}")
+            h5py.h5d.create(file.id, name, kind, space, as_caffe).write(space, space, value)
         for dataset in datasets:
             place = h5py.h5d.create(
                 file.id,
-                b"/".join((dataset.root, dataset.layer, str(dataset.number).encode())),
+                b"%s/%d" % (dataset.group, dataset.number),
                 types[dataset.values.dtype.itemsize],
                 h5py.h5s.create_simple(dataset.values.blob.shape),
                 as_caffe,

@@ -26,7 +26,6 @@ from syncblob.caffe._fields import (
 from syncblob.caffe._wire import WireType
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Set as AbstractSet
 
     from syncblob.caffe._wire import WireReader
@@ -42,6 +41,7 @@ __all__ = [
     "require_blob_path",
     "require_message",
     "require_model_path",
+    "require_state_path",
 ]
 
 _HEAD = 512
@@ -83,7 +83,7 @@ _VERDICTS = {
         "this is an AppleDouble file, in which macOS keeps the attributes of another file; the "
         "contents are in the file of the same name, without a leading '._'"
     ),
-    "gzip": "this is a gzip archive; unpack it first",
+    "gzip": "this is a gzip archive in another one; unpack it first",
 }
 
 # In a zip archive: the length of the first member's name, and where the name begins.
@@ -259,10 +259,10 @@ _MODEL = "save_model writes a model"
 # Extensions of other formats, and what to do instead.
 _OTHERS = {
     **dict.fromkeys((".npz", ".pt", ".pth", ".safetensors"), _CONVERT),
-    _STATE: "syncblob reads the state of a solver and does not write it",
+    _STATE: "save_solver_state writes the state of a solver",
     **dict.fromkeys(
         (
-            *(".csv", ".gz", ".json", ".keras", ".mat", ".npy", ".onnx", ".pbtxt"),
+            *(".csv", ".json", ".keras", ".mat", ".npy", ".onnx", ".pbtxt"),
             *(".pickle", ".pkl", ".py", ".tar", ".tflite", ".txt", ".xml", ".yaml", ".yml", ".zip"),
         ),
         "syncblob does not write this format",
@@ -284,24 +284,37 @@ _NOT_FOR_BLOBS = {
 }
 
 
-def require_model_path(path: str | os.PathLike[str]) -> None:
-    """Raise ValueError if the extension is not one for a model."""
-    _require_path(path, _NOT_FOR_MODELS, ".caffemodel or .h5")
+_NOT_FOR_STATES = {
+    **{name: advice for name, advice in _NOT_FOR_BLOBS.items() if name not in HDF5_EXTENSIONS},
+    ".binaryproto": "write_blob writes one blob",
+}
+del _NOT_FOR_STATES[_STATE]
 
 
-def require_blob_path(path: str | os.PathLike[str]) -> None:
+def require_model_path(path: str) -> bool:
+    """Tell from the extension whether a model is to be HDF5; ValueError if it is not one for it."""
+    return _require_path(path, _NOT_FOR_MODELS, ".caffemodel or .h5")
+
+
+def require_blob_path(path: str) -> None:
     """Raise ValueError if the extension belongs to a format other than ``.binaryproto``."""
     _require_path(path, _NOT_FOR_BLOBS, ".binaryproto")
 
 
-def _require_path(path: str | os.PathLike[str], others: dict[str, str], expected: str) -> None:
-    name = Path(path).name.lower()
+def require_state_path(path: str) -> bool:
+    """Tell from the extension whether a state is to be HDF5; ValueError if it is not one for it."""
+    return _require_path(path, _NOT_FOR_STATES, ".solverstate or .solverstate.h5")
+
+
+def _require_path(path: str, others: dict[str, str], expected: str) -> bool:
+    name = Path(path).name.lower().removesuffix(".gz")
     extension = Path(name).suffix
-    if extension in HDF5_EXTENSIONS and Path(name).stem.endswith(_STATE):
+    hdf5 = extension in HDF5_EXTENSIONS
+    if hdf5 and _STATE in others and Path(name).stem.endswith(_STATE):
         extension = _STATE + extension
         advice = others[_STATE]
     elif extension in others:
         advice = others[extension]
     else:
-        return
+        return hdf5
     raise ValueError(f"expected the extension {expected}, got {extension}; {advice}")

@@ -1,29 +1,34 @@
-"""Which shapes the blobs of a layer have, by what its settings say.
+"""Which blobs a layer has, and which shapes and fillers, as its settings say.
 
-Some dimensions depend on the inputs of the layer, which only a running net knows; they are None.
+Some dimensions depend on the bottoms of the layer; they are None where the bottoms are not known.
 The blobs of the older formats always have four axes, num, channels, height and width: a bias of 32
 values is (1, 1, 1, 32). The settings say which axes of 1 in front a blob has for that reason alone.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from syncblob.caffe._fields import LEGACY_AXES
+from syncblob.caffe._top_shapes import axis_of, of_spatial_axes
 from syncblob.caffe.blobproto import padded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from syncblob.blob import Blob
     from syncblob.caffe._layer import Layer
-    from syncblob.caffe._pb.caffe_pb2 import ConvolutionParameter, LayerParameter
+    from syncblob.caffe._pb.caffe_pb2 import FillerParameter, LayerParameter
+    from syncblob.caffe._top_shapes import Partial, Shape
+
+    _Bottoms = Sequence[Shape] | None
 
 __all__ = ["ExpectedBlob", "expected_blobs", "mark_legacy", "squeezed_blobs"]
 
 
 class ExpectedBlob(NamedTuple):
-    """The shape of a blob, as far as the settings say.
+    """The shape of a blob, as far as the settings say, and how Caffe fills a new one.
 
     Parameters
     ----------
@@ -31,10 +36,13 @@ class ExpectedBlob(NamedTuple):
         The dimensions; None for one that is not known.
     repeats
         Whether there may be further dimensions that are equal to the last one.
+    filler
+        The filler, or the value that Caffe puts everywhere without one.
     """
 
-    dims: tuple[int | None, ...]
+    dims: Partial
     repeats: bool = False
+    filler: FillerParameter | float = 0.0
 
     def fits(self, shape: tuple[int, ...], *, legacy: bool) -> bool:
         """Compare a shape with this one.
@@ -62,93 +70,151 @@ class ExpectedBlob(NamedTuple):
         return f"({', '.join(dims)}{',' * (len(dims) == 1)})"
 
 
-def expected_blobs(layer: LayerParameter) -> list[ExpectedBlob] | None:
-    """Return what blobs a layer has after training; None if that is not known for its type."""
+def expected_blobs(
+    layer: LayerParameter, bottoms: Sequence[Shape] | None = None
+) -> list[ExpectedBlob] | None:
+    """Return what blobs a layer has after training; None if that is not known for its type.
+
+    Parameters
+    ----------
+    layer
+        The layer.
+    bottoms
+        The shapes of its bottoms, for which `top_shapes` raises nothing; None if they are not
+        known. With them all dimensions are known.
+    """
     if layer.type in _WITHOUT:
         return []
     describe = _WITH.get(layer.type)
-    return None if describe is None else describe(layer)
+    return None if describe is None else describe(layer, bottoms)
 
 
-def _convolution(layer: LayerParameter) -> list[ExpectedBlob]:
+def _convolution(layer: LayerParameter, bottoms: _Bottoms) -> list[ExpectedBlob]:
     settings = layer.convolution_param
-    weights = (settings.num_output, None)
-    return [_kernels(weights, settings), *_bias(settings.num_output, settings.bias_term)]
+    outputs, group = settings.num_output, max(1, settings.group)
+    kernel: Partial
+    if bottoms:
+        axis = axis_of(settings.axis, bottoms[0])
+        inputs = bottoms[0][axis]
+        kernel = tuple(of_spatial_axes(settings, "kernel_size", len(bottoms[0]) - axis - 1))
+        repeats = False
+    else:
+        inputs = None
+        sides = settings.HasField("kernel_h") or settings.HasField("kernel_w")
+        kernel = (settings.kernel_h, settings.kernel_w) if sides else (*settings.kernel_size,)
+        # A single size is for all axes of the input; a layer made by hand may have none at all.
+        repeats = not sides and len(kernel) <= 1
+    first, second = (inputs, outputs) if layer.type == "Deconvolution" else (outputs, inputs)
+    dims = (first, None if second is None else second // group, *kernel)
+    return [ExpectedBlob(dims, repeats, settings.weight_filler), *_bias(settings)]
 
 
-def _deconvolution(layer: LayerParameter) -> list[ExpectedBlob]:
-    settings = layer.convolution_param
-    weights = (None, settings.num_output // max(1, settings.group))
-    return [_kernels(weights, settings), *_bias(settings.num_output, settings.bias_term)]
-
-
-def _kernels(channels: tuple[int | None, ...], settings: ConvolutionParameter) -> ExpectedBlob:
-    if settings.HasField("kernel_h") or settings.HasField("kernel_w"):
-        return ExpectedBlob((*channels, settings.kernel_h, settings.kernel_w))
-    # A single size is for all axes of the input; a layer made by hand may have none at all.
-    one_for_all = len(settings.kernel_size) <= 1
-    return ExpectedBlob((*channels, *settings.kernel_size), repeats=one_for_all)
-
-
-def _inner_product(layer: LayerParameter) -> list[ExpectedBlob]:
+def _inner_product(layer: LayerParameter, bottoms: _Bottoms) -> list[ExpectedBlob]:
     settings = layer.inner_product_param
-    weights = (settings.num_output, None)
+    inputs = math.prod(bottoms[0][axis_of(settings.axis, bottoms[0]) :]) if bottoms else None
+    dims = (settings.num_output, inputs)
     return [
-        ExpectedBlob(weights[::-1] if settings.transpose else weights),
-        *_bias(settings.num_output, settings.bias_term),
+        ExpectedBlob(dims[::-1] if settings.transpose else dims, filler=settings.weight_filler),
+        *_bias(settings),
     ]
 
 
-def _embed(layer: LayerParameter) -> list[ExpectedBlob]:
+def _embed(layer: LayerParameter, _bottoms: _Bottoms) -> list[ExpectedBlob]:
     settings = layer.embed_param
+    dims = (settings.input_dim, settings.num_output)
+    return [ExpectedBlob(dims, filler=settings.weight_filler), *_bias(settings)]
+
+
+def _recurrent(layer: LayerParameter, bottoms: _Bottoms) -> list[ExpectedBlob]:
+    """Return the blobs of the unrolled net, in the order in which its layers own them."""
+    settings = layer.recurrent_param
+    lstm = layer.type == "LSTM"
+    size = settings.num_output
+    gates = 4 * size if lstm else size
+    # Behind the sequence, and the marks of its beginnings, may come an input for all steps; then
+    # the states, of which an LSTM has two.
+    static = len(layer.bottom) > 2 + settings.expose_hidden * (1 + lstm)
+    inputs = [math.prod(bottoms[0][2:]) if bottoms else None]
+    if static:
+        inputs.append(math.prod(bottoms[2][1:]) if bottoms else None)
+
+    def weight(outputs: int, count: int | None) -> ExpectedBlob:
+        return ExpectedBlob((outputs, count), filler=settings.weight_filler)
+
+    def bias(outputs: int) -> ExpectedBlob:
+        return ExpectedBlob((outputs,), filler=settings.bias_filler)
+
+    of_inputs = [weight(gates, count) for count in inputs]
+    of_output = [] if lstm else [weight(size, size), bias(size)]
+    return [of_inputs[0], bias(gates), *of_inputs[1:], weight(gates, size), *of_output]
+
+
+def _batch_norm(_layer: LayerParameter, bottoms: _Bottoms) -> list[ExpectedBlob]:
+    # Mean and variance of each channel, and the divisor of both.
+    each = ExpectedBlob((bottoms[0][1] if bottoms else None,))
+    return [each, each, ExpectedBlob((1,))]
+
+
+def _scale(layer: LayerParameter, bottoms: _Bottoms) -> list[ExpectedBlob] | None:
+    settings = layer.scale_param
+    # A second input replaces the factors.
+    given = bottoms[1] if bottoms and len(bottoms) > 1 else None
+    dims = _broadcast(settings, bottoms, None if given is None else len(given))
+    if dims is None:
+        return None
+    factors = ExpectedBlob(dims, filler=_own(settings, "filler", 1.0))
+    offsets = ExpectedBlob(dims, filler=settings.bias_filler)
+    return [factors] * (len(layer.bottom) == 1) + [offsets] * settings.bias_term
+
+
+def _add_bias(layer: LayerParameter, bottoms: _Bottoms) -> list[ExpectedBlob] | None:
+    dims = _broadcast(layer.bias_param, bottoms)
+    if dims is None:
+        return None
+    return [ExpectedBlob(dims, filler=layer.bias_param.filler)] * (len(layer.bottom) == 1)
+
+
+def _broadcast(settings: Any, bottoms: _Bottoms, num_axes: int | None = None) -> Partial | None:
+    count = settings.num_axes if num_axes is None else num_axes
+    if bottoms:
+        first = axis_of(settings.axis, bottoms[0]) if count else 0
+        return bottoms[0][first:] if count < 0 else bottoms[0][first : first + count]
+    return None if count < 0 else (None,) * count
+
+
+def _prelu(layer: LayerParameter, bottoms: _Bottoms) -> list[ExpectedBlob]:
+    settings = layer.prelu_param
+    each: Partial = (bottoms[0][1] if bottoms else None,)
     return [
-        ExpectedBlob((settings.input_dim, settings.num_output)),
-        *_bias(settings.num_output, settings.bias_term),
+        ExpectedBlob(() if settings.channel_shared else each, filler=_own(settings, "filler", 0.25))
     ]
 
 
-def _batch_norm(_layer: LayerParameter) -> list[ExpectedBlob]:
-    # Mean and variance of each channel, and the divisor of both.
-    return [ExpectedBlob((None,)), ExpectedBlob((None,)), ExpectedBlob((1,))]
-
-
-def _scale(layer: LayerParameter) -> list[ExpectedBlob] | None:
-    settings = layer.scale_param
-    if settings.num_axes < 0:
-        return None
-    # A second input replaces the factors.
-    number = (len(layer.bottom) == 1) + settings.bias_term
-    return [ExpectedBlob((None,) * settings.num_axes)] * number
-
-
-def _add_bias(layer: LayerParameter) -> list[ExpectedBlob] | None:
-    settings = layer.bias_param
-    if settings.num_axes < 0:
-        return None
-    return [ExpectedBlob((None,) * settings.num_axes)] * (len(layer.bottom) == 1)
-
-
-def _prelu(layer: LayerParameter) -> list[ExpectedBlob]:
-    return [ExpectedBlob(() if layer.prelu_param.channel_shared else (None,))]
-
-
-def _parameter(layer: LayerParameter) -> list[ExpectedBlob]:
+def _parameter(layer: LayerParameter, _bottoms: _Bottoms) -> list[ExpectedBlob]:
     return [ExpectedBlob(tuple(layer.parameter_param.shape.dim))]
 
 
-def _bias(num_output: int, has_bias: bool) -> list[ExpectedBlob]:
-    return [ExpectedBlob((num_output,))] * has_bias
+def _bias(settings: Any) -> list[ExpectedBlob]:
+    return [ExpectedBlob((settings.num_output,), filler=settings.bias_filler)] * settings.bias_term
 
 
-_WITH: dict[str, Callable[[LayerParameter], list[ExpectedBlob] | None]] = {
+def _own(settings: Any, name: str, default: float) -> FillerParameter | float:
+    """Return a filler, or the value in place of one that is not given."""
+    filler: FillerParameter = getattr(settings, name)
+    return filler if settings.HasField(name) else default
+
+
+_WITH: dict[str, Callable[[LayerParameter, _Bottoms], list[ExpectedBlob] | None]] = {
     "BatchNorm": _batch_norm,
     "Bias": _add_bias,
     "Convolution": _convolution,
-    "Deconvolution": _deconvolution,
+    "Deconvolution": _convolution,
     "Embed": _embed,
     "InnerProduct": _inner_product,
+    "LSTM": _recurrent,
     "PReLU": _prelu,
     "Parameter": _parameter,
+    "RNN": _recurrent,
     "Scale": _scale,
 }
 
@@ -156,9 +222,9 @@ _WITHOUT = frozenset(
     """
     AbsVal Accuracy ArgMax BNLL BatchReindex Clip Concat ContrastiveLoss Crop Data Dropout DummyData
     ELU Eltwise EuclideanLoss Exp Filter Flatten HDF5Data HDF5Output HingeLoss Im2col ImageData
-    InfogainLoss Input LRN Log MVN MemoryData MultinomialLogisticLoss Pooling Power ReLU Reduction
-    Reshape SPP Sigmoid SigmoidCrossEntropyLoss Silence Slice Softmax SoftmaxWithLoss Split Swish
-    TanH Threshold Tile WindowData
+    InfogainLoss Input LRN LSTMUnit Log MVN MemoryData MultinomialLogisticLoss Pooling Power ReLU
+    Reduction Reshape SPP Sigmoid SigmoidCrossEntropyLoss Silence Slice Softmax SoftmaxWithLoss
+    Split Swish TanH Threshold Tile WindowData
     """.split()  # noqa: SIM905  # a table of names reads best as words
 )
 

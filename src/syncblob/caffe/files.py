@@ -7,12 +7,12 @@ from typing import Any
 
 from syncblob.blob import Blob
 from syncblob.caffe._blob_index import index_blob, require_few
-from syncblob.caffe._disk import MappedFile, replacing
 from syncblob.caffe._fields import ROW_OF_BLOBS
 from syncblob.caffe._layer import Layer
 from syncblob.caffe._lazy import lazy_blob
 from syncblob.caffe._other_formats import require_blob_path, require_message
 from syncblob.caffe._pieces import write_pieces
+from syncblob.caffe._streams import Source, Target, name_of, open_source, writing
 from syncblob.caffe._wire import WireReader
 from syncblob.caffe.blobproto import blob_pieces
 from syncblob.caffe.model import ModelFile
@@ -20,7 +20,7 @@ from syncblob.caffe.model import ModelFile
 __all__ = ["read_blob", "read_blobs", "write_blob"]
 
 
-def read_blob(path: str | os.PathLike[str]) -> Blob:
+def read_blob(path: Source) -> Blob:
     """Open a ``.binaryproto`` file, which holds one array, such as the mean of a data set.
 
     The file is mapped; the values are not read until the Blob is touched. Its dtype is float32, and
@@ -29,7 +29,7 @@ def read_blob(path: str | os.PathLike[str]) -> Blob:
     Parameters
     ----------
     path
-        The file.
+        The file, or an open binary file or a gzip archive, as for `open_model`.
 
     Raises
     ------
@@ -38,13 +38,13 @@ def read_blob(path: str | os.PathLike[str]) -> Blob:
     OSError
         If it cannot be opened.
     """
-    file = MappedFile(path)
+    file = open_source(path)
     reader = WireReader.of_file(file)
     require_message(reader, "blob")
     return lazy_blob(file, index_blob(reader, 0, len(reader.buffer)))
 
 
-def read_blobs(path: str | os.PathLike[str]) -> tuple[Blob, ...]:
+def read_blobs(path: Source) -> tuple[Blob, ...]:
     """Open a file with a BlobProtoVector: a row of arrays.
 
     As with `read_blob`, values are not read until a Blob is touched.
@@ -52,7 +52,7 @@ def read_blobs(path: str | os.PathLike[str]) -> tuple[Blob, ...]:
     Parameters
     ----------
     path
-        The file. An empty file is an empty row.
+        The file, as for `read_blob`. An empty file is an empty row.
 
     Raises
     ------
@@ -61,7 +61,7 @@ def read_blobs(path: str | os.PathLike[str]) -> tuple[Blob, ...]:
     OSError
         If it cannot be opened.
     """
-    file = MappedFile(path)
+    file = open_source(path)
     reader = WireReader.of_file(file)
     require_message(reader, "blobs")
     blobs = [
@@ -74,7 +74,7 @@ def read_blobs(path: str | os.PathLike[str]) -> tuple[Blob, ...]:
     return tuple(lazy_blob(file, index) for index in indexes)
 
 
-def write_blob(blob: Any, path: str | os.PathLike[str], *, write_diff: bool | None = None) -> None:
+def write_blob(blob: Any, path: Target, *, write_diff: bool | None = None) -> None:
     """Write a Blob to a ``.binaryproto`` file, which is replaced as a whole or not at all.
 
     A Blob that is as it was in the file that it was read from gives the same bytes. Caffe expects
@@ -87,6 +87,8 @@ def write_blob(blob: Any, path: str | os.PathLike[str], *, write_diff: bool | No
         read on the host.
     path
         The file, as a rule with the extension ``.binaryproto``; those of other formats are refused.
+        With ``.gz`` behind it, it becomes a gzip archive. Or an open binary file, as for
+        `save_model`.
     write_diff
         Whether to write the gradient too; None writes it if it was in the file.
 
@@ -102,9 +104,9 @@ def write_blob(blob: Any, path: str | os.PathLike[str], *, write_diff: bool | No
         If the file cannot be written.
     """
     _require_array(blob)
-    require_blob_path(path)
+    require_blob_path(name_of(path))
     pieces = blob_pieces(Blob.asarray(blob), write_diff=write_diff)
-    with replacing(path) as temporary:
+    with writing(path) as temporary:
         write_pieces(pieces, temporary)
 
 

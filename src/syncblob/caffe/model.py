@@ -8,33 +8,35 @@ from the file that was opened, and never has two copies of a blob in memory.
 from __future__ import annotations
 
 import copy
-import os
 from collections.abc import MutableMapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from syncblob.caffe._definition import LayerRecord, NetRecord, own_copy
-from syncblob.caffe._disk import MappedFile, replacing
 from syncblob.caffe._fields import NET_NAME
 from syncblob.caffe._hdf5 import HDF5Source, plan_hdf5, read_layers
 from syncblob.caffe._layer import Layer
 from syncblob.caffe._lazy import lazy_blob
 from syncblob.caffe._model_index import index_model
+from syncblob.caffe._net_shapes import NetShapes, fill_layers, infer_shapes
 from syncblob.caffe._older_formats import upgrade_net
 from syncblob.caffe._other_formats import (
-    HDF5_EXTENSIONS,
     is_hdf5,
     require_message,
     require_model_path,
 )
 from syncblob.caffe._pieces import size_of, write_pieces
+from syncblob.caffe._streams import Source, Target, name_of, open_source, writing
 from syncblob.caffe._trained_layers import copy_trained_layers
 from syncblob.caffe._wire import WireReader, length_field
 from syncblob.caffe._write_model import model_pieces, net_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    import os
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
     from typing import Self
 
@@ -51,7 +53,8 @@ _RUN = "functions of PyTorch's run its layers: see 'Running nets' in the documen
 # What to use in place of the names of pycaffe's Net.
 _IN_PLACE_OF = {
     "backward": _RUN,
-    "blobs": f"model[name].blobs has the weights of a layer. For the results, {_RUN}",
+    "blobs": f"model[name].blobs has the weights of a layer, model.infer_shapes().blobs the shapes "
+    f"of the results. For the results, {_RUN}",
     "copy_from": "use model.copy_trained_layers_from(path)",
     "forward": _RUN,
     "inputs": "model[name].bottoms has those of a layer",
@@ -121,8 +124,9 @@ class ModelFile(MutableMapping[str, Layer]):
     ) -> Self:
         """Make a model of a network definition, as `read_prototxt` returns it.
 
-        Its layers have the blobs of the message: usually none. Nets of the older formats are
-        upgraded as Caffe does.
+        Its layers have the blobs of the message: usually none, and `fill` or
+        `copy_trained_layers_from` gives them some. Nets of the older formats are upgraded as Caffe
+        does.
 
         Parameters
         ----------
@@ -203,6 +207,64 @@ class ModelFile(MutableMapping[str, Layer]):
             source = open_model(source)
         return copy_trained_layers(self, source.layers)
 
+    def infer_shapes(self, shapes: Mapping[str, Sequence[int]] | None = None) -> NetShapes:
+        """Compute the shapes that Caffe would allocate: of what the layers compute, and of weights.
+
+        Nothing is read or run, and the model does not change.
+
+        Parameters
+        ----------
+        shapes
+            Shapes by the names of blobs in the net: those that the settings do not say, such as
+            of data that is in a database, of inputs without a layer, and of tops of layers whose
+            type Caffe does not have. Those of other data layers and inputs may be given too, and
+            take the place of what the settings say. With the first top of a layer that reads
+            images, its labels are known.
+
+        Raises
+        ------
+        TypeError
+            If a shape is no sequence of integers.
+        ValueError
+            If a shape is missing, with what to give; or if Caffe would refuse the net: settings,
+            shapes that do not fit each other, or a blob that two layers compute, as those of two
+            phases do.
+        """
+        return infer_shapes(self._layers, shapes or {})
+
+    def fill(
+        self,
+        shapes: Mapping[str, Sequence[int]] | None = None,
+        *,
+        rng: int | np.random.Generator | np.random.SeedSequence | None = None,
+    ) -> tuple[str, ...]:
+        """Give the layers without blobs those that Caffe would allocate, filled by its fillers.
+
+        Layers that have blobs keep them; they must fit. Parameters that have a name in common
+        (``param { name: "w" }``) share a Blob. Layers of types that Caffe does not have stay as
+        they are. The Blobs are float32, on the default device, and their values are on the host.
+
+        Parameters
+        ----------
+        shapes
+            As for `infer_shapes`.
+        rng
+            A generator of NumPy's, or the seed for one. The same seed gives the same weights, but
+            not those of Caffe, whose generator is another one.
+
+        Returns
+        -------
+        tuple of str
+            The names of the layers that got blobs.
+
+        Raises
+        ------
+        TypeError, ValueError
+            What `infer_shapes` raises; or if there is no such filler, or Caffe refuses its
+            settings. The model has not changed then.
+        """
+        return fill_layers(self._layers, shapes or {}, np.random.default_rng(rng))
+
     # --- copies ----------------------------------------------------------------------------------
 
     def __copy__(self) -> Self:
@@ -262,7 +324,7 @@ class ModelFile(MutableMapping[str, Layer]):
 
         ``model.params["conv1"][0]`` is ``model["conv1"].blobs[0]``.
         """
-        return {name: layer.blobs for name, layer in self.items() if layer.blobs}
+        return _Params((name, layer.blobs) for name, layer in self.items() if layer.blobs)
 
     if not TYPE_CHECKING:  # a type checker should report them as unknown
 
@@ -379,6 +441,16 @@ class ModelFile(MutableMapping[str, Layer]):
             self._by_name.setdefault(layer.name, layer)
 
 
+class _Params(dict[str, "LayerBlobs"]):
+    """The blobs of layers. Asked for those of a layer without any, it says how it gets some."""
+
+    def __missing__(self, name: str) -> LayerBlobs:
+        raise KeyError(
+            f"there are no blobs of a layer {name!r}; model.fill() gives the layers of a net "
+            f"without weights those that Caffe would allocate; list(model) gives the names of all"
+        )
+
+
 def _restored(cls: type[ModelFile], name: str, layers: list[Layer], rest: bytes) -> ModelFile:
     model = cls(name, layers)
     model._record = NetRecord(rest=rest)
@@ -442,7 +514,7 @@ class _State:
 # --- files ----------------------------------------------------------------------------------------
 
 
-def open_model(path: str | os.PathLike[str]) -> ModelFile:
+def open_model(path: Source) -> ModelFile:
     """Open a ``.caffemodel`` file of any format of layers (V2, V1, V0), or a ``.caffemodel.h5``.
 
     Which of them it is, is seen from its contents. Layers of the older formats appear as Caffe
@@ -455,7 +527,9 @@ def open_model(path: str | os.PathLike[str]) -> ModelFile:
     Parameters
     ----------
     path
-        The file.
+        The file. Or an open binary file, of which the rest is read, or a gzip archive: their
+        contents are copied to a temporary file without a name, and the values stay there until
+        they are touched.
 
     Raises
     ------
@@ -466,7 +540,7 @@ def open_model(path: str | os.PathLike[str]) -> ModelFile:
     OSError
         If it cannot be opened.
     """
-    file = MappedFile(path)
+    file = open_source(path)
     reader = WireReader.of_file(file)
     if is_hdf5(reader):
         found = read_layers(file)
@@ -488,7 +562,7 @@ def open_model(path: str | os.PathLike[str]) -> ModelFile:
 
 def save_model(
     model: ModelFile,
-    path: str | os.PathLike[str],
+    path: Target,
     *,
     write_diff: bool | None = None,
     upgrade: bool = False,
@@ -508,7 +582,10 @@ def save_model(
         The file. With the extension ``.h5`` or ``.hdf5`` it becomes Caffe's HDF5 format, for which
         h5py is needed (``pip install 'syncblob[hdf5]'``); with any other, or none, a
         ``.caffemodel``, but extensions of other formats are refused.
-        HDF5 has no room for anything but the names of layers and their blobs.
+        HDF5 has no room for anything but the names of layers and their blobs. With ``.gz`` behind
+        any of them, the file becomes a gzip archive.
+        Or an open binary file, which is written from its position on when everything has been
+        checked; its name, if it has one, says the format.
     write_diff
         Whether to write the gradients too; None writes those that were in the file.
     upgrade
@@ -530,10 +607,9 @@ def save_model(
         If the file cannot be written.
     """
     _require_model(model)
-    require_model_path(path)
-    hdf5 = os.fspath(path).lower().endswith(HDF5_EXTENSIONS)
+    hdf5 = require_model_path(name_of(path))
     write = plan_model(model, hdf5=hdf5, write_diff=write_diff, upgrade=upgrade)
-    with replacing(path) as temporary:
+    with writing(path) as temporary:
         write(temporary)
 
 

@@ -1,38 +1,44 @@
-"""Network definitions in protobuf's text format, as Caffe's ``.prototxt`` files are."""
+"""Definitions of nets and solvers in protobuf's text format, as Caffe's ``.prototxt`` files are."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from google.protobuf import text_format
 from google.protobuf.message import Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from syncblob.caffe._disk import replacing
-from syncblob.caffe._pb.caffe_pb2 import NetParameter
+from syncblob.caffe._pb.caffe_pb2 import NetParameter, SolverParameter
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
     import os
 
-__all__ = ["read_prototxt", "write_prototxt"]
+__all__ = ["read_prototxt", "read_solver_prototxt", "write_prototxt"]
+
+M = TypeVar("M", NetParameter, SolverParameter)
 
 _PLACE = re.compile(r"\A\d+:\d+ : ")
-_NO_FIELD = re.compile('Message type "NetParameter" has no field named "(\\w+)"')
-_SOLVER_FIELDS = frozenset(
-    """
-    average_loss base_lr display gamma iter_size lr_policy max_iter momentum net net_param
-    random_seed snapshot snapshot_prefix solver_mode solver_type test_interval test_iter test_net
-    test_net_param train_net train_net_param weight_decay
-    """.split()  # noqa: SIM905  # a table of names reads best as words
-)
-_SOLVER_FIELD = re.compile(rf"^\s*({'|'.join(_SOLVER_FIELDS)})\s*[:{{]", re.MULTILINE)
-_SOLVER = (
-    "this is the definition of a solver, not of a net, and syncblob reads none; read the net that "
-    "its field net or train_net names"
-)
+_NO_FIELD = re.compile('Message type "(\\w+)" has no field named "(\\w+)"')
+_FIELDS = {
+    kind.DESCRIPTOR.name: set(kind.DESCRIPTOR.fields_by_name)
+    for kind in (NetParameter, SolverParameter)
+}
+# Fields that only the other kind of definition has, and what to say where there is one.
+_OF_OTHER_KIND = {
+    "NetParameter": _FIELDS["SolverParameter"] - _FIELDS["NetParameter"],
+    "SolverParameter": _FIELDS["NetParameter"] - _FIELDS["SolverParameter"],
+}
+_OTHER_KIND = {
+    "NetParameter": "this is the definition of a solver, not of a net; read_solver_prototxt reads "
+    "it, and its field net or train_net names the net",
+    "SolverParameter": "this is the definition of a net, not of a solver; read_prototxt reads it",
+}
+_SOLVER_TYPES = ("SGD", "Nesterov", "AdaGrad", "RMSProp", "AdaDelta", "Adam")
+"""The types, by the numbers that older definitions have."""
 _PACKAGE = NetParameter.DESCRIPTOR.file.package + "."
 
 
@@ -62,6 +68,49 @@ def read_prototxt(path: str | os.PathLike[str], *, ignore_unknown: bool = False)
     OSError
         If it cannot be read.
     """
+    return _read(NetParameter, path, ignore_unknown=ignore_unknown)
+
+
+def read_solver_prototxt(
+    path: str | os.PathLike[str], *, ignore_unknown: bool = False
+) -> SolverParameter:
+    """Read the definition of a solver from a ``.prototxt`` file.
+
+    The field ``solver_type`` of older definitions becomes ``type``, as Caffe upgrades it. The nets
+    that it names are not read.
+
+    Parameters
+    ----------
+    path, ignore_unknown
+        As for `read_prototxt`.
+
+    Returns
+    -------
+    SolverParameter
+        The message, to be read and changed.
+
+    Raises
+    ------
+    ModelFileError
+        If it is no such definition, or has both ``solver_type`` and ``type``. The message says
+        line and column of what protobuf refuses.
+    OSError
+        If it cannot be read.
+    """
+    solver = _read(SolverParameter, path, ignore_unknown=ignore_unknown)
+    if solver.HasField("solver_type"):
+        if solver.HasField("type"):
+            raise ModelFileError(
+                "expected one of the fields type and solver_type, got both; delete solver_type, "
+                "the older one",
+                path=str(path),
+            )
+        solver.type = _SOLVER_TYPES[solver.solver_type]
+        solver.ClearField("solver_type")
+    return solver
+
+
+def _read(kind: type[M], path: str | os.PathLike[str], *, ignore_unknown: bool) -> M:
     name = str(path)
     content = Path(path).read_bytes()
     if b"\0" in content:
@@ -73,29 +122,38 @@ def read_prototxt(path: str | os.PathLike[str], *, ignore_unknown: bool = False)
         )
     # Caffe accepts comments in any encoding. Strings must be UTF-8, which parsing checks.
     text = content.decode("utf-8-sig", errors="surrogateescape")
-    net = NetParameter()
+    message = kind()
     try:
-        text_format.Parse(text, net, allow_unknown_field=ignore_unknown)
+        text_format.Parse(text, message, allow_unknown_field=ignore_unknown)
     except text_format.ParseError as error:
-        message = _explain(error, text.split("\n"), ignored=ignore_unknown)
-        raise ModelFileError(message, path=name) from error
+        reader = "read_prototxt" if kind is NetParameter else "read_solver_prototxt"
+        problem = _explain(error, text.split("\n"), reader, ignored=ignore_unknown)
+        raise ModelFileError(problem, path=name) from error
     except RecursionError as error:
         raise ModelFileError("messages are nested too deeply", path=name) from error
-    has_layers = net.layer or net.layers or net.input
-    if ignore_unknown and not has_layers and _SOLVER_FIELD.search(text):
-        raise ModelFileError(_SOLVER, path=name)
-    return net
+    others = _OF_OTHER_KIND[kind.DESCRIPTOR.name]
+    known = {field.name for field, _ in message.ListFields()}
+    if (
+        ignore_unknown
+        and known <= set.intersection(*_FIELDS.values())
+        and re.search(rf"^\s*({'|'.join(others)})\s*[:{{]", text, re.MULTILINE)
+    ):
+        raise ModelFileError(_OTHER_KIND[kind.DESCRIPTOR.name], path=name)
+    return message
 
 
 def write_prototxt(
-    net: NetParameter, path: str | os.PathLike[str], *, ignore_unknown: bool = False
+    net: NetParameter | SolverParameter,
+    path: str | os.PathLike[str],
+    *,
+    ignore_unknown: bool = False,
 ) -> None:
-    """Write a network definition to a ``.prototxt`` file, which is replaced as a whole.
+    """Write the definition of a net or a solver to a ``.prototxt`` file, replaced as a whole.
 
     Parameters
     ----------
     net
-        The message, from `read_prototxt` or `ModelFile.to_net`.
+        The message, from `read_prototxt`, `ModelFile.to_net` or `read_solver_prototxt`.
     path
         The file.
     ignore_unknown
@@ -105,14 +163,14 @@ def write_prototxt(
     Raises
     ------
     TypeError
-        If `net` is no NetParameter.
+        If `net` is neither a NetParameter nor a SolverParameter.
     ValueError
         If it has unknown fields and `ignore_unknown` is False, as a model file of a fork of Caffe
         may have. Nothing has been written then.
     OSError
         If the file cannot be written.
     """
-    if not isinstance(net, Message) or net.DESCRIPTOR.name != NetParameter.DESCRIPTOR.name:
+    if not isinstance(net, Message) or net.DESCRIPTOR.name not in _FIELDS:
         raise TypeError(
             f"expected a NetParameter message, got {type(net).__name__}; a ModelFile has to_net()"
         )
@@ -124,7 +182,7 @@ def write_prototxt(
         temporary.write_text(text, encoding="utf-8", newline="\n")
 
 
-def _explain(error: text_format.ParseError, lines: list[str], *, ignored: bool) -> str:
+def _explain(error: text_format.ParseError, lines: list[str], reader: str, *, ignored: bool) -> str:
     """Return place and problem without the text of the line, which may be long."""
     words = _PLACE.sub("", str(error))
     line, column = error.GetLine(), error.GetColumn()
@@ -136,10 +194,10 @@ def _explain(error: text_format.ParseError, lines: list[str], *, ignored: bool) 
         words = "expected a string in UTF-8, got other bytes; save the file as UTF-8"
     words = words.replace(_PACKAGE, "").rstrip(".")
     field = _NO_FIELD.search(words)
-    if field and field[1] in _SOLVER_FIELDS:
-        words = f"{words}; {_SOLVER}"
+    if field and field[2] in _OF_OTHER_KIND.get(field[1], ()):
+        words = f"{words}; {_OTHER_KIND[field[1]]}"
     elif "has no field named" in words and not ignored:
-        words += "; read_prototxt(path, ignore_unknown=True) leaves such fields out"
+        words += f"; {reader}(path, ignore_unknown=True) leaves such fields out"
     return place + words
 
 

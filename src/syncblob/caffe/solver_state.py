@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
+from syncblob.blob import Blob
 from syncblob.caffe._blob_index import index_blob, require_few
-from syncblob.caffe._disk import MappedFile
 from syncblob.caffe._fields import CURRENT_STEP, HISTORY, ITER, LEARNED_NET
 from syncblob.caffe._lazy import lazy_blob
-from syncblob.caffe._other_formats import is_hdf5, require_message
-from syncblob.caffe._wire import WireReader
+from syncblob.caffe._other_formats import is_hdf5, require_message, require_state_path
+from syncblob.caffe._pieces import size_of, write_pieces
+from syncblob.caffe._streams import Source, Target, name_of, open_source, writing
+from syncblob.caffe._wire import WireReader, WireType, length_field, length_header, varint
+from syncblob.caffe.blobproto import MAX_MESSAGE, blob_pieces
 
 if TYPE_CHECKING:
-    import os
+    from syncblob.caffe._fields import Kind
+    from syncblob.caffe._pieces import Piece
 
-    from syncblob.blob import Blob
+__all__ = ["SolverState", "open_solver_state", "save_solver_state"]
 
-__all__ = ["SolverState", "open_solver_state"]
+_INT32 = range(-(2**31), 2**31)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class SolverState:
-    """The contents of a ``.solverstate`` file.
+    """The contents of a ``.solverstate`` file. All of it can be changed, and saved.
 
     Parameters
     ----------
@@ -34,22 +39,22 @@ class SolverState:
         Steps that the learning rate has taken.
     history
         One Blob for each learnable parameter, two for AdaDelta and Adam, in the order of the net.
-        Their values stay in the file until they are touched.
+        Values that were read from a file stay there until they are touched.
     """
 
-    iter: int
-    learned_net: str
-    current_step: int
-    history: tuple[Blob, ...]
+    iter: int = 0
+    learned_net: str = ""
+    current_step: int = 0
+    history: list[Blob] = field(default_factory=list)
 
 
-def open_solver_state(path: str | os.PathLike[str]) -> SolverState:
+def open_solver_state(path: Source) -> SolverState:
     """Open a ``.solverstate`` or ``.solverstate.h5`` file; which of them is seen from its contents.
 
     Parameters
     ----------
     path
-        The file.
+        The file, or an open binary file or a gzip archive, as for `open_model`.
 
     Raises
     ------
@@ -60,24 +65,25 @@ def open_solver_state(path: str | os.PathLike[str]) -> SolverState:
     OSError
         If it cannot be opened.
     """
-    file = MappedFile(path)
+    file = open_source(path)
     reader = WireReader.of_file(file)
     if is_hdf5(reader):
         from syncblob.caffe._hdf5 import read_state  # needs h5py
 
-        return SolverState(*read_state(file))
+        iteration, learned_net, current_step, blobs = read_state(file)
+        return SolverState(iteration, learned_net, current_step, list(blobs))
     require_message(reader, "solver state")
     numbers = {ITER: 0, CURRENT_STEP: 0}
     learned_net = ""
     history = []
-    for field in reader.fields(0, len(reader.buffer)):
-        kind = field.number, field.wire_type
+    for found in reader.fields(0, len(reader.buffer)):
+        kind = found.number, found.wire_type
         if kind in numbers:
-            numbers[kind] = field.int32
+            numbers[kind] = found.int32
         elif kind == LEARNED_NET:
-            learned_net = reader.text(field)
+            learned_net = reader.text(found)
         elif kind == HISTORY:
-            history.append(field)
+            history.append(found)
     require_few(reader, len(history))
     indexes = [
         index_blob(reader.within(f"history {number}"), blob.start, blob.stop, depth=1)
@@ -87,5 +93,89 @@ def open_solver_state(path: str | os.PathLike[str]) -> SolverState:
         numbers[ITER],
         learned_net,
         numbers[CURRENT_STEP],
-        tuple(lazy_blob(file, index) for index in indexes),
+        [lazy_blob(file, index) for index in indexes],
     )
+
+
+def save_solver_state(state: SolverState, path: Target) -> None:
+    """Write the state of a solver to a file, which is replaced as a whole or not at all.
+
+    Parameters
+    ----------
+    state
+        The state. In the place of Blobs its history may have arrays of any library. Blobs whose
+        newest values are on an accelerator are read on the host; those that are as they were in
+        the file that was opened are copied from it.
+    path
+        The file. With the extension ``.h5`` or ``.hdf5`` it becomes Caffe's HDF5 format, for which
+        h5py is needed (``pip install 'syncblob[hdf5]'``); with any other, or none, a
+        ``.solverstate``, but extensions of other formats are refused. With ``.gz`` behind it, it
+        becomes a gzip archive. Or an open binary file, as for `save_model`.
+
+    Raises
+    ------
+    TypeError
+        If `state` is no SolverState, or has a number, a name or an array of another kind. The
+        latter are float32 or float64; float16 and bfloat16 are widened.
+    ValueError
+        If a number is not an int32, if the file would have 2 GiB or more and is not HDF5, or if
+        the extension is that of another format.
+    OSError
+        If the file cannot be written.
+    """
+    if not isinstance(state, SolverState):
+        raise TypeError(
+            f"expected a SolverState, got {type(state).__name__}; save_model(model, path) writes a "
+            f"model"
+        )
+    hdf5 = require_state_path(name_of(path))
+    numbers = {ITER: _int32("iter", state.iter)}
+    numbers[CURRENT_STEP] = _int32("current_step", state.current_step)
+    if not isinstance(state.learned_net, str):
+        raise TypeError(f"expected a string as learned_net, got {state.learned_net!r}")
+    learned_net = state.learned_net.encode(errors="surrogateescape")
+    history = [Blob.asarray(blob) for blob in state.history]
+    if hdf5:
+        from syncblob.caffe._hdf5 import plan_state_hdf5  # needs h5py
+
+        facts: dict[bytes, int | bytes] = {
+            b"iter": numbers[ITER],
+            b"learned_net": learned_net,
+            b"current_step": numbers[CURRENT_STEP],
+        }
+        write = plan_state_hdf5(facts, history)
+    else:
+        write = partial(write_pieces, _pieces(numbers, learned_net, history))
+    with writing(path) as temporary:
+        write(temporary)
+
+
+def _pieces(numbers: dict[Kind, int], learned_net: bytes, history: list[Blob]) -> list[Piece]:
+    """Return the message, with its fields in the order of their numbers."""
+    pieces: list[Piece] = [_number(ITER, numbers[ITER]), length_field(LEARNED_NET[0], learned_net)]
+    for number, blob in enumerate(history):
+        try:
+            message = blob_pieces(blob, write_diff=None)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"history {number}: {error}") from error
+        pieces += [length_header(HISTORY[0], size_of(message)), *message]
+    pieces.append(_number(CURRENT_STEP, numbers[CURRENT_STEP]))
+    total = size_of(pieces)
+    if total > MAX_MESSAGE:
+        raise ValueError(
+            f"a .solverstate holds at most {MAX_MESSAGE} bytes, and this one needs {total}; save "
+            f"it with the extension .solverstate.h5, which has no such limit"
+        )
+    return pieces
+
+
+def _number(kind: Kind, value: int) -> bytes:
+    return varint(kind[0] << 3 | WireType.VARINT) + varint(value % (1 << 64))
+
+
+def _int32(name: str, value: int) -> int:
+    if not isinstance(value, int):
+        raise TypeError(f"expected an integer as {name}, got {value!r}")
+    if value not in _INT32:
+        raise ValueError(f"expected an int32 as {name}, got {value}")
+    return value

@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import syncblob
+from syncblob import Blob
 from syncblob.convert import Weights, format_of, open_weights
 from syncblob.convert._caffe import as_model, settings_of
+from syncblob.convert._recognition import HEAD, is_text
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from syncblob.blob import Blob
     from syncblob.caffe import ModelFile
 
-__all__ = ["Contents", "LayerLike", "open_contents"]
+__all__ = ["Contents", "LayerLike", "is_definition", "open_contents", "open_definition"]
 
-_CAFFEMODEL, _SOLVER_STATE = "caffemodel", "solverstate"
+_CAFFEMODEL, _SOLVER_STATE, _PROTOTXT = "caffemodel", "solverstate", "prototxt"
 _LONE = ("binaryproto", "npy")
 _DESCRIPTIONS = {
     "binaryproto": "binaryproto, one blob",
     "caffemodel.h5": "caffemodel.h5, Caffe's HDF5",
     "hdf5": "HDF5",
     "npy": "npy, one array",
+    "prototxt": "prototxt, the definition of a net",
     "solverstate": "solverstate, the state of a solver",
     "torch": "PyTorch state_dict",
 }
@@ -74,6 +76,11 @@ class Contents(NamedTuple):
         Iteration, current step and learned net of a solver state.
     source
         What was opened; None for a solver state.
+    shapes
+        The shapes of what the layers of a definition compute; None where they are not known, and
+        for files of weights.
+    no_shapes
+        Why the shapes are not known.
     """
 
     path: str
@@ -82,12 +89,16 @@ class Contents(NamedTuple):
     net: str | None = None
     version: int | None = None
     lone: Blob | None = None
-    solver: dict[str, int | str] | None = None
+    solver: dict[str, Any] | None = None
     source: ModelFile | Weights | None = None
+    shapes: dict[str, tuple[int, ...]] | None = None
+    no_shapes: str = ""
 
     @property
     def description(self) -> str:
         """The format in words."""
+        if self.kind == _PROTOTXT and not self.is_net:
+            return "prototxt, the definition of a solver"
         if self.version is not None:
             return f"{self.kind}, V{self.version} layers"
         return _DESCRIPTIONS.get(self.kind, self.kind)
@@ -166,9 +177,75 @@ def open_contents(path: str) -> Contents:
 
 def _solver_state(path: str) -> Contents:
     state = syncblob.open_solver_state(path)
-    solver: dict[str, int | str] = {
+    solver = {
         "iter": state.iter,
         "current_step": state.current_step,
         "learned_net": state.learned_net,
     }
-    return Contents(path, _SOLVER_STATE, [_Blobs(state.history, "history")], solver=solver)
+    return Contents(path, _SOLVER_STATE, [_Blobs(tuple(state.history), "history")], solver=solver)
+
+
+def is_definition(path: str) -> bool:
+    """Tell whether a file is a text, as the definitions of nets and solvers are.
+
+    Raises
+    ------
+    OSError
+        If it cannot be read.
+    """
+    with Path(path).open("rb") as file:
+        head = file.read(HEAD)
+    return bool(head) and is_text(head)
+
+
+def open_definition(
+    path: str, phase: str | None, shapes: Mapping[str, Sequence[int]] | None
+) -> Contents:
+    """Open the definition of a net or a solver; fields of forks of Caffe are left out.
+
+    The layers have Blobs that nobody has filled, of the shapes that their weights would have.
+
+    Parameters
+    ----------
+    path
+        The file.
+    phase
+        The phase whose layers are taken; None for all.
+    shapes
+        Shapes of inputs, as for `ModelFile.infer_shapes`. None does without any, and if shapes
+        cannot be computed then, there are none.
+
+    Raises
+    ------
+    ModelFileError
+        If it is no definition, or its shapes do not fit those that are given.
+    OSError
+        If it cannot be read.
+    """
+    try:
+        net = syncblob.read_prototxt(path, ignore_unknown=True)
+    except ModelFileError as error:
+        try:
+            solver = syncblob.read_solver_prototxt(path, ignore_unknown=True)
+        except ModelFileError:
+            raise error from None
+        from google.protobuf import json_format  # slow to import
+
+        found = json_format.MessageToDict(solver, preserving_proto_field_name=True)
+        return Contents(path, _PROTOTXT, solver=found)
+    try:
+        model = syncblob.ModelFile.from_net(net, phase=phase)
+    except ValueError as error:
+        raise ModelFileError(str(error), path=path) from error
+    if not model.layers:
+        raise ModelFileError("expected a definition, got a text without layers", path=path)
+    contents = Contents(path, _PROTOTXT, model.layers, model.name, source=model)
+    try:
+        inferred = model.infer_shapes(shapes)
+    except ValueError as error:
+        if shapes is not None:
+            raise ModelFileError(str(error), path=path) from error
+        return contents._replace(no_shapes=str(error))
+    for name, of_layer in inferred.params.items():
+        model[name].blobs.assign([Blob(shape) for shape in of_layer])
+    return contents._replace(shapes=inferred.blobs)

@@ -45,6 +45,7 @@ def as_json(contents: Contents, wishes: Wishes, checked: Checked | None) -> dict
         ],
         "blob": None if lone is None else _blob_as_json(lone, wishes),
         "solver": contents.solver,
+        "shapes": contents.shapes,
         "totals": contents.totals,
     }
     if wishes.settings:

@@ -44,7 +44,7 @@ def show(output: Output, contents: Contents, wishes: Wishes, checked: Checked | 
             _show_histograms(output, contents)
     if checked is not None:
         _show_troubles(output, checked)
-    if contents.lone is None:
+    if contents.lone is None and not contents.no_shapes and (contents.layers or contents.is_net):
         _show_totals(output, contents.totals)
 
 
@@ -70,27 +70,40 @@ def _show_layers(output: Output, contents: Contents) -> None:
     rows: list[list[Cell]] = []
     for layer in contents.layers:
         name, kind = _name_and_type(layer)
+        tops = _shapes_of_tops(layer, contents)
         if not layer.blobs:
-            rows.append([name, kind, _NONE, _NONE, _NONE])
+            rows.append([name, kind, tops, _NONE, _NONE, _NONE])
         for blob in layer.blobs:
-            rows.append([name, kind, str(blob.shape), blob.dtype.name, human_bytes(blob.nbytes)])
+            size = human_bytes(blob.nbytes)
+            rows.append([name, kind, tops, str(blob.shape), blob.dtype.name, size])
             if output.terminal:
                 # People need the name once; grep needs it in each row.
-                name = kind = ""
+                name = kind = tops = ""
     columns = [
         Column("layer", folds=True),
         Column("type", folds=True, spare=1),
+        Column("tops", folds=True, spare=3),
         Column("blob"),
         Column("dtype", spare=2),
         Column("size", right=True),
     ]
-    if not any(typed):
-        del columns[1]
-        rows = [[row[0], *row[2:]] for row in rows]
+    left_out = [1] * (not any(typed)) + [2] * (contents.shapes is None)
+    for position in reversed(left_out):
+        del columns[position]
+        rows = [row[:position] + row[position + 1 :] for row in rows]
     output.table(columns, rows)
+    if contents.no_shapes:
+        reason = printable(contents.no_shapes)
+        output.line((f"No shapes: {reason}. --phase and --shape say what is missing.", "dim"))
     if contents.is_net and not all(typed):
         which = "some layers" if any(typed) else "the layers"
         output.line((f"The file does not say of which types {which} are.", "dim"))
+
+
+def _shapes_of_tops(layer: LayerLike, contents: Contents) -> Cell:
+    if contents.shapes is None or not layer.tops:
+        return _NONE
+    return ", ".join(str(contents.shapes[name]) for name in layer.tops)
 
 
 def _name_and_type(layer: LayerLike) -> tuple[Cell, Cell]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,15 +11,13 @@ from syncblob._optional import import_optional
 from syncblob.cli import _inspect_output
 from syncblob.cli._checks import check
 from syncblob.cli._console import Output, counted, print_json, printable
-from syncblob.cli._contents import open_contents
+from syncblob.cli._contents import is_definition, open_contents, open_definition
 from syncblob.cli._inspect_json import Wishes, as_json
 from syncblob.cli._layer_settings import definition_of, unknown_fields
 from syncblob.cli._plots import pictures, save
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
-    import argparse
-
     from syncblob.cli._contents import Contents
 
 __all__ = ["DESCRIPTION", "EPILOG", "HINT", "NAME", "SUMMARY", "add_arguments", "run"]
@@ -31,7 +30,8 @@ themselves are not read, unless an option asks for more. Exit status 1 means
 that the file cannot be read, or that --check found trouble.
 
 Files may be .caffemodel, .caffemodel.h5, .binaryproto, .solverstate,
-.safetensors, .npz, .npy, .h5, .pt and .pth.
+.safetensors, .npz, .npy, .h5, .pt and .pth; and .prototxt, a definition of
+a net without weights, of which shapes are shown where inputs have some.
 """
 EPILOG = """\
 What a file is, is seen from its contents, not from its name.
@@ -48,8 +48,10 @@ in BatchNorm layers. It says which layers it did not check, for want of a type.
   layers             in file order, each with name, type, bottoms, tops, blobs;
                      a solver state has its history as one layer
   blob               the blob of a .binaryproto or .npy, else null
-  solver             iter, current_step, learned_net of a .solverstate, else
-                     null
+  solver             iter, current_step, learned_net of a .solverstate, or the
+                     settings of a solver by Caffe's names, else null
+  shapes             of a definition: the shapes of what its layers compute, by
+                     the names of the tops; null if they are not known
   totals             layers, blobs, parameters, bytes (of the weights)
 A blob is {shape, dtype, parameters, bytes}. With --stats it also has
   stats              min, mean, max, std of its finite values (null where there
@@ -92,6 +94,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="show inputs, outputs and settings of the layers: kernel_size, stride, ...",
     )
+    parser.add_argument(
+        "--phase",
+        choices=("TRAIN", "TEST"),
+        type=str.upper,
+        help="of a definition, take the layers of this phase",
+    )
+    parser.add_argument(
+        "--shape",
+        action="append",
+        metavar="NAME=DIMS",
+        type=_shape,
+        help="of a definition, the shape of an input: data=1,3,224,224",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON, with exact sizes")
     parser.add_argument(
         "--prototxt",
@@ -108,12 +123,12 @@ def run(arguments: argparse.Namespace) -> int:
     ModelFileError, OSError, ModuleNotFoundError
         If the file cannot be read.
     """
+    contents = _opened(arguments)
     if arguments.prototxt:
-        return _print_definition(arguments)
+        return _print_definition(arguments, contents)
     output = None if arguments.json else Output()
     if arguments.plot is not None:
         import_optional("matplotlib", "plot")
-    contents = open_contents(arguments.file)
     if arguments.settings:
         contents.as_model()  # raises if there are none, before anything is printed
     wishes = Wishes(arguments.stats, arguments.hist, arguments.settings)
@@ -129,12 +144,43 @@ def run(arguments: argparse.Namespace) -> int:
     return 1 if checked is not None and checked.troubles else 0
 
 
-def _print_definition(arguments: argparse.Namespace) -> int:
+def _shape(text: str) -> tuple[str, tuple[int, ...]]:
+    name, _, dims = text.rpartition("=")
+    try:
+        return name, tuple(int(dim) for dim in dims.split(",") if dim)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(
+            f"expected a name and dimensions, as data=1,3,224,224, got {text!r}"
+        ) from error
+
+
+def _opened(arguments: argparse.Namespace) -> Contents:
+    path = arguments.file
+    if not is_definition(path):
+        _refuse(arguments, ("phase", "shape"), "for definitions only, .prototxt files")
+        return open_contents(path)
+    shapes = None if arguments.shape is None else dict(arguments.shape)
+    try:
+        contents = open_definition(path, arguments.phase, shapes)
+    except ModelFileError:
+        if path.lower().endswith(".prototxt") or arguments.phase or shapes:
+            raise
+        return open_contents(path)  # says what else it may be
+    _refuse(arguments, ("stats", "hist", "check", "plot"), "for weights, which a definition lacks")
+    return contents
+
+
+def _refuse(arguments: argparse.Namespace, names: tuple[str, ...], why: str) -> None:
+    given = [f"--{name}" for name in names if getattr(arguments, name)]
+    if given:
+        raise ModelFileError(f"{', '.join(given)}: {why}", path=arguments.file)
+
+
+def _print_definition(arguments: argparse.Namespace, contents: Contents) -> int:
     others = ("json", "stats", "hist", "check", "plot", "settings")
     given = [f"--{name}" for name in others if getattr(arguments, name)]
     if given:
         arguments.parser.error(f"--prototxt prints nothing else; leave out {', '.join(given)}")
-    contents = open_contents(arguments.file)
     model = contents.as_model()
     if not any(layer.type for layer in model.layers):
         raise ModelFileError(

@@ -18,9 +18,9 @@ from syncblob.errors import ModelFileError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["recognise"]
+__all__ = ["HEAD", "is_text", "recognise"]
 
-_HEAD = 4096
+HEAD = 4096
 # The beginning of errors that say what the file is instead.
 _VERDICT = "this is "
 _TEXT = bytes({*b"\t\n\r\f", *range(0x20, 0x7F), *range(0x80, 0x100)})
@@ -50,7 +50,7 @@ def recognise(path: str | os.PathLike[str], promised: str | None) -> str:
     # Opened here first, so that errors of opening do not depend on the library.
     try:
         with Path(path).open("rb") as file:
-            head = file.read(_HEAD)
+            head = file.read(HEAD)
     except OSError as error:
         error.filename = os.fspath(path)
         raise
@@ -96,7 +96,7 @@ def _which_message(path: str | os.PathLike[str], head: bytes, promised: str | No
         empty.append(kind)
     if empty and known:
         return empty[0]
-    if failures and head and _is_text(head):
+    if failures and head and is_text(head):
         raise ModelFileError(
             "expected a file of weights, got a text; Caffe's weights are in a .caffemodel",
             path=os.fspath(path),
@@ -109,14 +109,15 @@ def _which_message(path: str | os.PathLike[str], head: bytes, promised: str | No
     return promised or "caffemodel"
 
 
-def _is_text(head: bytes) -> bool:
+def is_text(head: bytes) -> bool:
+    """Tell from the first `HEAD` bytes of a file whether it is a text."""
     if head.translate(None, delete=_TEXT):
         return False
     try:
         head.decode()
     except UnicodeDecodeError as error:
         # The head may end in the middle of a character.
-        return len(head) == _HEAD and error.start >= _HEAD - 4
+        return len(head) == HEAD and error.start >= HEAD - 4
     return True
 
 

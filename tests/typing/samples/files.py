@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import assert_type
 
 import syncblob
-from syncblob import Blob, CopyReport, Layer, LayerBlobs, ModelFile
+from syncblob import Blob, CopyReport, Layer, LayerBlobs, ModelFile, NetShapes, SolverState
 
 with syncblob.open_model(Path("lenet.caffemodel")) as model:
     assert_type(model, ModelFile)
@@ -27,9 +28,16 @@ with syncblob.open_model(Path("lenet.caffemodel")) as model:
     assert_type(syncblob.save_model(model, "copy.caffemodel"), None)
     assert_type(model.copy_trained_layers_from(model), CopyReport)
     assert_type(model.to_net().name, str)
+    assert_type(model.infer_shapes({"data": (1, 1, 28, 28)}), NetShapes)
+    assert_type(model.fill({"data": [1, 1, 28, 28]}, rng=0), tuple[str, ...])
 
 assert_type(syncblob.write_blob(Blob((1, 3)), "mean.binaryproto"), None)
 assert_type(syncblob.read_blob("mean.binaryproto"), Blob)
+with Path("mean.binaryproto").open("rb") as file:
+    assert_type(syncblob.read_blob(file), Blob)
+assert_type(syncblob.write_blob(Blob((1, 3)), io.BytesIO()), None)
+assert_type(syncblob.save_solver_state(SolverState(1), "x.solverstate"), None)
+assert_type(syncblob.open_solver_state("x.solverstate").history, list[Blob])
 
 message = Blob((2, 2)).to_proto(write_diff=True)
 assert_type(list(message.shape.dim), list[int])

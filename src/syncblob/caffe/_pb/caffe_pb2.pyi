@@ -1288,13 +1288,115 @@ class SolverState(_message.Message):
     def __init__(self, iter: _Optional[int] = ..., learned_net: _Optional[str] = ..., history: _Optional[_Iterable[_Union[BlobProto, _Mapping[str, _Any]]]] = ..., current_step: _Optional[int] = ...) -> None: ...
 
 class SolverParameter(_message.Message):
-    __slots__ = ("snapshot_format",)
+    __slots__ = ("net", "net_param", "train_net", "test_net", "train_net_param", "test_net_param", "train_state", "test_state", "weights", "type", "momentum", "momentum2", "rms_decay", "delta", "weight_decay", "regularization_type", "clip_gradients", "base_lr", "lr_policy", "gamma", "power", "stepsize", "stepvalue", "max_iter", "iter_size", "display", "average_loss", "debug_info", "test_iter", "test_interval", "test_compute_loss", "test_initialization", "snapshot", "snapshot_prefix", "snapshot_diff", "snapshot_after_train", "snapshot_format", "solver_mode", "device_id", "random_seed", "layer_wise_reduce", "solver_type")
     class SnapshotFormat(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         HDF5: _ClassVar[SolverParameter.SnapshotFormat]
         BINARYPROTO: _ClassVar[SolverParameter.SnapshotFormat]
     HDF5: SolverParameter.SnapshotFormat
     BINARYPROTO: SolverParameter.SnapshotFormat
+    class SolverMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        CPU: _ClassVar[SolverParameter.SolverMode]
+        GPU: _ClassVar[SolverParameter.SolverMode]
+    CPU: SolverParameter.SolverMode
+    GPU: SolverParameter.SolverMode
+    class SolverType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        SGD: _ClassVar[SolverParameter.SolverType]
+        NESTEROV: _ClassVar[SolverParameter.SolverType]
+        ADAGRAD: _ClassVar[SolverParameter.SolverType]
+        RMSPROP: _ClassVar[SolverParameter.SolverType]
+        ADADELTA: _ClassVar[SolverParameter.SolverType]
+        ADAM: _ClassVar[SolverParameter.SolverType]
+    SGD: SolverParameter.SolverType
+    NESTEROV: SolverParameter.SolverType
+    ADAGRAD: SolverParameter.SolverType
+    RMSPROP: SolverParameter.SolverType
+    ADADELTA: SolverParameter.SolverType
+    ADAM: SolverParameter.SolverType
+    NET_FIELD_NUMBER: _ClassVar[int]
+    NET_PARAM_FIELD_NUMBER: _ClassVar[int]
+    TRAIN_NET_FIELD_NUMBER: _ClassVar[int]
+    TEST_NET_FIELD_NUMBER: _ClassVar[int]
+    TRAIN_NET_PARAM_FIELD_NUMBER: _ClassVar[int]
+    TEST_NET_PARAM_FIELD_NUMBER: _ClassVar[int]
+    TRAIN_STATE_FIELD_NUMBER: _ClassVar[int]
+    TEST_STATE_FIELD_NUMBER: _ClassVar[int]
+    WEIGHTS_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    MOMENTUM_FIELD_NUMBER: _ClassVar[int]
+    MOMENTUM2_FIELD_NUMBER: _ClassVar[int]
+    RMS_DECAY_FIELD_NUMBER: _ClassVar[int]
+    DELTA_FIELD_NUMBER: _ClassVar[int]
+    WEIGHT_DECAY_FIELD_NUMBER: _ClassVar[int]
+    REGULARIZATION_TYPE_FIELD_NUMBER: _ClassVar[int]
+    CLIP_GRADIENTS_FIELD_NUMBER: _ClassVar[int]
+    BASE_LR_FIELD_NUMBER: _ClassVar[int]
+    LR_POLICY_FIELD_NUMBER: _ClassVar[int]
+    GAMMA_FIELD_NUMBER: _ClassVar[int]
+    POWER_FIELD_NUMBER: _ClassVar[int]
+    STEPSIZE_FIELD_NUMBER: _ClassVar[int]
+    STEPVALUE_FIELD_NUMBER: _ClassVar[int]
+    MAX_ITER_FIELD_NUMBER: _ClassVar[int]
+    ITER_SIZE_FIELD_NUMBER: _ClassVar[int]
+    DISPLAY_FIELD_NUMBER: _ClassVar[int]
+    AVERAGE_LOSS_FIELD_NUMBER: _ClassVar[int]
+    DEBUG_INFO_FIELD_NUMBER: _ClassVar[int]
+    TEST_ITER_FIELD_NUMBER: _ClassVar[int]
+    TEST_INTERVAL_FIELD_NUMBER: _ClassVar[int]
+    TEST_COMPUTE_LOSS_FIELD_NUMBER: _ClassVar[int]
+    TEST_INITIALIZATION_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_PREFIX_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_DIFF_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_AFTER_TRAIN_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_FORMAT_FIELD_NUMBER: _ClassVar[int]
+    SOLVER_MODE_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_ID_FIELD_NUMBER: _ClassVar[int]
+    RANDOM_SEED_FIELD_NUMBER: _ClassVar[int]
+    LAYER_WISE_REDUCE_FIELD_NUMBER: _ClassVar[int]
+    SOLVER_TYPE_FIELD_NUMBER: _ClassVar[int]
+    net: str
+    net_param: NetParameter
+    train_net: str
+    test_net: _containers.RepeatedScalarFieldContainer[str]
+    train_net_param: NetParameter
+    test_net_param: _containers.RepeatedCompositeFieldContainer[NetParameter]
+    train_state: NetState
+    test_state: _containers.RepeatedCompositeFieldContainer[NetState]
+    weights: _containers.RepeatedScalarFieldContainer[str]
+    type: str
+    momentum: float
+    momentum2: float
+    rms_decay: float
+    delta: float
+    weight_decay: float
+    regularization_type: str
+    clip_gradients: float
+    base_lr: float
+    lr_policy: str
+    gamma: float
+    power: float
+    stepsize: int
+    stepvalue: _containers.RepeatedScalarFieldContainer[int]
+    max_iter: int
+    iter_size: int
+    display: int
+    average_loss: int
+    debug_info: bool
+    test_iter: _containers.RepeatedScalarFieldContainer[int]
+    test_interval: int
+    test_compute_loss: bool
+    test_initialization: bool
+    snapshot: int
+    snapshot_prefix: str
+    snapshot_diff: bool
+    snapshot_after_train: bool
     snapshot_format: SolverParameter.SnapshotFormat
-    def __init__(self, snapshot_format: _Optional[_Union[SolverParameter.SnapshotFormat, str]] = ...) -> None: ...
+    solver_mode: SolverParameter.SolverMode
+    device_id: int
+    random_seed: int
+    layer_wise_reduce: bool
+    solver_type: SolverParameter.SolverType
+    def __init__(self, net: _Optional[str] = ..., net_param: _Optional[_Union[NetParameter, _Mapping[str, _Any]]] = ..., train_net: _Optional[str] = ..., test_net: _Optional[_Iterable[str]] = ..., train_net_param: _Optional[_Union[NetParameter, _Mapping[str, _Any]]] = ..., test_net_param: _Optional[_Iterable[_Union[NetParameter, _Mapping[str, _Any]]]] = ..., train_state: _Optional[_Union[NetState, _Mapping[str, _Any]]] = ..., test_state: _Optional[_Iterable[_Union[NetState, _Mapping[str, _Any]]]] = ..., weights: _Optional[_Iterable[str]] = ..., type: _Optional[str] = ..., momentum: _Optional[float] = ..., momentum2: _Optional[float] = ..., rms_decay: _Optional[float] = ..., delta: _Optional[float] = ..., weight_decay: _Optional[float] = ..., regularization_type: _Optional[str] = ..., clip_gradients: _Optional[float] = ..., base_lr: _Optional[float] = ..., lr_policy: _Optional[str] = ..., gamma: _Optional[float] = ..., power: _Optional[float] = ..., stepsize: _Optional[int] = ..., stepvalue: _Optional[_Iterable[int]] = ..., max_iter: _Optional[int] = ..., iter_size: _Optional[int] = ..., display: _Optional[int] = ..., average_loss: _Optional[int] = ..., debug_info: bool = ..., test_iter: _Optional[_Iterable[int]] = ..., test_interval: _Optional[int] = ..., test_compute_loss: bool = ..., test_initialization: bool = ..., snapshot: _Optional[int] = ..., snapshot_prefix: _Optional[str] = ..., snapshot_diff: bool = ..., snapshot_after_train: bool = ..., snapshot_format: _Optional[_Union[SolverParameter.SnapshotFormat, str]] = ..., solver_mode: _Optional[_Union[SolverParameter.SolverMode, str]] = ..., device_id: _Optional[int] = ..., random_seed: _Optional[int] = ..., layer_wise_reduce: bool = ..., solver_type: _Optional[_Union[SolverParameter.SolverType, str]] = ...) -> None: ...

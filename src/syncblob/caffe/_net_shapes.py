@@ -1,0 +1,246 @@
+"""The shapes in a net: a walk over its layers, and the blobs that Caffe would give them."""
+
+from __future__ import annotations
+
+import math
+import operator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from syncblob.caffe._fillers import filled
+from syncblob.caffe._param_shapes import expected_blobs
+from syncblob.caffe._top_shapes import data_shapes, top_shapes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from typing import SupportsIndex
+
+    import numpy as np
+
+    from syncblob.blob import Blob
+    from syncblob.caffe._layer import Layer
+    from syncblob.caffe._param_shapes import ExpectedBlob
+    from syncblob.caffe._pb.caffe_pb2 import LayerParameter
+    from syncblob.caffe._top_shapes import Partial, Shape
+
+    Given = Mapping[str, Sequence[SupportsIndex]]
+
+__all__ = ["NetShapes", "fill_layers", "infer_shapes"]
+
+
+@dataclass(frozen=True, slots=True)
+class NetShapes:
+    """The shapes in a net, as `ModelFile.infer_shapes` found them.
+
+    Parameters
+    ----------
+    blobs
+        The shapes of what the layers compute, by the names of the blobs in the net, in the order
+        in which they come into being: those of pycaffe's ``net.blobs``.
+    params
+        The shapes of the weights, by the names of the layers that have some: those of
+        ``net.params``. Where several layers have one name, those of the first.
+    """
+
+    blobs: dict[str, Shape]
+    params: dict[str, tuple[Shape, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A layer, its settings, and the blobs it should have; None for a type that is not known."""
+
+    layer: Layer
+    message: LayerParameter
+    expected: list[ExpectedBlob] | None
+
+
+def infer_shapes(layers: Iterable[Layer], shapes: Given) -> NetShapes:
+    """Compute the shapes in a net; see `ModelFile.infer_shapes`."""
+    blobs: dict[str, Shape] = {}
+    params: dict[str, tuple[Shape, ...]] = {}
+    for step in _steps(layers, shapes, blobs):
+        if step.expected:
+            params.setdefault(step.layer.name, tuple(_shape(blob) for blob in step.expected))
+    return NetShapes(blobs, params)
+
+
+def fill_layers(
+    layers: Iterable[Layer], shapes: Given, random: np.random.Generator
+) -> tuple[str, ...]:
+    """Give layers the blobs that they lack; see `ModelFile.fill`."""
+    shared: dict[str, Blob] = {}
+    new = []
+    for step in _steps(layers, shapes, {}):
+        blobs = _blobs(step, shared, random)
+        if blobs and not step.layer.blobs:
+            new.append((step.layer, blobs))
+    for layer, blobs in new:
+        layer.blobs.assign(blobs)
+    return tuple(layer.name for layer, _ in new)
+
+
+def _blobs(step: _Step, shared: dict[str, Blob], random: np.random.Generator) -> list[Blob]:
+    """Return the blobs that a layer has, or new ones; remember those that have a name."""
+    layer, specs = step.layer, step.message.param
+    blobs = list(layer.blobs)
+    if step.expected is None:
+        return blobs
+    if len(specs) > len(step.expected):
+        raise _error(
+            layer, f"expected a param for each of {len(step.expected)} blobs, got {len(specs)}"
+        )
+    if blobs:
+        _require_fitting(layer, step.expected)
+    else:
+        for number, expected in enumerate(step.expected):
+            spec = specs[number] if number < len(specs) else None
+            if spec is not None and spec.name in shared:
+                blobs.append(_shared(step, number, shared[spec.name]))
+                continue
+            try:
+                blobs.append(filled(_shape(expected), expected.filler, random))
+            except ValueError as error:
+                raise _error(layer, f"blob {number}: {error}") from error
+    for spec, blob in zip(specs, blobs, strict=False):
+        if spec.name:
+            shared.setdefault(spec.name, blob)
+    return blobs
+
+
+def _steps(layers: Iterable[Layer], shapes: Given, blobs: dict[str, Shape]) -> Iterator[_Step]:
+    """Yield the layers in order, after putting the shapes of their tops into `blobs`."""
+    given = {name: _as_shape(name, shape) for name, shape in shapes.items()}
+    unused = set(given)
+    for layer in layers:
+        message = layer._definition.message()
+        bottoms = []
+        for name in layer.bottoms:
+            if name not in blobs:
+                blobs[name] = _input(layer, name, given)
+                unused.discard(name)
+            bottoms.append(blobs[name])
+        try:
+            tops = _tops(message, bottoms, given)
+            expected = expected_blobs(message, bottoms)
+        except ValueError as error:
+            raise _error(layer, str(error)) from error
+        for number, (name, shape) in enumerate(zip(layer.tops, tops, strict=True)):
+            in_place = layer.bottoms[number : number + 1] == (name,)
+            if name in blobs and not in_place:
+                raise _error(
+                    layer,
+                    f"its top {name!r} is that of an earlier layer too; if the layers are those of "
+                    f"two phases, take one: ModelFile.from_net(net, phase='TEST')",
+                )
+            if name in given and given[name] != shape:
+                raise _error(layer, f"its top {name!r} has shape {shape}, not {given[name]}")
+            unused.discard(name)
+            blobs[name] = shape
+        yield _Step(layer, message, expected)
+    if unused:
+        raise ValueError(
+            f"there is no blob {min(unused)!r} in the net; the keys of shapes are names of tops, "
+            f"or of bottoms that no layer computes"
+        )
+
+
+def _tops(layer: LayerParameter, bottoms: list[Shape], given: dict[str, Shape]) -> list[Shape]:
+    """Return the shapes of the tops of a layer."""
+    computed = top_shapes(layer, bottoms)
+    if computed is not None:
+        return computed
+    names = list(layer.top)
+    read = data_shapes(layer, given.get(names[0]) if names else None)
+    if read is None:
+        return [_of_unknown_type(layer, number, bottoms, given) for number in range(len(names))]
+    if len(names) > len(read):
+        raise ValueError(f"expected at most {len(read)} tops, got {len(names)}")
+    tops = []
+    for name, shape in zip(names, read, strict=False):
+        known = given.get(name, () if shape is None else shape)
+        if (shape is None and name not in given) or None in known:
+            raise ValueError(
+                f"the shape of its top {name!r} is in the data; give it: shapes={{{name!r}: "
+                f"{_with_names(shape)}}}"
+            )
+        tops.append(tuple(dim for dim in known if dim is not None))
+    return tops
+
+
+def _of_unknown_type(
+    layer: LayerParameter, number: int, bottoms: list[Shape], given: dict[str, Shape]
+) -> Shape:
+    name = layer.top[number]
+    if name in given:
+        return given[name]
+    if list(layer.bottom[number : number + 1]) == [name]:
+        return bottoms[number]  # in place
+    what = (
+        "its type is not one of Caffe's"
+        if layer.type
+        else "the file does not say its type; a .caffemodel or a .prototxt does"
+    )
+    raise ValueError(f"{what}; give the shape of its top: shapes={{{name!r}: (...)}}")
+
+
+def _with_names(shape: Partial | None) -> str:
+    if shape is None:
+        return "(...)"
+    names = ("batch", "channels", "height", "width")
+    dims = [name if dim is None else str(dim) for name, dim in zip(names, shape, strict=False)]
+    return f"({', '.join(dims)})"
+
+
+def _input(layer: Layer, name: str, given: dict[str, Shape]) -> Shape:
+    if name in given:
+        return given[name]
+    raise _error(
+        layer,
+        f"its bottom {name!r} is not the top of an earlier layer; if it is an input of the net, "
+        f"give its shape: shapes={{{name!r}: (...)}}",
+    )
+
+
+def _shared(step: _Step, number: int, owner: Blob) -> Blob:
+    """Return the blob of an earlier layer for one that has the same name."""
+    spec, shape = step.message.param[number], _shape((step.expected or [])[number])
+    if shape == owner.shape:
+        return owner
+    if spec.share_mode == spec.PERMISSIVE and math.prod(shape) == owner.size:
+        return owner.reshape(shape)
+    raise _error(
+        step.layer,
+        f"blob {number} has shape {shape} and shares the parameter {spec.name!r}, which has shape "
+        f"{owner.shape}",
+    )
+
+
+def _require_fitting(layer: Layer, expected: list[ExpectedBlob]) -> None:
+    entries = layer.blobs._entries
+    if len(entries) != len(expected):
+        raise _error(layer, f"expected {len(expected)} blobs, got {len(entries)}")
+    for number, (place, entry) in enumerate(zip(expected, entries, strict=True)):
+        if not place.fits(entry.blob.shape, legacy=entry.legacy):
+            raise _error(layer, f"blob {number}: expected shape {place}, got {entry.blob.shape}")
+
+
+def _shape(expected: ExpectedBlob) -> Shape:
+    """Return a shape of which all is known."""
+    return tuple(dim for dim in expected.dims if dim is not None)
+
+
+def _as_shape(name: str, shape: Sequence[SupportsIndex]) -> Shape:
+    try:
+        dims = tuple(operator.index(dim) for dim in shape)
+    except TypeError as error:
+        raise TypeError(
+            f"expected a tuple of integers as the shape of {name!r}, got {shape!r}"
+        ) from error
+    if min(dims, default=0) < 0:
+        raise ValueError(f"expected no negative dimension in the shape of {name!r}, got {dims}")
+    return dims
+
+
+def _error(layer: Layer, problem: str) -> ValueError:
+    return ValueError(f"layer {layer.name!r} ({layer.type or 'of no type'}): {problem}")

@@ -1,0 +1,459 @@
+"""Shapes in a net: those of Caffe's layers one by one, of whole nets, and as OpenCV has them."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+from google.protobuf import text_format
+from random_nets import random_net
+
+from syncblob import Layer
+from syncblob.caffe import ModelFile, NetParameter, open_model, save_model
+from syncblob.caffe._pb.caffe_pb2 import LayerParameter
+
+IMAGE = (2, 6, 9, 11)
+
+
+def model_of(text, **state):
+    return ModelFile.from_net(text_format.Parse(text, NetParameter()), **state)
+
+
+def layer_of(text, bottoms, tops):
+    """Make a net of one layer over inputs ``b0``, ``b1`` and so on, with tops ``t0`` and so on."""
+    layer = text_format.Parse(text, LayerParameter(name="x"))
+    layer.bottom.extend(f"b{number}" for number in range(len(bottoms)))
+    layer.top.extend(f"t{number}" for number in range(tops))
+    given = {f"b{number}": shape for number, shape in enumerate(bottoms)}
+    return ModelFile(layers=[Layer.from_proto(layer)]), given
+
+
+# Text of a layer; shapes of its bottoms, its tops and its blobs. Expected is what the arithmetic of
+# Caffe's sources gives.
+LAYERS = [
+    # Convolutions.
+    (
+        'type: "Convolution" convolution_param { num_output: 4 kernel_size: 3 }',
+        *([IMAGE], [(2, 4, 7, 9)], [(4, 6, 3, 3), (4,)]),
+    ),
+    (
+        (
+            'type: "Convolution" convolution_param { num_output: 4 group: 2 kernel_h: 2 '
+            "kernel_w: 3 stride_h: 2 stride_w: 3 pad_h: 1 pad_w: 0 dilation: 2 bias_term: false }"
+        ),
+        *([IMAGE], [(2, 4, 5, 3)], [(4, 3, 2, 3)]),
+    ),
+    (
+        'type: "Convolution" convolution_param { num_output: 4 kernel_size: [1, 2, 3] stride: 2 }',
+        *([(2, 6, 5, 7, 9)], [(2, 4, 3, 3, 4)], [(4, 6, 1, 2, 3), (4,)]),
+    ),
+    (
+        'type: "Convolution" convolution_param { num_output: 4 kernel_size: 3 axis: -1 }',
+        *([(2, 3, 6)], [(2, 3, 4)], [(4, 6), (4,)]),
+    ),
+    (
+        'type: "Convolution" convolution_param { num_output: 4 kernel_size: 9 }',
+        *([IMAGE, IMAGE], [(2, 4, 1, 3)] * 2, [(4, 6, 9, 9), (4,)]),
+    ),
+    (
+        (
+            'type: "Deconvolution" convolution_param { num_output: 4 group: 2 kernel_size: 4 '
+            "stride: 2 pad: 1 }"
+        ),
+        *([IMAGE], [(2, 4, 18, 22)], [(6, 2, 4, 4), (4,)]),
+    ),
+    (
+        'type: "Deconvolution" convolution_param { num_output: 1 kernel_size: 3 dilation: 2 }',
+        *([IMAGE], [(2, 1, 13, 15)], [(6, 1, 3, 3), (1,)]),
+    ),
+    (
+        'type: "Im2col" convolution_param { kernel_size: [3, 2] stride: 2 pad: 1 }',
+        *([IMAGE], [(2, 36, 5, 6)], []),
+    ),
+    # Pooling rounds up, and drops a last window that begins in the padding.
+    ('type: "Pooling" pooling_param { kernel_size: 3 stride: 2 }', [IMAGE], [(2, 6, 4, 5)], []),
+    (
+        'type: "Pooling" pooling_param { kernel_size: 2 stride: 2 round_mode: FLOOR }',
+        *([IMAGE], [(2, 6, 4, 5)], []),
+    ),
+    ('type: "Pooling" pooling_param { kernel_size: 2 stride: 2 }', [IMAGE], [(2, 6, 5, 6)], []),
+    (
+        'type: "Pooling" pooling_param { kernel_size: 2 stride: 2 pad: 1 }',
+        *([IMAGE], [(2, 6, 5, 6)], []),
+    ),
+    (
+        (
+            'type: "Pooling" pooling_param { kernel_h: 1 kernel_w: 3 stride_h: 3 stride_w: 3 '
+            "pad_h: 0 pad_w: 1 }"
+        ),
+        *([(1, 1, 8, 8)], [(1, 1, 3, 3)], []),
+    ),
+    # The padding of one side is enough for both to be looked at.
+    (
+        (
+            'type: "Pooling" pooling_param { kernel_h: 1 kernel_w: 3 stride_h: 2 stride_w: 1 '
+            "pad_h: 0 pad_w: 1 }"
+        ),
+        *([(1, 1, 8, 8)], [(1, 1, 4, 8)], []),
+    ),
+    (
+        'type: "Pooling" pooling_param { kernel_h: 1 kernel_w: 3 stride_h: 2 stride_w: 1 }',
+        *([(1, 1, 8, 8)], [(1, 1, 5, 6)], []),
+    ),
+    (
+        'type: "Pooling" pooling_param { kernel_size: 4 stride: 3 }',
+        [(1, 1, 3, 3)],
+        [(1, 1, 1, 1)],
+        [],
+    ),
+    (
+        'type: "Pooling" pooling_param { pool: AVE global_pooling: true }',
+        *([IMAGE], [(2, 6, 1, 1)], []),
+    ),
+    (
+        'type: "Pooling" pooling_param { kernel_size: 3 }',
+        *([IMAGE], [(2, 6, 7, 9)] * 2, []),
+    ),
+    ('type: "SPP" spp_param { pyramid_height: 3 }', [IMAGE], [(2, 6 * 21)], []),
+    ('type: "SPP" spp_param { pyramid_height: 1 }', [IMAGE], [(2, 6, 1, 1)], []),
+    # Products and sequences.
+    (
+        'type: "InnerProduct" inner_product_param { num_output: 5 }',
+        *([IMAGE], [(2, 5)], [(5, 594), (5,)]),
+    ),
+    (
+        (
+            'type: "InnerProduct" inner_product_param { num_output: 5 axis: -2 transpose: true '
+            "bias_term: false }"
+        ),
+        *([IMAGE], [(2, 6, 5)], [(99, 5)]),
+    ),
+    (
+        'type: "Embed" embed_param { num_output: 5 input_dim: 7 }',
+        *([(3, 2)], [(3, 2, 5)], [(7, 5), (5,)]),
+    ),
+    (
+        'type: "LSTM" recurrent_param { num_output: 5 }',
+        *([(7, 2, 3, 4), (7, 2)], [(7, 2, 5)], [(20, 12), (20,), (20, 5)]),
+    ),
+    (
+        'type: "LSTM" recurrent_param { num_output: 5 expose_hidden: true }',
+        [(7, 2, 3), (7, 2), (2, 8), (1, 2, 5), (1, 2, 5)],
+        [(7, 2, 5), (1, 2, 5), (1, 2, 5)],
+        [(20, 3), (20,), (20, 8), (20, 5)],
+    ),
+    (
+        'type: "RNN" recurrent_param { num_output: 5 }',
+        [(7, 2, 3), (7, 2), (2, 8, 2)],
+        [(7, 2, 5)],
+        [(5, 3), (5,), (5, 16), (5, 5), (5, 5), (5,)],
+    ),
+    (
+        'type: "LSTMUnit"',
+        *([(1, 2, 5), (1, 2, 20), (1, 2)], [(1, 2, 5)] * 2, []),
+    ),
+    # Normalisation and values.
+    ('type: "BatchNorm"', [IMAGE], [IMAGE], [(6,), (6,), (1,)]),
+    ('type: "BatchNorm"', [(2, 6)], [(2, 6)], [(6,), (6,), (1,)]),
+    ('type: "Scale"', [IMAGE], [IMAGE], [(6,)]),
+    ('type: "Scale" scale_param { bias_term: true }', [IMAGE], [IMAGE], [(6,), (6,)]),
+    ('type: "Scale" scale_param { axis: 2 num_axes: -1 }', [IMAGE], [IMAGE], [(9, 11)]),
+    ('type: "Scale" scale_param { axis: 0 num_axes: 0 }', [IMAGE], [IMAGE], [()]),
+    (
+        'type: "Scale" scale_param { axis: 0 bias_term: true }',
+        *([IMAGE, (2, 6)], [IMAGE], [(2, 6)]),
+    ),
+    ('type: "Bias" bias_param { axis: 1 num_axes: 2 }', [IMAGE], [IMAGE], [(6, 9)]),
+    ('type: "Bias" bias_param { axis: -1 }', [IMAGE, (11,)], [IMAGE], []),
+    ('type: "PReLU"', [IMAGE], [IMAGE], [(6,)]),
+    ('type: "PReLU" prelu_param { channel_shared: true }', [IMAGE], [IMAGE], [()]),
+    ('type: "LRN"', [IMAGE], [IMAGE], []),
+    ('type: "MVN"', [(2, 6)], [(2, 6, 1, 1)], []),
+    ('type: "Softmax"', [IMAGE], [IMAGE], []),
+    ('type: "Dropout"', [(3,)], [(3,)], []),
+    ('type: "Swish"', [()], [()], []),
+    ('type: "Parameter" parameter_param { shape { dim: 3 dim: 4 } }', [], [(3, 4)], [(3, 4)]),
+    # Arranging.
+    ('type: "Eltwise"', [IMAGE, IMAGE], [IMAGE], []),
+    ('type: "Concat"', [IMAGE, (2, 3, 9, 11)], [(2, 9, 9, 11)], []),
+    ('type: "Concat" concat_param { concat_dim: 0 }', [IMAGE, IMAGE], [(4, 6, 9, 11)], []),
+    ('type: "Slice" slice_param { slice_point: [1, 3] }', [(2, 6)], [(2, 1), (2, 2), (2, 3)], []),
+    ('type: "Slice" slice_param { slice_dim: 0 }', [(4, 6)], [(2, 6)] * 2, []),
+    ('type: "Split"', [IMAGE], [IMAGE] * 3, []),
+    ('type: "Flatten"', [IMAGE], [(2, 594)], []),
+    ('type: "Flatten" flatten_param { axis: 1 end_axis: 2 }', [IMAGE], [(2, 54, 11)], []),
+    ('type: "Reshape" reshape_param { shape { dim: 0 dim: -1 } }', [IMAGE], [(2, 594)], []),
+    (
+        'type: "Reshape" reshape_param { shape { dim: 3 dim: 0 dim: -1 } axis: 1 num_axes: 2 }',
+        *([(2, 6, 4, 11)], [(2, 3, 4, 2, 11)], []),
+    ),
+    ('type: "Reshape" reshape_param { shape { dim: 1 } axis: -1 }', [(2, 6)], [(2, 6, 1)], []),
+    ('type: "Reshape" reshape_param { }', [(1, 1)], [()], []),
+    ('type: "Crop" crop_param { offset: 2 }', [IMAGE, (9, 9, 7, 4)], [(2, 6, 7, 4)], []),
+    (
+        'type: "Crop" crop_param { axis: 1 offset: [1, 0, 7] }',
+        *([IMAGE, (1, 5, 9, 4)], [(2, 5, 9, 4)], []),
+    ),
+    ('type: "Tile" tile_param { axis: -1 tiles: 3 }', [(2, 6)], [(2, 18)], []),
+    ('type: "Reduction" reduction_param { axis: -2 }', [IMAGE], [(2, 6)], []),
+    ('type: "ArgMax" argmax_param { top_k: 3 out_max_val: true }', [(2, 9)], [(2, 2, 3)], []),
+    ('type: "ArgMax"', [IMAGE], [(2, 1, 1, 1)], []),
+    ('type: "ArgMax" argmax_param { axis: 1 top_k: 2 }', [IMAGE], [(2, 2, 9, 11)], []),
+    ('type: "BatchReindex"', [IMAGE, (5,)], [(5, 6, 9, 11)], []),
+    ('type: "Filter"', [IMAGE, (2, 3), (2,)], [IMAGE, (2, 3)], []),
+    ('type: "Silence"', [IMAGE, IMAGE], [], []),
+    # Losses.
+    ('type: "SoftmaxWithLoss"', [(4, 10), (4,)], [()], []),
+    ('type: "SoftmaxWithLoss"', [IMAGE, (2, 9, 11)], [(), IMAGE], []),
+    ('type: "SoftmaxWithLoss" softmax_param { axis: -1 }', [IMAGE, (2, 6, 9)], [()], []),
+    ('type: "InfogainLoss" infogain_loss_param { axis: 1 }', [(4, 10), (4,), (10, 10)], [()], []),
+    ('type: "Accuracy"', [(4, 10), (4, 1)], [(), (10,)], []),
+    ('type: "EuclideanLoss"', [(4, 10), (4, 2, 5)], [()], []),
+    ('type: "ContrastiveLoss"', [(4, 10), (4, 10), (4,)], [()], []),
+    # Data.
+    ('type: "Input" input_param { shape { dim: 3 } }', [], [(3,)] * 2, []),
+    (
+        'type: "DummyData" dummy_data_param { num: 2 channels: 3 height: [4, 5] width: 6 }',
+        *([], [(2, 3, 4, 6), (2, 3, 5, 6)], []),
+    ),
+    (
+        'type: "MemoryData" memory_data_param { batch_size: 2 channels: 3 height: 4 width: 5 }',
+        *([], [(2, 3, 4, 5), (2,)], []),
+    ),
+    (
+        (
+            'type: "ImageData" image_data_param { batch_size: 2 new_height: 4 new_width: 5 '
+            "is_color: false }"
+        ),
+        *([], [(2, 1, 4, 5), (2,)], []),
+    ),
+    (
+        'type: "ImageData" image_data_param { batch_size: 2 } transform_param { crop_size: 7 }',
+        *([], [(2, 3, 7, 7), (2,)], []),
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "bottoms", "tops", "blobs"), LAYERS)
+def test_a_layer_has_the_shapes_of_caffe(text, bottoms, tops, blobs):
+    model, given = layer_of(text, bottoms, len(tops))
+    found = model.infer_shapes(given)
+    assert [found.blobs[f"t{number}"] for number in range(len(tops))] == tops
+    assert list(found.params.get("x", ())) == blobs
+    assert model.fill(given, rng=0) == (("x",) if blobs else ())
+    assert [blob.shape for blob in model["x"].blobs] == blobs
+
+
+REFUSED = [
+    ('type: "Convolution" convolution_param { num_output: 4 }', [IMAGE], "kernel_size once"),
+    (
+        'type: "Convolution" convolution_param { num_output: 4 kernel_size: 3 kernel_h: 3 }',
+        *([IMAGE], "kernel_h and kernel_w are for 2 spatial axes, in place of kernel_size"),
+    ),
+    (
+        'type: "Convolution" convolution_param { num_output: 4 kernel_size: 10 }',
+        *([IMAGE], r"windows of 10 and 9 \+ 2 \* 0 values"),
+    ),
+    (
+        'type: "Convolution" convolution_param { num_output: 4 kernel_size: 3 stride: 0 }',
+        *([IMAGE], "a stride of 1 or more"),
+    ),
+    (
+        'type: "Convolution" convolution_param { num_output: 4 kernel_size: 3 group: 4 }',
+        *([IMAGE], "num_output 4 and 6 channels to be multiples of group 4"),
+    ),
+    (
+        'type: "Convolution" convolution_param { num_output: 4 kernel_size: 3 axis: 4 }',
+        *([IMAGE], "there is no axis 4"),
+    ),
+    (
+        'type: "Deconvolution" convolution_param { num_output: 1 kernel_size: 1 pad: 5 }',
+        *([IMAGE], r"the result would be of size \(-1, 1\)"),
+    ),
+    ('type: "Pooling" pooling_param { kernel_h: 3 }', [IMAGE], "or both kernel_h and kernel_w"),
+    ('type: "Pooling"', [IMAGE], "expected kernel_size and stride"),
+    ('type: "Pooling" pooling_param { kernel_size: 3 }', [(2, 6)], "a bottom of 4 axes"),
+    (
+        'type: "Pooling" pooling_param { kernel_size: 3 global_pooling: true }',
+        *([IMAGE], "global_pooling has no kernel_size"),
+    ),
+    (
+        'type: "Pooling" pooling_param { stride: 2 global_pooling: true }',
+        *([IMAGE], "global_pooling has stride 1 and pad 0"),
+    ),
+    ('type: "Pooling" pooling_param { kernel_size: 3 pad: 3 }', [IMAGE], "a pad below kernel_size"),
+    ('type: "Pooling" pooling_param { kernel_size: 20 stride: 2 }', [IMAGE], "too small"),
+    ('type: "SPP"', [IMAGE], "a pyramid_height"),
+    ('type: "SPP" spp_param { pyramid_height: 6 }', [IMAGE], "level 3 of the pyramid is too fine"),
+    ('type: "InnerProduct"', [IMAGE], "a num_output of 1 or more"),
+    ('type: "Embed" embed_param { num_output: 1 }', [(2,)], "an input_dim"),
+    ('type: "LSTM" recurrent_param { num_output: 5 }', [(7, 2, 3), (2, 7)], "steps, streams"),
+    (
+        'type: "LSTM" recurrent_param { num_output: 5 expose_hidden: true }',
+        *([(7, 2, 3), (7, 2), (1, 2, 5)], "expected 2 states"),
+    ),
+    (
+        'type: "RNN" recurrent_param { num_output: 5 }',
+        *([(7, 2, 3), (7, 2), (3, 5)], r"a static input of shape \(2, ...\)"),
+    ),
+    ('type: "LRN" lrn_param { local_size: 4 }', [IMAGE], "an odd local_size, got 4"),
+    ('type: "MVN"', [(1,) * 5], "at most 4 axes"),
+    ('type: "Eltwise"', [IMAGE, (2, 6)], "bottoms of one shape"),
+    ('type: "Eltwise"', [IMAGE], "expected 2 or more bottoms, got 1"),
+    ('type: "Eltwise" eltwise_param { coeff: 1 }', [IMAGE, IMAGE], "a coeff for each of 2 bottoms"),
+    ('type: "Scale" scale_param { num_axes: 4 }', [IMAGE], "there are no 4 axes from axis 1 on"),
+    ('type: "Scale"', [IMAGE, (9,)], "second bottom"),
+    ('type: "Concat"', [IMAGE, (2, 6, 9, 12)], "differ along axis 1 only"),
+    ('type: "Concat" concat_param { axis: 1 concat_dim: 1 }', [IMAGE], "axis or concat_dim"),
+    ('type: "Slice" slice_param { slice_point: 6 }', [IMAGE], "divided among 1 tops"),
+    ('type: "Flatten" flatten_param { axis: 2 end_axis: 1 }', [IMAGE], "end_axis at or after"),
+    ('type: "Reshape" reshape_param { shape { dim: 5 dim: -1 } }', [IMAGE], "does not fit"),
+    ('type: "Reshape" reshape_param { shape { dim: -1 dim: -1 } }', [IMAGE], "does not fit"),
+    ('type: "Reshape" reshape_param { num_axes: 5 }', [IMAGE], "there are no num_axes 5"),
+    ('type: "Reshape" reshape_param { shape { dim: 0 } axis: 4 }', [IMAGE], "no axis 4 .* to copy"),
+    ('type: "Crop"', [IMAGE, (2, 6, 10, 11)], "cannot cut"),
+    ('type: "Crop" crop_param { offset: [1, 2, 3] }', [IMAGE, IMAGE], "an offset for each axis"),
+    ('type: "Tile"', [IMAGE], "tiles of 1 or more"),
+    ('type: "ArgMax" argmax_param { top_k: 10 }', [(2, 9)], "a top_k from 1 to 9"),
+    ('type: "BatchReindex"', [IMAGE, (5, 1)], "a bottom of 1 axes"),
+    ('type: "SoftmaxWithLoss"', [(4, 10), (5,)], r"expected 4 labels .* of shape \(5,\)"),
+    ('type: "EuclideanLoss"', [(4, 10), (4, 11)], "fit each other"),
+    ('type: "InfogainLoss"', [(4, 10)], "expected 2 to 3 bottoms, got 1"),
+    ('type: "Input" input_param { shape { } shape { } }', [], "for each of 1 tops"),
+    ('type: "Data" data_param { batch_size: 8 }', [], r"'t0': \(8, channels, height, width\)"),
+    ('type: "HDF5Data"', [], r"'t0' is in the data; give it: shapes=\{'t0': \(\.\.\.\)\}"),
+    ('type: "Fancy"', [IMAGE], r"not one of Caffe's; give .*: shapes=\{'t0': \(\.\.\.\)\}"),
+    ("", [IMAGE], "the file does not say its type"),
+    ('type: "ReLU"', [], "expected 1 bottoms, got 0"),
+]
+
+
+@pytest.mark.parametrize(("text", "bottoms", "words"), REFUSED)
+def test_what_caffe_refuses_is_refused(text, bottoms, words):
+    model, given = layer_of(text, bottoms, 1)
+    with pytest.raises(ValueError, match=rf"^layer 'x' \((\w+|of no type)\): .*{words}"):
+        model.fill(given)
+    assert not model["x"].blobs
+
+
+LENET = """
+name: "LeNet"
+layer { name: "mnist" type: "Data" top: "data" top: "label" include { phase: TRAIN }
+  data_param { batch_size: 64 } transform_param { scale: 0.00390625 } }
+layer { name: "mnist" type: "Data" top: "data" top: "label" include { phase: TEST }
+  data_param { batch_size: 100 } }
+layer { name: "conv1" type: "Convolution" bottom: "data" top: "conv1"
+  convolution_param { num_output: 20 kernel_size: 5 weight_filler { type: "xavier" } } }
+layer { name: "pool1" type: "Pooling" bottom: "conv1" top: "pool1"
+  pooling_param { kernel_size: 2 stride: 2 } }
+layer { name: "ip1" type: "InnerProduct" bottom: "pool1" top: "ip1"
+  inner_product_param { num_output: 10 weight_filler { type: "xavier" } } }
+layer { name: "relu1" type: "ReLU" bottom: "ip1" top: "ip1" }
+layer { name: "accuracy" type: "Accuracy" bottom: "ip1" bottom: "label" top: "accuracy"
+  include { phase: TEST } }
+layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip1" bottom: "label" top: "loss" }
+"""
+
+
+def test_a_net_in_each_phase():
+    train = model_of(LENET, phase="TRAIN")
+    with pytest.raises(ValueError, match=r"\(Data\).*'data': \(64, channels, height, width\)"):
+        train.infer_shapes()
+    found = train.infer_shapes({"data": (8, 1, 28, 28)})
+    assert found.blobs == {
+        "data": (8, 1, 28, 28),
+        "label": (8,),
+        "conv1": (8, 20, 24, 24),
+        "pool1": (8, 20, 12, 12),
+        "ip1": (8, 10),
+        "loss": (),
+    }
+    assert found.params == {"conv1": ((20, 1, 5, 5), (20,)), "ip1": ((10, 2880), (10,))}
+    assert not train.params
+    assert "accuracy" in model_of(LENET, phase="TEST").infer_shapes({"data": (8, 1, 28, 28)}).blobs
+    with pytest.raises(ValueError, match=r"'data' is that of an earlier layer.*phase='TEST'"):
+        model_of(LENET).infer_shapes({"data": (8, 1, 28, 28)})
+
+
+def test_shapes_of_inputs():
+    text = 'layer { name: "r" type: "ReLU" bottom: "data" top: "r" }'
+    old = model_of('input: "data" input_dim: [1, 3, 4, 5] ' + text)
+    assert old.infer_shapes().blobs["r"] == (1, 3, 4, 5)
+    assert old.infer_shapes({"data": [2, 3]}).blobs["r"] == (2, 3)
+    assert model_of('input: "data" ' + text).infer_shapes({"data": (7,)}).blobs["r"] == (7,)
+    with pytest.raises(ValueError, match=r"'data' is not the top of an earlier layer.*\{'data': "):
+        model_of(text).infer_shapes()
+    with pytest.raises(ValueError, match="no blob 'date' in the net"):
+        old.infer_shapes({"date": (1,)})
+    with pytest.raises(ValueError, match=r"its top 'r' has shape \(1, 3, 4, 5\), not \(1,\)"):
+        old.infer_shapes({"r": (1,)})
+    with pytest.raises(TypeError, match="tuple of integers as the shape of 'data', got 'x'"):
+        old.infer_shapes({"data": "x"})
+    with pytest.raises(ValueError, match="no negative dimension"):
+        old.infer_shapes({"data": (-1,)})
+
+
+def test_layers_of_other_types():
+    fork = """
+        layer { name: "p" type: "Permute" bottom: "data" top: "p" }
+        layer { name: "q" type: "InPlace" bottom: "p" top: "p" }
+        layer { name: "ip" type: "InnerProduct" bottom: "p" top: "ip"
+          inner_product_param { num_output: 2 } }
+    """
+    model = model_of(fork)
+    shapes = {"data": (2, 3, 4), "p": (2, 4, 3)}
+    assert model.infer_shapes(shapes).params == {"ip": ((2, 12), (2,))}
+    assert model.fill(shapes) == ("ip",)
+
+
+def test_every_type_that_can_have_no_blobs_has_shapes():
+    from syncblob.caffe._param_shapes import _WITH, _WITHOUT
+    from syncblob.caffe._top_shapes import _IMAGES, _TYPES
+
+    data = {"Input", "DummyData", "HDF5Data", *_IMAGES}
+    assert set(_TYPES) | data == set(_WITH) | _WITHOUT
+
+
+# --- other readers --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("first", range(0, int(os.environ.get("SYNCBLOB_NETS", "40")), 20))
+def test_opencv_reads_the_weights_and_computes_the_same_shapes(tmp_path, first):
+    cv2 = pytest.importorskip("cv2", reason="needs opencv-python-headless<5")
+    compared = 0
+    definition, weights = tmp_path / "net.prototxt", tmp_path / "net.caffemodel"
+    for seed in range(first, first + 20):
+        model = model_of(random_net(seed))
+        try:
+            found = model.infer_shapes()
+        except ValueError as error:
+            assert "windows within the padded image" in str(error)  # noqa: PT017  # the seed's fault
+            continue
+        model.fill(rng=seed)
+        definition.write_text(random_net(seed))
+        save_model(model, weights)
+        net = cv2.dnn.readNetFromCaffe(str(definition), str(weights))
+        numbers, _, shapes = net.getLayersShapes([list(found.blobs["in"])])
+        theirs = {
+            net.getLayer(int(number)).name: [tuple(map(int, shape)) for shape in of_layer]
+            for number, of_layer in zip(np.ravel(numbers), shapes, strict=True)
+        }
+        for layer in model.layers[1:]:
+            mine = [found.blobs[name] for name in layer.tops]
+            assert theirs[layer.name][: len(mine)] == mine, (seed, layer.proto)
+            compared += 1
+    assert compared > 100
+
+
+def test_blobs_that_are_there_must_fit(tmp_path):
+    model = model_of(LENET, phase="TRAIN")
+    model.fill({"data": (1, 1, 28, 28)}, rng=0)
+    save_model(model, tmp_path / "x.caffemodel")
+    again = open_model(tmp_path / "x.caffemodel")
+    assert again.fill({"data": (64, 1, 28, 28)}) == ()
+    with pytest.raises(ValueError, match=r"'ip1' .*blob 0: expected shape \(10, 3920\), got"):
+        again.fill({"data": (1, 1, 32, 32)})
+    del again["conv1"].blobs[1]
+    with pytest.raises(ValueError, match=r"'conv1' .*expected 2 blobs, got 1"):
+        again.fill({"data": (64, 1, 28, 28)})

@@ -1,0 +1,140 @@
+"""Open binary files and gzip archives in the place of paths."""
+
+from __future__ import annotations
+
+import gzip
+import io
+
+import numpy as np
+import pytest
+
+import syncblob
+from syncblob import Blob, Layer, ModelFile
+from syncblob.errors import ModelFileError
+from syncblob.memory import Head
+
+VALUES = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+def model():
+    return ModelFile("net", [Layer("ip", "InnerProduct", blobs=[VALUES, np.zeros(2, np.float32)])])
+
+
+@pytest.mark.parametrize("name", ["x.caffemodel", "x.caffemodel.gz", "x.h5", "x.h5.gz"])
+def test_a_model_in_every_place(tmp_path, name):
+    if ".h5" in name:
+        pytest.importorskip("h5py")
+    path = tmp_path / name
+    syncblob.save_model(model(), path)
+    assert path.read_bytes().startswith(b"\x1f\x8b") is name.endswith(".gz")
+    with path.open("rb") as file:
+        sources = [path, file, io.BytesIO(path.read_bytes())]
+        opened = [syncblob.open_model(source) for source in sources]
+    for read in opened:
+        assert read["ip"].blobs[0].head is Head.UNINITIALIZED
+        assert np.array_equal(read["ip"].blobs[0], VALUES)
+    assert [read.path for read in opened] == [str(path), str(path), "<BytesIO>"]
+    # An open file says by its name what is wanted.
+    with (tmp_path / f"again-{name}").open("wb") as file:
+        syncblob.save_model(opened[1], file)
+    assert (tmp_path / f"again-{name}").read_bytes() == path.read_bytes()
+    assert sorted(found.name for found in tmp_path.iterdir()) == sorted([name, f"again-{name}"])
+
+
+def test_an_open_file_is_used_from_its_position_on():
+    file = io.BytesIO(b"before")
+    file.seek(0, io.SEEK_END)
+    syncblob.save_model(model(), file)
+    file.seek(len(b"before"))
+    read = syncblob.open_model(file)
+    file.close()
+    assert np.array_equal(read.params["ip"][0], VALUES)
+    assert file_contents(read) == file_contents(model())
+
+
+def file_contents(read):
+    file = io.BytesIO()
+    syncblob.save_model(read, file)
+    return file.getvalue()
+
+
+def test_what_was_closed_is_not_read():
+    read = syncblob.open_model(io.BytesIO(file_contents(model())))
+    read["ip"].blobs[1].cpu_data()
+    read.close()
+    with pytest.raises(ValueError, match="<BytesIO> was closed"):
+        read["ip"].blobs[0].cpu_data()
+    assert read["ip"].blobs[1].tolist() == [0, 0]
+
+
+def test_blobs():
+    file = io.BytesIO()
+    syncblob.write_blob(VALUES, file)
+    file.seek(0)
+    assert np.array_equal(syncblob.read_blob(file), VALUES)
+    assert syncblob.read_blob(io.BytesIO(gzip.compress(file.getvalue()))).shape == (2, 3)
+    row = b"\x0a" + bytes([len(file.getvalue())]) + file.getvalue()
+    (blob,) = syncblob.read_blobs(io.BytesIO(row))
+    assert np.array_equal(blob, VALUES)
+
+
+def test_an_archive_has_no_time_and_no_name(tmp_path):
+    syncblob.write_blob(VALUES, tmp_path / "a.binaryproto.gz")
+    syncblob.write_blob(VALUES, tmp_path / "b.binaryproto.gz")
+    contents = (tmp_path / "a.binaryproto.gz").read_bytes()
+    assert contents == (tmp_path / "b.binaryproto.gz").read_bytes()
+    syncblob.write_blob(VALUES, tmp_path / "plain")
+    assert gzip.decompress(contents) == (tmp_path / "plain").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("contents", "words"),
+    [
+        (gzip.compress(b"\x0a\x01a" * 50)[:-9], "the gzip archive is damaged"),
+        (b"\x1f\x8bnonsense", "the gzip archive is damaged"),
+        (gzip.compress(gzip.compress(b"x")), "this is a gzip archive in another one"),
+        (gzip.compress(b"\x93NUMPY"), "an array of NumPy's"),
+        (b"", "an empty file"),
+    ],
+)
+def test_contents_that_are_no_model(tmp_path, contents, words):
+    (tmp_path / "x.gz").write_bytes(contents)
+    for source, name in ((tmp_path / "x.gz", r"x\.gz"), (io.BytesIO(contents), "<BytesIO>")):
+        with pytest.raises(ModelFileError, match=rf"{name}.*{words}"):
+            syncblob.open_model(source)
+
+
+def test_text_files_are_refused(tmp_path):
+    (tmp_path / "x").write_text("a")
+    with (tmp_path / "x").open() as file, pytest.raises(TypeError, match="'rb'"):
+        syncblob.open_model(file)
+    with pytest.raises(TypeError, match="'wb'"):
+        syncblob.save_model(model(), io.StringIO())
+
+
+def test_extensions_are_those_within_the_archive(tmp_path):
+    with pytest.raises(ValueError, match=r"got \.npz"):
+        syncblob.save_model(model(), tmp_path / "x.npz.gz")
+    with (tmp_path / "x.npz").open("wb") as file, pytest.raises(ValueError, match=r"got \.npz"):
+        syncblob.save_model(model(), file)
+    assert not (tmp_path / "x.npz.gz").exists()
+
+
+class Full(io.BytesIO):
+    def write(self, _data, /):
+        raise OSError(28, "No space left on device")
+
+
+def test_an_open_file_that_is_full():
+    with pytest.raises(OSError, match="No space left"):
+        syncblob.save_model(model(), Full())
+
+
+def test_blobs_that_cannot_be_written_leave_the_file_alone(tmp_path):
+    file = io.BytesIO()
+    with pytest.raises(TypeError, match="int64"):
+        syncblob.write_blob(Blob.asarray(np.arange(3)), file)
+    assert file.getvalue() == b""
+    with pytest.raises(TypeError, match="int64"):
+        syncblob.write_blob(Blob.asarray(np.arange(3)), tmp_path / "x.gz")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,114 @@
+"""``syncblob inspect`` of definitions: nets with and without shapes, and solvers."""
+
+from __future__ import annotations
+
+import pytest
+
+NET = """
+name: "small"
+layer { name: "data" type: "HDF5Data" top: "data" top: "label" include { phase: TRAIN } }
+layer { name: "in" type: "Input" top: "data" include { phase: TEST }
+  input_param { shape { dim: 2 dim: 3 dim: 8 dim: 8 } } }
+layer { name: "conv" type: "Convolution" bottom: "data" top: "conv"
+  convolution_param { num_output: 4 kernel_size: 3 } }
+layer { name: "relu" type: "ReLU" bottom: "conv" top: "conv" }
+layer { name: "cut" type: "Slice" bottom: "conv" top: "a" top: "b" }
+layer { name: "quiet" type: "Silence" bottom: "a" bottom: "b" }
+"""
+
+
+@pytest.fixture
+def definition(tmp_path):
+    path = tmp_path / "net.prototxt"
+    path.write_text(NET)
+    return path
+
+
+def test_a_net_with_shapes(run, definition, inspect_json):
+    done = run("inspect", definition, "--phase", "test")
+    assert (done.status, done.err) == (0, "")
+    lines = [" ".join(line.split()) for line in done.out.splitlines()]
+    assert "format prototxt, the definition of a net" in lines
+    assert "layer type tops blob dtype size" in lines
+    assert "conv Convolution (2, 4, 6, 6) (4, 3, 3, 3) float32 432 B" in lines
+    assert "conv Convolution (2, 4, 6, 6) (4,) float32 16 B" in lines
+    assert "cut Slice (2, 2, 6, 6), (2, 2, 6, 6) - - -" in lines
+    assert "quiet Silence - - - -" in lines
+    assert lines[-1] == "5 layers, 2 blobs, 112 parameters, 448 B of weights"
+    found = inspect_json(definition, "--phase", "TEST", "--settings")
+    assert found["shapes"]["a"] == [2, 2, 6, 6]
+    assert found["layers"][1]["blobs"][0]["shape"] == [4, 3, 3, 3]
+    assert found["layers"][1]["settings"]["convolution_param"]["num_output"] == 4
+
+
+def test_shapes_that_are_given(inspect_json, definition):
+    shapes = ["--shape", "data=5,3,4,4", "--shape", "label=5"]
+    found = inspect_json(definition, "--phase", "TRAIN", *shapes)
+    assert found["shapes"]["conv"] == [5, 4, 2, 2]
+
+
+def test_a_net_without_shapes(run, inspect_json, definition):
+    done = run("inspect", definition, "--phase", "TRAIN")
+    assert done.status == 0
+    assert "No shapes: layer 'data' (HDF5Data): the shape of its top 'data'" in done.out
+    assert "--phase and --shape say what is missing" in done.out
+    assert "parameters" not in done.out
+    assert inspect_json(definition)["shapes"] is None
+    assert run("inspect", definition, "--prototxt").out.startswith('name: "small"')
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--stats"], "--stats: for weights, which a definition lacks"),
+        (["--check", "--hist"], "--hist, --check: for weights"),
+        (["--shape", "date=1"], "'data' (HDF5Data): the shape"),
+        (["--phase", "TEST", "--shape", "date=1"], "no blob 'date' in the net"),
+        (
+            ["--phase", "TEST", "--shape", "data=1"],
+            "layer 'conv' (Convolution): there is no axis 1",
+        ),
+    ],
+)
+def test_what_a_definition_has_not(run, definition, arguments, words):
+    done = run("inspect", definition, *arguments)
+    assert (done.status, done.out) == (1, "")
+    assert words in done.err
+
+
+def test_options_of_definitions_for_weights(run, small_model):
+    done = run("inspect", small_model, "--phase", "TEST")
+    assert done.status == 1
+    assert "--phase: for definitions only" in done.err
+
+
+def test_shapes_that_are_none(run, definition, capsys):
+    with pytest.raises(SystemExit):
+        run("inspect", definition, "--shape", "data=1,x")
+    assert "expected a name and dimensions, as data=1,3,224,224" in capsys.readouterr().err
+
+
+def test_a_solver(run, inspect_json, tmp_path):
+    path = tmp_path / "solver.prototxt"
+    path.write_text('net: "net.prototxt" base_lr: 0.5 stepvalue: [10, 20] solver_type: ADAM')
+    done = run("inspect", path)
+    lines = [" ".join(line.split()) for line in done.out.splitlines()]
+    assert "format prototxt, the definition of a solver" in lines
+    assert {"net net.prototxt", "base lr 0.5", "stepvalue [10, 20]", "type Adam"} <= set(lines)
+    assert "layers" not in done.out
+    assert inspect_json(path)["solver"]["stepvalue"] == [10, 20]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("hello\n", "line 2, column 1"),
+        ("hello: 1", "expected a definition, got a text without layers"),
+        ('layer { name: "x" include { } exclude { } }', "rules of both kinds"),
+    ],
+)
+def test_texts_that_are_no_definitions(run, tmp_path, text, words):
+    (tmp_path / "x.prototxt").write_text(text)
+    done = run("inspect", tmp_path / "x.prototxt", "--phase", "TEST")
+    assert (done.status, done.out) == (1, "")
+    assert words in done.err

@@ -7,15 +7,18 @@ import re
 from collections import Counter
 from typing import Any
 
-from conformance.libraries import REFERENCE, equivalent, is_about
+from conformance.libraries import REFERENCE, SUITES, equivalent, is_about
 from conformance.report import first_line, line, message, replace_rows
 
-__all__ = ["CONST", "OURS", "TOO", "Failure", "LibraryReport", "update_library_table"]
+__all__ = ["CONST", "LEFT_OUT", "OURS", "TOO", "Failure", "LibraryReport", "update_library_table"]
 
 # Kinds of failures.
 TOO = f"{REFERENCE} too"
-CONST = "const"
+LEFT_OUT = f"{REFERENCE} is left out"
+CONST = "const np.asarray"
 OURS = "ours"
+
+_KINDS = (OURS, CONST, LEFT_OUT, TOO)
 
 # What NumPy, and code that Cython compiled, say of an array that may not be written.
 _READ_ONLY = re.compile(r"read-?only")
@@ -23,8 +26,9 @@ _READ_ONLY = re.compile(r"read-?only")
 _BEGIN = "<!-- libraries: run.py --suite-of NAME --update-readme writes this table -->"
 _END = "<!-- end of libraries -->"
 _COLUMNS = [
-    *("tests of", "device", "passed", "failed", "of these: array-api-strict too"),
-    *("const `np.asarray`", "ours", "skipped", "xfailed", "array-api-strict: passed", "failed"),
+    *("tests of", "device", "passed", "failed", "of these ours", "const `np.asarray`"),
+    *("array-api-strict is left out", "array-api-strict too", "skipped", "xfailed"),
+    *("array-api-strict: passed", "failed", "skipped"),
     *("duration", "versions", "date"),
 ]
 _FAILED = ("failed", "error")
@@ -39,8 +43,9 @@ class Failure:
     test
         Its id.
     kind
-        `TOO` where array-api-strict fails in it as well, `CONST` where something wanted to write
-        through ``numpy.asarray``, else `OURS`.
+        `CONST` where something wanted to write through ``numpy.asarray``; `TOO` where
+        array-api-strict fails as well; `LEFT_OUT` where the project skips it, because the test asks
+        for more than the standard has or names its libraries; else `OURS`.
     message
         What it said.
     """
@@ -75,8 +80,13 @@ class LibraryReport:
         """Make a report of what pytest-json-report wrote, and of what was asked for."""
         ours = [test for test in raw["tests"] if is_about("syncblob", test["nodeid"])]
         theirs = [test for test in raw["tests"] if is_about(REFERENCE, test["nodeid"])]
-        failed_too = {equivalent(test["nodeid"]) for test in theirs if test["outcome"] in _FAILED}
-        failures = [_failure(test, failed_too) for test in ours if test["outcome"] in _FAILED]
+        outcomes = {equivalent(test["nodeid"]): test["outcome"] for test in theirs}
+        const = SUITES[request["suite"]].const
+        failures = [
+            _failure(test, outcomes.get(equivalent(test["nodeid"])), const)
+            for test in ours
+            if test["outcome"] in _FAILED
+        ]
         counts = Counter(test["outcome"] for test in ours)
         problems = []
         if raw["exitcode"] not in {0, 1}:
@@ -112,7 +122,7 @@ class LibraryReport:
         ]
         if self.problems:
             lines += ["", "What is wrong:", *(f"- {problem}" for problem in self.problems)]
-        for kind in (OURS, CONST, TOO):
+        for kind in _KINDS:
             of_kind = [failure for failure in self.failures if failure.kind == kind]
             if of_kind:
                 lines += ["", f"failed, {kind} ({len(of_kind)}):"]
@@ -135,9 +145,9 @@ def update_library_table(text: str, report: LibraryReport) -> str:
     cells = [
         report.suite,
         report.device,
-        *(ours["passed"], len(report.failures), *(kinds[kind] for kind in (TOO, CONST, OURS))),
+        *(ours["passed"], len(report.failures), *(kinds[kind] for kind in _KINDS)),
         *(ours["skipped"], ours["xfailed"]),
-        *(theirs["passed"], theirs["failed"] + theirs["error"]),
+        *(theirs["passed"], theirs["failed"] + theirs["error"], theirs["skipped"]),
         f"{report.seconds:.0f} s",
         ", ".join(f"{name} {version}" for name, version in report.versions.items()),
         report.started[:10],
@@ -146,12 +156,14 @@ def update_library_table(text: str, report: LibraryReport) -> str:
     return replace_rows(text, (_BEGIN, _END), _COLUMNS, row, keys=2, order=lambda cells: cells[:2])
 
 
-def _failure(test: dict[str, Any], failed_too: set[str]) -> Failure:
-    said = message(test)
-    if equivalent(test["nodeid"]) in failed_too:
+def _failure(test: dict[str, Any], of_reference: str | None, const: frozenset[str]) -> Failure:
+    said, name = message(test), test["nodeid"].partition("[")[0].rpartition("::")[2]
+    if _READ_ONLY.search(said) or name in const:
+        kind = CONST
+    elif of_reference in _FAILED:
         kind = TOO
     else:
-        kind = CONST if _READ_ONLY.search(said) else OURS
+        kind = LEFT_OUT if of_reference == "skipped" else OURS
     return Failure(test["nodeid"], kind, said)
 
 

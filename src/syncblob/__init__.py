@@ -291,8 +291,11 @@ _FILES = (
 )
 
 
-# xarray asks the namespace of its arrays for these, and not NumPy, which computes them with Blobs.
-_OF_NUMPY = frozenset({"cross", "cumprod", "cumsum", "gradient", "lib", "median", "quantile"})
+# xarray and SciPy (`diag`) ask the namespace of their arrays for these, and not NumPy, which
+# computes them with Blobs.
+_OF_NUMPY = frozenset(
+    {"cross", "cumprod", "cumsum", "diag", "gradient", "lib", "median", "quantile"}
+)
 
 # What to use in place of the names of the module caffe.
 _IN_PLACE_OF = {

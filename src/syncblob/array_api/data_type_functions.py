@@ -215,7 +215,7 @@ def result_type(
     """
     parts = [x if type(x) in SCALARS else _dtype_of(x) for x in arrays_and_dtypes]
     if all(type(part) in _WEAK for part in parts):
-        raise ValueError(f"expected at least one Blob or dtype, got {arrays_and_dtypes}")
+        raise ValueError("expected at least one Blob or dtype, got nothing but Python scalars")
     return np.result_type(*parts)
 
 

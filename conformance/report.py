@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from conformance.tiers import TIERS
 
-__all__ = ["SUITE_SKIPS", "Found", "Report", "Request", "update_table"]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = [
+    "SUITE_SKIPS",
+    "Found",
+    "Report",
+    "Request",
+    "first_line",
+    "line",
+    "message",
+    "replace_rows",
+    "update_table",
+]
 
 # The tests which the suite skips itself, as flaky.
 SUITE_SKIPS = frozenset(
@@ -103,7 +116,7 @@ class Report:
             counts["suite_defects" if defect else _COUNTS[test["outcome"]]] += 1
             if test["outcome"] != "passed":
                 outcome = "suite defect" if defect else test["outcome"]
-                found.append(Found(test["nodeid"], outcome, defect or _message(test)))
+                found.append(Found(test["nodeid"], outcome, defect or message(test)))
         counts["total"] = len(raw["tests"])
         problems = _problems(request, raw["exitcode"], counts, found)
         return cls(request, round(raw["duration"], 1), counts, found, problems)
@@ -130,7 +143,7 @@ class Report:
         for outcome in dict.fromkeys(found.outcome for found in self.found):
             of_outcome = [found for found in self.found if found.outcome == outcome]
             lines += ["", f"{outcome} ({len(of_outcome)}):"]
-            lines += [f"- {found.test}: {_first_line(found.message)}" for found in of_outcome]
+            lines += [f"- {found.test}: {first_line(found.message)}" for found in of_outcome]
         return "\n".join(lines) + "\n"
 
 
@@ -144,16 +157,49 @@ def update_table(text: str, report: Report) -> str:
     ValueError
         If `text` has not both markers.
     """
-    before, begin, rest = text.partition(BEGIN)
-    table, end, after = rest.partition(END)
+    return replace_rows(text, (BEGIN, END), _COLUMNS, _row(report), keys=3, order=_order)
+
+
+def replace_rows(  # noqa: PLR0913, PLR0917  # a table and how it is kept
+    text: str,
+    markers: tuple[str, str],
+    columns: list[str],
+    row: str,
+    keys: int,
+    order: Callable[[tuple[str, ...]], Any],
+) -> str:
+    """Return a text with a row of the table between two markers replaced or added.
+
+    Parameters
+    ----------
+    text
+        What has the table.
+    markers
+        The lines before and after it.
+    columns
+        The heads of the columns.
+    row
+        The row.
+    keys
+        How many of its first cells tell a row from the others.
+    order
+        Gives what rows are sorted by.
+
+    Raises
+    ------
+    ValueError
+        If `text` has not both markers.
+    """
+    before, begin, rest = text.partition(markers[0])
+    table, end, after = rest.partition(markers[1])
     if not begin or not end:
-        raise ValueError(f"expected the lines {BEGIN!r} and {END!r}, found not both")
+        raise ValueError(f"expected the lines {markers[0]!r} and {markers[1]!r}, found not both")
     rows = {}
-    for line in [*table.strip().splitlines()[2:], _row(report)]:
-        cells = tuple(cell.strip() for cell in line.strip("|").split("|"))
-        rows[cells[:3]] = cells
-    ordered = sorted(rows.values(), key=_order)
-    lines = [_line(_COLUMNS), _line(["---"] * len(_COLUMNS)), *map(_line, ordered)]
+    for written in [*table.strip().splitlines()[2:], row]:
+        cells = tuple(cell.strip() for cell in written.strip("|").split("|"))
+        rows[cells[:keys]] = cells
+    ordered = sorted(rows.values(), key=order)
+    lines = [line(columns), line(["---"] * len(columns)), *map(line, ordered)]
     return "\n".join([before + begin, *lines, end + after])
 
 
@@ -164,8 +210,8 @@ def _suite_defect(test: dict[str, Any]) -> str | None:
     return None
 
 
-def _message(test: dict[str, Any]) -> str:
-    """Return why a test did not pass."""
+def message(test: dict[str, Any]) -> str:
+    """Return why a test did not pass, as pytest-json-report has it."""
     stages = [test[stage] for stage in ("setup", "call", "teardown") if stage in test]
     for stage in stages:
         if "crash" in stage:
@@ -211,10 +257,11 @@ def _row(report: Report) -> str:
         ", ".join(f"{name} {version}" for name, version in request.versions.items()),
         request.started[:10],
     ]
-    return _line([str(cell) for cell in cells])
+    return line([str(cell) for cell in cells])
 
 
-def _line(cells: list[str] | tuple[str, ...]) -> str:
+def line(cells: list[str] | tuple[str, ...]) -> str:
+    """Write a row of a table."""
     return f"| {' | '.join(cells)} |"
 
 
@@ -224,5 +271,6 @@ def _order(cells: tuple[str, ...]) -> tuple[bool, str, str, int]:
     return library != "syncblob", library, device, list(TIERS).index(tier)
 
 
-def _first_line(message: str) -> str:
+def first_line(message: str) -> str:
+    """Return the first line of a message."""
     return message.partition("\n")[0]

@@ -1,5 +1,6 @@
 """Run the array API test suite on syncblob: ``python conformance/run.py [--help]``.
 
+With ``--suite-of``, run the tests of a library that computes with any array library's arrays.
 Ends with status 0 if the suite passes, 1 if it does not, 2 if it could not be run.
 """
 
@@ -7,20 +8,23 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import platform
 import random
-import subprocess
 import sys
 import tempfile
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 # Run as a script, Python looks for modules beside it and not in the folder of the package.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from conformance.libraries import SUITES
+from conformance.library_report import update_library_table
+from conformance.library_run import run_library_tests
+from conformance.process import REPORT_OPTIONS, clean_environment, run_pytest
 from conformance.report import Report, Request, update_table
 from conformance.suite import (
     SuiteError,
@@ -32,10 +36,14 @@ from conformance.suite import (
 )
 from conformance.tiers import TIERS
 
+if TYPE_CHECKING:
+    from conformance.library_report import LibraryReport
+
 HERE = Path(__file__).resolve().parent
 README = HERE / "README.md"
 SKIPS, XFAILS = HERE / "skips.txt", HERE / "xfails.txt"
 STANDARD = "2025.12"
+_REPORTS = HERE.parent / "build" / "conformance"
 
 _NEEDED = {
     "hypothesis": "hypothesis",
@@ -58,6 +66,8 @@ def main(argv: list[str] | None = None) -> int:
     try:
         _check_packages()
         device = _device(options.module, options.device)
+        if options.suite_of is not None:
+            return _run_suite_of(options, device)
         suite = find_suite(options.suite)
         if suite is None:
             suite = suite_folder(options.suite)
@@ -86,6 +96,17 @@ def main(argv: list[str] | None = None) -> int:
     return 0 if report.conforming else 1
 
 
+def _run_suite_of(options: argparse.Namespace, device: str) -> int:
+    """Run the tests of a library, and return the exit status."""
+    report = run_library_tests(options.suite_of, device, options.n, options.k)
+    name = f"{options.suite_of}-{device.replace(':', '-')}.json"
+    print(f"\n{report.as_text()}")
+    print("written:", *write(report, options.report or _REPORTS / name))
+    if options.update_readme:
+        README.write_text(update_library_table(README.read_text("utf-8"), report), "utf-8")
+    return 0 if report.conforming else 1
+
+
 def run_suite(suite: Path, request: Request, processes: str) -> Report:
     """Run the suite in a process of its own and return what came out.
 
@@ -96,18 +117,9 @@ def run_suite(suite: Path, request: Request, processes: str) -> Report:
     """
     with tempfile.TemporaryDirectory() as temporary:
         raw = Path(temporary) / "report.json"
-        done = subprocess.run(  # noqa: S603  # our own interpreter
-            command(suite, request, processes, raw),
-            env=environment(request, Path(temporary)),
-            check=False,
+        found = run_pytest(
+            command(suite, request, processes, raw), environment(request, Path(temporary)), raw
         )
-        try:
-            found = json.loads(raw.read_text("utf-8"))
-        except FileNotFoundError:
-            raise SuiteError(
-                f"expected pytest to run the suite, got exit status {done.returncode} and no "
-                "report; its output above says why"
-            ) from None
     return Report.from_pytest(request, found)
 
 
@@ -128,8 +140,7 @@ def command(suite: Path, request: Request, processes: str, raw: Path) -> list[st
         *("-p", "no:cacheprovider", "-p", "conformance.plugin"),
         *(str(part) for option in options.items() for part in option),
         "--hypothesis-disable-deadline",
-        "--json-report",
-        *("--json-report-omit", "collectors", "keywords", "log", "streams", "warnings"),
+        *REPORT_OPTIONS,
         *(("--boosted",) if TIERS[request.tier].boosted else ()),
         *(("--syncblob-device", request.device) if request.library == "syncblob" else ()),
         *(("-k", request.selection) if request.selection else ()),
@@ -138,28 +149,21 @@ def command(suite: Path, request: Request, processes: str, raw: Path) -> list[st
 
 def environment(request: Request, storage: Path) -> dict[str, str]:
     """Return the environment that the suite runs in."""
-    # What is said to a pytest around this one, or to the suite by hand, is not for this run.
-    mine = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("PYTEST_", "ARRAY_API_TESTS_"))
-    }
-    paths = [str(HERE.parent), *filter(None, [mine.get("PYTHONPATH")])]
-    return mine | {
+    # What is said to the suite by hand is not for this run.
+    return clean_environment(["ARRAY_API_TESTS_"]) | {
         "ARRAY_API_TESTS_MODULE": request.library,
         "ARRAY_API_TESTS_VERSION": STANDARD,
         "HYPOTHESIS_STORAGE_DIRECTORY": str(storage / "hypothesis"),
-        "PYTHONPATH": os.pathsep.join(paths),
     }
 
 
 def default_path(request: Request) -> Path:
     """Return where a report goes if nothing is said."""
     name = f"{request.library}-{request.device.replace(':', '-')}-{request.tier}.json"
-    return HERE.parent / "build" / "conformance" / name
+    return _REPORTS / name
 
 
-def write(report: Report, path: Path) -> tuple[Path, Path]:
+def write(report: Report | LibraryReport, path: Path) -> tuple[Path, Path]:
     """Write a report as JSON, and as text beside it; return both paths."""
     text_path = path.with_suffix(".txt")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -180,6 +184,7 @@ def _parser() -> argparse.ArgumentParser:
     add("-n", default="auto", metavar="N", help="processes (default: one for each CPU)")
     add("-k", metavar="EXPRESSION", help="only the tests that match, as in pytest")
     add("--module", default="syncblob", help="another array library, for comparison")
+    add("--suite-of", choices=SUITES, help="run the tests of this library instead, as installed")
     add("--report", type=Path, help="where the JSON report goes; the text goes beside it")
     add("--update-readme", action="store_true", help="put the counts into conformance/README.md")
     return parser

@@ -14,6 +14,8 @@ import sys
 import warnings
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from syncblob._source_lines import SourceLine
 from syncblob.array_api import *  # noqa: F403  # every name of the standard: its __all__
 from syncblob.array_api import __array_api_version__, __array_namespace_info__
@@ -298,6 +300,12 @@ _FILES = (
 )
 
 
+# xarray and SciPy (`diag`) ask the namespace of their arrays for these, and not NumPy, which
+# computes them with Blobs.
+_OF_NUMPY = frozenset(
+    {"cross", "cumprod", "cumsum", "diag", "gradient", "lib", "median", "quantile"}
+)
+
 # What to use in place of the names of the module caffe.
 _IN_PLACE_OF = {
     "Net": "open_model(path) opens a model, ModelFile.from_net makes one of a definition; "
@@ -314,7 +322,9 @@ _IN_PLACE_OF = {
 if not TYPE_CHECKING:  # a checker would take every misspelt name for one of these
 
     def __getattr__(name: str) -> object:
-        """Bring in what is not always needed when it is asked for: files, and the version."""
+        """Give names that are not in `__all__`, and those that are imported when needed."""
+        if name in _OF_NUMPY:
+            return getattr(np, name)
         if name in _FILES:
             from syncblob import caffe  # not always needed
 

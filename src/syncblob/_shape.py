@@ -355,8 +355,14 @@ class Layout:
         """Tell whether writing every element writes every one of the first `nbytes` bytes."""
         return not self.start and self.stop == nbytes and self.gapless
 
+    def aligned(self, dtype: np.dtype[np.generic]) -> bool:
+        """Tell whether elements of a dtype, in the places of these, lie at their alignment."""
+        return all(step % dtype.alignment == 0 for step in (self.offset, *self.strides))
+
     def derive(
-        self, view: Callable[[np.ndarray[Any, np.dtype[np.void]]], np.ndarray[Any, Any]]
+        self,
+        view: Callable[[np.ndarray[Any, np.dtype[np.void]]], np.ndarray[Any, Any]],
+        dtype: np.dtype[np.generic] | None = None,
     ) -> Layout:
         """Return the layout of a view that NumPy would make.
 
@@ -366,11 +372,14 @@ class Layout:
             A function that makes a view: indexing, ``reshape(copy=False)``, ``transpose`` …
             It gets a phantom, an array of this layout at an address that holds nothing, and must
             not read an element or return a scalar.
+        dtype
+            That of the view; None for this one.
         """
         phantom = np.asarray(_Phantom(self))
         result = view(phantom)
         offset = result.__array_interface__["data"][0] - _PHANTOM_ADDRESS if result.size else 0
-        return Layout(result.shape, self.dtype, result.strides, self.offset + offset)
+        wanted = self.dtype if dtype is None else dtype
+        return Layout(result.shape, wanted, result.strides, self.offset + offset)
 
     def __eq__(self, other: object) -> bool:
         """Compare field by field."""

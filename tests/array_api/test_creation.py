@@ -98,6 +98,19 @@ def test_default_dtypes() -> None:
     assert xp.linspace(0, 1j, 3).dtype == np.dtype("complex128")
 
 
+def test_linspace_takes_ends_that_are_blobs(on, device) -> None:
+    end, ends = on(3.0, "f4"), on([1.0, 2.0])
+    with xp.no_transfers():
+        line = xp.linspace(0, end, 4)
+        columns = xp.linspace(end, ends, 3, endpoint=False, dtype=xp.float32)
+    assert (line.device, line.dtype, line.tolist()) == (device, np.dtype("f4"), [0, 1, 2, 3])
+    expected = np.linspace(3, [1.0, 2.0], 3, endpoint=False, dtype="f4")
+    np.testing.assert_array_equal(np.asarray(columns), expected)
+    assert xp.linspace(end, 5, 3, device="cpu").device == "cpu"
+    with pytest.raises(TypeError, match=r"asarray\(\) first"):
+        xp.linspace(end, np.ones(2), 3)
+
+
 def test_full_with_a_blob_takes_its_dtype() -> None:
     value = xp.asarray(3, dtype="int8")
     assert xp.full((2,), value).dtype == np.dtype("int8")

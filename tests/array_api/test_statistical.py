@@ -152,3 +152,10 @@ def test_refused(call, error, on):
 def test_other_than_blobs_are_refused(name, other):
     with pytest.raises(TypeError, match=f"^{name} expects .*Blob"):
         getattr(xp, name)(other)
+
+
+@pytest.mark.parametrize("name", ["std", "var"])
+def test_numpys_name_of_the_correction(name, on):
+    x = on(A)
+    result = getattr(xp, name)(x, axis=1, ddof=2)
+    np.testing.assert_allclose(np.asarray(result), getattr(np, name)(A, axis=1, ddof=2), rtol=1e-6)

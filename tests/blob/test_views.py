@@ -511,3 +511,42 @@ def test_whatever_python_takes_for_an_integer_gives_a_view(key):
     selected = blob[key]
     selected[...] = 9
     assert blob.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", ["i4", "u1", "c8"])
+def test_a_view_of_another_dtype_shares_the_bytes(device, dtype):
+    array = numbers(3, 4)
+    blob = blob_of(array, device)
+    with syncblob.no_transfers():
+        view = blob.view(dtype)
+        part = blob[1:, 2:].view(dtype)
+    assert (view.base, part.base, blob.base) == (blob, blob, None)
+    assert (view.memory, view.head) == (blob.memory, blob.head)
+    for mine, theirs in ((view, array.view(dtype)), (part, array[1:, 2:].view(dtype))):
+        assert (mine.dtype, mine.strides) == (theirs.dtype, theirs.strides)
+        assert mine.tolist() == theirs.tolist()
+    part[...] = 1
+    array[1:, 2:].view(dtype)[...] = 1
+    assert blob.tolist() == array.tolist()
+    part.diff[...] = 1
+    assert blob.diff[1:, 2:].tolist() == array[1:, 2:].tolist()
+    assert blob.diff[0].tolist() == [0, 0, 0, 0]
+    assert not blob.const.view(dtype).flags.writeable
+    assert (blob.view().dtype, blob.view() is blob) == (blob.dtype, False)
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda b: b.T.view("i2"), ValueError, "contiguous"),
+        (lambda b: b[:, :3].view("f8"), ValueError, "divisor"),
+        (lambda b: b.view("u1")[:, 1:9].view("f4"), ValueError, "multiples of 4"),
+        (lambda b: b[0, 0].view("i2"), ValueError, "0d"),
+        (lambda b: b.view(np.ndarray), TypeError, "object"),
+        (lambda b: b.view(-1), TypeError, "dtype"),
+    ],
+)
+def test_views_of_other_dtypes_that_cannot_be(make, error, message):
+    with pytest.raises(error, match=message):
+        make(blob_of(numbers(3, 4)))

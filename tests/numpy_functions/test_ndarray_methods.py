@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 import numpy as np
 import pytest
 from made_blobs import blob_in, values
@@ -294,7 +296,43 @@ def test_flags_tell_how_data_lies():
     assert blob.flags.writeable
     assert not blob.const.flags.writeable
     with pytest.raises(AttributeError):
-        blob.flags.writeable = False
+        blob.flags.aligned = False
+    with pytest.raises(KeyError, match="WRITEABLE"):
+        blob.flags["ALIGNED"] = False
+    with pytest.raises(KeyError, match="c_contiguous"):
+        blob.flags["NO_SUCH"]
+    assert "OWNDATA : True" in repr(blob.flags)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("settled", [False, True])
+def test_writeable_makes_a_blob_const_from_then_on(device, settled):
+    blob = syncblob.asarray(A, device=device) + 1
+    row = blob[0] if settled else None
+    torch = pytest.importorskip("torch") if settled else None
+    if torch:  # keeps a tensor
+        torch.add(blob, 1)
+        blob.mutable_cpu_data()
+    blob.flags.writeable = False
+    assert (blob.flags.writeable, blob.const.base) == (False, blob)
+    before = blob.tolist()
+    for write in (
+        blob.mutable_cpu_data,
+        blob.overwrite_gpu_data,
+        lambda: operator.iadd(blob, 1),
+        lambda: np.add(blob, 1, out=blob),
+        lambda: operator.setitem(blob[1], 0, 5),
+        lambda: operator.setitem(blob.diff, 0, 5),
+        lambda: setattr(blob.flags, "writeable", True),
+        lambda: np.from_dlpack(blob).fill(5),
+    ):
+        with pytest.raises(ValueError, match=r"const; \.copy|read-only"):
+            write()
+    assert blob.tolist() == before
+    blob.copy()[...] = 5
+    if settled:  # as NumPy's views, it was taken before
+        row[...] = 5
+        assert blob[0].tolist() == [5, 5, 5]
 
 
 def test_caffes_names_are_caffes():
@@ -313,3 +351,34 @@ def test_elements_go_to_a_file(tmp_path):
     with (tmp_path / "y").open("wb") as file:
         blob[0].tofile(file, ",", "%d")
     assert (tmp_path / "y").read_text() == "0,1,2,3"
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("order", ["C", "F", "A", "K"])
+def test_orders_of_copies_and_of_other_shapes(device, order):
+    blob = on(device, np.arange(24.0).reshape(2, 3, 4))
+    blob.diff[...] = blob
+    with syncblob.no_transfers():
+        for view in (blob, blob.T, blob[:, ::2], blob.transpose(1, 0, 2)):
+            copy = view.copy(order)
+            expected = np.empty_like(np.lib.stride_tricks.as_strided(0.0, view.shape, view.strides))
+            assert copy.strides == expected.copy(order).strides
+            assert (copy.device, copy.memory is blob.memory) == (device, False)
+    assert copy.tolist() == copy.diff.tolist() == view.tolist()
+    with pytest.raises(ValueError, match="order"):
+        blob.copy("Z")
+    if order != "K":
+        array = np.asarray(blob)
+        for view, same in ((blob, array), (blob.T, array.T)):
+            shaped = view.reshape(6, -1, order=order)
+            assert shaped.tolist() == same.reshape(6, -1, order=order).tolist()
+        assert blob.T.reshape(-1, order="F").memory is blob.memory
+    with pytest.raises(ValueError, match="order"):
+        blob.reshape(6, 4, order="Z")
+
+
+def test_elements_cannot_be_deleted():
+    blob = on("cpu", A)
+    with pytest.raises(ValueError, match=r"numpy\.delete"):
+        del blob[0]
+    assert np.delete(blob, 0, axis=0).shape == (1, 3)

@@ -151,3 +151,28 @@ def test_texts_and_files_are_read_on_the_host(tmp_path, simulated):
     assert (blob.head, simulated.downloads) == (SYNCED, 1)
     assert np.load(tmp_path / "blob.npy").tolist() == values().tolist()
     assert np.load(tmp_path / "blob.npz")["first"].tolist() == values().tolist()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_piecewise_of_a_blob_without_axes(device):
+    x = syncblob.asarray(2.0, device=device)
+    functions = [lambda part: part * 2, 7]
+    assert [np.piecewise(x, x < end, functions).tolist() for end in (3, 1)] == [4, 7]
+    result = np.piecewise(x, condlist=x < 3, funclist=functions)
+    assert (result.device, result.tolist()) == (device, 4)
+
+
+@pytest.mark.skipif(
+    np.lib.NumpyVersion(np.__version__) < "2.5.0", reason="NumPy checks the bounds since 2.5"
+)
+@pytest.mark.parametrize("device", DEVICES)
+def test_as_strided_checks_the_bounds_of_a_slice_by_the_whole_memory(device):
+    as_strided = np.lib.stride_tricks.as_strided
+    array = np.arange(12.0).reshape(3, 4)
+    blob = syncblob.asarray(array, device=device)
+    for shape, strides in (((3, 4), (-8, 8)), ((2, 2), (-32, 8)), ((2, 3), (32, 8))):
+        result = as_strided(blob[1:], shape, strides, check_bounds=True)
+        assert result.tolist() == as_strided(array[1:], shape, strides).tolist()
+        assert not result.flags.writeable
+    with pytest.raises(ValueError, match="out of bounds"):
+        as_strided(blob[1:], (3, 40), (32, 8), check_bounds=True)

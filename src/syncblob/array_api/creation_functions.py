@@ -212,8 +212,8 @@ def full_like(
 
 
 def linspace(  # noqa: PLR0913  # the standard's
-    start: complex,
-    stop: complex,
+    start: complex | Blob,
+    stop: complex | Blob,
     /,
     num: int,
     *,
@@ -226,16 +226,21 @@ def linspace(  # noqa: PLR0913  # the standard's
     Parameters
     ----------
     start, stop
-        The ends.
+        The ends. Blobs of several give as many columns, along the last axes of the result.
     num
         How many numbers.
     dtype
-        None for float64, or complex128 where an end is complex.
+        None for float64, or complex128 where an end is complex. With a Blob as an end, the
+        floating-point dtype that type promotion gives.
     device
-        None for the default device.
+        None for the default device, or for that of an end that is a Blob.
     endpoint
         Whether `stop` is the last of them.
     """
+    if isinstance(start, Blob) or isinstance(stop, Blob):
+        wanted = None if dtype is None else as_dtype(dtype)
+        made: Blob = apply("linspace", start, stop, num, endpoint=endpoint, dtype=wanted)
+        return made if device is None else made.to_device(device)
     return _made("linspace", start, stop, num, endpoint=endpoint, dtype=dtype, device=device)
 
 

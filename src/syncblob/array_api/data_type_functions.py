@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
     from syncblob.devices import Device
 
+# Scalars without a dtype of their own.
+_WEAK = frozenset({bool, int, float, complex})
+
 __all__ = ["astype", "can_cast", "finfo", "iinfo", "isdtype", "result_type"]
 
 
@@ -201,16 +204,18 @@ def result_type(
     Parameters
     ----------
     *arrays_and_dtypes
-        Blobs, dtypes and Python scalars; at least one that is no scalar.
+        Blobs, dtypes and scalars; at least one that is no scalar of Python's.
 
     Raises
     ------
+    ValueError
+        If there are Python scalars only, which have no dtype, or nothing.
     TypeError
-        If there are scalars only, or something else.
+        If there is something else.
     """
     parts = [x if type(x) in SCALARS else _dtype_of(x) for x in arrays_and_dtypes]
-    if all(type(part) in SCALARS for part in parts):
-        raise TypeError(f"expected at least one Blob or dtype, got {arrays_and_dtypes}")
+    if all(type(part) in _WEAK for part in parts):
+        raise ValueError("expected at least one Blob or dtype, got nothing but Python scalars")
     return np.result_type(*parts)
 
 

@@ -147,9 +147,17 @@ def prod(
     return apply("prod", x, axis=axis, dtype=wanted, keepdims=keepdims)
 
 
-def std(x: Blob, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False) -> Blob:
+def std(
+    x: Blob,
+    /,
+    *,
+    axis: Axes = None,
+    correction: float = 0.0,
+    keepdims: bool = False,
+    ddof: float | None = None,
+) -> Blob:
     """Return the standard deviation, along axes or of all: the square root of `var`."""
-    return _spread("std", x, axis, correction, keepdims)
+    return _spread("std", x, axis, correction if ddof is None else ddof, keepdims)
 
 
 def sum(
@@ -173,7 +181,15 @@ def sum(
     return apply("sum", x, axis=axis, dtype=wanted, keepdims=keepdims)
 
 
-def var(x: Blob, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False) -> Blob:
+def var(
+    x: Blob,
+    /,
+    *,
+    axis: Axes = None,
+    correction: float = 0.0,
+    keepdims: bool = False,
+    ddof: float | None = None,
+) -> Blob:
     """Return the variance, along axes or of all.
 
     Parameters
@@ -185,8 +201,10 @@ def var(x: Blob, /, *, axis: Axes = None, correction: float = 0.0, keepdims: boo
     correction
         Degrees of freedom that are subtracted from the number of elements, the divisor; 1 for a
         sample. Where nothing is left, the variance is NaN.
+    ddof
+        NumPy's name of `correction`, which xarray uses.
     """
-    return _spread("var", x, axis, correction, keepdims)
+    return _spread("var", x, axis, correction if ddof is None else ddof, keepdims)
 
 
 def _spread(name: str, x: Blob, axis: Axes, correction: float, keepdims: bool) -> Blob:

@@ -27,7 +27,7 @@ from syncblob.blob import (
 )
 from syncblob.blob.core import GPU_DATA, GPU_DIFF, HOST_DATA, HOST_DIFF
 from syncblob.blob.explain import Explanation
-from syncblob.blob.flags import Flags, flags_of
+from syncblob.blob.flags import Flags
 from syncblob.blob.indexing import get_item, set_item
 from syncblob.blob.ndarray_methods import NdarrayMethods
 from syncblob.blob.operators import Operators
@@ -334,8 +334,17 @@ class Blob(Operators, NdarrayMethods):
 
     @property
     def flags(self) -> Flags:
-        """How data lies in memory. Nothing moves."""
-        return flags_of(self)
+        """How data lies in memory; ``flags.writeable = False`` makes this Blob const.
+
+        Nothing moves.
+        """
+        return Flags(self)
+
+    @property
+    def base(self) -> Self | None:
+        """The Blob whose memory a view shares; None of a Blob that is no view."""
+        base: Self | None = self._base
+        return base
 
     def explain(self) -> Explanation:
         """Tell the state: head, device, what each side holds, living aliases, last transitions.
@@ -672,6 +681,24 @@ class Blob(Operators, NdarrayMethods):
         """A read-only view: whatever takes it gets the const path, and it refuses writes."""
         return self._view(self._layout, readonly=True)
 
+    def view(self, dtype: DTypeLike | None = None) -> Self:
+        """Return a view of the same bytes as elements of another dtype. Nothing moves.
+
+        The gradient of the view is that of this Blob, seen in the same way.
+
+        Parameters
+        ----------
+        dtype
+            The dtype of the view; None for this one. With another size of its elements the last
+            axis changes its length.
+
+        Raises
+        ------
+        ValueError
+            If the sizes do not fit, or the elements would not lie at multiples of their alignment.
+        """
+        return views.view_as(self, dtype)
+
     def on(self, device: Device | str) -> Self:
         """Return a view of the same memory whose operations run on another device.
 
@@ -747,7 +774,10 @@ class Blob(Operators, NdarrayMethods):
         views.refresh(self)
 
     def reshape(
-        self, *shape: SupportsIndex | Iterable[SupportsIndex], copy: bool | None = None
+        self,
+        *shape: SupportsIndex | Iterable[SupportsIndex],
+        order: Literal["C", "F", "A"] = "C",
+        copy: bool | None = None,
     ) -> Self:
         """Return the elements in C order in another shape; a view wherever one is possible.
 
@@ -755,6 +785,8 @@ class Blob(Operators, NdarrayMethods):
         ----------
         *shape
             The new dimensions, or one tuple of them; one may be -1.
+        order
+            The order in which the elements are taken and put, as in NumPy.
         copy
             None copies only a view whose strides fit no other way, True always, False never.
 
@@ -769,6 +801,8 @@ class Blob(Operators, NdarrayMethods):
             If the count differs (`resize` changes the count), or if `copy` is False and a view is
             impossible.
         """
+        if order != "C":
+            return self._call(np.reshape, views.shape_from(shape), order=order, copy=copy)
         return reshape(self, shape, copy)
 
     def transpose(self, *axes: SupportsIndex | Iterable[SupportsIndex]) -> Self:
@@ -895,6 +929,18 @@ class Blob(Operators, NdarrayMethods):
         """
         set_item(self, key, value)
 
+    def __delitem__(self, key: Any) -> NoReturn:
+        """Refuse it, as NumPy does.
+
+        Raises
+        ------
+        ValueError
+            Always.
+        """
+        raise ValueError(
+            f"cannot delete elements of a Blob, got {key!r}; numpy.delete() makes one without them"
+        )
+
     def __iter__(self) -> Iterator[Self]:
         """Iterate over the first axis; the items are views.
 
@@ -909,13 +955,20 @@ class Blob(Operators, NdarrayMethods):
 
     # --- copies, and other memories --------------------------------------------------------------
 
-    def copy(self) -> Self:
-        """Return an independent, C-contiguous copy of data, and of diff if there is one.
+    def copy(self, order: Literal["C", "F", "A", "K"] = "C") -> Self:
+        """Return an independent copy of data, and of diff if there is one.
 
         Each is copied on a side that holds all of its newest contents, and nothing is transferred
         then. The copy of a const view can be written.
+
+        Parameters
+        ----------
+        order
+            How the copy lies in memory, as in NumPy: ``"C"`` and ``"F"`` are C-contiguous and
+            Fortran-contiguous, ``"A"`` is Fortran-contiguous if this Blob is that alone, and
+            ``"K"`` keeps the order of the axes.
         """
-        return copying.copy(self)
+        return copying.copy(self, order)
 
     def __copy__(self) -> Self:
         """Copy, as NumPy does; see `copy`."""

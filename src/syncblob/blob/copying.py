@@ -23,13 +23,32 @@ if TYPE_CHECKING:
 __all__ = ["astype", "copy", "copy_from", "to_device"]
 
 
-def copy(blob: AnyBlob) -> AnyBlob:
-    """Return an independent, C-contiguous copy of data and diff; see `Blob.copy`."""
+def copy(blob: AnyBlob, order: str) -> AnyBlob:
+    """Return an independent copy of data and diff; see `Blob.copy`."""
+    if order != "C":
+        axes = _axes_in_memory(blob, order)
+        return copy(blob._derived(lambda a: a.transpose(axes)), "C")._derived(
+            lambda a: a.transpose(np.argsort(axes))
+        )
     memory = _duplicate(blob, blob._memory)
     existing = blob._existing_diff()
     diff = None if existing is None else _duplicate(blob, existing)
     layout = Layout.c_order(blob.shape, blob.dtype)
     return blob._of(memory, layout, home=blob._home, diff=diff)
+
+
+def _axes_in_memory(blob: BlobCore, order: str) -> list[int]:
+    """Return the axes as they follow each other in the memory of a copy, the last the closest."""
+    layout = blob._layout
+    axes = list(range(blob.ndim))
+    if order == "A":
+        backwards = layout.derive(lambda a: a.transpose())
+        order = "F" if backwards.contiguous and not layout.contiguous else "C"
+    if order == "K":
+        return sorted(axes, key=lambda axis: -abs(layout.strides[axis]))
+    if order not in {"C", "F"}:
+        raise ValueError(f"expected an order of 'C', 'F', 'A' or 'K', got {order!r}")
+    return axes if order == "C" else axes[::-1]
 
 
 def astype(blob: AnyBlob, dtype: DTypeLike, *, copy: bool) -> AnyBlob:

@@ -336,6 +336,12 @@ class BlobCore:
         self._kept = NOTHING_KEPT
         self._held = memory
 
+    def _make_const(self) -> None:
+        """Refuse writes from now on; see `Flags.writeable`."""
+        self._readonly = True
+        # The arrays that are kept can be written.
+        self._use(self._memory)
+
     # --- the array that computations use ---------------------------------------------------------
 
     def _array_is_current(self) -> bool:
@@ -484,9 +490,13 @@ class BlobCore:
 
     def _require_writable(self, action: str) -> None:
         if self._readonly:
-            raise ValueError(
-                f"{action} writes, and this Blob is a const view; use the Blob it was taken from"
+            const = self._root()._readonly
+            what = (
+                "const; .copy() can be written"
+                if const
+                else ("a const view; use the Blob it was taken from")
             )
+            raise ValueError(f"{action} writes, and this Blob is {what}")
 
     def _require_own(self, action: str) -> None:
         """Refuse what replaces the layout or a memory, unless this Blob is no view."""

@@ -1,50 +1,83 @@
-"""How a Blob lies in memory, as ndarray's ``flags`` say it."""
+"""How a Blob lies in memory, and whether it may be written, as ndarray's ``flags`` say it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from syncblob.blob.core import BlobCore
 
-__all__ = ["Flags", "flags_of"]
+__all__ = ["Flags"]
+
+_NAMES = ("c_contiguous", "f_contiguous", "owndata", "writeable", "aligned", "fnc")
 
 
-@dataclass(frozen=True)
 class Flags:
-    """How data lies in memory, by NumPy's names. The fields cannot be set."""
+    """How the data of a Blob lies in memory, by NumPy's names. Asking moves nothing.
 
-    c_contiguous: bool
-    """Whether the elements follow each other in C order."""
-    f_contiguous: bool
-    """Whether they do in Fortran order."""
-    owndata: bool
-    """Whether this is no view."""
-    writeable: bool
-    """Whether this is not const."""
-    aligned: bool
-    """Whether the elements lie at multiples of their alignment."""
+    ``writeable`` can be set to False. ``flags["C_CONTIGUOUS"]`` is ``flags.c_contiguous``.
+    """
+
+    __slots__ = ("_blob",)
+
+    def __init__(self, blob: BlobCore) -> None:
+        self._blob = blob
+
+    @property
+    def c_contiguous(self) -> bool:
+        """Whether the elements follow each other in C order."""
+        return self._blob._layout.contiguous
+
+    @property
+    def f_contiguous(self) -> bool:
+        """Whether they do in Fortran order."""
+        return self._blob._derived(lambda a: a.transpose())._layout.contiguous
 
     @property
     def fnc(self) -> bool:
-        """Whether the elements follow each other in Fortran order, and not in C order."""
+        """Whether they do in Fortran order, and not in C order."""
         return self.f_contiguous and not self.c_contiguous
+
+    @property
+    def owndata(self) -> bool:
+        """Whether this is no view."""
+        return self._blob._base is None
+
+    @property
+    def aligned(self) -> bool:
+        """Whether the elements lie at multiples of their alignment."""
+        layout = self._blob._layout
+        return layout.aligned(layout.dtype)
+
+    @property
+    def writeable(self) -> bool:
+        """Whether this is not const. False makes it const from then on, and views taken from then.
+
+        What was taken before can still be written. True is refused with a ValueError where this is
+        const.
+        """
+        return not self._blob._readonly
+
+    @writeable.setter
+    def writeable(self, value: bool) -> None:
+        if value:
+            self._blob._require_writable("flags.writeable = True")
+        else:
+            self._blob._make_const()
 
     def __getitem__(self, name: str) -> bool:
         """Return a flag by NumPy's name: ``"C_CONTIGUOUS"`` …."""
+        if name.lower() not in _NAMES:
+            raise KeyError(f"expected one of {', '.join(_NAMES)}, got {name!r}")
         flag: bool = getattr(self, name.lower())
         return flag
 
+    def __setitem__(self, name: str, value: bool) -> None:
+        """Set ``flags["WRITEABLE"]``."""
+        if name.lower() != "writeable":
+            raise KeyError(f"expected WRITEABLE, the only flag that can be set, got {name!r}")
+        self.writeable = value
 
-def flags_of(blob: BlobCore) -> Flags:
-    """Return how a Blob lies in memory. Nothing moves."""
-    layout = blob._layout
-    backwards = blob._derived(lambda a: a.transpose())._layout
-    return Flags(
-        layout.contiguous,
-        backwards.contiguous,
-        blob._base is None,
-        not blob._readonly,
-        all(step % layout.dtype.alignment == 0 for step in (layout.offset, *layout.strides)),
-    )
+    def __repr__(self) -> str:
+        """Show each flag in a line, as NumPy does."""
+        return "\n".join(f"  {name.upper()} : {self[name]}" for name in _NAMES[:-1])

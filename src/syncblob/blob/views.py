@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from syncblob._dtypes import as_dtype
 from syncblob._shape import Layout, as_shape, is_integer
 from syncblob.blob.compute import require_device_of, result_on
 from syncblob.blob.core import BlobCore
@@ -18,6 +19,8 @@ from syncblob.memory import CONST, MUTABLE
 
 if TYPE_CHECKING:
     from typing import TypeVar
+
+    from numpy.typing import DTypeLike
 
     from syncblob.blob.blob import Blob
     from syncblob.blob.core import AnyBlob
@@ -39,6 +42,7 @@ __all__ = [
     "shape_from",
     "side_view",
     "transpose",
+    "view_as",
     "view_of_diff",
 ]
 
@@ -49,6 +53,22 @@ def shape_from(shape: tuple[Any, ...]) -> Any:
 
 
 # --- the same elements ---------------------------------------------------------------------------
+
+
+def view_as(blob: AnyBlob, dtype: DTypeLike | None) -> AnyBlob:
+    """Return a view of the same bytes as elements of another dtype; see `Blob.view`."""
+    layout = blob._layout
+    if dtype is None:
+        return blob._view(layout)
+    wanted = as_dtype(dtype)
+    view = layout.derive(lambda a: a.view(f"V{wanted.itemsize}"), wanted)
+    if not view.aligned(wanted):
+        raise ValueError(
+            f"a view as {wanted} begins at byte {view.offset} of the memory, with strides "
+            f"{view.strides}, and accelerators need multiples of {wanted.alignment}; use "
+            ".copy().view(dtype)"
+        )
+    return blob._view(view)
 
 
 def view_of_diff(blob: AnyBlob) -> AnyBlob:

@@ -118,6 +118,8 @@ def _made(
         kind = _View
     elif of_blob and function in tables.EMPTY_LIKE:
         kind = _EmptyLike
+    elif function is np.piecewise:
+        kind = _Piecewise
     elif (
         function in tables.WRITES
         or function in tables.TEXTS_AND_FILES
@@ -414,6 +416,20 @@ class _View(Plan):
         function = self.function
         view = x._derived(lambda a: function(a, *rest, **kwargs))
         return view.const if const else view
+
+
+class _Piecewise(Plan):
+    """A condition without axes is one of several, as NumPy takes its scalars."""
+
+    __slots__ = ()
+
+    def run(self, like: Any, args: Args, kwargs: Named) -> Any:
+        given = _by_place(args, kwargs)
+        place = 1 if len(args) > 1 else "condlist"
+        if isinstance(given[place], BlobCore) and not given[place].shape:
+            given[place] = [given[place]]
+        named = {name: given[name] for name in kwargs}
+        return super().run(like, tuple([given[at] for at in range(len(args))]), named)
 
 
 class _EmptyLike(Plan):

@@ -236,12 +236,12 @@ def large(write):
     return write(header + values.tobytes(), "large.binaryproto")
 
 
-@pytest.fixture(params=[True, False], ids=["read", "mapped"])
+@pytest.fixture(params=[True, False], ids=["at an offset", "by turns"])
 def either_way(request, monkeypatch):
     """As on platforms that can read at an offset, and on those that cannot."""
-    if request.param and not Descriptor.available:
+    if request.param and not Descriptor.can_read_at:
         pytest.skip("this platform cannot read at an offset")
-    monkeypatch.setattr(Descriptor, "available", request.param)
+    monkeypatch.setattr(Descriptor, "can_read_at", request.param)
 
 
 @pytest.mark.usefixtures("either_way")
@@ -290,7 +290,7 @@ def test_a_file_that_is_written_over(large, device):
 
 
 def test_a_file_that_is_written_over_while_it_is_read(large, monkeypatch):
-    if not Descriptor.available:
+    if not Descriptor.can_read_at:
         pytest.skip("this platform cannot read at an offset")
     blob = read_blob(large)
     preadv = os.preadv
@@ -308,7 +308,8 @@ def test_a_file_that_is_written_over_while_it_is_read(large, monkeypatch):
 
 def test_a_blob_that_has_been_read_outlives_its_file(large):
     file = MappedFile(large)
-    blob = lazy_blob(file, index_blob(WireReader(file.array()), 0, len(file.array())))
+    with WireReader.of_file(file) as reader:
+        blob = lazy_blob(file, index_blob(reader, 0, reader.size))
     values = blob.cpu_data()
     large.write_bytes(b"other")
     copy = large.with_name("copy")
@@ -330,16 +331,32 @@ def test_a_file_that_cannot_be_read_any_more(large, monkeypatch):
 
     blob = read_blob(large)
     monkeypatch.setattr(_disk.os, "preadv", preadv, raising=False)
-    monkeypatch.setattr(Descriptor, "available", True)
+    monkeypatch.setattr(Descriptor, "can_read_at", True)
     with pytest.raises(OSError, match="Input/output error"):
         blob.cpu_data()
     monkeypatch.undo()
     assert blob.cpu_data()[-1] == COUNT - 1
 
 
+def test_hdf5_that_cannot_be_read_any_more(tmp_path, monkeypatch):
+    h5py = pytest.importorskip("h5py", reason="h5py, which reads HDF5, is missing")
+    path = tmp_path / "net.caffemodel.h5"
+    with h5py.File(path, "w") as file:
+        file["data/a/0"] = np.ones(3, np.float32)
+
+    def fail(_self, _target, _position):
+        raise OSError(5, "Input/output error")
+
+    begin = MappedFile(path).read(0, 512)
+    monkeypatch.setattr(MappedFile, "read", lambda *_: begin)
+    monkeypatch.setattr(Descriptor, "_read_some", fail)
+    with pytest.raises(OSError, match="Input/output error"):
+        open_model(path)
+
+
 def test_reading_that_comes_in_small_pieces(large, monkeypatch):
     """The system may give less than was asked for."""
-    if not Descriptor.available:
+    if not Descriptor.can_read_at:
         pytest.skip("this platform cannot read at an offset")
     preadv = os.preadv
     monkeypatch.setattr(
@@ -350,7 +367,7 @@ def test_reading_that_comes_in_small_pieces(large, monkeypatch):
 
 def test_closing_while_another_thread_reads(large, monkeypatch):
     """The descriptor is not closed, and perhaps given to another file, while it is read from."""
-    if not Descriptor.available:
+    if not Descriptor.can_read_at:
         pytest.skip("this platform cannot read at an offset")
     started, closed = threading.Event(), threading.Event()
     preadv = os.preadv

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -328,17 +329,49 @@ def test_a_file_that_is_cut_off(h5, path, size):
     assert caught.value.offset == 0
 
 
-def test_a_file_that_changes_before_its_values_are_read(h5, path):
+@pytest.mark.parametrize("in_place", [False, True])
+def test_a_file_that_changes_before_its_values_are_read(h5, path, in_place):
+    """One that is replaced stays what it was; one that is written into is refused."""
     h5.create_dataset("data/a/0", data=WEIGHTS, chunks=(1, 1))
     h5["data/a/1"] = BIAS
     chunked, contiguous = opened(h5)["a"].blobs
-    path.rename(path.with_suffix(".old"))
+    if not in_place:
+        path.rename(path.with_suffix(".old"))
     with h5py.File(path, "w") as other:
-        other["data/a/0"] = WEIGHTS + 1
-    with pytest.raises(ModelFileError, match="the file has changed since it was opened"):
-        chunked.cpu_data()
-    # The other one is read from the file that was opened.
-    assert contiguous.cpu_data().tolist() == [7, 8]
+        other["data/a/0"] = np.ones(1000)
+    for blob, values in (chunked, WEIGHTS), (contiguous, BIAS):
+        if in_place:
+            with pytest.raises(ModelFileError, match="somebody has written to it, open it again"):
+                blob.cpu_data()
+        else:
+            np.testing.assert_array_equal(blob.cpu_data(), values)
+
+
+@pytest.mark.parametrize("mode", ["r", "r+"])
+def test_a_file_that_h5py_has_open(h5, path, mode):
+    h5["data/a/0"] = BIAS
+    h5.close()
+    with h5py.File(path, mode):
+        if mode == "r":
+            assert open_model(path)["a"].blobs[0].tolist() == [7, 8]
+        else:
+            with pytest.raises(ModelFileError, match=r"open for writing in h5py.*close it there"):
+                open_model(path)
+    assert len(open_model(path)) == 1
+
+
+def test_what_h5py_remembers_of_a_file(h5, path):
+    """Another process may have rewritten a file that this one has open in h5py."""
+    h5["data/a/0"] = BIAS
+    h5.close()
+    with h5py.File(path, "r") as mine:
+        assert list(mine["data"]) == ["a"]
+        rewrite = (
+            "import h5py, sys\n"
+            "h5py.File(sys.argv[1], 'w', locking=False)['data/longer/0'] = [1.0, 2.0]"
+        )
+        subprocess.run([sys.executable, "-c", rewrite, path], check=True)
+        assert open_model(path)["longer"].blobs[0].tolist() == [1, 2]
 
 
 @pytest.mark.parametrize("chunks", [None, (1, 1)])

@@ -240,6 +240,7 @@ def h5(tmp_path):
 @pytest.mark.parametrize("dtype", ["<f2", "<f4", "<f8", ">f4"])
 def test_hdf5_in_one_piece(h5, reads, dtype):
     blob = h5(MATRIX.astype(dtype))
+    reads.clear()
     np.testing.assert_array_equal(blob[PART].cpu_data(), MATRIX[PART])
     assert [length for _, length in reads] == [10 * COLUMNS * np.dtype(dtype).itemsize]
 

@@ -374,14 +374,16 @@ def _parsed(record: LayerRecord) -> LayerParameter:
     from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetParameter  # only when needed
 
     layer = record.index
-    reader = WireReader.of_file(record.file)
+    with WireReader.of_file(record.file) as reader:
+        if layer.version:
+            settings = _without(reader, layer, BLOBS[layer.version])
+        else:
+            settings = _v0_net(reader)
+    if layer.version == _CURRENT:
+        return LayerParameter.FromString(settings)
     if layer.version:
-        settings = _without(reader, layer, BLOBS[layer.version])
-        if layer.version == _CURRENT:
-            return LayerParameter.FromString(settings)
-        net = NetParameter.FromString(length_field(LAYERS[layer.version], settings))
-    else:
-        net = NetParameter.FromString(_v0_net(reader))
+        settings = length_field(LAYERS[layer.version], settings)
+    net = NetParameter.FromString(settings)
     # A V0 layer is upgraded with its whole net: padding layers before it matter.
     return upgrade_net(net).layer[-1 if layer.version else -1 - record.followers]
 
@@ -394,12 +396,11 @@ def _rewritten(
     depth: int = 0,
 ) -> bytes:
     """Copy a message, replacing the fields of some kinds."""
-    buffer = reader.buffer.data
     copied = bytearray()
     position = message.start
     for field in reader.fields(message.start, message.stop, depth=depth):
         change = changes.get((field.number, field.wire_type))
-        copied += buffer[position : field.stop] if change is None else change(field)
+        copied += reader.read(position, field.stop) if change is None else change(field)
         position = field.stop
     return bytes(copied)
 
@@ -411,7 +412,7 @@ def _without(reader: WireReader, message: Field | LayerIndex, number: int) -> by
 
 def _v0_net(reader: WireReader) -> bytes:
     """Copy a V0 net without its blobs, and without V2 layers."""
-    net = Field(0, WireType.LENGTH, 0, len(reader.buffer))
+    net = Field(0, WireType.LENGTH, 0, reader.size)
     changes: dict[Kind, Callable[[Field], bytes]] = {
         (LAYERS[0], WireType.LENGTH): lambda field: length_field(
             LAYERS[0], _v0_layer(reader, field)

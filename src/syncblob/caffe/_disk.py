@@ -1,10 +1,9 @@
 """Files as bytes: parts of them read without loading the rest, whole files replaced atomically.
 
-A file is mapped, so that only what is looked at is read. But touching a page of a mapping that the
-file no longer has, because another process truncated it, kills the process on most platforms. So
-values are read with ``preadv`` where the platform has it, which raises an exception instead and
-does not count the same bytes twice, as a page of the file and as a copy. Where a view of the
-mapping is asked for, the size of the file is compared first.
+A file is read, never mapped. Touching a page of a mapping that the file no longer has, because
+another process truncated it, kills the process, and no check before the access can prevent that.
+A read raises an exception instead. After each read the file is compared with what it was when it
+was opened.
 """
 
 from __future__ import annotations
@@ -12,16 +11,14 @@ from __future__ import annotations
 import contextlib
 import errno
 import itertools
-import mmap
 import os
 import secrets
 import stat
+import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from syncblob.errors import ModelFileError
 
@@ -29,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Self
 
+    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["Descriptor", "MappedFile", "replacing"]
@@ -60,17 +58,19 @@ class Descriptor:
         If it cannot be opened, or is a directory or a pipe.
     """
 
-    __slots__ = ("__weakref__", "number")
+    __slots__ = ("__weakref__", "_lock", "number")
 
     number: int
     """The file descriptor."""
 
-    available = hasattr(os, "preadv")
+    can_read_at = hasattr(os, "preadv")
     """Whether the platform can read at an offset, which several threads can do at once."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        # Opening a pipe would otherwise block.
-        self.number = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        # Opening a pipe would otherwise block; Windows would translate line ends.
+        flags = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+        self.number = os.open(path, os.O_RDONLY | flags)
+        self._lock = threading.Lock()
         weakref.finalize(self, os.close, self.number)
         mode = os.fstat(self.number).st_mode
         if stat.S_ISDIR(mode):
@@ -118,17 +118,24 @@ class Descriptor:
                 return
             position = offset + begin
             while piece:
-                count = os.preadv(self.number, [piece], position)
+                count = self._read_some(piece, position)
                 if not count:
                     raise EOFError(f"the file ends at byte {position}")
                 piece = piece[count:]
                 position += count
 
+    def _read_some(self, target: memoryview, position: int) -> int:
+        if self.can_read_at:
+            return os.preadv(self.number, [target], position)
+        with self._lock:
+            os.lseek(self.number, position, os.SEEK_SET)
+            content = os.read(self.number, len(target))
+        target[: len(content)] = content
+        return len(content)
+
 
 class MappedFile:
-    """A read-only mapping of a whole file.
-
-    The mapping lives as long as this object, or an array over it, does.
+    """A file that is open for reading, and what it was when it was opened.
 
     Parameters
     ----------
@@ -140,10 +147,10 @@ class MappedFile:
     TypeError
         If `path` is no path.
     OSError
-        If the file cannot be opened or mapped.
+        If the file cannot be opened.
     """
 
-    __slots__ = ("__weakref__", "_descriptor", "_mapping", "absolute_path", "identity", "path")
+    __slots__ = ("__weakref__", "_descriptor", "absolute_path", "identity", "path")
 
     path: str
     absolute_path: Path
@@ -159,41 +166,33 @@ class MappedFile:
         self.path = os.fspath(path)
         self.absolute_path = Path(path).absolute()
         self._descriptor: Descriptor | None = Descriptor(path)
-        number = self._descriptor.number
-        status = os.fstat(number)
-        size = status.st_size
-        self.identity = (status.st_dev, status.st_ino, size, status.st_mtime_ns)
-        # An empty file cannot be mapped.
-        self._mapping: mmap.mmap | bytes | None = (
-            mmap.mmap(number, 0, access=mmap.ACCESS_READ) if size else b""
-        )
+        status = os.fstat(self._descriptor.number)
+        self.identity = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
     def __deepcopy__(self, memo: object) -> Self:
-        """Return another object over the same mapping; each is closed separately."""
+        """Return another object over the same descriptor; each is closed separately."""
         del memo
         made = object.__new__(type(self))
-        for name in ("_descriptor", "_mapping", "absolute_path", "identity", "path"):
+        for name in ("_descriptor", "absolute_path", "identity", "path"):
             setattr(made, name, getattr(self, name))
         return made
 
-    def array(self) -> NDArray[np.uint8]:
-        """Return the bytes of the file as a read-only array. Never copies.
+    def __len__(self) -> int:
+        """Return the number of bytes that the file had when it was opened."""
+        return self.identity[2]
 
-        Raises
-        ------
-        ValueError
-            After `close`.
-        ModelFileError
-            If the file has been written to since it was opened.
+    def read(self, start: int, stop: int) -> memoryview:
+        """Return the bytes from `start` up to, not including, `stop`.
+
+        Errors are those of `read_into`, but a write to the file is only noticed if it has become
+        too short: call `require_unchanged` when all has been read that belongs together.
         """
-        mapping, descriptor = self._mapping, self._descriptor
-        if mapping is None or descriptor is None:
-            raise self._closed_error()
-        self._require_unchanged(descriptor)
-        return np.frombuffer(mapping, np.uint8)
+        content = memoryview(bytearray(stop - start))
+        self._fill(content, start)
+        return content
 
     def read_into(self, target: NDArray[np.uint8], offset: int) -> None:
-        """Fill an array with the bytes at an offset, without touching the mapping.
+        """Fill an array with the bytes at an offset.
 
         Parameters
         ----------
@@ -211,28 +210,41 @@ class MappedFile:
         OSError
             If it cannot be read.
         """
-        descriptor = self._descriptor
-        if descriptor is None:
-            raise self._closed_error()
-        if not descriptor.available:
-            target[:] = self.array()[offset : offset + len(target)]
-            return
-        try:
-            descriptor.read_into(target.data, offset)
-        except EOFError as error:
-            size = os.fstat(descriptor.number).st_size
-            raise self._changed_error(size) from error
+        descriptor = self._fill(target.data, offset)
         # Checked after reading, so that a write in the meantime is noticed.
         self._require_unchanged(descriptor)
 
-    def _closed_error(self) -> ValueError:
-        return ValueError(
+    def _fill(self, target: memoryview, offset: int) -> Descriptor:
+        """Read, and return what was read from; another thread may close the file."""
+        descriptor = self._open_descriptor()
+        try:
+            descriptor.read_into(target, offset)
+        except EOFError as error:
+            size = os.fstat(descriptor.number).st_size
+            raise self._changed_error(size) from error
+        return descriptor
+
+    def _open_descriptor(self) -> Descriptor:
+        if self._descriptor is not None:
+            return self._descriptor
+        raise ValueError(
             f"{self.path} was closed before this part of it was read; keep the model open "
             f"for longer; blobs that have been touched (blob.cpu_data()) keep their values"
         )
 
+    def require_unchanged(self) -> None:
+        """Refuse a file that was written to: the offsets that were found may be wrong now.
+
+        Raises
+        ------
+        ValueError
+            After `close`.
+        ModelFileError
+            If the file has been written to since it was opened.
+        """
+        self._require_unchanged(self._open_descriptor())
+
     def _require_unchanged(self, descriptor: Descriptor) -> None:
-        """Refuse a file that was written to: the offsets that were found may be wrong now."""
         status = os.fstat(descriptor.number)
         if not self._describes(status):
             raise self._changed_error(status.st_size)
@@ -258,8 +270,7 @@ class MappedFile:
 
     def close(self) -> None:
         """Close the file. Values that have been read stay; others cannot be read any more."""
-        # The last reference closes them: an array or another thread may still use them.
-        self._mapping = None
+        # The last reference closes it: another thread may still read.
         self._descriptor = None
 
 

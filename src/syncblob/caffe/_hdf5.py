@@ -17,10 +17,13 @@ because HDF5 itself would want each array, converted, in memory as a whole.
 from __future__ import annotations
 
 import contextlib
+import io
 import itertools
 import math
+import os
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -29,7 +32,6 @@ from syncblob._optional import import_optional
 from syncblob._shape import as_shape
 from syncblob.blob import Blob
 from syncblob.caffe._blob_index import BlobIndex, Run, Values
-from syncblob.caffe._disk import MappedFile
 from syncblob.caffe._lazy import ValuesInFile, had_diff, register, unchanged
 from syncblob.caffe._other_formats import OTHER_HDF5
 from syncblob.caffe._pieces import BlobValues, FileRange, buffers, write_pieces
@@ -38,11 +40,11 @@ from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
     from types import ModuleType
 
     from numpy.typing import NDArray
 
+    from syncblob.caffe._disk import MappedFile
     from syncblob.caffe._layer import Layer
 
 __all__ = [
@@ -217,22 +219,67 @@ def _encoded(name: str) -> bytes:
     return name.encode(errors="surrogateescape")
 
 
+class _Contents(io.RawIOBase):
+    """An open file for h5py: the one that was opened, whatever its path leads to now.
+
+    HDF5 itself would take a file that the process has open already for this one, and answer from
+    what it remembers of it.
+    """
+
+    def __init__(self, file: MappedFile) -> None:
+        self._file = file
+        self._position = 0
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        """Set the position; h5py counts from the beginning or the end."""
+        self._position = offset + (len(self._file) if whence == io.SEEK_END else 0)
+        return self._position
+
+    def tell(self) -> int:
+        """Return the position."""
+        return self._position
+
+    def readinto(self, buffer: Any, /) -> int:
+        """Fill a buffer, as far as the file goes. Raises the errors of `MappedFile.read_into`."""
+        count = max(0, min(len(buffer), len(self._file) - self._position))
+        self._file.read_into(np.frombuffer(buffer, np.uint8)[:count], self._position)
+        self._position += count
+        return count
+
+
 @contextlib.contextmanager
 def _opened(file: MappedFile) -> Iterator[_Walk]:
     """Open a file with h5py, and turn its errors into ModelFileError."""
     h5py = import_optional("h5py", "hdf5")
+    _require_written(h5py, file)
     walk = None
     try:
-        with h5py.File(file.absolute_path, "r", locking=False) as root:
+        with h5py.File(_Contents(file), "r") as root:
             walk = _Walk(h5py, file, root)
             yield walk
     except (ModelFileError, ModuleNotFoundError):
         raise
     # h5py raises nearly any exception for a damaged file.
     except Exception as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # the system's, of reading
         message = f"the HDF5 library finds the file damaged: {error}"
         place, offset = (None, 0) if walk is None else (walk.place, walk.offset)
         raise ModelFileError(message, path=file.path, layer=place, offset=offset) from error
+
+
+def _require_written(h5py: ModuleType, file: MappedFile) -> None:
+    """Refuse a file that this process is writing with h5py: parts of it are not on the disk yet."""
+    for opened in h5py.h5f.get_obj_ids(types=h5py.h5f.OBJ_FILE):
+        with contextlib.suppress(OSError):  # a file that lies in memory has no path
+            status = Path(os.fsdecode(opened.name)).stat()
+            same = (status.st_dev, status.st_ino) == file.identity[:2]
+            if same and opened.get_intent() & h5py.h5f.ACC_RDWR:
+                raise ModelFileError(
+                    "this process has the file open for writing in h5py, and parts of it may not "
+                    "be on the disk yet; close it there first",
+                    path=file.path,
+                )
 
 
 Datasets = dict[str, Any]
@@ -430,7 +477,7 @@ class _ValuesByH5py:
 
         Whole rows of the first axis are read, and only the chunks that these are in.
         """
-        self.file.array()  # raises after `close`, and if the file has become smaller
+        self.file.require_unchanged()
         if not len(buffer):
             return
         # A scalar is one row.
@@ -442,8 +489,6 @@ class _ValuesByH5py:
         if begin or len(buffer) != (last - first) * row:
             rows = np.empty((last - first) * row, np.uint8)
         with _opened(self.file) as h5:
-            if MappedFile(self.file.absolute_path).identity != self.file.identity:
-                raise h5.error("the file has changed since it was opened; open it again")
             dataset = h5.root[self.name]
             if self.shape:
                 target = rows.view(self.dtype).reshape(last - first, *shape[1:])

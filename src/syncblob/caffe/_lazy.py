@@ -103,11 +103,13 @@ class ValuesInFile:
     dtype: np.dtype[np.generic]
 
     def __call__(self) -> NDArray[np.uint8]:
-        """Return the bytes of the values, as a view of the file where no conversion is needed."""
-        return self.values.read(self.file.array(), self.dtype).view(np.uint8)
+        """Return the bytes of the values."""
+        values: NDArray[np.generic] = np.empty(self.values.count, self.dtype)
+        self.values.read_into(self.file, values)
+        return values.view(np.uint8)
 
     def read_into(self, buffer: NDArray[np.uint8], offset: int) -> None:
-        """Read the bytes of the values from an offset on, without the mapping."""
+        """Read the bytes of the values from an offset on."""
         itemsize = self.dtype.itemsize
         if offset % itemsize:
             # Only accesses of plain bytes start in the middle of a value.
@@ -126,7 +128,7 @@ class ValuesInFile:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a Blob was read from. Holding it does not keep the file mapped."""
+    """Where a Blob was read from. Holding it does not keep the file open."""
 
     index: BlobIndex
     _file: weakref.ref[MappedFile]
@@ -139,7 +141,7 @@ class Origin:
         return self.index.start < self.index.stop
 
     def file(self) -> MappedFile | None:
-        """Return the file, mapped again if need be; None if it has been closed or has changed."""
+        """Return the file, opened again if need be; None if it has been closed or has changed."""
         file = self._file()
         if file is not None:
             return file if file.readable else None

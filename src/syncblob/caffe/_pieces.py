@@ -34,7 +34,7 @@ __all__ = ["BlobValues", "FileRange", "Piece", "buffers", "joined", "size_of", "
 
 @dataclass(frozen=True, slots=True)
 class FileRange:
-    """Bytes that are copied from a mapped file as they are."""
+    """Bytes that are copied from a file as they are."""
 
     file: MappedFile
     start: int

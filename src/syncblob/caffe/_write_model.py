@@ -255,9 +255,9 @@ def net_settings(record: NetRecord) -> bytes:
     source = record.source
     settings = bytearray(record.rest)
     if isinstance(source, MappedFile):
-        for begin, field in _records(source, 0, len(source.array())):
+        for begin, field in _records(source, 0, len(source)):
             if field.number not in (NET_NAME, *LAYERS.values()) and not _is_lost(record, field):
-                settings += source.array().data[begin : field.stop]
+                settings += source.read(begin, field.stop)
     return bytes(settings)
 
 
@@ -266,7 +266,7 @@ def _skeleton(name: str, net: NetRecord, file: MappedFile, version: int) -> list
     renamed = name != net.name
     new_name: list[Piece | _Slot] = [_text_field(NET_NAME, name)] if renamed else []
     skeleton: list[Piece | _Slot] = []
-    for begin, field in _records(file, 0, len(file.array())):
+    for begin, field in _records(file, 0, len(file)):
         is_layer = field.number in LAYERS.values() and field.wire_type is WireType.LENGTH
         if is_layer and field.start in net.claimed:
             skeleton.append(_Slot(begin, field.start, field.stop))
@@ -291,9 +291,10 @@ def _is_lost(net: NetRecord, field: Field) -> bool:
 def _records(file: MappedFile, start: int, stop: int) -> Iterator[tuple[int, Field]]:
     """Yield the fields of a message, each with the offset of its tag."""
     begin = start
-    for field in WireReader.of_file(file).fields(start, stop):
-        yield begin, field
-        begin = field.stop
+    with WireReader.of_file(file) as reader:
+        for field in reader.fields(start, stop):
+            yield begin, field
+            begin = field.stop
 
 
 def _text_field(number: int, text: str) -> bytes:

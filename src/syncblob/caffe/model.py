@@ -1,6 +1,6 @@
 """A net as a mapping of layers that can be edited: opened, made of a definition, and saved.
 
-Opening a file maps it and walks over its fields: names and shapes are read, weights are not. Every
+Opening a file walks over its fields: names and shapes are read, weights are not. Every
 Blob knows where its values lie, and is filled by its first access. Saving takes what is unchanged
 from the file that was opened, and never has two copies of a blob in memory.
 """
@@ -71,8 +71,8 @@ class ModelFile(MutableMapping[str, Layer]):
     ``errors="surrogateescape"``, as file names are in Python, so that
     ``name.encode(errors="surrogateescape")`` gives the bytes back.
 
-    The file stays mapped as long as the ModelFile, one of its layers, or a Blob that has not read
-    its values yet, needs it. On Windows a mapped file cannot be replaced or deleted; `close` ends
+    The file stays open as long as the ModelFile, one of its layers, or a Blob that has not read
+    its values yet, needs it. On Windows an open file cannot be replaced or deleted; `close` ends
     that earlier.
 
     Parameters
@@ -240,7 +240,7 @@ class ModelFile(MutableMapping[str, Layer]):
         return tuple(self._layers)
 
     def close(self) -> None:
-        """Unmap the file.
+        """Close the file.
 
         Blobs that have read their values keep them. Touching one that has not raises ValueError.
         Closing twice does nothing.
@@ -448,8 +448,8 @@ def open_model(path: str | os.PathLike[str]) -> ModelFile:
     Which of them it is, is seen from its contents. Layers of the older formats appear as Caffe
     upgrades them; HDF5 files have names and blobs only, and their layers come ordered by name.
 
-    The file is mapped and indexed. The values of a Blob are not read until it is touched: until
-    then its head is UNINITIALIZED. The blobs have the precision that the file has: float32 mostly,
+    The file is indexed. The values of a Blob are not read until it is touched: until then its
+    head is UNINITIALIZED. The blobs have the precision that the file has: float32 mostly,
     float64 or, from NVCaffe, float16; a gradient in the file is in ``blob.diff``.
 
     Parameters
@@ -467,13 +467,13 @@ def open_model(path: str | os.PathLike[str]) -> ModelFile:
         If it cannot be opened.
     """
     file = MappedFile(path)
-    reader = WireReader.of_file(file)
-    if is_hdf5(reader):
-        found = read_layers(file)
-        made = [Layer(layer.name, blobs=layer.blobs) for layer in found]
-        return ModelFile._found(NetRecord(HDF5Source(file, tuple(found))), "", made)
-    require_message(reader)
-    model = index_model(reader)
+    with WireReader.of_file(file) as reader:
+        if is_hdf5(reader):
+            found = read_layers(file)
+            made = [Layer(layer.name, blobs=layer.blobs) for layer in found]
+            return ModelFile._found(NetRecord(HDF5Source(file, tuple(found))), "", made)
+        require_message(reader)
+        model = index_model(reader)
     layers = [
         Layer._of_file(
             LayerRecord(file, layer, len(model.layers) - 1 - position),

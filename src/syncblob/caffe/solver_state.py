@@ -61,28 +61,28 @@ def open_solver_state(path: str | os.PathLike[str]) -> SolverState:
         If it cannot be opened.
     """
     file = MappedFile(path)
-    reader = WireReader.of_file(file)
-    if is_hdf5(reader):
-        from syncblob.caffe._hdf5 import read_state  # needs h5py
+    with WireReader.of_file(file) as reader:
+        if is_hdf5(reader):
+            from syncblob.caffe._hdf5 import read_state  # needs h5py
 
-        return SolverState(*read_state(file))
-    require_message(reader, "solver state")
-    numbers = {ITER: 0, CURRENT_STEP: 0}
-    learned_net = ""
-    history = []
-    for field in reader.fields(0, len(reader.buffer)):
-        kind = field.number, field.wire_type
-        if kind in numbers:
-            numbers[kind] = field.int32
-        elif kind == LEARNED_NET:
-            learned_net = reader.text(field)
-        elif kind == HISTORY:
-            history.append(field)
-    require_few(reader, len(history))
-    indexes = [
-        index_blob(reader.within(f"history {number}"), blob.start, blob.stop, depth=1)
-        for number, blob in enumerate(history)
-    ]
+            return SolverState(*read_state(file))
+        require_message(reader, "solver state")
+        numbers = {ITER: 0, CURRENT_STEP: 0}
+        learned_net = ""
+        history = []
+        for field in reader.fields(0, reader.size):
+            kind = field.number, field.wire_type
+            if kind in numbers:
+                numbers[kind] = field.int32
+            elif kind == LEARNED_NET:
+                learned_net = reader.text(field)
+            elif kind == HISTORY:
+                history.append(field)
+        require_few(reader, len(history))
+        indexes = [
+            index_blob(reader.within(f"history {number}"), blob.start, blob.stop, depth=1)
+            for number, blob in enumerate(history)
+        ]
     return SolverState(
         numbers[ITER],
         learned_net,

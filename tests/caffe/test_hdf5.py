@@ -307,6 +307,39 @@ def test_other_types(h5, value, words):
     refused(h5, words)
 
 
+def stored_as(fields=None, bias=None, precision=None, base=None):
+    kind = (base or h5py.h5t.IEEE_F32LE).copy()
+    if fields:
+        kind.set_fields(*fields)
+    if bias:
+        kind.set_ebias(bias)
+    if precision:
+        kind.set_precision(precision)
+    return kind
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        stored_as((15, 7, 8, 0, 7), 127, base=h5py.h5t.IEEE_F16LE),  # bfloat16
+        stored_as(bias=120),
+        stored_as((23, 15, 8, 0, 15), precision=24),
+        stored_as(precision=12, base=h5py.h5t.STD_I16LE),
+    ],
+    ids=["bfloat16", "another bias", "24 bits", "12 bits"],
+)
+def test_numbers_that_numpy_does_not_have(h5, kind):
+    """HDF5 converts them; their bytes are no array of the dtype that h5py names."""
+    values = np.arange(1, 7).reshape(2, 3)
+    space = h5py.h5s.create_simple(values.shape)
+    dataset = h5py.h5d.create(h5.create_group("data/a").id, b"0", kind, space)
+    dataset.write(h5py.h5s.ALL, h5py.h5s.ALL, values)
+    (blob,) = opened(h5)["a"].blobs
+    assert blob.dtype in (np.float32, np.float64)
+    np.testing.assert_array_equal(blob[1:].cpu_data(), values[1:])
+    np.testing.assert_array_equal(blob.cpu_data(), values)
+
+
 @pytest.mark.parametrize("names", [["1"], ["0", "2"], ["0", "x"]])
 def test_blobs_without_a_number_or_with_gaps(h5, names):
     for name in names:

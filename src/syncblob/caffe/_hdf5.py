@@ -5,7 +5,8 @@ named by number, and perhaps a group ``diff`` of the same structure. A layer who
 is a group within a group. A ``.solverstate.h5`` has three small datasets and a group ``history``.
 
 h5py is asked for names, shapes and places only. Values that are stored in one piece, as Caffe does,
-are then read from the file as those of a ``.caffemodel`` are; chunked ones by h5py when touched.
+are then read from the file as those of a ``.caffemodel`` are; chunked ones, and floats that are not
+IEEE's, by h5py when touched.
 
 A file may be malicious. Links to other files, datasets whose values are in other files, and
 groups that contain themselves are refused, and claims are compared with what the file can hold.
@@ -446,7 +447,9 @@ class _Walk:
     ) -> ValuesInFile | _ValuesByH5py:
         self._require_sound(dataset)
         offset, count = dataset.id.get_offset(), dataset.size
-        if count and offset is None:  # chunked or compact
+        # Chunked or compact; or bfloat16 and the like, for which h5py names a dtype that holds them.
+        as_numpy = dataset.id.get_type() == self.h5py.h5t.py_create(stored)
+        if count and (offset is None or not as_numpy):
             return _ValuesByH5py(self.file, dataset.name, dataset.shape, dtype)
         runs = (Run(offset, count, stored.itemsize),) if count else ()
         return ValuesInFile(self.file, Values(stored, runs), dtype)
@@ -459,7 +462,7 @@ class _Walk:
 
 @dataclass(frozen=True, slots=True)
 class _ValuesByH5py:
-    """A source of values that are not stored in one piece: chunked or compressed ones."""
+    """A source of values that are not stored as in an array: chunked ones, or of other types."""
 
     file: MappedFile
     name: str

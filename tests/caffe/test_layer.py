@@ -342,4 +342,4 @@ def test_what_cannot_be_printed_is_escaped(write):
     assert names(open_model(path).layers[0]) == ["a\\x1b[31m\\n[0]"]
     content = b"\x0a\x01\xe9" + b"\x3a\x09" + b"\x3a\x02\x08\x01\x2d\x00\x00\x80\x3f"
     path = write(b"\xa2\x06" + bytes([len(content)]) + content)
-    assert names(open_model(path).layers[0]) == ["\\udce9[0]"]
+    assert names(open_model(path).layers[0]) == ["\N{REPLACEMENT CHARACTER}[0]"]

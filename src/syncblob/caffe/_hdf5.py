@@ -447,7 +447,7 @@ class _Walk:
     ) -> ValuesInFile | _ValuesByH5py:
         self._require_sound(dataset)
         offset, count = dataset.id.get_offset(), dataset.size
-        # Chunked or compact; or bfloat16 and the like, for which h5py names a dtype that holds them.
+        # Chunked or compact; or bfloat16 and the like, for which h5py names a larger dtype.
         as_numpy = dataset.id.get_type() == self.h5py.h5t.py_create(stored)
         if count and (offset is None or not as_numpy):
             return _ValuesByH5py(self.file, dataset.name, dataset.shape, dtype)

@@ -9,6 +9,7 @@ from syncblob.blob import Blob
 from syncblob.caffe._definition import Definition, own_copy
 from syncblob.caffe._fields import LEGACY_AXES, LEGACY_NAMES
 from syncblob.caffe._lazy import independent_copy, is_legacy
+from syncblob.caffe._texts import readable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -379,7 +380,8 @@ class LayerBlobs(MutableSequence[Blob]):
 
 
 def _shown(name: str) -> str:
-    """Escape a name for printing: names in files may have any characters."""
+    """Escape a name for printing: names in files may have any characters, or none that exist."""
+    name = readable(name)
     return name if name.isprintable() else repr(name)[1:-1]
 
 

@@ -21,6 +21,7 @@ from syncblob.caffe._fields import (
 from syncblob.caffe._lazy import unchanged
 from syncblob.caffe._older_formats import V1_TYPE_NUMBERS
 from syncblob.caffe._pieces import FileRange, joined, size_of
+from syncblob.caffe._texts import encoded
 from syncblob.caffe._wire import WireReader, WireType, length_field, length_header, varint
 from syncblob.caffe.blobproto import MAX_MESSAGE, blob_pieces
 from syncblob.errors import ModelFileError
@@ -298,7 +299,7 @@ def _records(file: MappedFile, start: int, stop: int) -> Iterator[tuple[int, Fie
 
 
 def _text_field(number: int, text: str) -> bytes:
-    return length_field(number, text.encode(errors="surrogateescape"))
+    return length_field(number, encoded(text))
 
 
 @contextlib.contextmanager

@@ -29,9 +29,11 @@ from syncblob.caffe._other_formats import (
     require_model_path,
 )
 from syncblob.caffe._pieces import size_of, write_pieces
+from syncblob.caffe._texts import decoded, put_texts
 from syncblob.caffe._trained_layers import copy_trained_layers
 from syncblob.caffe._wire import WireReader, length_field
 from syncblob.caffe._write_model import model_pieces, net_settings
+from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -151,7 +153,7 @@ class ModelFile(MutableMapping[str, Layer]):
         if phase is not None:
             state = _State(_phase(phase), level, frozenset(stages))
             layers = [layer for layer in layers if state.includes(layer)]
-        model = cls(net.name, [Layer.from_proto(layer) for layer in layers])
+        model = cls(decoded(net.name), [Layer.from_proto(layer) for layer in layers])
         for name in ("name", "layer"):
             settings.ClearField(name)
         model._record = NetRecord(rest=settings.SerializeToString())
@@ -161,12 +163,24 @@ class ModelFile(MutableMapping[str, Layer]):
         """Return the network definition: a new NetParameter message without blobs.
 
         `write_prototxt` writes it as text.
-        """
-        from syncblob.caffe._pb.caffe_pb2 import NetParameter  # protobuf only when needed
 
-        name = self.name.encode(errors="surrogateescape")
-        named = length_field(NET_NAME, name) if name else b""
-        net = NetParameter.FromString(net_settings(self._record) + named)
+        Raises
+        ------
+        ModelFileError
+            If the settings in the file are damaged. Opening it does not look at them.
+        """
+        from google.protobuf.message import DecodeError  # protobuf only when needed
+
+        from syncblob.caffe._pb.caffe_pb2 import NetParameter
+
+        try:
+            net = NetParameter.FromString(net_settings(self._record))
+        except DecodeError as error:
+            raise ModelFileError(
+                f"the settings of the net are damaged ({error}); copy or download the file again",
+                path=self.path,
+            ) from error
+        put_texts(net, "name", [self.name] if self.name else [])
         for layer in self._layers:
             layer._definition.require_consistent()
         net.layer.extend(layer._definition.message() for layer in self._layers)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from google.protobuf import text_format
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from syncblob.caffe._disk import replacing
@@ -19,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["read_prototxt", "write_prototxt"]
 
+_NOT_UTF8 = re.compile("[\udc80-\udcff]")
 _PLACE = re.compile(r"\A\d+:\d+ : ")
 _NO_FIELD = re.compile('Message type "NetParameter" has no field named "(\\w+)"')
 _SOLVER_FIELDS = frozenset(
@@ -40,7 +45,8 @@ def read_prototxt(path: str | os.PathLike[str], *, ignore_unknown: bool = False)
     """Read a network definition from a ``.prototxt`` file.
 
     Nothing is upgraded: layers of the previous format stay in ``layers``. `ModelFile.from_net`
-    makes a model of the result.
+    makes a model of the result. Strings may be in any encoding, as for Caffe; protobuf gives those
+    that are no UTF-8 as bytes.
 
     Parameters
     ----------
@@ -71,11 +77,14 @@ def read_prototxt(path: str | os.PathLike[str], *, ignore_unknown: bool = False)
             path=name,
             offset=content.index(b"\0"),
         )
-    # Caffe accepts comments in any encoding. Strings must be UTF-8, which parsing checks.
-    text = content.decode("utf-8-sig", errors="surrogateescape")
+    # Caffe accepts any encoding. Bytes that are no UTF-8 are escaped, which strings may be.
+    text = _NOT_UTF8.sub(
+        lambda byte: f"\\{ord(byte[0]) & 0xFF:03o}",
+        content.decode("utf-8-sig", errors="surrogateescape"),
+    )
     net = NetParameter()
     try:
-        text_format.Parse(text, net, allow_unknown_field=ignore_unknown)
+        _parse(text, net, ignore_unknown=ignore_unknown)
     except text_format.ParseError as error:
         message = _explain(error, text.split("\n"), ignored=ignore_unknown)
         raise ModelFileError(message, path=name) from error
@@ -124,6 +133,32 @@ def write_prototxt(
         temporary.write_text(text, encoding="utf-8", newline="\n")
 
 
+def _parse(text: str, net: NetParameter, *, ignore_unknown: bool) -> None:
+    """Parse a definition whose strings may escape any bytes."""
+    try:
+        text_format.Parse(text, net, allow_unknown_field=ignore_unknown)
+    except text_format.ParseError as error:
+        if "codec can't" not in str(error):
+            raise
+        twin = _twin()()
+        text_format.Parse(text, twin, allow_unknown_field=ignore_unknown)
+        net.Clear()
+        net.MergeFromString(twin.SerializeToString())
+
+
+@cache
+def _twin() -> type[Message]:
+    """Return a class of messages as NetParameter, but with bytes in place of strings."""
+    file = FileDescriptorProto.FromString(NetParameter.DESCRIPTOR.file.serialized_pb)
+    for message in file.message_type:
+        for field in message.field:
+            if field.type == field.TYPE_STRING:
+                field.type = field.TYPE_BYTES
+    pool = DescriptorPool()
+    pool.AddSerializedFile(file.SerializeToString())
+    return GetMessageClass(pool.FindMessageTypeByName(NetParameter.DESCRIPTOR.full_name))
+
+
 def _explain(error: text_format.ParseError, lines: list[str], *, ignored: bool) -> str:
     """Return place and problem without the text of the line, which may be long."""
     words = _PLACE.sub("", str(error))
@@ -132,8 +167,6 @@ def _explain(error: text_format.ParseError, lines: list[str], *, ignored: bool) 
     if line is not None:
         words = words.removeprefix(f"'{lines[line - 1]}': ")
         place = f"line {line}, column {column}: "
-    if "surrogates not allowed" in words:
-        words = "expected a string in UTF-8, got other bytes; save the file as UTF-8"
     words = words.replace(_PACKAGE, "").rstrip(".")
     field = _NO_FIELD.search(words)
     if field and field[1] in _SOLVER_FIELDS:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import syncblob
 from syncblob.convert import Weights, format_of, open_weights
-from syncblob.convert._caffe import as_model, settings_of
+from syncblob.convert._caffe import as_model
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class Contents(NamedTuple):
         Raises
         ------
         ModelFileError
-            If the file has no layers of a net, or settings of one are damaged.
+            If the file has no layers of a net.
         """
         if not self.is_net or self.source is None:
             raise ModelFileError(
@@ -113,8 +113,6 @@ class Contents(NamedTuple):
             )
         if isinstance(self.source, Weights):
             return as_model(self.source)
-        for layer in self.source.layers:
-            settings_of(layer, self.path)
         return self.source
 
     @property

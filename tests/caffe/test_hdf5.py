@@ -347,6 +347,12 @@ def test_blobs_without_a_number_or_with_gaps(h5, names):
     refused(h5, r"expected datasets '0' to .* got .*: perhaps one is shared with another layer")
 
 
+def test_a_gradient_of_higher_precision(h5):
+    h5["data/a/0"], h5["diff/a/0"] = BIAS, np.array([1e300, 2])
+    (blob,) = opened(h5)["a"].blobs
+    assert (blob.tolist(), blob.diff.tolist()) == ([7, 8], [1e300, 2])
+
+
 def test_a_gradient_of_another_shape(h5):
     h5["data/a/0"], h5["diff/a/0"] = WEIGHTS, BIAS
     refused(h5, r"expected a diff of shape \(2, 3\), as the data, got \(2,\)")

@@ -211,8 +211,9 @@ class BlobIndex:
 
     @property
     def dtype(self) -> np.dtype[np.generic]:
-        """The dtype of the data in the file, in native byte order: no conversion loses anything."""
-        return self.data.dtype.newbyteorder("=")
+        """The dtype that holds data and diff as they are in the file, in native byte order."""
+        both = [self.data] if self.diff is None else [self.data, self.diff]
+        return np.result_type(*(values.dtype for values in both)).newbyteorder("=")
 
 
 def index_blob(reader: WireReader, start: int, stop: int, *, depth: int = 0) -> BlobIndex:

@@ -10,11 +10,15 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import itertools
 import os
+import platform
+import re
 import secrets
 import stat
 import threading
+import time
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -35,6 +39,15 @@ _PIECE = 1 << 20
 """Bytes that a thread reads at a time. Small pieces spread the work evenly."""
 _WORTH_A_THREAD = 1 << 22
 _MOST_THREADS = 4
+
+_TEMPORARY = re.compile(
+    r"\.syncblob-((?P<process>\d{1,9})-(?P<here>[0-9a-f]{8})-)?[0-9a-f]{16}\.tmp"
+)
+_A_DAY = 86_400
+
+_FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
+_SYSTEM_ERROR = re.compile(r"\(os error (\d+)\)")
+"""How safetensors, which is written in Rust, tells of the system's errors."""
 
 
 def _processors() -> int:
@@ -284,8 +297,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     The temporary file is empty and lies in the same directory. At the end it is flushed to the
     disk, renamed, and the directory is flushed too. If the block raises, it is removed and `path`
     is as it was; if the process is killed, a hidden file whose name ends in ``.tmp`` may be left
-    behind. The permissions of an existing file are kept. A symbolic link stays: what it points to
-    is replaced.
+    behind, which the next call for the same directory removes. The permissions of an existing file
+    are kept. A symbolic link stays: what it points to is replaced.
 
     Parameters
     ----------
@@ -297,11 +310,14 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     ValueError
         If `path` exists and is no ordinary file.
     OSError
-        If the directory cannot be written, or the disk is full.
+        If the directory cannot be written, or the disk is full: with the path, whatever a library
+        raised for it in the block.
     """
     target = Path(os.path.realpath(path))
     mode = _mode_of(target)
-    temporary = target.with_name(f".syncblob-{secrets.token_hex(8)}.tmp")
+    _remove_left_behind(target.parent)
+    owner = f"{os.getpid()}-{_processes_here()}"
+    temporary = target.with_name(f".syncblob-{owner}-{secrets.token_hex(8)}.tmp")
     try:
         # The mode that open() uses: the umask of the process decides who may read it.
         os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
@@ -314,9 +330,12 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
             temporary.chmod(mode)
         _flush(temporary, os.O_RDWR)
         temporary.replace(target)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
-        raise
+        number = _full_disk(error)
+        if number is None:
+            raise
+        raise OSError(number, os.strerror(number), os.fspath(path)) from error
     if os.name == "posix":  # Windows opens no directories
         _flush(target.parent, os.O_RDONLY)
 
@@ -330,6 +349,57 @@ def _mode_of(target: Path) -> int | None:
     if not stat.S_ISREG(status.st_mode):
         raise ValueError(f"expected the path of a file that can be replaced, got {str(target)!r}")
     return stat.S_IMODE(status.st_mode)
+
+
+def _full_disk(error: BaseException) -> int | None:
+    """Return the number of the system's error if an exception comes of a full disk."""
+    cause: BaseException | None = error if isinstance(error, Exception) else None
+    while cause is not None:
+        number = cause.errno if isinstance(cause, OSError) else None
+        if found := _SYSTEM_ERROR.search(str(cause)):
+            number = int(found[1])
+        if number in _FULL:
+            return number
+        cause = cause.__cause__ or cause.__context__
+    return None
+
+
+def _processes_here() -> str:
+    """Return what tells the processes of this machine, since it started, from those of others.
+
+    Containers have processes of their own, too.
+    """
+    facts = [platform.node()]
+    with contextlib.suppress(OSError):  # Linux has these
+        facts.append(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii"))
+        facts.append(str(Path("/proc/self/ns/pid").readlink()))
+    return hashlib.blake2b("\n".join(facts).encode(), digest_size=4).hexdigest()
+
+
+def _remove_left_behind(directory: Path) -> None:
+    """Remove the temporary files of processes that were killed."""
+    here = _processes_here()
+    with contextlib.suppress(OSError), os.scandir(directory) as entries:
+        for entry in entries:
+            found = _TEMPORARY.fullmatch(entry.name)
+            if found is None:
+                continue
+            if found["here"] == here and os.name == "posix":
+                dead = not _runs(int(found["process"]))
+            else:  # nobody here can tell
+                dead = time.time() - entry.stat(follow_symlinks=False).st_mtime > _A_DAY
+            if dead:
+                Path(entry.path).unlink(missing_ok=True)
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # somebody else's
+        return True
+    return True
 
 
 def _flush(path: Path, flags: int) -> None:

@@ -418,6 +418,8 @@ class _Walk:
                 raise self.error(
                     f"expected a diff of shape {shape}, as the data, got {diff_shape}", diff
                 )
+            if diff_dtype.kind == "f":
+                dtype = np.result_type(dtype, diff_dtype)
             diff_source = self._source(diff, diff_dtype, dtype)
         source = self._source(dataset, stored, dtype)
         blob = Blob.from_source(shape, dtype, source, diff_source=diff_source)

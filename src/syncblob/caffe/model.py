@@ -464,7 +464,8 @@ def open_model(path: str | os.PathLike[str]) -> ModelFile:
 
     The file is indexed. The values of a Blob are not read until it is touched: until then its
     head is UNINITIALIZED. The blobs have the precision that the file has: float32 mostly,
-    float64 or, from NVCaffe, float16; a gradient in the file is in ``blob.diff``.
+    float64 or, from NVCaffe, float16; a gradient in the file is in ``blob.diff``. Data and diff of
+    different precision both get the higher one.
 
     Parameters
     ----------

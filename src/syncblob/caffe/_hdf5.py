@@ -311,7 +311,8 @@ class _Walk:
 
     def layers(self, name: str) -> list[tuple[str, Datasets]]:
         """Return the groups with datasets, and the empty ones, within a group at the root."""
-        return list(self._groups(self._child(self.root, name), ""))
+        group = self._child(self.root, name)
+        return list(self._groups(group, self.offset, ""))
 
     def blobs(self, name: str, datasets: Datasets, diffs: Datasets) -> tuple[Blob, ...]:
         """Make the blobs of a layer."""
@@ -356,10 +357,9 @@ class _Walk:
         value = bytes(np.asarray(dataset[()]).reshape(-1)[0])
         return value.rstrip(b"\0").decode(errors="surrogateescape")
 
-    def _groups(self, group: Any, name: str) -> Iterator[tuple[str, Datasets]]:
+    def _groups(self, group: Any, address: int, name: str) -> Iterator[tuple[str, Datasets]]:
         if not isinstance(group, self.h5py.Group):
             raise self.error(f"expected a group, got a dataset, {name!r}", group)
-        address = self._address(group)
         if address in self._ancestors or len(self._ancestors) >= _MOST_LEVELS:
             raise self.error(
                 f"group {name!r} contains itself, or groups are nested more than {_MOST_LEVELS} "
@@ -368,19 +368,22 @@ class _Walk:
             )
         self._ancestors.append(address)
         datasets: Datasets = {}
-        groups: dict[str, Any] = {}
+        groups: dict[str, tuple[Any, int]] = {}
         for key in group:
             # What is not UTF-8 comes as bytes.
             child = key.decode(errors="surrogateescape") if isinstance(key, bytes) else key
             path = f"{name}/{child}" if name else child
             self.place = path
             item = self._child(group, child)
-            (datasets if isinstance(item, self.h5py.Dataset) else groups)[child] = item
+            if isinstance(item, self.h5py.Dataset):
+                datasets[child] = item
+            else:
+                groups[child] = item, self.offset
         # A group of groups only is part of a name with slashes; the outermost group has no name.
         if datasets or (name and not groups):
             yield name, datasets
-        for child, item in groups.items():
-            yield from self._groups(item, f"{name}/{child}" if name else child)
+        for child, (item, address_of_item) in groups.items():
+            yield from self._groups(item, address_of_item, f"{name}/{child}" if name else child)
         self._ancestors.pop()
         self.place = None
 

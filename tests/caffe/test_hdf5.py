@@ -285,6 +285,13 @@ def test_values_that_are_claimed_and_not_there(h5, chunks):
     assert error.layer == "a"
 
 
+def test_chunks_that_are_too_short(h5):
+    """HDF5 would fill them up with what its memory happens to hold."""
+    dataset = h5.create_dataset("data/a/0", (30, 10), "f4", chunks=(10, 10))
+    dataset.id.write_direct_chunk((10, 0), np.ones(99, np.float32).tobytes())
+    refused(h5, "chunks of a dataset are not as long as it says: the file is damaged")
+
+
 def test_compression_that_is_none(h5):
     """More values than the filter can have made of what is stored."""
     h5.create_dataset("data/a/0", (10**6, 10**3), "f4", chunks=(1, 1000), compression="gzip")

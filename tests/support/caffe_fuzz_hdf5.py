@@ -60,10 +60,28 @@ def compare_with_h5py(path):
             with pytest.raises(Exception):  # noqa: B017, PT011  # nearly any
                 read_by_h5py(path)
         return
+    for name, values in ours.items():
+        theirs = value_by_h5py(path, name, values.dtype)
+        if not np.array_equal(theirs, values, equal_nan=True) and is_defined(path, name):
+            np.testing.assert_array_equal(theirs, values, strict=True)
+
+
+def value_by_h5py(path, name, dtype):
     with h5py.File(path, "r") as file:
-        for name, values in ours.items():
-            theirs = file[name.encode(errors="surrogateescape")][()]
-            np.testing.assert_array_equal(theirs.astype(values.dtype), values, strict=True)
+        return file[name.encode(errors="surrogateescape")][()].astype(dtype)
+
+
+def is_defined(path, name):
+    """Tell whether h5py reads the same values again and again.
+
+    Where a damaged chunk is shorter unpacked than it should be, HDF5 gives what its memory held.
+    """
+    found = set()
+    for number in range(20):
+        noise = [np.full(size, number, np.uint8) for size in (100, 400, 4000, 40_000)]
+        found.add(value_by_h5py(path, name, np.float64).tobytes())
+        del noise
+    return len(found) == 1
 
 
 def read_by_h5py(path):

@@ -109,8 +109,8 @@ class Descriptor:
             If reading fails.
         """
         begins = itertools.count(0, _PIECE)
-        threads = min(_MOST_THREADS, _processors())
-        if len(target) < _WORTH_A_THREAD or threads == 1:
+        threads = 1 if len(target) < _WORTH_A_THREAD else min(_MOST_THREADS, _processors())
+        if threads == 1:
             self._read_pieces(target, offset, begins)
             return
         with ThreadPoolExecutor(threads - 1) as pool:

@@ -208,6 +208,10 @@ def hdf5_problem(dataset: Any, what: str, file_size: int, *, harmless: int = 0) 
             )
     else:
         stored = min(dataset.id.get_storage_size(), file_size)
+        if layout == h5d.CHUNKED and not properties.get_nfilters():
+            chunk = math.prod(properties.get_chunk()) * dataset.id.get_type().get_size()
+            if dataset.id.get_num_chunks() * chunk != dataset.id.get_storage_size():
+                return f"chunks of {what} are not as long as it says: the file is damaged"
         if nbytes > stored * _MOST_COMPRESSION:
             return (
                 f"{what} claims {nbytes} bytes, but only {stored} are stored for it: the file is "

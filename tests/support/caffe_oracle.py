@@ -126,7 +126,8 @@ def as_caffe_chooses(contents):
     count = math.prod(dims)
     if len(data) != count * width or (diff and len(diff) != count * diff_width):
         return None
-    return tuple(dims), f"float{8 * width}", data, diff
+    # A Blob has one dtype for both.
+    return tuple(dims), f"float{8 * max(width, diff_width if diff else 0)}", data, diff
 
 
 @dataclass

@@ -44,7 +44,7 @@ if not all(map(find_spec, ("dask", "distributed", "torch"))):
     suppress_warnings = ["autodoc.import_object"]
 
 _PRIVATE = (
-    "BlobProto|Explanation|Function|LayerParameter|Layout|Loans|MappedFile|NetParameter|Place|"
+    "BlobProto|Explanation|Function|LayerParameter|Layout|Loans|OpenFile|NetParameter|Place|"
     "Source|Spans|Transition|_SimulatedPush|_Work"
 )
 nitpick_ignore_regex = [

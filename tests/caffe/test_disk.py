@@ -16,7 +16,7 @@ import pytest
 
 from syncblob.caffe import Layer, ModelFile, _disk, open_model, read_blob, save_model, write_blob
 from syncblob.caffe._blob_index import index_blob
-from syncblob.caffe._disk import Descriptor, MappedFile, replacing
+from syncblob.caffe._disk import Descriptor, OpenFile, replacing
 from syncblob.caffe._lazy import lazy_blob
 from syncblob.caffe._pb.caffe_pb2 import BlobProto
 from syncblob.caffe._wire import WireReader, length_header, varint
@@ -344,7 +344,7 @@ def test_a_file_that_is_written_over_while_it_is_read(large, monkeypatch):
 
 
 def test_a_blob_that_has_been_read_outlives_its_file(large):
-    file = MappedFile(large)
+    file = OpenFile(large)
     with WireReader.of_file(file) as reader:
         blob = lazy_blob(file, index_blob(reader, 0, reader.size))
     values = blob.cpu_data()
@@ -384,8 +384,8 @@ def test_hdf5_that_cannot_be_read_any_more(tmp_path, monkeypatch):
     def fail(_self, _target, _position):
         raise OSError(5, "Input/output error")
 
-    begin = MappedFile(path).read(0, 512)
-    monkeypatch.setattr(MappedFile, "read", lambda *_: begin)
+    begin = OpenFile(path).read(0, 512)
+    monkeypatch.setattr(OpenFile, "read", lambda *_: begin)
     monkeypatch.setattr(Descriptor, "_read_some", fail)
     with pytest.raises(OSError, match="Input/output error"):
         open_model(path)
@@ -415,7 +415,7 @@ def test_closing_while_another_thread_reads(large, monkeypatch):
         return preadv(*arguments)
 
     monkeypatch.setattr(_disk.os, "preadv", slow)
-    file = MappedFile(large)
+    file = OpenFile(large)
     target = np.zeros(4 * COUNT, np.uint8)
     with ThreadPoolExecutor(1) as pool:
         reading = pool.submit(file.read_into, target, large.stat().st_size - target.nbytes)

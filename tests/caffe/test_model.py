@@ -12,7 +12,7 @@ import pytest
 from syncblob.blob import Blob
 from syncblob.caffe import Layer, LayerBlobs, ModelFile, files, open_model, read_blob, save_model
 from syncblob.caffe._blob_index import Values
-from syncblob.caffe._disk import MappedFile
+from syncblob.caffe._disk import OpenFile
 from syncblob.caffe._pb.caffe_pb2 import BlobProto, BlobShape, LayerParameter, NetParameter
 from syncblob.devices import use_device
 from syncblob.memory import Head
@@ -232,14 +232,14 @@ def test_blobs_outlive_the_model(write, v2_net):
 def test_the_file_is_let_go_when_everything_has_been_read(write, monkeypatch):
     opened = []
 
-    class Spy(MappedFile):
+    class Spy(OpenFile):
         __slots__ = ()
 
         def __init__(self, path):
             super().__init__(path)
             opened.append(weakref.ref(self))
 
-    monkeypatch.setattr(files, "MappedFile", Spy)
+    monkeypatch.setattr(files, "OpenFile", Spy)
     blob = read_blob(write(BLOB))
     gc.collect()
     assert opened[0]() is not None

@@ -22,7 +22,7 @@ from syncblob.caffe import (
     save_model,
     write_blob,
 )
-from syncblob.caffe._disk import MappedFile
+from syncblob.caffe._disk import OpenFile
 from syncblob.caffe._pb.caffe_pb2 import (
     BlobProto,
     BlobShape,
@@ -112,13 +112,13 @@ def test_values_that_are_in_memory_are_not_read_again(write, tmp_path, monkeypat
     model = open_model(path)
     model["a"].blobs[0].cpu_data()
     read = []
-    read_into = MappedFile.read_into
+    read_into = OpenFile.read_into
 
     def spy(file, target, offset):
         read.append(len(target))
         read_into(file, target, offset)
 
-    monkeypatch.setattr(MappedFile, "read_into", spy)
+    monkeypatch.setattr(OpenFile, "read_into", spy)
     save_model(model, tmp_path / "again")
     assert (tmp_path / "again").read_bytes() == path.read_bytes()
     assert sum(read) < 100

@@ -29,7 +29,7 @@ from google.protobuf.message import DecodeError
 
 from syncblob.caffe import read_blobs
 from syncblob.caffe._blob_index import Values, _find_parts, index_blob
-from syncblob.caffe._disk import MappedFile
+from syncblob.caffe._disk import OpenFile
 from syncblob.caffe._lazy import origin_of
 from syncblob.caffe._model_index import index_model
 from syncblob.caffe._wire import WireReader
@@ -117,7 +117,7 @@ def check_file(path):
     for reader in (WireReader(buffer, str(path)), None):
         try:
             if reader is None:
-                with WireReader.of_file(MappedFile(path)) as of_file:
+                with WireReader.of_file(OpenFile(path)) as of_file:
                     outcomes.append(index_model(of_file))
             else:
                 outcomes.append(index_model(reader))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from google.protobuf.message import Message
 
-    from syncblob.caffe._disk import MappedFile
+    from syncblob.caffe._disk import OpenFile
     from syncblob.caffe._fields import Kind
     from syncblob.caffe._model_index import LayerIndex
     from syncblob.caffe._pb.caffe_pb2 import LayerParameter
@@ -39,7 +39,7 @@ _OUTLINE = ("name", "type", "bottom", "top")
 class LayerRecord:
     """Where a layer was read from, and how many follow it there."""
 
-    file: MappedFile
+    file: OpenFile
     index: LayerIndex
     followers: int
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Descriptor", "MappedFile", "replacing"]
+__all__ = ["Descriptor", "OpenFile", "replacing"]
 
 _PIECE = 1 << 20
 """Bytes that a thread reads at a time. Small pieces spread the work evenly."""
@@ -147,7 +147,7 @@ class Descriptor:
         return len(content)
 
 
-class MappedFile:
+class OpenFile:
     """A file that is open for reading, and what it was when it was opened.
 
     Parameters

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from syncblob.caffe._disk import MappedFile
+    from syncblob.caffe._disk import OpenFile
     from syncblob.caffe._layer import Layer
 
 __all__ = [
@@ -74,7 +74,7 @@ _ITEM_SIZES = {"f": (2, 4, 8), "i": (1, 2, 4, 8), "u": (1, 2, 4, 8)}
 class HDF5Source:
     """The open file of a model that was read from HDF5."""
 
-    file: MappedFile
+    file: OpenFile
     layers: tuple[HDF5Layer, ...]
     """What was found in it."""
 
@@ -104,7 +104,7 @@ class HDF5State(NamedTuple):
     history: tuple[Blob, ...]
 
 
-def read_layers(file: MappedFile) -> list[HDF5Layer]:
+def read_layers(file: OpenFile) -> list[HDF5Layer]:
     """Find the layers of a ``.caffemodel.h5``, in the order of their names.
 
     Raises
@@ -128,7 +128,7 @@ def read_layers(file: MappedFile) -> list[HDF5Layer]:
         ]
 
 
-def read_state(file: MappedFile) -> HDF5State:
+def read_state(file: OpenFile) -> HDF5State:
     """Find the parts of a ``.solverstate.h5``. Errors are those of `read_layers`."""
     with _opened(file) as h5:
         if not h5.has("history"):
@@ -231,7 +231,7 @@ class _Contents(io.RawIOBase):
     what it remembers of it.
     """
 
-    def __init__(self, file: MappedFile) -> None:
+    def __init__(self, file: OpenFile) -> None:
         self._file = file
         self._position = 0
 
@@ -245,7 +245,7 @@ class _Contents(io.RawIOBase):
         return self._position
 
     def readinto(self, buffer: Any, /) -> int:
-        """Fill a buffer, as far as the file goes. Raises the errors of `MappedFile.read_into`."""
+        """Fill a buffer, as far as the file goes. Raises the errors of `OpenFile.read_into`."""
         count = max(0, min(len(buffer), len(self._file) - self._position))
         self._file.read_into(np.frombuffer(buffer, np.uint8)[:count], self._position)
         self._position += count
@@ -253,7 +253,7 @@ class _Contents(io.RawIOBase):
 
 
 @contextlib.contextmanager
-def _opened(file: MappedFile) -> Iterator[_Walk]:
+def _opened(file: OpenFile) -> Iterator[_Walk]:
     """Open a file with h5py, and turn its errors into ModelFileError."""
     h5py = import_optional("h5py", "hdf5")
     _require_written(h5py, file)
@@ -273,7 +273,7 @@ def _opened(file: MappedFile) -> Iterator[_Walk]:
         raise ModelFileError(message, path=file.path, layer=place, offset=offset) from error
 
 
-def _require_written(h5py: ModuleType, file: MappedFile) -> None:
+def _require_written(h5py: ModuleType, file: OpenFile) -> None:
     """Refuse a file that this process is writing with h5py: parts of it are not on the disk yet."""
     for opened in h5py.h5f.get_obj_ids(types=h5py.h5f.OBJ_FILE):
         with contextlib.suppress(OSError):  # a file that lies in memory has no path
@@ -295,7 +295,7 @@ class _Walk:
     """A walk over an open file, which may be damaged or malicious."""
 
     h5py: ModuleType
-    file: MappedFile
+    file: OpenFile
     root: Any
     place: str | None = None
     """The layer that is being read, for error messages."""
@@ -473,7 +473,7 @@ class _Walk:
 class _ValuesByH5py:
     """A source of values that are not stored as in an array: chunked ones, or of other types."""
 
-    file: MappedFile
+    file: OpenFile
     name: str
     shape: tuple[int, ...]
     dtype: np.dtype[np.generic]

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from syncblob.caffe._disk import MappedFile
+    from syncblob.caffe._disk import OpenFile
 
 __all__ = ["Field", "WireReader", "WireType", "length_field", "length_header", "signed", "varint"]
 
@@ -132,7 +132,7 @@ class WireReader:
         Name of the layer being read, for error messages.
     """
 
-    contents: NDArray[np.uint8] | MappedFile
+    contents: NDArray[np.uint8] | OpenFile
     path: str | None = None
     layer: str | None = None
     _allowance: Iterator[int] = field(
@@ -142,7 +142,7 @@ class WireReader:
 
     @classmethod
     @contextlib.contextmanager
-    def of_file(cls, file: MappedFile) -> Iterator[Self]:
+    def of_file(cls, file: OpenFile) -> Iterator[Self]:
         """Give a reader of a whole file to a ``with`` block.
 
         Raises

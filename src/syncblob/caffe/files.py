@@ -7,7 +7,7 @@ from typing import Any
 
 from syncblob.blob import Blob
 from syncblob.caffe._blob_index import index_blob, require_few
-from syncblob.caffe._disk import MappedFile, replacing
+from syncblob.caffe._disk import OpenFile, replacing
 from syncblob.caffe._fields import ROW_OF_BLOBS
 from syncblob.caffe._layer import Layer
 from syncblob.caffe._lazy import lazy_blob
@@ -39,7 +39,7 @@ def read_blob(path: str | os.PathLike[str]) -> Blob:
     OSError
         If it cannot be opened.
     """
-    file = MappedFile(path)
+    file = OpenFile(path)
     with WireReader.of_file(file) as reader:
         require_message(reader, "blob")
         index = index_blob(reader, 0, reader.size)
@@ -63,7 +63,7 @@ def read_blobs(path: str | os.PathLike[str]) -> tuple[Blob, ...]:
     OSError
         If it cannot be opened.
     """
-    file = MappedFile(path)
+    file = OpenFile(path)
     with WireReader.of_file(file) as reader:
         require_message(reader, "blobs")
         blobs = [

@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from syncblob.caffe._definition import LayerRecord, NetRecord, own_copy
-from syncblob.caffe._disk import MappedFile, replacing
+from syncblob.caffe._disk import OpenFile, replacing
 from syncblob.caffe._fields import NET_NAME
 from syncblob.caffe._hdf5 import HDF5Source, plan_hdf5, read_layers
 from syncblob.caffe._layer import Layer
@@ -481,7 +481,7 @@ def open_model(path: str | os.PathLike[str]) -> ModelFile:
     OSError
         If it cannot be opened.
     """
-    file = MappedFile(path)
+    file = OpenFile(path)
     with WireReader.of_file(file) as reader:
         if is_hdf5(reader):
             found = read_layers(file)

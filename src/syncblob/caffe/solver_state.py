@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from syncblob.caffe._blob_index import index_blob, require_few
-from syncblob.caffe._disk import MappedFile
+from syncblob.caffe._disk import OpenFile
 from syncblob.caffe._fields import CURRENT_STEP, HISTORY, ITER, LEARNED_NET
 from syncblob.caffe._lazy import lazy_blob
 from syncblob.caffe._other_formats import is_hdf5, require_message
@@ -60,7 +60,7 @@ def open_solver_state(path: str | os.PathLike[str]) -> SolverState:
     OSError
         If it cannot be opened.
     """
-    file = MappedFile(path)
+    file = OpenFile(path)
     with WireReader.of_file(file) as reader:
         if is_hdf5(reader):
             from syncblob.caffe._hdf5 import read_state  # needs h5py

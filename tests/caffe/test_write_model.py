@@ -124,8 +124,8 @@ def test_values_that_are_in_memory_are_not_read_again(write, tmp_path, monkeypat
     assert sum(read) < 100
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows replaces no file that is mapped")
-def test_saving_over_the_file_that_is_mapped(write, v2_net):
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows replaces no file that is open")
+def test_saving_over_the_file_that_is_open(write, v2_net):
     path = write(v2_net)
     model = open_model(path)
     model["conv1"].blobs[0].mutable_cpu_data()[...] += 1

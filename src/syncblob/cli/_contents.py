@@ -103,7 +103,7 @@ class Contents(NamedTuple):
         Raises
         ------
         ModelFileError
-            If the file has no layers of a net.
+            If the file has no layers of a net, or settings of one are damaged.
         """
         if not self.is_net or self.source is None:
             raise ModelFileError(
@@ -113,6 +113,8 @@ class Contents(NamedTuple):
             )
         if isinstance(self.source, Weights):
             return as_model(self.source)
+        for layer in self.source.layers:
+            _ = layer.proto  # parsed before anything is printed
         return self.source
 
     @property

@@ -305,3 +305,17 @@ def test_few_enough_fields_and_too_many_blobs(write):
     content = field(100, b"\x3a\x00" * 40_000)
     with pytest.raises(ModelFileError, match="at most 32768 layers and blobs, got 40001"):
         open_model(write(content))
+
+
+def test_damage_that_is_seen_when_settings_are_asked_for(write):
+    """Opening a file looks at neither."""
+    state = b"\x32\x02\x0a\x05"  # a length that goes beyond its message
+    with pytest.raises(ModelFileError, match="the settings of the net are damaged") as caught:
+        open_model(write(b"\x0a\x03net" + state)).to_net()
+    assert caught.value.path
+    # Padding in front of a layer of a type that Caffe's first format does not have.
+    v0 = b"\x12\x0a\x0a\x08\x0a\x01a\x12\x03odd"
+    model = open_model(write(v0))
+    for ask in (model.to_net, lambda: model["a"].proto):
+        with pytest.raises(ModelFileError, match="expected one of the types of Caffe's first"):
+            ask()

@@ -194,7 +194,7 @@ def test_double_beats_float():
     found = index_message(shape=[2], data=[1, 2, 3], double_data=[4, 5])
     assert (found.dtype, found.data.count) == (np.float64, 2)
     found = index_message(shape=[2], data=[1, 2], double_diff=[4, 5], diff=[1])
-    assert (found.dtype, found.diff.dtype) == (np.float32, np.float64)
+    assert (found.dtype, found.data.dtype, found.diff.dtype) == (np.float64, np.float32, np.float64)
 
 
 def test_an_empty_double_list_is_absent():

@@ -10,7 +10,7 @@ import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from syncblob.blob import Blob
-from syncblob.caffe import blobproto
+from syncblob.caffe import blobproto, read_blob, write_blob
 from syncblob.caffe._pb import caffe_pb2
 from syncblob.caffe._pb.caffe_pb2 import BlobProto, BlobShape
 from syncblob.errors import ModelFileError
@@ -334,3 +334,17 @@ def test_the_announced_size_is_the_size(monkeypatch, write_diff, needs):
     monkeypatch.setattr(blobproto, "MAX_MESSAGE", size - 1)
     with pytest.raises(ValueError, match=f"float32 {needs} {size};"):
         blob.to_proto(write_diff=write_diff)
+
+
+def test_a_gradient_of_higher_precision_keeps_its_range(write, tmp_path):
+    proto = BlobProto(shape=BlobShape(dim=[2]), data=[1, 2], double_diff=[1e300, 0.1])
+    path = write(proto)
+    for blob in (Blob.from_proto(proto), read_blob(path)):
+        assert (blob.dtype, blob.tolist()) == (np.float64, [1, 2])
+        assert blob.diff.tolist() == [1e300, 0.1]
+    write_blob(blob, tmp_path / "same.binaryproto")
+    assert (tmp_path / "same.binaryproto").read_bytes() == path.read_bytes()
+    blob.diff[0] = 5
+    write_blob(blob, tmp_path / "new.binaryproto")
+    new = BlobProto.FromString((tmp_path / "new.binaryproto").read_bytes())
+    assert (list(new.double_data), list(new.double_diff)) == ([1, 2], [5, 0.1])

@@ -14,7 +14,14 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
-from caffe_agreement import check_blob, check_net, needs_upb
+from caffe_agreement import (
+    check_blob,
+    check_file,
+    check_net,
+    check_row,
+    check_state,
+    needs_upb,
+)
 from caffe_mutations import SECONDS, made_messages, mutated, real_files
 
 from syncblob.caffe import open_model, read_blob, read_blobs
@@ -76,6 +83,9 @@ def test_damaged_messages(corpus, tmp_path):
         try:
             check_net(content)
             check_blob(content)
+            check_file(path)
+            check_state(path)
+            check_row(path)
             for reader in READERS.values():
                 read_everything(reader, path)
         except BaseException as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -284,6 +285,13 @@ def test_values_that_are_claimed_and_not_there(h5, chunks):
     assert error.layer == "a"
 
 
+def test_chunks_that_are_too_short(h5):
+    """HDF5 would fill them up with what its memory happens to hold."""
+    dataset = h5.create_dataset("data/a/0", (30, 10), "f4", chunks=(10, 10))
+    dataset.id.write_direct_chunk((10, 0), np.ones(99, np.float32).tobytes())
+    refused(h5, "chunks of a dataset are not as long as it says: the file is damaged")
+
+
 def test_compression_that_is_none(h5):
     """More values than the filter can have made of what is stored."""
     h5.create_dataset("data/a/0", (10**6, 10**3), "f4", chunks=(1, 1000), compression="gzip")
@@ -306,11 +314,50 @@ def test_other_types(h5, value, words):
     refused(h5, words)
 
 
+def stored_as(fields=None, bias=None, precision=None, base=None):
+    kind = (base or h5py.h5t.IEEE_F32LE).copy()
+    if fields:
+        kind.set_fields(*fields)
+    if bias:
+        kind.set_ebias(bias)
+    if precision:
+        kind.set_precision(precision)
+    return kind
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        stored_as((15, 7, 8, 0, 7), 127, base=h5py.h5t.IEEE_F16LE),  # bfloat16
+        stored_as(bias=120),
+        stored_as((23, 15, 8, 0, 15), precision=24),
+        stored_as(precision=12, base=h5py.h5t.STD_I16LE),
+    ],
+    ids=["bfloat16", "another bias", "24 bits", "12 bits"],
+)
+def test_numbers_that_numpy_does_not_have(h5, kind):
+    """HDF5 converts them; their bytes are no array of the dtype that h5py names."""
+    values = np.arange(1, 7).reshape(2, 3)
+    space = h5py.h5s.create_simple(values.shape)
+    dataset = h5py.h5d.create(h5.create_group("data/a").id, b"0", kind, space)
+    dataset.write(h5py.h5s.ALL, h5py.h5s.ALL, values)
+    (blob,) = opened(h5)["a"].blobs
+    assert blob.dtype in (np.float32, np.float64)
+    np.testing.assert_array_equal(blob[1:].cpu_data(), values[1:])
+    np.testing.assert_array_equal(blob.cpu_data(), values)
+
+
 @pytest.mark.parametrize("names", [["1"], ["0", "2"], ["0", "x"]])
 def test_blobs_without_a_number_or_with_gaps(h5, names):
     for name in names:
         h5[f"data/a/{name}"] = BIAS
     refused(h5, r"expected datasets '0' to .* got .*: perhaps one is shared with another layer")
+
+
+def test_a_gradient_of_higher_precision(h5):
+    h5["data/a/0"], h5["diff/a/0"] = BIAS, np.array([1e300, 2])
+    (blob,) = opened(h5)["a"].blobs
+    assert (blob.tolist(), blob.diff.tolist()) == ([7, 8], [1e300, 2])
 
 
 def test_a_gradient_of_another_shape(h5):
@@ -328,17 +375,49 @@ def test_a_file_that_is_cut_off(h5, path, size):
     assert caught.value.offset == 0
 
 
-def test_a_file_that_changes_before_its_values_are_read(h5, path):
+@pytest.mark.parametrize("in_place", [False, True])
+def test_a_file_that_changes_before_its_values_are_read(h5, path, in_place):
+    """One that is replaced stays what it was; one that is written into is refused."""
     h5.create_dataset("data/a/0", data=WEIGHTS, chunks=(1, 1))
     h5["data/a/1"] = BIAS
     chunked, contiguous = opened(h5)["a"].blobs
-    path.rename(path.with_suffix(".old"))
+    if not in_place:
+        path.rename(path.with_suffix(".old"))
     with h5py.File(path, "w") as other:
-        other["data/a/0"] = WEIGHTS + 1
-    with pytest.raises(ModelFileError, match="the file has changed since it was opened"):
-        chunked.cpu_data()
-    # The other one is read from the file that was opened.
-    assert contiguous.cpu_data().tolist() == [7, 8]
+        other["data/a/0"] = np.ones(1000)
+    for blob, values in (chunked, WEIGHTS), (contiguous, BIAS):
+        if in_place:
+            with pytest.raises(ModelFileError, match="somebody has written to it, open it again"):
+                blob.cpu_data()
+        else:
+            np.testing.assert_array_equal(blob.cpu_data(), values)
+
+
+@pytest.mark.parametrize("mode", ["r", "r+"])
+def test_a_file_that_h5py_has_open(h5, path, mode):
+    h5["data/a/0"] = BIAS
+    h5.close()
+    with h5py.File(path, mode):
+        if mode == "r":
+            assert open_model(path)["a"].blobs[0].tolist() == [7, 8]
+        else:
+            with pytest.raises(ModelFileError, match=r"open for writing in h5py.*close it there"):
+                open_model(path)
+    assert len(open_model(path)) == 1
+
+
+def test_what_h5py_remembers_of_a_file(h5, path):
+    """Another process may have rewritten a file that this one has open in h5py."""
+    h5["data/a/0"] = BIAS
+    h5.close()
+    with h5py.File(path, "r") as mine:
+        assert list(mine["data"]) == ["a"]
+        rewrite = (
+            "import h5py, sys\n"
+            "h5py.File(sys.argv[1], 'w', locking=False)['data/longer/0'] = [1.0, 2.0]"
+        )
+        subprocess.run([sys.executable, "-c", rewrite, path], check=True)
+        assert open_model(path)["longer"].blobs[0].tolist() == [1, 2]
 
 
 @pytest.mark.parametrize("chunks", [None, (1, 1)])

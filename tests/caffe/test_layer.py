@@ -342,4 +342,28 @@ def test_what_cannot_be_printed_is_escaped(write):
     assert names(open_model(path).layers[0]) == ["a\\x1b[31m\\n[0]"]
     content = b"\x0a\x01\xe9" + b"\x3a\x09" + b"\x3a\x02\x08\x01\x2d\x00\x00\x80\x3f"
     path = write(b"\xa2\x06" + bytes([len(content)]) + content)
-    assert names(open_model(path).layers[0]) == ["\\udce9[0]"]
+    assert names(open_model(path).layers[0]) == ["\N{REPLACEMENT CHARACTER}[0]"]
+
+
+def test_integers_in_place_of_floats_are_refused_however_they_come():
+    layer = Layer("ip", blobs=[np.ones((2, 2), np.float32), np.ones(2)])
+    integers = np.array([3, 4], np.int32)
+
+    def put_one():
+        layer.blobs[1] = integers
+
+    others = [np.zeros((2, 2)), integers]
+    for put in (
+        put_one,
+        lambda: layer.blobs.assign(others),
+        lambda: layer.blobs.assign(Layer("other", blobs=others).blobs),
+    ):
+        with pytest.raises(TypeError, match="layer 'ip', blob 1: expected floats, as float64, got"):
+            put()
+        assert [blob.tolist() for blob in layer.blobs] == [[[1, 1], [1, 1]], [1, 1]]
+    # Numbers of Python's have no dtype; and behind the last Blob there is nothing to replace.
+    layer.blobs.assign([[1, 2, 3], [4], integers])
+    assert [blob.dtype for blob in layer.blobs] == [np.float32, np.float64, np.int32]
+    layer.blobs.assign([])
+    layer.blobs.assign([integers])
+    assert layer.blobs[0].dtype == np.int32

@@ -8,7 +8,7 @@ import pytest
 from syncblob import record_transfers
 from syncblob.caffe import blob_values, open_model, read_blob, save_model, write_blob
 from syncblob.caffe._blob_index import Run, Values
-from syncblob.caffe._disk import MappedFile
+from syncblob.caffe._disk import OpenFile
 from syncblob.caffe._pb.caffe_pb2 import BlobProto, BlobShape, LayerParameter, NetParameter
 from syncblob.devices import use_device
 from syncblob.memory import Head
@@ -27,13 +27,13 @@ SHAPE = b"\x3a" + bytes([len(SHAPE)]) + SHAPE
 def reads(monkeypatch):
     """Where each read of a file begins, and how many bytes it takes."""
     ranges = []
-    read_into = MappedFile.read_into
+    read_into = OpenFile.read_into
 
     def spy(self, target, offset):
         ranges.append((offset, len(target)))
         read_into(self, target, offset)
 
-    monkeypatch.setattr(MappedFile, "read_into", spy)
+    monkeypatch.setattr(OpenFile, "read_into", spy)
     return ranges
 
 
@@ -145,7 +145,7 @@ def test_numbers_that_begin_within_a_value(write):
             assert buffer.tolist() == expected[start:stop].tolist()
 
 
-def test_a_mapped_model(write, reads, saved):
+def test_rows_of_one_layer(write, reads, saved):
     """Rows of one layer: nothing is read of the others, nor of the rest of this one."""
     weights = BlobProto(shape=BlobShape(dim=[ROWS, COLUMNS]), data=VALUES)
     net = NetParameter(
@@ -240,6 +240,7 @@ def h5(tmp_path):
 @pytest.mark.parametrize("dtype", ["<f2", "<f4", "<f8", ">f4"])
 def test_hdf5_in_one_piece(h5, reads, dtype):
     blob = h5(MATRIX.astype(dtype))
+    reads.clear()
     np.testing.assert_array_equal(blob[PART].cpu_data(), MATRIX[PART])
     assert [length for _, length in reads] == [10 * COLUMNS * np.dtype(dtype).itemsize]
 

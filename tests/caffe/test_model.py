@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import sys
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 
@@ -13,7 +12,7 @@ import pytest
 from syncblob.blob import Blob
 from syncblob.caffe import Layer, LayerBlobs, ModelFile, _streams, open_model, read_blob, save_model
 from syncblob.caffe._blob_index import Values
-from syncblob.caffe._disk import MappedFile
+from syncblob.caffe._disk import OpenFile
 from syncblob.caffe._pb.caffe_pb2 import BlobProto, BlobShape, LayerParameter, NetParameter
 from syncblob.devices import use_device
 from syncblob.memory import Head
@@ -207,13 +206,6 @@ def test_the_host_side_is_read_into_directly(write, reads, v2_net):
     assert np.shares_memory(weights.cpu_data(), reads[0])
 
 
-def test_the_accelerator_is_filled_from_the_mapping_itself(write, reads, v2_net):
-    with use_device("simulated:0"):
-        net = open_model(write(v2_net))
-    net["conv1"].blobs[0].gpu_data()
-    assert np.shares_memory(reads[0], net._record.source.array())
-
-
 def test_the_accelerator_is_filled_from_the_file(write, v2_net):
     with use_device("simulated:0"):
         (weights, _) = open_model(write(v2_net))["conv1"].blobs
@@ -240,14 +232,14 @@ def test_blobs_outlive_the_model(write, v2_net):
 def test_the_file_is_let_go_when_everything_has_been_read(write, monkeypatch):
     opened = []
 
-    class Spy(MappedFile):
+    class Spy(OpenFile):
         __slots__ = ()
 
         def __init__(self, path):
             super().__init__(path)
             opened.append(weakref.ref(self))
 
-    monkeypatch.setattr(_streams, "MappedFile", Spy)
+    monkeypatch.setattr(_streams, "OpenFile", Spy)
     blob = read_blob(write(BLOB))
     gc.collect()
     assert opened[0]() is not None
@@ -274,25 +266,6 @@ def test_closing(write, v2_net):
     assert bias.head is Head.UNINITIALIZED
     net.close()
     assert list(net) == ["data", "conv1", "ip"]
-
-
-def test_closing_while_an_array_is_in_use(write, v2_net):
-    file = MappedFile(write(v2_net))
-    array = file.array()
-    expected = array.tobytes()
-    file.close()
-    assert array.tobytes() == expected
-    with pytest.raises(ValueError, match="was closed"):
-        file.array()
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="counts open files through /proc")
-def test_the_file_is_not_kept_open(write, v2_net):
-    path = write(v2_net)
-    net = open_model(path)
-    net.close()
-    with open("/proc/self/maps", encoding="utf-8") as maps:  # noqa: PTH123  # no file to join paths to
-        assert str(path) not in maps.read()
 
 
 # --- editing -------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from syncblob.caffe import (
     save_model,
     write_blob,
 )
-from syncblob.caffe._disk import MappedFile
+from syncblob.caffe._disk import OpenFile
 from syncblob.caffe._pb.caffe_pb2 import (
     BlobProto,
     BlobShape,
@@ -112,20 +112,20 @@ def test_values_that_are_in_memory_are_not_read_again(write, tmp_path, monkeypat
     model = open_model(path)
     model["a"].blobs[0].cpu_data()
     read = []
-    read_into = MappedFile.read_into
+    read_into = OpenFile.read_into
 
     def spy(file, target, offset):
         read.append(len(target))
         read_into(file, target, offset)
 
-    monkeypatch.setattr(MappedFile, "read_into", spy)
+    monkeypatch.setattr(OpenFile, "read_into", spy)
     save_model(model, tmp_path / "again")
     assert (tmp_path / "again").read_bytes() == path.read_bytes()
     assert sum(read) < 100
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows replaces no file that is mapped")
-def test_saving_over_the_file_that_is_mapped(write, v2_net):
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows replaces no file that is open")
+def test_saving_over_the_file_that_is_open(write, v2_net):
     path = write(v2_net)
     model = open_model(path)
     model["conv1"].blobs[0].mutable_cpu_data()[...] += 1

@@ -38,7 +38,7 @@ def test_sizes(nbytes, text):
         ("Größe 大", "Größe 大"),
         ("a\nb\tc", r"a\nb\tc"),
         ("\x1b[31mred", r"\x1b[31mred"),
-        ("\udcff", r"\udcff"),
+        ("caf\udce9", "caf\N{REPLACEMENT CHARACTER}"),
     ],
 )
 def test_what_does_not_print_is_escaped(text, shown):

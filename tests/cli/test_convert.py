@@ -82,9 +82,18 @@ def test_a_mean_is_converted_and_comes_back(run, tmp_path, name):
     values = np.arange(6, dtype=np.float32).reshape(1, 2, 3)
     path = tmp_path / "a.binaryproto"
     syncblob.write_blob(values, path)
-    assert run("convert", path, tmp_path / name).status == 0
-    assert run("convert", tmp_path / name, tmp_path / "b.binaryproto").status == 0
-    np.testing.assert_array_equal(syncblob.read_blob(tmp_path / "b.binaryproto"), values)
+    done = [
+        run("convert", path, tmp_path / name),
+        run("convert", tmp_path / name, tmp_path / "b.binaryproto"),
+    ]
+    assert [one.status for one in done] == [0, 0]
+    # Caffe refuses a mean that has not four axes.
+    assert (
+        "Reshaped: (1, 2, 3) to (1, 1, 2, 3), as Caffe expects a mean\n"
+        in done[0].out + done[1].out
+    )
+    assert syncblob.read_blob(tmp_path / "b.binaryproto").tolist() == [values.tolist()]
+    assert "Reshaped" not in run("convert", tmp_path / "b.binaryproto", tmp_path / "c.npy").out
     if name.endswith((".npy", ".npz")):
         found = np.load(tmp_path / name)
         np.testing.assert_array_equal(found if name.endswith(".npy") else found["mean"], values)

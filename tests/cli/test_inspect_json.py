@@ -104,7 +104,7 @@ def test_json_keeps_a_name_that_is_not_utf_8(inspect_json, run, write_model):
     path.write_bytes(path.read_bytes().replace(b"\xc3\xa9", b"\xe9\xe8"))
     (layer,) = inspect_json(path)["layers"]
     assert layer["name"].encode(errors="surrogateescape") == b"caf\xe9\xe8"
-    assert r"caf\udce9\udce8" in run("inspect", path).out
+    assert "caf" + 2 * "\N{REPLACEMENT CHARACTER}" in run("inspect", path).out
 
 
 @pytest.mark.parametrize("name", _REAL_MODELS)

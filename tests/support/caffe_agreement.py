@@ -14,19 +14,26 @@ from caffe_oracle import (
     LISTS,
     WIDTHS,
     BlobProto,
+    BlobProtoVector,
     Contents,
     NetParameter,
     RefusedError,
+    SolverState,
     as_caffe_chooses,
+    blobs_as_caffe_reads_them,
     contents_of,
     net_as_caffe_reads_it,
 )
 from google.protobuf.internal import api_implementation
 from google.protobuf.message import DecodeError
 
+from syncblob.caffe import read_blobs
 from syncblob.caffe._blob_index import Values, _find_parts, index_blob
+from syncblob.caffe._disk import OpenFile
+from syncblob.caffe._lazy import origin_of
 from syncblob.caffe._model_index import index_model
 from syncblob.caffe._wire import WireReader
+from syncblob.caffe.solver_state import open_solver_state
 from syncblob.errors import ModelFileError
 
 needs_upb = pytest.mark.skipif(
@@ -35,6 +42,8 @@ needs_upb = pytest.mark.skipif(
 )
 
 RAW = {10: "raw_data_type", 11: "raw_diff_type", 12: "raw_data", 13: "raw_diff"}
+# What is recognised as a file of another kind.
+OTHER_FILES = ("this is ", "expected a file with weights", "expected a .solverstate file")
 DIFFERENCES = (
     "got 0:",
     "at most 64 axes",
@@ -99,6 +108,60 @@ def check_net(data):
         assert [as_bytes(name) for name in layer.bottoms] == expected.bottoms
         assert [as_bytes(name) for name in layer.tops] == expected.tops
         assert [values_of(blob, buffer) for blob in layer.blobs] == expected.blobs
+
+
+def check_file(path):
+    """Compare what is found in a file, read piece by piece, with what is found in its bytes."""
+    buffer = np.frombuffer(path.read_bytes(), np.uint8)
+    outcomes = []
+    for reader in (WireReader(buffer, str(path)), None):
+        try:
+            if reader is None:
+                with WireReader.of_file(OpenFile(path)) as of_file:
+                    outcomes.append(index_model(of_file))
+            else:
+                outcomes.append(index_model(reader))
+        except ModelFileError as error:
+            outcomes.append((error.message, error.offset, error.layer))
+    assert outcomes[0] == outcomes[1]
+
+
+def check_state(path):
+    """Compare the two on a SolverState."""
+    _check_blobs(path, SolverState, "history", open_solver_state)
+
+
+def check_row(path):
+    """Compare the two on a BlobProtoVector."""
+    _check_blobs(path, BlobProtoVector, "blobs", read_blobs)
+
+
+def _check_blobs(path, kind, field, read):
+    data = path.read_bytes()
+    buffer = np.frombuffer(data, np.uint8)
+    try:
+        message = kind.FromString(data)
+        expected = blobs_as_caffe_reads_them(getattr(message, field))
+    except (DecodeError, RefusedError):
+        with pytest.raises(ModelFileError):
+            read(path)
+        return
+    try:
+        found = read(path)
+    except ModelFileError as error:
+        if is_meant(error) or str(error.message).startswith(OTHER_FILES):
+            return
+        raise
+    blobs = found
+    if kind is SolverState:
+        blobs = found.history
+        assert (found.iter, found.current_step) == (message.iter, message.current_step)
+        assert as_bytes(found.learned_net) == message.learned_net
+    indexes = [origin_of(blob).index for blob in blobs]
+    assert [values_of(index, buffer) for index in indexes] == expected
+    for blob, index in zip(blobs, indexes, strict=True):
+        data = index.data.read(buffer, blob.dtype)
+        np.testing.assert_array_equal(blob.cpu_data().ravel().view("u1"), data.view("u1"))
 
 
 def as_bytes(text):

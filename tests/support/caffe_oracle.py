@@ -27,6 +27,8 @@ READ = {
     "LayerParameter": "name type bottom top blobs",
     "V1LayerParameter": "layer bottom top name type blobs",
     "V0LayerParameter": "name type blobs",
+    "BlobProtoVector": "blobs",
+    "SolverState": "iter learned_net history current_step",
 }
 
 
@@ -56,6 +58,8 @@ def _messages():
 
 MESSAGES = _messages()
 BlobProto = MESSAGES["BlobProto"]
+BlobProtoVector = MESSAGES["BlobProtoVector"]
+SolverState = MESSAGES["SolverState"]
 NetParameter = MESSAGES["NetParameter"]
 
 
@@ -122,7 +126,8 @@ def as_caffe_chooses(contents):
     count = math.prod(dims)
     if len(data) != count * width or (diff and len(diff) != count * diff_width):
         return None
-    return tuple(dims), f"float{8 * width}", data, diff
+    # A Blob has one dtype for both.
+    return tuple(dims), f"float{8 * max(width, diff_width if diff else 0)}", data, diff
 
 
 @dataclass
@@ -152,10 +157,17 @@ def net_as_caffe_reads_it(net):
 
 
 def _layer(layer, kind):
-    return ExpectedLayer(layer.name, kind, list(layer.bottom), list(layer.top), _blobs(layer.blobs))
+    return ExpectedLayer(
+        layer.name,
+        kind,
+        list(layer.bottom),
+        list(layer.top),
+        blobs_as_caffe_reads_them(layer.blobs),
+    )
 
 
-def _blobs(protos):
+def blobs_as_caffe_reads_them(protos):
+    """Return blobs as `as_caffe_chooses` does; RefusedError if FromProto would stop."""
     blobs = [as_caffe_chooses(contents_of(proto)) for proto in protos]
     if None in blobs:
         raise RefusedError
@@ -183,6 +195,6 @@ def _read_v0(net):
             kind = V0_LAYER_TYPES.get(inner.type.decode(errors="replace"), "").encode()
             layers.append((inner, kind, bottoms, list(outer.top)))
     return [
-        ExpectedLayer(inner.name, kind, bottoms, tops, _blobs(inner.blobs))
+        ExpectedLayer(inner.name, kind, bottoms, tops, blobs_as_caffe_reads_them(inner.blobs))
         for inner, kind, bottoms, tops in layers
     ]

@@ -39,7 +39,7 @@ from syncblob.caffe._wire import WireType, signed
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
-    from syncblob.caffe._disk import MappedFile
+    from syncblob.caffe._disk import OpenFile
     from syncblob.caffe._wire import Field, WireReader
 
 __all__ = [
@@ -126,7 +126,7 @@ class Values:
         """
         return static_cast(self._joined(buffer), dtype)
 
-    def read_into(self, file: MappedFile, target: NDArray[np.generic], *, first: int = 0) -> None:
+    def read_into(self, file: OpenFile, target: NDArray[np.generic], *, first: int = 0) -> None:
         """Read values of a file into an array, converting them to its dtype.
 
         Parameters
@@ -148,7 +148,7 @@ class Values:
                 self._convert_into(file, run, part)
             filled += run.count
 
-    def _convert_into(self, file: MappedFile, run: Run, target: NDArray[np.generic]) -> None:
+    def _convert_into(self, file: OpenFile, run: Run, target: NDArray[np.generic]) -> None:
         """Read the first values of a piece through a buffer of limited size."""
         step = max(1, _CHUNK // run.stride)
         scratch = np.empty(min(step, len(target)) * run.stride, np.uint8)
@@ -211,8 +211,9 @@ class BlobIndex:
 
     @property
     def dtype(self) -> np.dtype[np.generic]:
-        """The dtype of the data in the file, in native byte order: no conversion loses anything."""
-        return self.data.dtype.newbyteorder("=")
+        """The dtype that holds data and diff as they are in the file, in native byte order."""
+        both = [self.data] if self.diff is None else [self.data, self.diff]
+        return np.result_type(*(values.dtype for values in both)).newbyteorder("=")
 
 
 def index_blob(reader: WireReader, start: int, stop: int, *, depth: int = 0) -> BlobIndex:

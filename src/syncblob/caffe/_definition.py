@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from syncblob.caffe._fields import BLOBS, LAYERS, V0_LAYER
 from syncblob.caffe._older_formats import upgrade_net
+from syncblob.caffe._texts import all_decoded, decoded, put_texts
 from syncblob.caffe._wire import Field, WireReader, WireType, length_field
 from syncblob.errors import ModelFileError
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from google.protobuf.message import Message
 
-    from syncblob.caffe._disk import MappedFile
+    from syncblob.caffe._disk import OpenFile
     from syncblob.caffe._fields import Kind
     from syncblob.caffe._model_index import LayerIndex
     from syncblob.caffe._pb.caffe_pb2 import LayerParameter
@@ -38,7 +39,7 @@ _OUTLINE = ("name", "type", "bottom", "top")
 class LayerRecord:
     """Where a layer was read from, and how many follow it there."""
 
-    file: MappedFile
+    file: OpenFile
     index: LayerIndex
     followers: int
 
@@ -134,17 +135,17 @@ class Definition:
     def of_message(cls, message: LayerParameter) -> Self:
         """Make a definition of a message without blobs, which is copied."""
         return cls(
-            _decoded(message.name),
-            _decoded(message.type),
-            _all_decoded(message.bottom),
-            _all_decoded(message.top),
+            decoded(message.name),
+            decoded(message.type),
+            all_decoded(message.bottom),
+            all_decoded(message.top),
             serialised=message.SerializeToString(),
         )
 
     @property
     def type(self) -> str:
         """The type."""
-        return self._type if self._message is None else _decoded(self._message.type)
+        return self._type if self._message is None else decoded(self._message.type)
 
     @type.setter  # noqa: A003  # the property
     def type(self, value: str) -> None:
@@ -156,32 +157,32 @@ class Definition:
     @property
     def bottoms(self) -> tuple[str, ...]:
         """Names of the inputs."""
-        return self._bottoms if self._message is None else _all_decoded(self._message.bottom)
+        return self._bottoms if self._message is None else all_decoded(self._message.bottom)
 
     @bottoms.setter
     def bottoms(self, value: Iterable[str]) -> None:
         texts = _as_texts("bottoms", value)
         if self._message is not None:
-            self._message.bottom[:] = texts
+            put_texts(self._message, "bottom", texts)
         self._bottoms = texts
 
     @property
     def tops(self) -> tuple[str, ...]:
         """Names of the outputs."""
-        return self._tops if self._message is None else _all_decoded(self._message.top)
+        return self._tops if self._message is None else all_decoded(self._message.top)
 
     @tops.setter
     def tops(self, value: Iterable[str]) -> None:
         texts = _as_texts("tops", value)
         if self._message is not None:
-            self._message.top[:] = texts
+            put_texts(self._message, "top", texts)
         self._tops = texts
 
     def rename(self, name: str) -> None:
         """Change the name."""
         name = _as_text("the name", name)
         if self._message is not None:
-            self._message.name = name
+            put_texts(self._message, "name", [name])
         self.name = name
 
     # --- the message -----------------------------------------------------------------------------
@@ -210,14 +211,14 @@ class Definition:
             message = LayerParameter.FromString(self._serialised)
         else:
             message = self._parsed(self.record)
-        if _decoded(message.name) != self.name:
-            message.name = self.name
-        if _decoded(message.type) != self._type:
+        if decoded(message.name) != self.name:
+            put_texts(message, "name", [self.name])
+        if decoded(message.type) != self._type:
             _put_type(message, self._type)
-        if _all_decoded(message.bottom) != self._bottoms:
-            message.bottom[:] = self._bottoms
-        if _all_decoded(message.top) != self._tops:
-            message.top[:] = self._tops
+        if all_decoded(message.bottom) != self._bottoms:
+            put_texts(message, "bottom", self._bottoms)
+        if all_decoded(message.top) != self._tops:
+            put_texts(message, "top", self._tops)
         return message
 
     def _parsed(self, record: LayerRecord) -> LayerParameter:
@@ -225,7 +226,10 @@ class Definition:
 
         try:
             return _parsed(record)
-        except DecodeError as error:
+        except ModelFileError:
+            raise
+        # Caffe refuses some nets while it upgrades them.
+        except (DecodeError, ValueError) as error:
             raise ModelFileError(
                 f"the settings of the layer are damaged ({error}); copy or download the file again",
                 path=record.file.path,
@@ -242,7 +246,7 @@ class Definition:
         message = self._message
         if message is None:
             return
-        if _decoded(message.name) != self.name:
+        if decoded(message.name) != self.name:
             raise ValueError(
                 f"layer {self.name!r}: expected the same name in its proto, got {message.name!r}; "
                 f"model.rename changes the name of a layer, and for another layer take a copy of "
@@ -307,10 +311,7 @@ def _settings(message: LayerParameter) -> bytes:
 
 
 def _put_type(message: LayerParameter, value: str) -> None:
-    if value:
-        message.type = value
-    else:
-        message.ClearField("type")
+    put_texts(message, "type", [value] if value else [])
 
 
 def _as_text(what: str, value: str) -> str:
@@ -330,15 +331,6 @@ def _as_texts(what: str, values: Iterable[str]) -> tuple[str, ...]:
         if not isinstance(text, str):
             raise TypeError(f"expected a list of names as {what}, got {text!r} among them")
     return texts
-
-
-def _all_decoded(texts: Iterable[str]) -> tuple[str, ...]:
-    return tuple(map(_decoded, texts))
-
-
-def _decoded(text: str | bytes) -> str:
-    """Return a string of a message; some versions of protobuf give bytes if it is not UTF-8."""
-    return text.decode(errors="surrogateescape") if isinstance(text, bytes) else text
 
 
 # --- messages -------------------------------------------------------------------------------------
@@ -374,14 +366,16 @@ def _parsed(record: LayerRecord) -> LayerParameter:
     from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetParameter  # only when needed
 
     layer = record.index
-    reader = WireReader.of_file(record.file)
+    with WireReader.of_file(record.file) as reader:
+        if layer.version:
+            settings = _without(reader, layer, BLOBS[layer.version])
+        else:
+            settings = _v0_net(reader)
+    if layer.version == _CURRENT:
+        return LayerParameter.FromString(settings)
     if layer.version:
-        settings = _without(reader, layer, BLOBS[layer.version])
-        if layer.version == _CURRENT:
-            return LayerParameter.FromString(settings)
-        net = NetParameter.FromString(length_field(LAYERS[layer.version], settings))
-    else:
-        net = NetParameter.FromString(_v0_net(reader))
+        settings = length_field(LAYERS[layer.version], settings)
+    net = NetParameter.FromString(settings)
     # A V0 layer is upgraded with its whole net: padding layers before it matter.
     return upgrade_net(net).layer[-1 if layer.version else -1 - record.followers]
 
@@ -394,12 +388,11 @@ def _rewritten(
     depth: int = 0,
 ) -> bytes:
     """Copy a message, replacing the fields of some kinds."""
-    buffer = reader.buffer.data
     copied = bytearray()
     position = message.start
     for field in reader.fields(message.start, message.stop, depth=depth):
         change = changes.get((field.number, field.wire_type))
-        copied += buffer[position : field.stop] if change is None else change(field)
+        copied += reader.read(position, field.stop) if change is None else change(field)
         position = field.stop
     return bytes(copied)
 
@@ -411,7 +404,7 @@ def _without(reader: WireReader, message: Field | LayerIndex, number: int) -> by
 
 def _v0_net(reader: WireReader) -> bytes:
     """Copy a V0 net without its blobs, and without V2 layers."""
-    net = Field(0, WireType.LENGTH, 0, len(reader.buffer))
+    net = Field(0, WireType.LENGTH, 0, reader.size)
     changes: dict[Kind, Callable[[Field], bytes]] = {
         (LAYERS[0], WireType.LENGTH): lambda field: length_field(
             LAYERS[0], _v0_layer(reader, field)

@@ -1,27 +1,28 @@
 """Files as bytes: parts of them read without loading the rest, whole files replaced atomically.
 
-A file is mapped, so that only what is looked at is read. But touching a page of a mapping that the
-file no longer has, because another process truncated it, kills the process on most platforms. So
-values are read with ``preadv`` where the platform has it, which raises an exception instead and
-does not count the same bytes twice, as a page of the file and as a copy. Where a view of the
-mapping is asked for, the size of the file is compared first.
+A file is read, never mapped. Touching a page of a mapping that the file no longer has, because
+another process truncated it, kills the process, and no check before the access can prevent that.
+A read raises an exception instead. After each read the file is compared with what it was when it
+was opened.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import itertools
-import mmap
 import os
+import platform
+import re
 import secrets
 import stat
+import threading
+import time
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from syncblob.errors import ModelFileError
 
@@ -29,14 +30,24 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Self
 
+    import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Descriptor", "MappedFile", "replacing"]
+__all__ = ["Descriptor", "OpenFile", "replacing"]
 
 _PIECE = 1 << 20
 """Bytes that a thread reads at a time. Small pieces spread the work evenly."""
 _WORTH_A_THREAD = 1 << 22
 _MOST_THREADS = 4
+
+_TEMPORARY = re.compile(
+    r"\.syncblob-((?P<process>\d{1,9})-(?P<here>[0-9a-f]{8})-)?[0-9a-f]{16}\.tmp"
+)
+_A_DAY = 86_400
+
+_FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
+_SYSTEM_ERROR = re.compile(r"\(os error (\d+)\)")
+"""How safetensors, which is written in Rust, tells of the system's errors."""
 
 
 def _processors() -> int:
@@ -62,19 +73,21 @@ class Descriptor:
         If it cannot be opened, or is a directory or a pipe.
     """
 
-    __slots__ = ("__weakref__", "number")
+    __slots__ = ("__weakref__", "_lock", "number")
 
     number: int
     """The file descriptor."""
 
-    available = hasattr(os, "preadv")
+    can_read_at = hasattr(os, "preadv")
     """Whether the platform can read at an offset, which several threads can do at once."""
 
     def __init__(self, path: str | os.PathLike[str], number: int | None = None) -> None:
         if number is None:
-            # Opening a pipe would otherwise block.
-            number = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+            # Opening a pipe would otherwise block; Windows would translate line ends.
+            flags = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+            number = os.open(path, os.O_RDONLY | flags)
         self.number = number
+        self._lock = threading.Lock()
         weakref.finalize(self, os.close, self.number)
         mode = os.fstat(self.number).st_mode
         if stat.S_ISDIR(mode):
@@ -100,8 +113,8 @@ class Descriptor:
             If reading fails.
         """
         begins = itertools.count(0, _PIECE)
-        threads = min(_MOST_THREADS, _processors())
-        if len(target) < _WORTH_A_THREAD or threads == 1:
+        threads = 1 if len(target) < _WORTH_A_THREAD else min(_MOST_THREADS, _processors())
+        if threads == 1:
             self._read_pieces(target, offset, begins)
             return
         with ThreadPoolExecutor(threads - 1) as pool:
@@ -122,17 +135,24 @@ class Descriptor:
                 return
             position = offset + begin
             while piece:
-                count = os.preadv(self.number, [piece], position)
+                count = self._read_some(piece, position)
                 if not count:
                     raise EOFError(f"the file ends at byte {position}")
                 piece = piece[count:]
                 position += count
 
+    def _read_some(self, target: memoryview, position: int) -> int:
+        if self.can_read_at:
+            return os.preadv(self.number, [target], position)
+        with self._lock:
+            os.lseek(self.number, position, os.SEEK_SET)
+            content = os.read(self.number, len(target))
+        target[: len(content)] = content
+        return len(content)
 
-class MappedFile:
-    """A read-only mapping of a whole file.
 
-    The mapping lives as long as this object, or an array over it, does.
+class OpenFile:
+    """A file that is open for reading, and what it was when it was opened.
 
     Parameters
     ----------
@@ -146,10 +166,10 @@ class MappedFile:
     TypeError
         If `path` is no path.
     OSError
-        If the file cannot be opened or mapped.
+        If the file cannot be opened.
     """
 
-    __slots__ = ("__weakref__", "_descriptor", "_mapping", "absolute_path", "identity", "path")
+    __slots__ = ("__weakref__", "_descriptor", "absolute_path", "identity", "path")
 
     path: str
     absolute_path: Path
@@ -166,41 +186,33 @@ class MappedFile:
         self.path = os.fspath(path)
         self.absolute_path = Path(path).absolute() if number is None else Path(f"/dev/fd/{number}")
         self._descriptor: Descriptor | None = Descriptor(path, number)
-        number = self._descriptor.number
-        status = os.fstat(number)
-        size = status.st_size
-        self.identity = (status.st_dev, status.st_ino, size, status.st_mtime_ns)
-        # An empty file cannot be mapped.
-        self._mapping: mmap.mmap | bytes | None = (
-            mmap.mmap(number, 0, access=mmap.ACCESS_READ) if size else b""
-        )
+        status = os.fstat(self._descriptor.number)
+        self.identity = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
     def __deepcopy__(self, memo: object) -> Self:
-        """Return another object over the same mapping; each is closed separately."""
+        """Return another object over the same descriptor; each is closed separately."""
         del memo
         made = object.__new__(type(self))
-        for name in ("_descriptor", "_mapping", "absolute_path", "identity", "path"):
+        for name in ("_descriptor", "absolute_path", "identity", "path"):
             setattr(made, name, getattr(self, name))
         return made
 
-    def array(self) -> NDArray[np.uint8]:
-        """Return the bytes of the file as a read-only array. Never copies.
+    def __len__(self) -> int:
+        """Return the number of bytes that the file had when it was opened."""
+        return self.identity[2]
 
-        Raises
-        ------
-        ValueError
-            After `close`.
-        ModelFileError
-            If the file has been written to since it was opened.
+    def read(self, start: int, stop: int) -> memoryview:
+        """Return the bytes from `start` up to, not including, `stop`.
+
+        Errors are those of `read_into`, but a write to the file is only noticed if it has become
+        too short: call `require_unchanged` when all has been read that belongs together.
         """
-        mapping, descriptor = self._mapping, self._descriptor
-        if mapping is None or descriptor is None:
-            raise self._closed_error()
-        self._require_unchanged(descriptor)
-        return np.frombuffer(mapping, np.uint8)
+        content = memoryview(bytearray(stop - start))
+        self._fill(content, start)
+        return content
 
     def read_into(self, target: NDArray[np.uint8], offset: int) -> None:
-        """Fill an array with the bytes at an offset, without touching the mapping.
+        """Fill an array with the bytes at an offset.
 
         Parameters
         ----------
@@ -218,28 +230,41 @@ class MappedFile:
         OSError
             If it cannot be read.
         """
-        descriptor = self._descriptor
-        if descriptor is None:
-            raise self._closed_error()
-        if not descriptor.available:
-            target[:] = self.array()[offset : offset + len(target)]
-            return
-        try:
-            descriptor.read_into(target.data, offset)
-        except EOFError as error:
-            size = os.fstat(descriptor.number).st_size
-            raise self._changed_error(size) from error
+        descriptor = self._fill(target.data, offset)
         # Checked after reading, so that a write in the meantime is noticed.
         self._require_unchanged(descriptor)
 
-    def _closed_error(self) -> ValueError:
-        return ValueError(
+    def _fill(self, target: memoryview, offset: int) -> Descriptor:
+        """Read, and return what was read from; another thread may close the file."""
+        descriptor = self._open_descriptor()
+        try:
+            descriptor.read_into(target, offset)
+        except EOFError as error:
+            size = os.fstat(descriptor.number).st_size
+            raise self._changed_error(size) from error
+        return descriptor
+
+    def _open_descriptor(self) -> Descriptor:
+        if self._descriptor is not None:
+            return self._descriptor
+        raise ValueError(
             f"{self.path} was closed before this part of it was read; keep the model open "
             f"for longer; blobs that have been touched (blob.cpu_data()) keep their values"
         )
 
+    def require_unchanged(self) -> None:
+        """Refuse a file that was written to: the offsets that were found may be wrong now.
+
+        Raises
+        ------
+        ValueError
+            After `close`.
+        ModelFileError
+            If the file has been written to since it was opened.
+        """
+        self._require_unchanged(self._open_descriptor())
+
     def _require_unchanged(self, descriptor: Descriptor) -> None:
-        """Refuse a file that was written to: the offsets that were found may be wrong now."""
         status = os.fstat(descriptor.number)
         if not self._describes(status):
             raise self._changed_error(status.st_size)
@@ -265,8 +290,7 @@ class MappedFile:
 
     def close(self) -> None:
         """Close the file. Values that have been read stay; others cannot be read any more."""
-        # The last reference closes them: an array or another thread may still use them.
-        self._mapping = None
+        # The last reference closes it: another thread may still read.
         self._descriptor = None
 
 
@@ -280,8 +304,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     The temporary file is empty and lies in the same directory. At the end it is flushed to the
     disk, renamed, and the directory is flushed too. If the block raises, it is removed and `path`
     is as it was; if the process is killed, a hidden file whose name ends in ``.tmp`` may be left
-    behind. The permissions of an existing file are kept. A symbolic link stays: what it points to
-    is replaced.
+    behind, which the next call for the same directory removes. The permissions of an existing file
+    are kept. A symbolic link stays: what it points to is replaced.
 
     Parameters
     ----------
@@ -293,11 +317,14 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     ValueError
         If `path` exists and is no ordinary file.
     OSError
-        If the directory cannot be written, or the disk is full.
+        If the directory cannot be written, or the disk is full: with the path, whatever a library
+        raised for it in the block.
     """
     target = Path(os.path.realpath(path))
     mode = _mode_of(target)
-    temporary = target.with_name(f".syncblob-{secrets.token_hex(8)}.tmp")
+    _remove_left_behind(target.parent)
+    owner = f"{os.getpid()}-{_processes_here()}"
+    temporary = target.with_name(f".syncblob-{owner}-{secrets.token_hex(8)}.tmp")
     try:
         # The mode that open() uses: the umask of the process decides who may read it.
         os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
@@ -310,9 +337,12 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
             temporary.chmod(mode)
         _flush(temporary, os.O_RDWR)
         temporary.replace(target)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
-        raise
+        number = _full_disk(error)
+        if number is None:
+            raise
+        raise OSError(number, os.strerror(number), os.fspath(path)) from error
     if os.name == "posix":  # Windows opens no directories
         _flush(target.parent, os.O_RDONLY)
 
@@ -326,6 +356,57 @@ def _mode_of(target: Path) -> int | None:
     if not stat.S_ISREG(status.st_mode):
         raise ValueError(f"expected the path of a file that can be replaced, got {str(target)!r}")
     return stat.S_IMODE(status.st_mode)
+
+
+def _full_disk(error: BaseException) -> int | None:
+    """Return the number of the system's error if an exception comes of a full disk."""
+    cause: BaseException | None = error if isinstance(error, Exception) else None
+    while cause is not None:
+        number = cause.errno if isinstance(cause, OSError) else None
+        if found := _SYSTEM_ERROR.search(str(cause)):
+            number = int(found[1])
+        if number in _FULL:
+            return number
+        cause = cause.__cause__ or cause.__context__
+    return None
+
+
+def _processes_here() -> str:
+    """Return what tells the processes of this machine, since it started, from those of others.
+
+    Containers have processes of their own, too.
+    """
+    facts = [platform.node()]
+    with contextlib.suppress(OSError):  # Linux has these
+        facts.append(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii"))
+        facts.append(str(Path("/proc/self/ns/pid").readlink()))
+    return hashlib.blake2b("\n".join(facts).encode(), digest_size=4).hexdigest()
+
+
+def _remove_left_behind(directory: Path) -> None:
+    """Remove the temporary files of processes that were killed."""
+    here = _processes_here()
+    with contextlib.suppress(OSError), os.scandir(directory) as entries:
+        for entry in entries:
+            found = _TEMPORARY.fullmatch(entry.name)
+            if found is None:
+                continue
+            if found["here"] == here and os.name == "posix":
+                dead = not _runs(int(found["process"]))
+            else:  # nobody here can tell
+                dead = time.time() - entry.stat(follow_symlinks=False).st_mtime > _A_DAY
+            if dead:
+                Path(entry.path).unlink(missing_ok=True)
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # somebody else's
+        return True
+    return True
 
 
 def _flush(path: Path, flags: int) -> None:

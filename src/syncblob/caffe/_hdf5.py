@@ -5,7 +5,8 @@ named by number, and perhaps a group ``diff`` of the same structure. A layer who
 is a group within a group. A ``.solverstate.h5`` has three small datasets and a group ``history``.
 
 h5py is asked for names, shapes and places only. Values that are stored in one piece, as Caffe does,
-are then read from the file as those of a ``.caffemodel`` are; chunked ones by h5py when touched.
+are then read from the file as those of a ``.caffemodel`` are; chunked ones, and floats that are not
+IEEE's, by h5py when touched.
 
 A file may be malicious. Links to other files, datasets whose values are in other files, and
 groups that contain themselves are refused, and claims are compared with what the file can hold.
@@ -17,10 +18,13 @@ because HDF5 itself would want each array, converted, in memory as a whole.
 from __future__ import annotations
 
 import contextlib
+import io
 import itertools
 import math
+import os
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -29,7 +33,6 @@ from syncblob._optional import import_optional
 from syncblob._shape import as_shape
 from syncblob.blob import Blob
 from syncblob.caffe._blob_index import BlobIndex, Run, Values
-from syncblob.caffe._disk import MappedFile
 from syncblob.caffe._lazy import ValuesInFile, had_diff, register, unchanged
 from syncblob.caffe._other_formats import OTHER_HDF5
 from syncblob.caffe._pieces import BlobValues, FileRange, buffers, write_pieces
@@ -38,11 +41,11 @@ from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
     from types import ModuleType
 
     from numpy.typing import NDArray
 
+    from syncblob.caffe._disk import OpenFile
     from syncblob.caffe._layer import Layer
 
 __all__ = [
@@ -72,7 +75,7 @@ _ITEM_SIZES = {"f": (2, 4, 8), "i": (1, 2, 4, 8), "u": (1, 2, 4, 8)}
 class HDF5Source:
     """The open file of a model that was read from HDF5."""
 
-    file: MappedFile
+    file: OpenFile
     layers: tuple[HDF5Layer, ...]
     """What was found in it."""
 
@@ -102,7 +105,7 @@ class HDF5State(NamedTuple):
     history: tuple[Blob, ...]
 
 
-def read_layers(file: MappedFile) -> list[HDF5Layer]:
+def read_layers(file: OpenFile) -> list[HDF5Layer]:
     """Find the layers of a ``.caffemodel.h5``, in the order of their names.
 
     Raises
@@ -126,7 +129,7 @@ def read_layers(file: MappedFile) -> list[HDF5Layer]:
         ]
 
 
-def read_state(file: MappedFile) -> HDF5State:
+def read_state(file: OpenFile) -> HDF5State:
     """Find the parts of a ``.solverstate.h5``. Errors are those of `read_layers`."""
     with _opened(file) as h5:
         if not h5.has("history"):
@@ -206,6 +209,10 @@ def hdf5_problem(dataset: Any, what: str, file_size: int, *, harmless: int = 0) 
             )
     else:
         stored = min(dataset.id.get_storage_size(), file_size)
+        if layout == h5d.CHUNKED and not properties.get_nfilters():
+            chunk = math.prod(properties.get_chunk()) * dataset.id.get_type().get_size()
+            if dataset.id.get_num_chunks() * chunk != dataset.id.get_storage_size():
+                return f"chunks of {what} are not as long as it says: the file is damaged"
         if nbytes > stored * _MOST_COMPRESSION:
             return (
                 f"{what} claims {nbytes} bytes, but only {stored} are stored for it: the file is "
@@ -218,23 +225,67 @@ def _encoded(name: str) -> bytes:
     return name.encode(errors="surrogateescape")
 
 
+class _Contents(io.RawIOBase):
+    """An open file for h5py: the one that was opened, whatever its path leads to now.
+
+    HDF5 itself would take a file that the process has open already for this one, and answer from
+    what it remembers of it.
+    """
+
+    def __init__(self, file: OpenFile) -> None:
+        self._file = file
+        self._position = 0
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        """Set the position; h5py counts from the beginning or the end."""
+        self._position = offset + (len(self._file) if whence == io.SEEK_END else 0)
+        return self._position
+
+    def tell(self) -> int:
+        """Return the position."""
+        return self._position
+
+    def readinto(self, buffer: Any, /) -> int:
+        """Fill a buffer, as far as the file goes. Raises the errors of `OpenFile.read_into`."""
+        count = max(0, min(len(buffer), len(self._file) - self._position))
+        self._file.read_into(np.frombuffer(buffer, np.uint8)[:count], self._position)
+        self._position += count
+        return count
+
+
 @contextlib.contextmanager
-def _opened(file: MappedFile) -> Iterator[_Walk]:
+def _opened(file: OpenFile) -> Iterator[_Walk]:
     """Open a file with h5py, and turn its errors into ModelFileError."""
     h5py = import_optional("h5py", "hdf5")
+    _require_written(h5py, file)
     walk = None
     try:
-        # A file without a name has no path that the library would take.
-        with file.absolute_path.open("rb") as contents, h5py.File(contents, "r") as root:
+        with h5py.File(_Contents(file), "r") as root:
             walk = _Walk(h5py, file, root)
             yield walk
     except (ModelFileError, ModuleNotFoundError):
         raise
     # h5py raises nearly any exception for a damaged file.
     except Exception as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # the system's, of reading
         message = f"the HDF5 library finds the file damaged: {error}"
         place, offset = (None, 0) if walk is None else (walk.place, walk.offset)
         raise ModelFileError(message, path=file.path, layer=place, offset=offset) from error
+
+
+def _require_written(h5py: ModuleType, file: OpenFile) -> None:
+    """Refuse a file that this process is writing with h5py: parts of it are not on the disk yet."""
+    for opened in h5py.h5f.get_obj_ids(types=h5py.h5f.OBJ_FILE):
+        with contextlib.suppress(OSError):  # a file that lies in memory has no path
+            status = Path(os.fsdecode(opened.name)).stat()
+            same = (status.st_dev, status.st_ino) == file.identity[:2]
+            if same and opened.get_intent() & h5py.h5f.ACC_RDWR:
+                raise ModelFileError(
+                    "this process has the file open for writing in h5py, and parts of it may not "
+                    "be on the disk yet; close it there first",
+                    path=file.path,
+                )
 
 
 Datasets = dict[str, Any]
@@ -245,7 +296,7 @@ class _Walk:
     """A walk over an open file, which may be damaged or malicious."""
 
     h5py: ModuleType
-    file: MappedFile
+    file: OpenFile
     root: Any
     place: str | None = None
     """The layer that is being read, for error messages."""
@@ -265,7 +316,8 @@ class _Walk:
 
     def layers(self, name: str) -> list[tuple[str, Datasets]]:
         """Return the groups with datasets, and the empty ones, within a group at the root."""
-        return list(self._groups(self._child(self.root, name), ""))
+        group = self._child(self.root, name)
+        return list(self._groups(group, self.offset, ""))
 
     def blobs(self, name: str, datasets: Datasets, diffs: Datasets) -> tuple[Blob, ...]:
         """Make the blobs of a layer."""
@@ -310,10 +362,9 @@ class _Walk:
         value = bytes(np.asarray(dataset[()]).reshape(-1)[0])
         return value.rstrip(b"\0").decode(errors="surrogateescape")
 
-    def _groups(self, group: Any, name: str) -> Iterator[tuple[str, Datasets]]:
+    def _groups(self, group: Any, address: int, name: str) -> Iterator[tuple[str, Datasets]]:
         if not isinstance(group, self.h5py.Group):
             raise self.error(f"expected a group, got a dataset, {name!r}", group)
-        address = self._address(group)
         if address in self._ancestors or len(self._ancestors) >= _MOST_LEVELS:
             raise self.error(
                 f"group {name!r} contains itself, or groups are nested more than {_MOST_LEVELS} "
@@ -322,19 +373,22 @@ class _Walk:
             )
         self._ancestors.append(address)
         datasets: Datasets = {}
-        groups: dict[str, Any] = {}
+        groups: dict[str, tuple[Any, int]] = {}
         for key in group:
             # What is not UTF-8 comes as bytes.
             child = key.decode(errors="surrogateescape") if isinstance(key, bytes) else key
             path = f"{name}/{child}" if name else child
             self.place = path
             item = self._child(group, child)
-            (datasets if isinstance(item, self.h5py.Dataset) else groups)[child] = item
+            if isinstance(item, self.h5py.Dataset):
+                datasets[child] = item
+            else:
+                groups[child] = item, self.offset
         # A group of groups only is part of a name with slashes; the outermost group has no name.
         if datasets or (name and not groups):
             yield name, datasets
-        for child, item in groups.items():
-            yield from self._groups(item, f"{name}/{child}" if name else child)
+        for child, (item, address_of_item) in groups.items():
+            yield from self._groups(item, address_of_item, f"{name}/{child}" if name else child)
         self._ancestors.pop()
         self.place = None
 
@@ -372,6 +426,8 @@ class _Walk:
                 raise self.error(
                     f"expected a diff of shape {shape}, as the data, got {diff_shape}", diff
                 )
+            if diff_dtype.kind == "f":
+                dtype = np.result_type(dtype, diff_dtype)
             diff_source = self._source(diff, diff_dtype, dtype)
         source = self._source(dataset, stored, dtype)
         blob = Blob.from_source(shape, dtype, source, diff_source=diff_source)
@@ -401,7 +457,9 @@ class _Walk:
     ) -> ValuesInFile | _ValuesByH5py:
         self._require_sound(dataset)
         offset, count = dataset.id.get_offset(), dataset.size
-        if count and offset is None:  # chunked or compact
+        # Chunked or compact; or bfloat16 and the like, for which h5py names a larger dtype.
+        as_numpy = dataset.id.get_type() == self.h5py.h5t.py_create(stored)
+        if count and (offset is None or not as_numpy):
             return _ValuesByH5py(self.file, dataset.name, dataset.shape, dtype)
         runs = (Run(offset, count, stored.itemsize),) if count else ()
         return ValuesInFile(self.file, Values(stored, runs), dtype)
@@ -414,9 +472,9 @@ class _Walk:
 
 @dataclass(frozen=True, slots=True)
 class _ValuesByH5py:
-    """A source of values that are not stored in one piece: chunked or compressed ones."""
+    """A source of values that are not stored as in an array: chunked ones, or of other types."""
 
-    file: MappedFile
+    file: OpenFile
     name: str
     shape: tuple[int, ...]
     dtype: np.dtype[np.generic]
@@ -432,7 +490,7 @@ class _ValuesByH5py:
 
         Whole rows of the first axis are read, and only the chunks that these are in.
         """
-        self.file.array()  # raises after `close`, and if the file has become smaller
+        self.file.require_unchanged()
         if not len(buffer):
             return
         # A scalar is one row.
@@ -444,8 +502,6 @@ class _ValuesByH5py:
         if begin or len(buffer) != (last - first) * row:
             rows = np.empty((last - first) * row, np.uint8)
         with _opened(self.file) as h5:
-            if MappedFile(self.file.absolute_path).identity != self.file.identity:
-                raise h5.error("the file has changed since it was opened; open it again")
             dataset = h5.root[self.name]
             if self.shape:
                 target = rows.view(self.dtype).reshape(last - first, *shape[1:])

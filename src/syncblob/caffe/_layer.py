@@ -9,9 +9,10 @@ from syncblob.blob import Blob
 from syncblob.caffe._definition import Definition, own_copy
 from syncblob.caffe._fields import LEGACY_AXES, LEGACY_NAMES
 from syncblob.caffe._lazy import independent_copy, is_legacy
+from syncblob.caffe._texts import readable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from typing import Never, Self
 
     from syncblob.caffe._definition import LayerRecord
@@ -296,8 +297,12 @@ class LayerBlobs(MutableSequence[Blob]):
         self._name_blobs()
 
     def assign(self, blobs: Iterable[Any]) -> None:
-        """Replace all Blobs by other arrays, of any number and shapes."""
-        self._put(self._made_of(blobs))
+        """Replace all Blobs by other arrays, of any number and shapes.
+
+        Each takes the place of the Blob with its number: a list of numbers gets the dtype of that,
+        and integers in place of floats raise TypeError. Nothing has changed then.
+        """
+        self._put(self._made_of(blobs, self._entries))
 
     def _put(self, entries: list[Entry]) -> None:
         self._entries = entries
@@ -322,15 +327,39 @@ class LayerBlobs(MutableSequence[Blob]):
                 if memory is not None and (not memory.name or memory.name.startswith(mine)):
                     memory.name = name
 
-    def _made_of(self, blobs: Iterable[Any]) -> list[Entry]:
+    def _made_of(self, blobs: Iterable[Any], old: Sequence[Entry] = ()) -> list[Entry]:
+        """Make entries of arrays; those of `old` are what they replace, one by one."""
         if isinstance(blobs, LayerBlobs):
+            for at, (entry, replaced) in enumerate(zip(blobs._entries, old, strict=False)):
+                self._in_place_of(replaced, at, entry.blob)
             return list(blobs._entries)
         if hasattr(blobs, "shape"):
             raise TypeError(
                 f"layer {self.layer!r}: expected a list of arrays as blobs, got one array of shape "
                 f"{tuple(blobs.shape)}; put it in a list: [array]"
             )
-        return [_entry(Blob.asarray(blob)) for blob in blobs]
+        return [
+            _entry(self._in_place_of(old[at], at, blob) if at < len(old) else Blob.asarray(blob))
+            for at, blob in enumerate(blobs)
+        ]
+
+    def _in_place_of(self, old: Entry, index: int, array: Any) -> Blob:
+        """Return an array as a Blob that can replace another one.
+
+        Raises
+        ------
+        TypeError
+            If there are floats, and the array has none.
+        """
+        dtype = old.blob.dtype
+        # Python numbers have no dtype of their own.
+        blob = Blob.asarray(array, dtype if isinstance(array, (list, tuple)) else None)
+        if blob.dtype.kind in _NO_FLOATS and dtype.kind not in _NO_FLOATS:
+            raise TypeError(
+                f"layer {self.layer!r}, blob {index}: expected floats, as {dtype}, got "
+                f"{blob.dtype}; convert them first: array.astype({dtype.name!r})"
+            )
+        return blob
 
     def replace(self, index: int, array: Any, *, resize: bool = False) -> None:
         """Replace a Blob by another array; see `Layer.replace_blob`."""
@@ -338,20 +367,15 @@ class LayerBlobs(MutableSequence[Blob]):
             raise IndexError(
                 f"layer {self.layer!r} has {len(self)} blobs, got index {index}; append adds one"
             )
-        old, expected, legacy = self._entries[index]
-        # Python numbers have no dtype of their own.
-        blob = Blob.asarray(array, old.dtype if isinstance(array, (list, tuple)) else None)
-        if blob.dtype.kind in _NO_FLOATS and old.dtype.kind not in _NO_FLOATS:
-            raise TypeError(
-                f"layer {self.layer!r}, blob {index}: expected floats, as {old.dtype}, got "
-                f"{blob.dtype}; convert them first: array.astype({old.dtype.name!r})"
-            )
+        old = self._entries[index]
+        expected = old.shape
+        blob = self._in_place_of(old, index, array)
         if blob.shape != expected and not resize:
             raise ValueError(
                 f"layer {self.layer!r}, blob {index}: expected shape {expected}, got {blob.shape}; "
                 f"replace_blob(..., resize=True) changes the shape on purpose"
             )
-        self._entries[index] = _entry(blob, legacy=legacy)
+        self._entries[index] = _entry(blob, legacy=old.legacy)
         self._name_blobs()
 
     def _require_shapes(self) -> None:
@@ -379,7 +403,8 @@ class LayerBlobs(MutableSequence[Blob]):
 
 
 def _shown(name: str) -> str:
-    """Escape a name for printing: names in files may have any characters."""
+    """Escape a name for printing: names in files may have any characters, or none that exist."""
+    name = readable(name)
     return name if name.isprintable() else repr(name)[1:-1]
 
 

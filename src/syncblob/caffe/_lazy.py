@@ -18,7 +18,7 @@ import numpy as np
 from syncblob._shape import Layout
 from syncblob.blob import Blob
 from syncblob.caffe._blob_index import Run, Values
-from syncblob.caffe._disk import MappedFile
+from syncblob.caffe._disk import OpenFile
 from syncblob.memory import Head, SyncedMemory
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ CHUNK = 1 << 20
 """Bytes that are read or compared at a time: few calls, and they stay in the processor's cache."""
 
 
-def lazy_blob(file: MappedFile, index: BlobIndex, device: Device | None = None) -> Blob:
+def lazy_blob(file: OpenFile, index: BlobIndex, device: Device | None = None) -> Blob:
     """Make a Blob that is filled from a file by its first access."""
     diff = index.diff
     blob = Blob.from_source(
@@ -98,16 +98,18 @@ def independent_copy(blob: Blob, memo: dict[int, Any]) -> Blob:
 class ValuesInFile:
     """A source of a memory: values in a file."""
 
-    file: MappedFile
+    file: OpenFile
     values: Values
     dtype: np.dtype[np.generic]
 
     def __call__(self) -> NDArray[np.uint8]:
-        """Return the bytes of the values, as a view of the file where no conversion is needed."""
-        return self.values.read(self.file.array(), self.dtype).view(np.uint8)
+        """Return the bytes of the values."""
+        values: NDArray[np.generic] = np.empty(self.values.count, self.dtype)
+        self.values.read_into(self.file, values)
+        return values.view(np.uint8)
 
     def read_into(self, buffer: NDArray[np.uint8], offset: int) -> None:
-        """Read the bytes of the values from an offset on, without the mapping."""
+        """Read the bytes of the values from an offset on."""
         itemsize = self.dtype.itemsize
         if offset % itemsize:
             # Only accesses of plain bytes start in the middle of a value.
@@ -126,10 +128,10 @@ class ValuesInFile:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a Blob was read from. Holding it does not keep the file mapped."""
+    """Where a Blob was read from. Holding it does not keep the file open."""
 
     index: BlobIndex
-    _file: weakref.ref[MappedFile]
+    _file: weakref.ref[OpenFile]
     _path: Path
     _identity: tuple[int, int, int, int]
 
@@ -138,13 +140,13 @@ class Origin:
         """Whether there is a BlobProto in the file; in HDF5 there are only the values."""
         return self.index.start < self.index.stop
 
-    def file(self) -> MappedFile | None:
-        """Return the file, mapped again if need be; None if it has been closed or has changed."""
+    def file(self) -> OpenFile | None:
+        """Return the file, opened again if need be; None if it has been closed or has changed."""
         file = self._file()
         if file is not None:
             return file if file.readable else None
         try:
-            file = MappedFile(self._path)
+            file = OpenFile(self._path)
         except OSError:
             return None
         return file if file.identity == self._identity else None
@@ -153,7 +155,7 @@ class Origin:
 _origins: weakref.WeakKeyDictionary[SyncedMemory, Origin] = weakref.WeakKeyDictionary()
 
 
-def register(blob: Blob, file: MappedFile, index: BlobIndex) -> None:
+def register(blob: Blob, file: OpenFile, index: BlobIndex) -> None:
     """Remember where a new Blob came from."""
     origin = Origin(index, weakref.ref(file), file.absolute_path, file.identity)
     _origins[blob.memory] = origin
@@ -183,7 +185,7 @@ def had_diff(blob: Blob) -> bool:
     return origin is not None and origin.index.diff is not None
 
 
-def untouched(blob: Blob, *, diff: bool) -> tuple[MappedFile, Values] | None:
+def untouched(blob: Blob, *, diff: bool) -> tuple[OpenFile, Values] | None:
     """Return where in a file the values of data or diff are, if none has been accessed yet."""
     origin = origin_of(blob)
     values = None if origin is None else _values_of(origin, diff=diff)
@@ -250,7 +252,7 @@ class Part(NamedTuple):
 
     first: int
     stop: int
-    in_file: tuple[MappedFile, Values] | None
+    in_file: tuple[OpenFile, Values] | None
 
 
 def parts_of(blob: Blob, *, diff: bool) -> list[Part]:
@@ -291,7 +293,7 @@ def touched_values(blob: Blob, part: Part, *, diff: bool) -> NDArray[np.generic]
     return of.reshape(-1)[part.first : part.stop].cpu_data()
 
 
-def unchanged(blob: Blob, *, write_diff: bool | None) -> tuple[MappedFile, BlobIndex] | None:
+def unchanged(blob: Blob, *, write_diff: bool | None) -> tuple[OpenFile, BlobIndex] | None:
     """Return where a Blob was read from, if it has not changed since.
 
     Parameters
@@ -323,7 +325,7 @@ def unchanged(blob: Blob, *, write_diff: bool | None) -> tuple[MappedFile, BlobI
 
 
 def read_chunks(
-    file: MappedFile, values: Values, dtype: np.dtype[np.generic]
+    file: OpenFile, values: Values, dtype: np.dtype[np.generic]
 ) -> Iterator[NDArray[np.generic]]:
     """Read values piece by piece, in order. Each array is good until the next is asked for."""
     step = max(1, CHUNK // dtype.itemsize)
@@ -364,7 +366,7 @@ def _rest_is_in_file(memory: SyncedMemory, origin: Origin) -> bool:
     return _origins.get(memory) is origin and limit == memory.nbytes
 
 
-def _equal(file: MappedFile, values: Values, blob: Blob, *, diff: bool) -> bool:
+def _equal(file: OpenFile, values: Values, blob: Blob, *, diff: bool) -> bool:
     """Compare the values that have been touched with those in a file, bit for bit."""
     for part in parts_of(blob, diff=diff):
         if part.in_file is not None:

@@ -103,7 +103,7 @@ def index_model(reader: WireReader) -> ModelIndex:
     name = ""
     layers: _Fields = {_V1_LAYER: [], _V2_LAYER: []}
     kinds = set()
-    for field in reader.fields(0, len(reader.buffer)):
+    for field in reader.fields(0, reader.size):
         kind = field.number, field.wire_type
         kinds.add(kind)
         if kind in layers:

@@ -22,6 +22,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from syncblob.caffe._fields import LEGACY_AXES
+from syncblob.caffe._texts import add_texts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -142,7 +143,8 @@ _SPECS: Final = {
 }
 """Lists of V1, one entry for each blob, and the fields of ParamSpec that take them."""
 
-_REPEATED: Final = frozenset({"bottom", "top", "include", "exclude", "blobs", "loss_weight"})
+_TEXTS: Final = frozenset({"bottom", "top"})
+_REPEATED: Final = frozenset({"include", "exclude", "blobs", "loss_weight"})
 
 _BATCH_NORM_BLOBS = 3
 
@@ -203,14 +205,17 @@ def _without_v0(net: NetParameter) -> NetParameter:
     except PaddingError as error:
         name = layers[error.position].layer.name
         raise ValueError(f"layer {name!r}: {error}") from error
-    upgraded = type(net)(input=net.input, input_dim=net.input_dim)
+    upgraded = type(net)(input_dim=net.input_dim)
+    add_texts(upgraded, "input", net.input)
     for name in ("name", "force_backward"):
         _copy_field(net, name, upgraded, name)
     for position, bottoms, padding in folded:
         old = layers[position]
         if padding is not None:
             old.layer.pad = layers[padding].layer.pad
-        new = upgraded.layers.add(bottom=bottoms, top=old.top)
+        new = upgraded.layers.add()
+        add_texts(new, "bottom", bottoms)
+        add_texts(new, "top", old.top)
         if old.HasField("layer"):
             _fill_from_v0(new, old.layer)
     return upgraded
@@ -263,7 +268,9 @@ def _fill_from_v1(new: LayerParameter, old: V1LayerParameter) -> None:
             while len(new.param) < len(value):
                 new.param.add()
             for spec, setting in zip(new.param, value, strict=False):
-                setattr(spec, _SPECS[name], setting)
+                _put(spec, _SPECS[name], setting)
+        elif name in _TEXTS:
+            add_texts(new, name, value)
         elif name in _REPEATED:
             getattr(new, name).extend(value)
         else:
@@ -278,7 +285,8 @@ def _make_input_layer(net: NetParameter) -> None:
         shapes = [list(dims[i : i + LEGACY_AXES]) for i in range(0, len(dims), LEGACY_AXES)]
     if shapes:
         layers = type(net)().layer
-        layer = layers.add(name="input", type="Input", top=net.input)
+        layer = layers.add(name="input", type="Input")
+        add_texts(layer, "top", net.input)
         for number, name in enumerate(net.input):
             if number >= len(shapes) or (not net.input_shape and len(shapes[number]) < LEGACY_AXES):
                 raise ValueError(
@@ -303,7 +311,15 @@ def _copy_field(source: Message, name: str, target: Message, new_name: str) -> N
     elif hasattr(place, "CopyFrom"):
         place.CopyFrom(value)
     else:
-        setattr(target, new_name, value)
+        _put(target, new_name, value)
+
+
+def _put(message: Message, name: str, value: Any) -> None:
+    """Set a field of any kind."""
+    if isinstance(value, bytes):
+        add_texts(message, name, [value])
+    else:
+        setattr(message, name, value)
 
 
 # --- padding layers -------------------------------------------------------------------------------

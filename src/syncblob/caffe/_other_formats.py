@@ -135,7 +135,11 @@ def _length_of_header(head: bytes) -> int:
 
 def is_hdf5(reader: WireReader) -> bool:
     """Tell an HDF5 file, which is read by other means, from a message."""
-    return file_signature(reader.buffer[:_HEAD].tobytes()) == "hdf5"
+    return file_signature(_head(reader)) == "hdf5"
+
+
+def _head(reader: WireReader) -> bytes:
+    return bytes(reader.read(0, min(_HEAD, reader.size)))
 
 
 def require_message(reader: WireReader, wanted: str = "model") -> None:
@@ -154,7 +158,7 @@ def require_message(reader: WireReader, wanted: str = "model") -> None:
     ModelFileError
         If the file is empty, of a format that is not protobuf's, or another message.
     """
-    if not len(reader.buffer) and wanted in _EMPTY:
+    if not reader.size and wanted in _EMPTY:
         raise reader.error(_EMPTY[wanted], 0)
     _refuse_other_formats(reader)
     if wanted != "model":
@@ -163,9 +167,9 @@ def require_message(reader: WireReader, wanted: str = "model") -> None:
 
 def _refuse_other_formats(reader: WireReader) -> None:
     """Raise ModelFileError if a file is of a format that is not protobuf's."""
-    head = reader.buffer[:_HEAD].tobytes()
+    head = _head(reader)
     found = file_signature(head)
-    if found == "safetensors" and _length_of_header(head) > len(reader.buffer) - _LENGTH_BYTES:
+    if found == "safetensors" and _length_of_header(head) > reader.size - _LENGTH_BYTES:
         found = ""  # the header does not fit into the file: a message that only looks like it
     if found:
         raise reader.error(_VERDICTS[found], 0)

@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from syncblob.blob import Blob
-    from syncblob.caffe._disk import MappedFile
+    from syncblob.caffe._disk import OpenFile
 
 __all__ = ["BlobValues", "FileRange", "Piece", "buffers", "joined", "size_of", "write_pieces"]
 
 
 @dataclass(frozen=True, slots=True)
 class FileRange:
-    """Bytes that are copied from a mapped file as they are."""
+    """Bytes that are copied from a file as they are."""
 
-    file: MappedFile
+    file: OpenFile
     start: int
     stop: int
 

@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from syncblob.caffe._disk import MappedFile, replacing
+from syncblob.caffe._disk import OpenFile, replacing
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ Source = str | os.PathLike[str] | Readable
 Target = str | os.PathLike[str] | Writable
 
 
-def open_source(source: Source) -> MappedFile:
+def open_source(source: Source) -> OpenFile:
     """Open a file by its path, or what an open file has from its position on.
 
     What is in a gzip archive, and what an open file has, is copied to a temporary file without a
@@ -60,7 +60,7 @@ def open_source(source: Source) -> MappedFile:
     """
     if hasattr(source, "read"):
         return _copied(source, name_of(source) or f"<{type(source).__name__}>")
-    file = MappedFile(source)
+    file = OpenFile(source)
     if _begin(file) != _GZIP:
         return file
     with file.absolute_path.open("rb") as archive:
@@ -75,13 +75,13 @@ def name_of(source: Source | Target) -> str:
     return name if isinstance(name, str) else ""
 
 
-def _begin(file: MappedFile) -> bytes:
+def _begin(file: OpenFile) -> bytes:
     head = np.empty(min(len(_GZIP), file.identity[2]), np.uint8)
     file.read_into(head, 0)
     return head.tobytes()
 
 
-def _copied(source: Any, name: str) -> MappedFile:
+def _copied(source: Any, name: str) -> OpenFile:
     """Copy a stream to a file without a name, unpacked if it is an archive."""
     with _temporary() as copy:
         try:
@@ -108,9 +108,9 @@ def _temporary() -> IO[bytes]:
     return tempfile.TemporaryFile(prefix="syncblob-")
 
 
-def _opened(copy: IO[bytes], name: str) -> MappedFile:
+def _opened(copy: IO[bytes], name: str) -> OpenFile:
     copy.flush()
-    return MappedFile(name, number=os.dup(copy.fileno()))
+    return OpenFile(name, number=os.dup(copy.fileno()))
 
 
 @contextlib.contextmanager

@@ -18,10 +18,12 @@ tiny ones, as no program writes it, is refused within a second. Values, packed o
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 from syncblob.errors import ModelFileError
 
@@ -29,10 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Self
 
-    import numpy as np
     from numpy.typing import NDArray
 
-    from syncblob.caffe._disk import MappedFile
+    from syncblob.caffe._disk import OpenFile
 
 __all__ = ["Field", "WireReader", "WireType", "length_field", "length_header", "signed", "varint"]
 
@@ -44,6 +45,11 @@ _LONGEST_TAG = 5
 
 _FIRST_WINDOW = 16
 _LAST_WINDOW = 1 << 18
+
+_READ_AHEAD = 1 << 12
+"""Bytes of a file that are read at a time while fields are looked for: they lie close together."""
+_LONGEST_HEAD = 32
+"""More bytes than a tag with a length or a number has, and the tag behind it."""
 
 
 class WireType(IntEnum):
@@ -98,31 +104,59 @@ def signed(value: int, bits: int) -> int:
     return value - (1 << bits) if value >> (bits - 1) else value
 
 
+class _Window:
+    """The bytes that are looked at: those of a buffer, or a few of a file, read ahead."""
+
+    __slots__ = ("begin", "bytes", "stop")
+
+    def __init__(self) -> None:
+        self.bytes = memoryview(b"")
+        self.begin = 0
+        """The offset of the first byte."""
+        self.stop = 0
+        """The offset at which the head of a field may not be complete any more."""
+
+
 @dataclass(frozen=True)
 class WireReader:
-    """A buffer to find fields in, and where it came from, for error messages.
+    """Bytes to find fields in, and where they came from, for error messages.
 
     Parameters
     ----------
-    buffer
-        One-dimensional array of bytes. It is looked at, never copied.
+    contents
+        One-dimensional array of bytes, which is looked at and never copied; or a file, of which
+        no more is read than it takes to find the fields.
     path
-        The file whose whole contents the buffer is, for error messages.
+        The file whose whole contents these are, for error messages.
     layer
         Name of the layer being read, for error messages.
     """
 
-    buffer: NDArray[np.uint8]
+    contents: NDArray[np.uint8] | OpenFile
     path: str | None = None
     layer: str | None = None
     _allowance: Iterator[int] = field(
         default_factory=lambda: iter(range(_MAX_FIELDS)), repr=False, compare=False
     )
+    _window: _Window = field(default_factory=_Window, repr=False, compare=False)
 
     @classmethod
-    def of_file(cls, file: MappedFile) -> Self:
-        """Return a reader of a whole file."""
-        return cls(file.array(), path=file.path)
+    @contextlib.contextmanager
+    def of_file(cls, file: OpenFile) -> Iterator[Self]:
+        """Give a reader of a whole file to a ``with`` block.
+
+        Raises
+        ------
+        ModelFileError
+            At the end of the block, if somebody has written to the file since it was opened: what
+            was found may be wrong then. It takes the place of an error that was raised within.
+        """
+        try:
+            yield cls(file, path=file.path)
+        except ModelFileError:
+            file.require_unchanged()
+            raise
+        file.require_unchanged()
 
     def within(self, layer: str) -> Self:
         """Return a reader of the same buffer whose errors name a layer."""
@@ -137,9 +171,24 @@ class WireReader:
         """What the buffer holds, for error messages."""
         return "message" if self.path is None else "file"
 
+    @property
+    def size(self) -> int:
+        """Number of bytes."""
+        return len(self.contents)
+
+    def read(self, start: int, stop: int) -> memoryview:
+        """Return the bytes from `start` up to, not including, `stop`."""
+        window = self._window
+        begin = window.begin
+        if begin <= start and stop <= begin + len(window.bytes):
+            return window.bytes[start - begin : stop - begin]
+        if isinstance(self.contents, np.ndarray):
+            return self.contents.data[start:stop]
+        return self.contents.read(start, stop)
+
     def text(self, field: Field) -> str:
         """Decode a string. Bytes that are not UTF-8 become lone surrogates, as in file names."""
-        return bytes(self._bytes[field.start : field.stop]).decode(errors="surrogateescape")
+        return bytes(self.read(field.start, field.stop)).decode(errors="surrogateescape")
 
     def fields(self, start: int, stop: int, *, depth: int = 0) -> Iterator[Field]:
         """Find the fields of the message that lies in ``[start, stop)``, in order.
@@ -171,8 +220,8 @@ class WireReader:
             position = field.stop
 
     def kinds(self) -> set[tuple[int, WireType]]:
-        """Return the numbers and wire types of the fields of the message that fills the buffer."""
-        return {(field.number, field.wire_type) for field in self.fields(0, len(self.buffer))}
+        """Return the numbers and wire types of the fields of the message that fills the file."""
+        return {(field.number, field.wire_type) for field in self.fields(0, self.size)}
 
     def varints(self, start: int, stop: int) -> Iterator[int]:
         """Decode the packed varints that fill ``[start, stop)``."""
@@ -181,10 +230,18 @@ class WireReader:
             value, position = self._varint(position, stop)
             yield value
 
-    @cached_property
-    def _bytes(self) -> memoryview:
-        """The buffer as a memoryview, whose single items are the fastest to read."""
-        return self.buffer.data
+    def _moved_window(self, position: int) -> _Window:
+        """Move the window so that it has the head of the field at `position`."""
+        window, size = self._window, self.size
+        if isinstance(self.contents, np.ndarray):
+            # Single items of a memoryview are the fastest to read.
+            window.bytes, window.stop = self.contents.data, size + 1
+            return window
+        end = min(position + _READ_AHEAD, size)
+        window.bytes = self.contents.read(position, end)
+        window.begin = position
+        window.stop = size + 1 if end == size else end - _LONGEST_HEAD
+        return window
 
     @property
     def _not_a_message(self) -> str:
@@ -249,15 +306,17 @@ class WireReader:
 
     def _count_records(self, position: int, stop: int, stride: int) -> int:
         """Count the records of `stride` bytes that follow each other and share the first byte."""
-        tag = self._bytes[position]
+        seen = self._window  # the tag has been read, so the next one is in it too
+        at = position - seen.begin
+        tag = seen.bytes[at]
         longest = (stop - position) // stride
-        if longest == 1 or self._bytes[position + stride] != tag:
+        if longest == 1 or seen.bytes[at + stride] != tag:
             return 1
         count, window = 1, _FIRST_WINDOW
         while count < longest:
             begin = position + count * stride
             end = position + min(count + window, longest) * stride
-            differs = self.buffer[begin:end:stride] != tag
+            differs = np.frombuffer(self.read(begin, end), np.uint8)[::stride] != tag
             same = int(differs.argmax()) if differs.any() else len(differs)
             count += same
             if same < len(differs):
@@ -288,12 +347,15 @@ class WireReader:
 
     def _varint(self, position: int, stop: int, longest: int = _LONGEST_VALUE) -> tuple[int, int]:
         """Decode one varint and return its value, cut to 64 bits, and the offset behind it."""
-        data = self._bytes
-        if position < stop and (byte := data[position]) < 1 << 7:
+        window = self._window
+        if not window.begin <= position < window.stop:
+            window = self._moved_window(position)
+        data, begin = window.bytes, window.begin
+        if position < stop and (byte := data[position - begin]) < 1 << 7:
             return byte, position + 1
         value = shift = 0
         for place in range(position, min(stop, position + longest)):
-            byte = data[place]
+            byte = data[place - begin]
             value |= (byte & 0x7F) << shift
             if byte < 1 << 7:
                 return value & 0xFFFF_FFFF_FFFF_FFFF, place + 1
@@ -316,7 +378,7 @@ class WireReader:
 
     def _cause_of_overrun(self, stop: int) -> str:
         """Say why something runs over the end of its message."""
-        if stop == len(self.buffer):
+        if stop == self.size:
             return f"the {self.subject} is cut off"
         return f"the message around it ends at byte {stop}, so the {self.subject} is damaged"
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from syncblob.caffe._disk import MappedFile
+from syncblob.caffe._disk import OpenFile
 from syncblob.caffe._fields import (
     BLOBS,
     BOTTOM,
@@ -21,6 +21,7 @@ from syncblob.caffe._fields import (
 from syncblob.caffe._lazy import unchanged
 from syncblob.caffe._older_formats import V1_TYPE_NUMBERS
 from syncblob.caffe._pieces import FileRange, joined, size_of
+from syncblob.caffe._texts import encoded
 from syncblob.caffe._wire import WireReader, WireType, length_field, length_header, varint
 from syncblob.caffe.blobproto import MAX_MESSAGE, blob_pieces
 from syncblob.errors import ModelFileError
@@ -168,7 +169,7 @@ def _changed_fields(layer: Layer, index: LayerIndex) -> dict[tuple[int, WireType
     return changed
 
 
-def _at_home(pieces: list[Piece], file: MappedFile, slot: _Slot) -> list[Piece]:
+def _at_home(pieces: list[Piece], file: OpenFile, slot: _Slot) -> list[Piece]:
     """Return a new field in place of an old one, keeping the old header if the length is right.
 
     Other writers may encode the length in more bytes than necessary.
@@ -224,7 +225,7 @@ def _net_pieces(
 ) -> Iterator[Piece]:
     """Yield the fields of the net, each layer at its old place where it has one."""
     source = net.source
-    if not isinstance(source, MappedFile):
+    if not isinstance(source, OpenFile):
         if name:
             yield _text_field(NET_NAME, name)
         yield net.rest
@@ -254,19 +255,19 @@ def net_settings(record: NetRecord) -> bytes:
     """Return the fields of a net other than its name and its layers."""
     source = record.source
     settings = bytearray(record.rest)
-    if isinstance(source, MappedFile):
-        for begin, field in _records(source, 0, len(source.array())):
+    if isinstance(source, OpenFile):
+        for begin, field in _records(source, 0, len(source)):
             if field.number not in (NET_NAME, *LAYERS.values()) and not _is_lost(record, field):
-                settings += source.array().data[begin : field.stop]
+                settings += source.read(begin, field.stop)
     return bytes(settings)
 
 
-def _skeleton(name: str, net: NetRecord, file: MappedFile, version: int) -> list[Piece | _Slot]:
+def _skeleton(name: str, net: NetRecord, file: OpenFile, version: int) -> list[Piece | _Slot]:
     """Return the fields of the net in the file, with a slot where a layer of the model was."""
     renamed = name != net.name
     new_name: list[Piece | _Slot] = [_text_field(NET_NAME, name)] if renamed else []
     skeleton: list[Piece | _Slot] = []
-    for begin, field in _records(file, 0, len(file.array())):
+    for begin, field in _records(file, 0, len(file)):
         is_layer = field.number in LAYERS.values() and field.wire_type is WireType.LENGTH
         if is_layer and field.start in net.claimed:
             skeleton.append(_Slot(begin, field.start, field.stop))
@@ -288,16 +289,17 @@ def _is_lost(net: NetRecord, field: Field) -> bool:
     return net.version == 0 and field.number == INPUT_SHAPE
 
 
-def _records(file: MappedFile, start: int, stop: int) -> Iterator[tuple[int, Field]]:
+def _records(file: OpenFile, start: int, stop: int) -> Iterator[tuple[int, Field]]:
     """Yield the fields of a message, each with the offset of its tag."""
     begin = start
-    for field in WireReader.of_file(file).fields(start, stop):
-        yield begin, field
-        begin = field.stop
+    with WireReader.of_file(file) as reader:
+        for field in reader.fields(start, stop):
+            yield begin, field
+            begin = field.stop
 
 
 def _text_field(number: int, text: str) -> bytes:
-    return length_field(number, text.encode(errors="surrogateescape"))
+    return length_field(number, encoded(text))
 
 
 @contextlib.contextmanager

@@ -85,7 +85,7 @@ def from_proto(
         The message, of any module generated from Caffe's definitions, or its bytes.
     dtype
         The dtype of the Blob, to which values are converted as C's static_cast does. By default
-        float64 where the message has double_data, else float32.
+        float64 where the message has double_data or double_diff, else float32.
     device
         The device of the Blob, as in the constructor.
 

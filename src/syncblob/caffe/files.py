@@ -23,8 +23,9 @@ __all__ = ["read_blob", "read_blobs", "write_blob"]
 def read_blob(path: Source) -> Blob:
     """Open a ``.binaryproto`` file, which holds one array, such as the mean of a data set.
 
-    The file is mapped; the values are not read until the Blob is touched. Its dtype is float32, and
-    float64 where the file has double precision; a gradient in the file is in ``blob.diff``.
+    The values are not read until the Blob is touched; the file stays open until then. The dtype is
+    float32, and float64 where the file has double precision; a gradient in the file is in
+    ``blob.diff``.
 
     Parameters
     ----------
@@ -39,9 +40,10 @@ def read_blob(path: Source) -> Blob:
         If it cannot be opened.
     """
     file = open_source(path)
-    reader = WireReader.of_file(file)
-    require_message(reader, "blob")
-    return lazy_blob(file, index_blob(reader, 0, len(reader.buffer)))
+    with WireReader.of_file(file) as reader:
+        require_message(reader, "blob")
+        index = index_blob(reader, 0, reader.size)
+    return lazy_blob(file, index)
 
 
 def read_blobs(path: Source) -> tuple[Blob, ...]:
@@ -62,15 +64,15 @@ def read_blobs(path: Source) -> tuple[Blob, ...]:
         If it cannot be opened.
     """
     file = open_source(path)
-    reader = WireReader.of_file(file)
-    require_message(reader, "blobs")
-    blobs = [
-        field
-        for field in reader.fields(0, len(reader.buffer))
-        if (field.number, field.wire_type) == ROW_OF_BLOBS
-    ]
-    require_few(reader, len(blobs))
-    indexes = [index_blob(reader, blob.start, blob.stop, depth=1) for blob in blobs]
+    with WireReader.of_file(file) as reader:
+        require_message(reader, "blobs")
+        blobs = [
+            field
+            for field in reader.fields(0, reader.size)
+            if (field.number, field.wire_type) == ROW_OF_BLOBS
+        ]
+        require_few(reader, len(blobs))
+        indexes = [index_blob(reader, blob.start, blob.stop, depth=1) for blob in blobs]
     return tuple(lazy_blob(file, index) for index in indexes)
 
 

@@ -1,6 +1,6 @@
 """A net as a mapping of layers that can be edited: opened, made of a definition, and saved.
 
-Opening a file maps it and walks over its fields: names and shapes are read, weights are not. Every
+Opening a file walks over its fields: names and shapes are read, weights are not. Every
 Blob knows where its values lie, and is filled by its first access. Saving takes what is unchanged
 from the file that was opened, and never has two copies of a blob in memory.
 """
@@ -30,9 +30,11 @@ from syncblob.caffe._other_formats import (
 )
 from syncblob.caffe._pieces import size_of, write_pieces
 from syncblob.caffe._streams import Source, Target, name_of, open_source, writing
+from syncblob.caffe._texts import decoded, put_texts
 from syncblob.caffe._trained_layers import copy_trained_layers
 from syncblob.caffe._wire import WireReader, length_field
 from syncblob.caffe._write_model import model_pieces, net_settings
+from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
     import os
@@ -74,8 +76,8 @@ class ModelFile(MutableMapping[str, Layer]):
     ``errors="surrogateescape"``, as file names are in Python, so that
     ``name.encode(errors="surrogateescape")`` gives the bytes back.
 
-    The file stays mapped as long as the ModelFile, one of its layers, or a Blob that has not read
-    its values yet, needs it. On Windows a mapped file cannot be replaced or deleted; `close` ends
+    The file stays open as long as the ModelFile, one of its layers, or a Blob that has not read
+    its values yet, needs it. On Windows an open file cannot be replaced or deleted; `close` ends
     that earlier.
 
     Parameters
@@ -155,7 +157,7 @@ class ModelFile(MutableMapping[str, Layer]):
         if phase is not None:
             state = _State(_phase(phase), level, frozenset(stages))
             layers = [layer for layer in layers if state.includes(layer)]
-        model = cls(net.name, [Layer.from_proto(layer) for layer in layers])
+        model = cls(decoded(net.name), [Layer.from_proto(layer) for layer in layers])
         for name in ("name", "layer"):
             settings.ClearField(name)
         model._record = NetRecord(rest=settings.SerializeToString())
@@ -165,12 +167,24 @@ class ModelFile(MutableMapping[str, Layer]):
         """Return the network definition: a new NetParameter message without blobs.
 
         `write_prototxt` writes it as text.
-        """
-        from syncblob.caffe._pb.caffe_pb2 import NetParameter  # protobuf only when needed
 
-        name = self.name.encode(errors="surrogateescape")
-        named = length_field(NET_NAME, name) if name else b""
-        net = NetParameter.FromString(net_settings(self._record) + named)
+        Raises
+        ------
+        ModelFileError
+            If the settings in the file are damaged. Opening it does not look at them.
+        """
+        from google.protobuf.message import DecodeError  # protobuf only when needed
+
+        from syncblob.caffe._pb.caffe_pb2 import NetParameter
+
+        try:
+            net = NetParameter.FromString(net_settings(self._record))
+        except DecodeError as error:
+            raise ModelFileError(
+                f"the settings of the net are damaged ({error}); copy or download the file again",
+                path=self.path,
+            ) from error
+        put_texts(net, "name", [self.name] if self.name else [])
         for layer in self._layers:
             layer._definition.require_consistent()
         net.layer.extend(layer._definition.message() for layer in self._layers)
@@ -302,7 +316,7 @@ class ModelFile(MutableMapping[str, Layer]):
         return tuple(self._layers)
 
     def close(self) -> None:
-        """Unmap the file.
+        """Close the file.
 
         Blobs that have read their values keep them. Touching one that has not raises ValueError.
         Closing twice does nothing.
@@ -520,9 +534,10 @@ def open_model(path: Source) -> ModelFile:
     Which of them it is, is seen from its contents. Layers of the older formats appear as Caffe
     upgrades them; HDF5 files have names and blobs only, and their layers come ordered by name.
 
-    The file is mapped and indexed. The values of a Blob are not read until it is touched: until
-    then its head is UNINITIALIZED. The blobs have the precision that the file has: float32 mostly,
-    float64 or, from NVCaffe, float16; a gradient in the file is in ``blob.diff``.
+    The file is indexed. The values of a Blob are not read until it is touched: until then its
+    head is UNINITIALIZED. The blobs have the precision that the file has: float32 mostly,
+    float64 or, from NVCaffe, float16; a gradient in the file is in ``blob.diff``. Data and diff of
+    different precision both get the higher one.
 
     Parameters
     ----------
@@ -541,13 +556,13 @@ def open_model(path: Source) -> ModelFile:
         If it cannot be opened.
     """
     file = open_source(path)
-    reader = WireReader.of_file(file)
-    if is_hdf5(reader):
-        found = read_layers(file)
-        made = [Layer(layer.name, blobs=layer.blobs) for layer in found]
-        return ModelFile._found(NetRecord(HDF5Source(file, tuple(found))), "", made)
-    require_message(reader)
-    model = index_model(reader)
+    with WireReader.of_file(file) as reader:
+        if is_hdf5(reader):
+            found = read_layers(file)
+            made = [Layer(layer.name, blobs=layer.blobs) for layer in found]
+            return ModelFile._found(NetRecord(HDF5Source(file, tuple(found))), "", made)
+        require_message(reader)
+        model = index_model(reader)
     layers = [
         Layer._of_file(
             LayerRecord(file, layer, len(model.layers) - 1 - position),

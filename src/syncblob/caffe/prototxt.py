@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from google.protobuf import text_format
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from syncblob.caffe._disk import replacing
@@ -21,6 +25,7 @@ __all__ = ["read_prototxt", "read_solver_prototxt", "write_prototxt"]
 
 M = TypeVar("M", NetParameter, SolverParameter)
 
+_NOT_UTF8 = re.compile("[\udc80-\udcff]")
 _PLACE = re.compile(r"\A\d+:\d+ : ")
 _NO_FIELD = re.compile('Message type "(\\w+)" has no field named "(\\w+)"')
 _FIELDS = {
@@ -46,7 +51,8 @@ def read_prototxt(path: str | os.PathLike[str], *, ignore_unknown: bool = False)
     """Read a network definition from a ``.prototxt`` file.
 
     Nothing is upgraded: layers of the previous format stay in ``layers``. `ModelFile.from_net`
-    makes a model of the result.
+    makes a model of the result. Strings may be in any encoding, as for Caffe; protobuf gives those
+    that are no UTF-8 as bytes.
 
     Parameters
     ----------
@@ -120,11 +126,14 @@ def _read(kind: type[M], path: str | os.PathLike[str], *, ignore_unknown: bool) 
             path=name,
             offset=content.index(b"\0"),
         )
-    # Caffe accepts comments in any encoding. Strings must be UTF-8, which parsing checks.
-    text = content.decode("utf-8-sig", errors="surrogateescape")
+    # Caffe accepts any encoding. Bytes that are no UTF-8 are escaped, which strings may be.
+    text = _NOT_UTF8.sub(
+        lambda byte: f"\\{ord(byte[0]) & 0xFF:03o}",
+        content.decode("utf-8-sig", errors="surrogateescape"),
+    )
     message = kind()
     try:
-        text_format.Parse(text, message, allow_unknown_field=ignore_unknown)
+        _parse(text, message, ignore_unknown=ignore_unknown)
     except text_format.ParseError as error:
         reader = "read_prototxt" if kind is NetParameter else "read_solver_prototxt"
         problem = _explain(error, text.split("\n"), reader, ignored=ignore_unknown)
@@ -182,6 +191,32 @@ def write_prototxt(
         temporary.write_text(text, encoding="utf-8", newline="\n")
 
 
+def _parse(text: str, definition: Message, *, ignore_unknown: bool) -> None:
+    """Parse a definition whose strings may escape any bytes."""
+    try:
+        text_format.Parse(text, definition, allow_unknown_field=ignore_unknown)
+    except text_format.ParseError as error:
+        if "codec can't" not in str(error):
+            raise
+        twin = _twin(definition.DESCRIPTOR.full_name)()
+        text_format.Parse(text, twin, allow_unknown_field=ignore_unknown)
+        definition.Clear()
+        definition.MergeFromString(twin.SerializeToString())
+
+
+@cache
+def _twin(name: str) -> type[Message]:
+    """Return a class of messages as one of Caffe's, but with bytes in place of strings."""
+    file = FileDescriptorProto.FromString(NetParameter.DESCRIPTOR.file.serialized_pb)
+    for message in file.message_type:
+        for field in message.field:
+            if field.type == field.TYPE_STRING:
+                field.type = field.TYPE_BYTES
+    pool = DescriptorPool()
+    pool.AddSerializedFile(file.SerializeToString())
+    return GetMessageClass(pool.FindMessageTypeByName(name))
+
+
 def _explain(error: text_format.ParseError, lines: list[str], reader: str, *, ignored: bool) -> str:
     """Return place and problem without the text of the line, which may be long."""
     words = _PLACE.sub("", str(error))
@@ -190,8 +225,6 @@ def _explain(error: text_format.ParseError, lines: list[str], reader: str, *, ig
     if line is not None:
         words = words.removeprefix(f"'{lines[line - 1]}': ")
         place = f"line {line}, column {column}: "
-    if "surrogates not allowed" in words:
-        words = "expected a string in UTF-8, got other bytes; save the file as UTF-8"
     words = words.replace(_PACKAGE, "").rstrip(".")
     field = _NO_FIELD.search(words)
     if field and field[2] in _OF_OTHER_KIND.get(field[1], ()):

@@ -66,29 +66,29 @@ def open_solver_state(path: Source) -> SolverState:
         If it cannot be opened.
     """
     file = open_source(path)
-    reader = WireReader.of_file(file)
-    if is_hdf5(reader):
-        from syncblob.caffe._hdf5 import read_state  # needs h5py
+    with WireReader.of_file(file) as reader:
+        if is_hdf5(reader):
+            from syncblob.caffe._hdf5 import read_state  # needs h5py
 
-        iteration, learned_net, current_step, blobs = read_state(file)
-        return SolverState(iteration, learned_net, current_step, list(blobs))
-    require_message(reader, "solver state")
-    numbers = {ITER: 0, CURRENT_STEP: 0}
-    learned_net = ""
-    history = []
-    for found in reader.fields(0, len(reader.buffer)):
-        kind = found.number, found.wire_type
-        if kind in numbers:
-            numbers[kind] = found.int32
-        elif kind == LEARNED_NET:
-            learned_net = reader.text(found)
-        elif kind == HISTORY:
-            history.append(found)
-    require_few(reader, len(history))
-    indexes = [
-        index_blob(reader.within(f"history {number}"), blob.start, blob.stop, depth=1)
-        for number, blob in enumerate(history)
-    ]
+            iteration, learned_net, current_step, blobs = read_state(file)
+            return SolverState(iteration, learned_net, current_step, list(blobs))
+        require_message(reader, "solver state")
+        numbers = {ITER: 0, CURRENT_STEP: 0}
+        learned_net = ""
+        history = []
+        for found in reader.fields(0, reader.size):
+            kind = found.number, found.wire_type
+            if kind in numbers:
+                numbers[kind] = found.int32
+            elif kind == LEARNED_NET:
+                learned_net = reader.text(found)
+            elif kind == HISTORY:
+                history.append(found)
+        require_few(reader, len(history))
+        indexes = [
+            index_blob(reader.within(f"history {number}"), blob.start, blob.stop, depth=1)
+            for number, blob in enumerate(history)
+        ]
     return SolverState(
         numbers[ITER],
         learned_net,

@@ -61,7 +61,8 @@ def printable(text: str, stream: TextIO | None = None) -> str:
     r"""Escape characters that cannot be printed, or that the stream cannot encode.
 
     Names in files are arbitrary bytes: one may hold a newline, a terminal's escape sequence or
-    half a character. Those become ``\x1b`` and the like.
+    half a character. Those become ``\x1b`` and the like. What is no UTF-8 becomes a replacement
+    character.
 
     Parameters
     ----------
@@ -74,7 +75,7 @@ def printable(text: str, stream: TextIO | None = None) -> str:
     encoding = getattr(stream, "encoding", None) or "utf-8"
     visible = "".join(
         char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
-        for char in text
+        for char in text.encode(errors="surrogateescape").decode(errors="replace")
     )
     return visible.encode(encoding, "backslashreplace").decode(encoding)
 

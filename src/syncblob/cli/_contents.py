@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import syncblob
 from syncblob import Blob
 from syncblob.convert import Weights, format_of, open_weights
-from syncblob.convert._caffe import as_model, settings_of
+from syncblob.convert._caffe import as_model
 from syncblob.convert._recognition import HEAD, is_text
 from syncblob.errors import ModelFileError
 
@@ -125,7 +125,7 @@ class Contents(NamedTuple):
         if isinstance(self.source, Weights):
             return as_model(self.source)
         for layer in self.source.layers:
-            settings_of(layer, self.path)
+            _ = layer.proto  # parsed before anything is printed
         return self.source
 
     @property

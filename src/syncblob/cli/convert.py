@@ -115,6 +115,8 @@ def _show(output: Output, conversion: Conversion, *, dry: bool) -> None:
         f"{human_bytes(result.nbytes)}",
         (" would be written", "yellow") if dry else (" written", "green"),
     )
+    if conversion.reshaped:
+        output.line(("Reshaped", "yellow"), f": {conversion.reshaped}")
     if conversion.left_out:
         output.line(("Left out", "yellow"), f": {conversion.left_out}")
 

@@ -2,23 +2,41 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from syncblob.caffe import read_blob, write_blob
+from syncblob.caffe.blobproto import padded
 from syncblob.convert import _caffe
-from syncblob.convert._weights import Weights
+from syncblob.convert._weights import LayerWeights, Weights
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["DTYPES", "check", "read", "write"]
+__all__ = ["DTYPES", "check", "for_caffe", "read", "write"]
 
 DTYPES = _caffe.DTYPES
+
+_AXES_OF_IMAGES = (2, 3)
 
 
 def read(path: str) -> Weights:
     """Open a file."""
     return Weights.of_one(path, "binaryproto", read_blob(path))
+
+
+def for_caffe(layers: tuple[LayerWeights, ...]) -> tuple[LayerWeights, ...]:
+    """Give an image, with channels or without, the four axes that Caffe wants of a mean."""
+    return tuple(
+        replace(
+            layer,
+            tensors={
+                name: blob.reshape(padded(blob.shape)) if blob.ndim in _AXES_OF_IMAGES else blob
+                for name, blob in layer.tensors.items()
+            },
+        )
+        for layer in layers
+    )
 
 
 def check(weights: Weights) -> None:

@@ -13,7 +13,6 @@ from syncblob.errors import ModelFileError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from syncblob.caffe import LayerParameter
 
 __all__ = [
     "DTYPES",
@@ -22,7 +21,6 @@ __all__ = [
     "check",
     "name_layers",
     "read",
-    "settings_of",
     "write",
 ]
 
@@ -46,33 +44,14 @@ def name_layers(model: ModelFile) -> tuple[LayerWeights, ...]:
             layer.bottoms,
             layer.tops,
             dict(zip(tensors, layer.blobs, strict=True)),
-            _definition(layer, model.path),
+            _definition(layer),
         )
         for layer, tensors in zip(model.layers, names, strict=True)
     )
 
 
-def settings_of(layer: Layer, path: str) -> LayerParameter:
-    """Return a copy of the settings of a layer.
-
-    Raises
-    ------
-    ModelFileError
-        If they are damaged, or a name is no UTF-8.
-    """
-    try:
-        return copy.deepcopy(layer.proto)
-    except UnicodeError as error:
-        raise ModelFileError(
-            f"a name in it is no UTF-8, which other formats need ({error}); rename the layer and "
-            f"save the model first",
-            path=path,
-            layer=layer.name,
-        ) from error
-
-
-def _definition(layer: Layer, path: str) -> bytes:
-    message = settings_of(layer, path)
+def _definition(layer: Layer) -> bytes:
+    message = copy.deepcopy(layer.proto)
     for field in ("name", "type", "bottom", "top"):
         message.ClearField(field)
     definition: bytes = message.SerializeToString()

@@ -14,6 +14,7 @@ import numpy as np
 from syncblob._dtypes import as_dtype, is_bfloat16
 from syncblob._optional import import_optional
 from syncblob.caffe import blob_values, replacing
+from syncblob.convert import _binaryproto
 from syncblob.convert._batch_norm import for_caffe
 from syncblob.convert._formats import Format, format_of_name, open_weights, writable_extensions
 from syncblob.convert._values import lazy_blob
@@ -35,7 +36,8 @@ DTYPES = ("bfloat16", "float16", "float32", "float64")
 
 _OF_LAYERS = ("caffemodel", "caffemodel.h5")
 # Caffe's formats hold nothing narrower than float32.
-_WIDENING = ("binaryproto", *_OF_LAYERS)
+_MEAN = "binaryproto"
+_WIDENING = (_MEAN, *_OF_LAYERS)
 
 
 class ConversionError(SyncblobError, ValueError):
@@ -109,6 +111,18 @@ class Conversion:
             lost.append(f"{empty:,} layer{'' if empty == 1 else 's'} without weights")
         return ", and ".join(lost)
 
+    @property
+    def reshaped(self) -> str:
+        """Which shape was changed, in words; mostly ``""``."""
+        if self._target.name != _MEAN:
+            return ""
+        before = self.source.tensors
+        return ", ".join(
+            f"{before[name].shape} to {blob.shape}, as Caffe expects a mean"
+            for name, blob in self.result.tensors.items()
+            if before[name].shape != blob.shape
+        )
+
     def run(self, progress: Callable[[int], object] | None = None) -> None:
         """Write the file, which is replaced as a whole or not at all.
 
@@ -172,7 +186,9 @@ def convert(  # noqa: PLR0913  # the options of the command
         The file to read: any that `open_weights` opens.
     path
         The file to write. Its extension says in which format; ``.caffemodel.h5`` means Caffe's
-        layout, any other ``.h5`` a dataset for each tensor.
+        layout, any other ``.h5`` a dataset for each tensor. An array of two or three axes that is
+        written as ``.binaryproto`` gets four, with ones in front, as Caffe expects the mean of a
+        data set: (1, channels, height, width).
     dtype
         For all tensors: one of ``DTYPES``, or anything NumPy takes for one of them. None leaves
         them as they are, except that Caffe's formats widen float16 and bfloat16 to float32.
@@ -238,6 +254,8 @@ def plan_conversion(
         chosen = _choose(weights, [layers] if isinstance(layers, str) else layers)
         if target.name in _OF_LAYERS:
             chosen = for_caffe(chosen)
+        elif target.name == _MEAN:
+            chosen = _binaryproto.for_caffe(chosen)
         _require_names(chosen, path)
         dtypes = {
             name: _stored_dtype(name, blob.dtype, asked, target)

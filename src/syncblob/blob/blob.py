@@ -1424,6 +1424,35 @@ class Blob(Operators, NdarrayMethods):
         capsules: tuple[Any, Any] = self.__arrow_array__().__arrow_c_array__(requested_schema)
         return capsules
 
+    @property
+    def __jax_array__(self) -> Callable[[], Any]:
+        """What JAX calls for an array of its own: a copy, because JAX's arrays never change.
+
+        JAX asks for it in some of its functions, in operators with its arrays on the left, and for
+        what a compiled function closes over.
+
+        Raises
+        ------
+        AttributeError
+            If `device` is a CUDA device, whose memory JAX takes by other protocols.
+        """
+        if not self._home.native:
+            raise AttributeError("__jax_array__ would copy by way of the host")
+        return self._to_jax
+
+    def _to_jax(self) -> Any:
+        import jax.numpy  # it asks, so it is there
+
+        return jax.numpy.array(self.__array__())
+
+    def _sympy_(self) -> Any:
+        """Give SymPy a number, or an Array of numbers where there are axes. Reads on the host."""
+        import sympy  # it asks, so it is there
+
+        if not self.shape:
+            return sympy.sympify(self._values(self._layout, "_sympy_")[()])
+        return sympy.Array(self.__array__().flat, self.shape)
+
     # --- NumPy's functions -----------------------------------------------------------------------
 
     # A function is computed where the Blobs are: on the accelerator if one of them is there, by

@@ -92,3 +92,11 @@ def test_what_goes_wrong_is_said_where_it_is_read():
     with syncblob.no_transfers(), pytest.raises(syncblob.TransferGuardError, match="__iter__"):
         list(blob)
     assert blob.head is Head.HEAD_AT_GPU
+
+
+@pytest.mark.parametrize("function", [np.roots, np.poly, np.vstack, np.stack])
+def test_numpys_functions_that_ask_the_items_give_arrays(function):
+    numbers = np.array([1.0, 5.0, 6.0])
+    result = function(on_device(numbers, "f8"))
+    assert type(result) is np.ndarray
+    assert result.tolist() == function(numbers).tolist()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import warnings
 
 import numpy as np
 import pytest
@@ -131,3 +132,18 @@ def test_sympy_gets_numbers():
         assert convert(blob) == convert(values("int64"))
     with pytest.raises(TypeError, match="'Symbol' and 'Blob'"):
         x * blob
+
+
+def test_vtk_writes_through_const_arrays_and_is_found_where_it_has_no_right():
+    numpy_support = pytest.importorskip("vtkmodules.util.numpy_support")
+    adopted = values()
+    for own in (True, False):
+        blob = syncblob.asarray(adopted, copy=own).on("simulated")
+        _ = blob.gpu_data()
+        with syncblob.verified_const(), warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            numpy_support.numpy_to_vtk(np.asarray(blob)).SetTuple3(0, 9, 9, 9)
+            first = blob.gpu_data()[0].tolist()
+        assert [w.category.__name__ for w in caught] == ["ConstWriteWarning"] * own
+        # Of memory that others may write the device is brought the newest.
+        assert (first == [9, 9, 9]) is not own

@@ -105,7 +105,7 @@ def takes_blobs(
 
 
 def _names_of(function: Callable[..., Any]) -> dict[int | str, str]:
-    """Return the names of a function's parameters by place; of some functions of C there are none."""
+    """Return the names of a function's parameters by place: none of some of C."""
     try:
         return dict(enumerate(inspect.signature(function).parameters))
     except ValueError:

@@ -1407,7 +1407,7 @@ class Blob(Operators, NdarrayMethods):
 
     @property
     def __arrow_c_array__(self) -> Callable[..., tuple[Any, Any]]:
-        """What Polars and others call for Arrow's capsules, made by PyArrow; see `__arrow_array__`.
+        """What Polars and others call for Arrow's capsules, made by PyArrow as for ``pa.array``.
 
         To ask for it moves nothing.
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,18 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["takes_blobs"]
 
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
 
-
-@overload
-def takes_blobs(
-    function: Callable[_P, _R], /, *, write: Collection[int | str] = ()
-) -> Callable[..., _R]: ...
-@overload
-def takes_blobs(
-    *, write: Collection[int | str] = ()
-) -> Callable[[Callable[_P, _R]], Callable[..., _R]]: ...
 def takes_blobs(
     function: Callable[..., Any] | None = None, /, *, write: Collection[int | str] = ()
 ) -> Callable[..., Any]:
@@ -44,8 +33,8 @@ def takes_blobs(
         What takes ndarrays.
     write
         Places, names, or both, of the arguments that the function writes. Their Blobs are lent by
-        `Blob.cpu`, a mutable access of the host, for as long as the function keeps the arrays. All
-        others are read-only arrays.
+        `syncblob.Blob.cpu`, a mutable access of the host, for as long as the function keeps the
+        arrays. All others are read-only arrays.
 
     Returns
     -------

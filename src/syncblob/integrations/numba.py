@@ -24,14 +24,14 @@ from syncblob.memory import Access
 if TYPE_CHECKING:
     from llvmlite import ir
 
-__all__ = ["LentArray", "register"]
+__all__ = ["register"]
 
 
 def register() -> None:
     """Do nothing: Numba's entry point calls it, and importing this module has registered all."""
 
 
-class LentArray(types.Array):
+class _LentArray(types.Array):
     """The type of what becomes an array when a function is called with it.
 
     Parameters
@@ -54,22 +54,22 @@ class LentArray(types.Array):
         """Tell that no function whose signature asks for an array takes this: it would not lend."""
 
 
-register_model(LentArray)(ArrayModel)
+register_model(_LentArray)(ArrayModel)
 
 
-@lower_cast(LentArray, types.Array)
+@lower_cast(_LentArray, types.Array)
 def _(_context: Any, _builder: Any, _given: Any, _wanted: Any, array: ir.Value) -> ir.Value:
     """Go on with a lent array where a variable may hold another as well."""
     return array
 
 
 @typeof_impl.register(Blob)
-def _(blob: Blob, _context: Any) -> LentArray:
+def _(blob: Blob, _context: Any) -> _LentArray:
     return _typed(blob.dtype, blob.shape, blob.strides, writeable=False)
 
 
 @typeof_impl.register(SideView)
-def _(side: SideView, _context: Any) -> LentArray:
+def _(side: SideView, _context: Any) -> _LentArray:
     _, layout = side._what()  # noqa: SLF001  # asking for the array would lend it
     writeable = side._access is not Access.CONST  # noqa: SLF001  # see above
     return _typed(layout.dtype, layout.shape, layout.strides, writeable=writeable)
@@ -78,13 +78,13 @@ def _(side: SideView, _context: Any) -> LentArray:
 @lru_cache(maxsize=1024)
 def _typed(
     dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...], *, writeable: bool
-) -> LentArray:
+) -> _LentArray:
     like = as_strided(np.empty((), dtype), shape, strides, writeable=writeable)
-    return LentArray(typeof(like))
+    return _LentArray(typeof(like))
 
 
-@unbox(LentArray)
-def _(typ: LentArray, x: ir.Value, c: Any) -> NativeValue:
+@unbox(_LentArray)
+def _(typ: _LentArray, x: ir.Value, c: Any) -> NativeValue:
     """Lend an array for as long as the function uses it."""
     result = cgutils.alloca_once(c.builder, c.context.get_value_type(typ))
     failed = cgutils.alloca_once_value(c.builder, cgutils.true_bit)

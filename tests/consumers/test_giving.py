@@ -14,7 +14,7 @@ def test_the_row_is_as_measured(call):
     if not giving_table.is_installed(call):
         pytest.skip(f"{call.module} is not installed: pip install 'syncblob[consumers-large]'")
     if call.module == "numba":
-        import syncblob.integrations.numba  # noqa: F401  # an older installation has no entry point
+        import syncblob.integrations._numba  # noqa: F401  # an older installation has no entry point
     measured = giving_table.measure(call)
     recorded = COMMITTED[giving_table.key_of(call)]
     assert measured._replace(version=recorded.version) == recorded

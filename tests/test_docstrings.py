@@ -33,6 +33,7 @@ PUBLIC = [
     "syncblob.caffe",
     "syncblob.convert",
     "syncblob.interop.dask",
+    "syncblob.interop.ndarrays",
     "syncblob.interop.torch",
     "syncblob.interop.torch_data",
 ]

@@ -118,6 +118,21 @@ def test_astype_converts_on_the_blobs_device(simulated, head):
     assert blob.astype("float32", copy=False) is blob is not blob.astype("float32")
 
 
+@pytest.mark.parametrize("order", ["C", "F", "A", "K"])
+def test_astype_lays_out_and_casts_as_numpy_does(order):
+    blob, array = blob_in(GPU).T, values().T
+    result, expected = (x.astype("f8", order, "safe") for x in (blob, array))
+    assert (result.strides, result.tolist()) == (expected.strides, expected.tolist())
+    assert (blob.astype("f4", order, copy=False) is blob) is (order != "C")
+    for casting in ("safe", "no"):
+        with pytest.raises(TypeError, match=f"according to the rule '{casting}'"):
+            blob.astype("int16", casting=casting)
+    with pytest.raises(ValueError, match="casting"):
+        blob.astype("int16", casting="brave")
+    with pytest.raises(ValueError, match="order"):
+        blob.astype("f4", "brave", copy=False)
+
+
 @pytest.mark.parametrize("target", [d for d in DTYPES if not d.startswith("complex")])
 @pytest.mark.parametrize("source", [d for d in DTYPES if not d.startswith("complex")])
 def test_astype_gives_numpys_values(source, target):

@@ -89,7 +89,7 @@ def test_of_a_view_its_part_moves_with_what_lies_in_its_gaps(simulated, name):
     assert found == ([("upload", 4 * start, nbytes, "prefetch", True)] if nbytes else [])
     expected = np.full(16, CPU)
     expected[start:stop] = SYNCED
-    assert [element.head for element in blob.reshape(16)] == expected.tolist()
+    assert [element.head for element in blob.reshape(16, 1)] == expected.tolist()
     simulated.synchronize()
     simulated.reset_counts()
     assert (view(blob) + 1).tolist() == (view(values("float32", (4, 4))) + 1).tolist()

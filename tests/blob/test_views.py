@@ -421,7 +421,9 @@ def test_iteration_gives_views_of_the_first_axis():
     for row in blob:
         row[...] = 1
     assert (blob.tolist(), len(blob)) == ([[1, 1]] * 3, 3)
-    assert [item.item() for item in blob[0]] == [1, 1]
+    for number, row in enumerate(reversed(blob)):
+        row[...] = number
+    assert blob.tolist() == [[2, 2], [1, 1], [0, 0]]
     with pytest.raises(TypeError, match="without axes"):
         iter(Blob(()))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import warnings
 
 import numpy as np
 import pytest
@@ -43,6 +44,27 @@ def test_arrays_of_jax_become_blobs_and_simulated_devices_are_not_jaxs():
         jax.dlpack.from_dlpack(blob_in(Head.HEAD_AT_GPU))
     host = syncblob.asarray(values())
     assert jax.dlpack.from_dlpack(host).tolist() == values().tolist()
+
+
+def test_jax_converts_where_it_asks():
+    jax = pytest.importorskip("jax")
+    numpy = jax.numpy
+    blob, array = blob_in(Head.HEAD_AT_GPU), values()
+    for call in (
+        lambda x: numpy.einsum("ij,ij->i", x, x),
+        lambda x: numpy.stack([x, x]),
+        lambda x: numpy.ones((2, 3)) * x,
+        lambda x: jax.jit(lambda y: y + x)(numpy.ones((2, 3))),
+        lambda x: jax.grad(lambda y: (y * x).sum())(numpy.ones((2, 3))),
+    ):
+        actual, expected = call(blob), call(array)
+        assert type(actual) is type(expected)
+        assert actual.tolist() == expected.tolist()
+    kept = numpy.asarray(blob)
+    blob[...] = 0
+    assert kept.tolist() == array.tolist()  # JAX's arrays never change
+    with pytest.raises(ValueError, match=r"jax\.numpy\.array"):
+        numpy.sin(blob)
 
 
 def test_pandas_writes_on_its_own_and_comes_back():
@@ -94,3 +116,34 @@ def test_tensors_of_safetensors_become_blobs_without_a_copy():
     blob = syncblob.asarray(tensor)
     assert blob.tolist() == values().tolist()
     assert (address(np.asarray(blob)) == address(tensor)) is tensor.flags.writeable
+
+
+def test_sympy_gets_numbers():
+    sympy = pytest.importorskip("sympy")
+    x = sympy.Symbol("x")
+    for array in (np.array(3), np.array(0.1, "f4"), np.array(2 - 1j)):
+        blob = Blob((), array.dtype, device="simulated")
+        blob.overwrite_gpu_data()[...] = array
+        assert sympy.sympify(blob) == sympy.sympify(array[()])
+        assert x * blob == x * array[()]
+        assert blob.head is Head.HEAD_AT_GPU  # its element alone was read
+    blob = blob_in(Head.HEAD_AT_GPU, "int64")
+    for convert in (sympy.sympify, sympy.Matrix):
+        assert convert(blob) == convert(values("int64"))
+    with pytest.raises(TypeError, match="'Symbol' and 'Blob'"):
+        x * blob
+
+
+def test_vtk_writes_through_const_arrays_and_is_found_where_it_has_no_right():
+    numpy_support = pytest.importorskip("vtkmodules.util.numpy_support")
+    adopted = values()
+    for own in (True, False):
+        blob = syncblob.asarray(adopted, copy=own).on("simulated")
+        _ = blob.gpu_data()
+        with syncblob.verified_const(), warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            numpy_support.numpy_to_vtk(np.asarray(blob)).SetTuple3(0, 9, 9, 9)
+            first = blob.gpu_data()[0].tolist()
+        assert [w.category.__name__ for w in caught] == ["ConstWriteWarning"] * own
+        # Of memory that others may write the device is brought the newest.
+        assert (first == [9, 9, 9]) is not own

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import hashlib
 import io
@@ -193,6 +194,33 @@ def test_an_export_survives_a_growing_resize():
     blob.resize(1000)
     blob[...] = 5
     assert array.tolist() == values().tolist()
+
+
+def test_to_numpy_is_asarray_or_a_copy():
+    blob = blob_in(GPU)
+    array = blob.to_numpy()
+    assert (address(array), array.flags.writeable, blob.head) == (
+        address(blob.cpu_data()),
+        False,
+        SYNCED,
+    )
+    for private in (blob.to_numpy(copy=True), blob.to_numpy("f8")):
+        private[...] = 0
+    assert blob.tolist() == values().tolist()
+
+
+def test_ctypes_is_the_host_side_to_be_written():
+    blob = blob_in(GPU)
+    pointer = blob[1].ctypes.data_as(ctypes.POINTER(ctypes.c_float))
+    for number in range(3):
+        assert blob.gpu_data()[1, 0] == 3 + number  # what was written last
+        pointer[0] = 4 + number
+    assert blob.gpu_data()[1].tolist() == [6, 4, 5]
+    del pointer
+    assert blob.T.ctypes.strides[:] == [4, 12]
+    synced = blob_in(SYNCED).const
+    ctypes.memmove(read := ctypes.create_string_buffer(24), synced.ctypes, 24)
+    assert (read.raw, synced.head) == (values().tobytes(), SYNCED)
 
 
 # --- buffers ------------------------------------------------------------------------------------

@@ -194,12 +194,69 @@ def test_types_with_their_own_answer_are_asked():
     assert blob + Stranger() == "radd"
 
 
-@pytest.mark.parametrize("call", [np.add, np.hypot, np.dot, np.array_equal])
+@pytest.mark.parametrize("call", [np.dot, np.array_equal, lambda a, b: np.concatenate([a, b])])
 def test_masked_arrays_are_refused_for_their_masks_would_be_lost(call):
     with pytest.raises(TypeError):
         call(blob_of(A, "cpu"), np.ma.masked_array(A, MASK))
     with pytest.raises(TypeError):
         call(np.ma.masked_array(A, MASK), blob_of(A, "cpu"))
+
+
+class Doubled(np.lib.mixins.NDArrayOperatorsMixin):
+    """Knows ndarrays and itself, as `sparse.COO` and astropy's quantities do."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __array_ufunc__(self, ufunc, method, *inputs, out=(), **kwargs):
+        if not all(isinstance(x, (np.ndarray, float, Doubled)) for x in (*inputs, *out)):
+            return NotImplemented
+        arrays = [2 * x.array if isinstance(x, Doubled) else x for x in inputs]
+        return getattr(ufunc, method)(*arrays, **kwargs)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("made", [Doubled, lambda a: np.ma.masked_array(a, MASK)])
+def test_who_declines_a_blob_gets_a_const_array(device, made):
+    def results(x):
+        other = made(A)
+        yield from (np.hypot(x, other), np.hypot(other, x), x * other, other - x, x <= other)
+        yield from (x % other, other == x)
+        yield from np.divmod(other, x)
+
+    blob = blob_of(A, device)
+    for actual, expected in zip(results(blob), results(A), strict=True):
+        assert type(actual) is type(expected)
+        assert repr(np.ma.asarray(actual).tolist()) == repr(np.ma.asarray(expected).tolist())
+
+
+def test_who_declines_cannot_write_a_blob():
+    blob = same = blob_of(A, "cpu")
+    for write in (
+        lambda: np.add(blob, Doubled(A), out=blob),
+        lambda: np.add.at(blob, [0], Doubled(A[0])),
+        lambda: operator.iadd(blob, Doubled(A)),
+    ):
+        with pytest.raises(TypeError):
+            write()
+    assert blob is same
+    assert blob.tolist() == A.tolist()
+
+
+def test_scipys_sparse_arrays_get_an_array():
+    sparse = pytest.importorskip("scipy.sparse")
+    array, blob = sparse.csr_array(A), blob_of(A, "simulated:0")
+    for name in ("add", "sub", "mul", "eq", "lt", "ge"):
+        compute = getattr(operator, name)
+        for both in (lambda x, f=compute: f(array, x), lambda x, f=compute: f(x, array)):
+            actual, expected = both(blob), both(A)
+            assert type(actual) is type(expected)
+            assert (actual != expected).sum() == 0
+    with pytest.raises(TypeError, match="in-place add keeps the Blob, and cannot take csr_array"):
+        blob += array
+    with pytest.raises(TypeError, match="csr_array"):
+        blob / array
+    assert blob.tolist() == A.tolist()
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -219,9 +276,8 @@ def test_operators_with_what_no_blob_holds_give_arrays_both_ways_round(other, de
 def test_matrices_keep_their_product():
     square = np.array([[1.0, 2.0], [3.0, 4.0]])
     blob = blob_of(square, "cpu")
-    assert (blob * np.matrix(square)).tolist() == (square @ square).tolist()
-    with pytest.raises(TypeError, match="matrix"):
-        np.matrix(square) * blob
+    for product in (blob * np.matrix(square), np.matrix(square) * blob):
+        assert product.tolist() == (square @ square).tolist()
     with pytest.raises(TypeError, match="in-place multiply keeps the Blob"):
         blob *= np.matrix(square)
     assert blob.tolist() == square.tolist()

@@ -178,21 +178,21 @@ def _counted(log, blob: Blob) -> str:
 
 def committed() -> dict[tuple[str, str], Row]:
     """Read the rows of the document."""
-    _, lines, _ = _parts()
+    _, lines, _ = parts(_RULE)
     rows = [Row(*(cell.strip() for cell in line.split("|")[1:-1])) for line in lines]
     return {row.key: row for row in rows}
 
 
-def write(rows: list[Row]) -> None:
-    """Put rows in the place of the document's."""
-    above, _, below = _parts()
+def write(rows: list, rule: str = _RULE) -> None:
+    """Put rows in the place of the document's, below a rule."""
+    above, _, below = parts(rule)
     DOCUMENT.write_text("\n".join([*above, *map(str, rows), *below]), "utf-8")
 
 
-def _parts() -> tuple[list[str], list[str], list[str]]:
-    """Split the document into what is above the rows, the rows, and what is below."""
+def parts(rule: str) -> tuple[list[str], list[str], list[str]]:
+    """Split the document into what is above the rows below a rule, the rows, and the rest."""
     lines = DOCUMENT.read_text("utf-8").split("\n")
-    start = lines.index(_RULE) + 1
+    start = lines.index(rule) + 1
     end = next(i for i in range(start, len(lines)) if not lines[i].startswith("|"))
     return lines[:start], lines[start:end], lines[end:]
 

@@ -83,7 +83,7 @@ ONE = {
         linalg.eigvalsh linalg.inv linalg.slogdet poly diag_indices_from tril_indices_from
         triu_indices_from
         """,
-    "V": "poly polyder polyint roots vander trim_zeros fft.ihfft ix_",
+    "V": "polyder polyint vander trim_zeros fft.ihfft ix_",
     "MM": """
         allclose append array_equal array_equiv isclose kron may_share_memory shares_memory
         outer setdiff1d setxor1d union1d intersect1d isin vdot
@@ -311,6 +311,7 @@ CANNOT = {
     "numpy.row_stack": _DEPRECATED,
     "numpy.trapz": _DEPRECATED,
     "numpy.lib.stride_tricks.as_strided": _TO_NDARRAY,
+    "numpy.roots": "NumPy asks the items of its argument, which are numbers: an ndarray",
 }
 # They describe an argument, and work for Blobs without a protocol.
 DESCRIBE = ("isfortran", "isscalar", "iterable")

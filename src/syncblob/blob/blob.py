@@ -7,6 +7,7 @@ that every module asks for are in `core`.
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
 import numpy as np
@@ -941,17 +942,27 @@ class Blob(Operators, NdarrayMethods):
             f"cannot delete elements of a Blob, got {key!r}; numpy.delete() makes one without them"
         )
 
-    def __iter__(self) -> Iterator[Self]:
-        """Iterate over the first axis; the items are views.
+    def __iter__(self) -> Iterator[Any]:
+        """Iterate over the first axis: views, or the elements of a Blob of one axis.
+
+        Elements are NumPy's scalars, read on the host: brought there at once, and again what is
+        written on the device while the iteration goes on. So writes are seen, as by an ndarray's
+        iteration. Only while another library may write on the device, what is written there is not.
 
         Raises
         ------
         TypeError
             If there is no axis.
         """
+        if self.ndim == 1:
+            return scalars.elements(self)
         if not self.shape:
             raise TypeError("a Blob without axes cannot be iterated over")
         return (self[index] for index in range(self.shape[0]))
+
+    def __reversed__(self) -> Iterator[Any]:
+        """Iterate over the first axis from its end; see `__iter__`."""
+        return iter(self[::-1])
 
     # --- copies, and other memories --------------------------------------------------------------
 
@@ -979,17 +990,36 @@ class Blob(Operators, NdarrayMethods):
         del memo
         return self.copy()
 
-    def astype(self, dtype: DTypeLike, *, copy: bool = True) -> Self:
+    def astype(  # NumPy's parameters, in their order
+        self,
+        dtype: DTypeLike,
+        order: Any = "K",
+        casting: Any = "unsafe",
+        subok: bool = True,  # noqa: FBT002  # NumPy's parameter
+        copy: bool = True,  # noqa: FBT002  # may be given by position, as in NumPy
+    ) -> Self:
         """Return data in another dtype, converted on this Blob's device.
 
         Parameters
         ----------
         dtype
             The dtype wanted.
+        order
+            How the elements of the copy lie in memory, as for `numpy.ndarray.astype`.
+        casting
+            Which conversions are allowed, as for `numpy.can_cast`.
+        subok
+            Without effect: the class stays.
         copy
             False returns this Blob itself where nothing changes.
+
+        Raises
+        ------
+        TypeError
+            If `casting` does not allow the conversion, or a Blob cannot hold the dtype.
         """
-        return copying.astype(self, dtype, copy=copy)
+        del subok
+        return copying.astype(self, dtype, order, casting, copy=copy)
 
     def to_device(self, device: Device | str, /, *, stream: Any = None) -> Self:
         """Return this Blob if `device` is its device, else a copy of data that lives there.
@@ -1333,6 +1363,30 @@ class Blob(Operators, NdarrayMethods):
             return self._read_host("__array__")
         return numpy_protocol.to_ndarray(self._memory, self._layout, dtype, copy)
 
+    def to_numpy(self, dtype: DTypeLike | None = None, copy: bool = False) -> NDArray[Any]:  # noqa: FBT002  # pandas' parameters
+        """Return data on the host as `numpy.asarray` does: read-only, and downloaded if it must be.
+
+        Matplotlib, pandas and others ask for this method, which has pandas' name.
+
+        Parameters
+        ----------
+        dtype
+            Convert to another dtype; that is a private, writable copy.
+        copy
+            True makes a private, writable copy.
+        """
+        return self.__array__(dtype, copy or None)
+
+    @property
+    def ctypes(self) -> Any:
+        """The host side for functions of C, as `numpy.ndarray.ctypes`: it may be written.
+
+        A mutable access of the host, which a const Blob makes a const one. The object and what its
+        ``data_as`` returns are a tracked alias; the address ``data`` is good while one of them is
+        alive.
+        """
+        return np.asarray(self.cpu).ctypes
+
     def __dlpack__(
         self,
         *,
@@ -1433,6 +1487,54 @@ class Blob(Operators, NdarrayMethods):
         import pyarrow as pa  # it asks, so it is there
 
         return pa.array(self.__array__(), type=type)
+
+    @property
+    def __arrow_c_array__(self) -> Callable[..., tuple[Any, Any]]:
+        """What Polars and others call for Arrow's capsules, made by PyArrow as for ``pa.array``.
+
+        To ask for it moves nothing.
+
+        Raises
+        ------
+        AttributeError
+            If there is not exactly one axis, or PyArrow is missing.
+        """
+        if self.ndim != 1 or find_spec("pyarrow") is None:
+            raise AttributeError("__arrow_c_array__ is for a Blob of one axis, and needs pyarrow")
+        return self._arrow_capsules
+
+    def _arrow_capsules(self, requested_schema: Any = None) -> tuple[Any, Any]:
+        capsules: tuple[Any, Any] = self.__arrow_array__().__arrow_c_array__(requested_schema)
+        return capsules
+
+    @property
+    def __jax_array__(self) -> Callable[[], Any]:
+        """What JAX calls for an array of its own: a copy, because JAX's arrays never change.
+
+        JAX asks for it in some of its functions, in operators with its arrays on the left, and for
+        what a compiled function closes over.
+
+        Raises
+        ------
+        AttributeError
+            If `device` is a CUDA device, whose memory JAX takes by other protocols.
+        """
+        if not self._home.native:
+            raise AttributeError("__jax_array__ would copy by way of the host")
+        return self._to_jax
+
+    def _to_jax(self) -> Any:
+        import jax.numpy  # it asks, so it is there
+
+        return jax.numpy.array(self.__array__())
+
+    def _sympy_(self) -> Any:
+        """Give SymPy a number, or an Array of numbers where there are axes. Reads on the host."""
+        import sympy  # it asks, so it is there
+
+        if not self.shape:
+            return sympy.sympify(self._values(self._layout, "_sympy_")[()])
+        return sympy.Array(self.__array__().flat, self.shape)
 
     # --- NumPy's functions -----------------------------------------------------------------------
 

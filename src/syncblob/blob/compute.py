@@ -307,20 +307,11 @@ def wrap(array: Any, home: Home, *operands: BlobCore) -> Any:
     return operands[0]._fresh(array, home)
 
 
-def result_on(
-    blob: AnyBlob,
-    side: Side,
-    array: Any,
-    *,
-    dtype: np.dtype[np.generic] | None = None,
-    copy: bool = False,
-) -> AnyBlob:
+def result_on(blob: AnyBlob, side: Side, array: Any, *, copy: bool = False) -> AnyBlob:
     """Make a Blob of an array that was computed on one side of a Blob's memory."""
     home = blob._memory.home(side)
     array = home.as_array(array)
-    if dtype is not None and dtype != array.dtype:
-        array = home.compute(array.astype, dtype, order="C")
-    elif copy or not can_adopt(array):
+    if copy or not can_adopt(array):
         array = home.compute(array.copy, order="C")
     return blob._fresh(array, home)
 

@@ -8,8 +8,9 @@ import numpy as np
 
 from syncblob._dtypes import as_dtype, is_bfloat16
 from syncblob._shape import Layout
-from syncblob.blob.compute import blob_to_read, require_device_of, result_on
+from syncblob.blob.compute import blob_to_read, require_device_of
 from syncblob.blob.core import BlobCore
+from syncblob.blob.flags import Flags
 from syncblob.blob.resize import assign
 from syncblob.devices import HOST, Device, Side, home_of
 from syncblob.interop.native import native_array
@@ -51,17 +52,21 @@ def _axes_in_memory(blob: BlobCore, order: str) -> list[int]:
     return axes if order == "C" else axes[::-1]
 
 
-def astype(blob: AnyBlob, dtype: DTypeLike, *, copy: bool) -> AnyBlob:
+def astype(blob: AnyBlob, dtype: DTypeLike, order: Any, casting: Any, *, copy: bool) -> AnyBlob:
     """Return data in another dtype, converted on this Blob's device; see `Blob.astype`."""
     wanted = as_dtype(dtype)
+    # NumPy raises what there is to raise.
+    np.empty(0, blob.dtype).astype(wanted, order, casting)
     if wanted == blob.dtype and not copy:
-        return blob
+        kind = "K" if order is None else order.upper()
+        if kind in {"A", "K"} or Flags(blob)[f"{kind}_CONTIGUOUS"]:
+            return blob
     require_device_of("astype", blob)
     if blob._array_is_current() or blob._make_array_current():
-        home = blob._home
-        return blob._fresh(home.compute(blob._array.astype, wanted, order="C"), home)
-    side = blob._side
-    return result_on(blob, side, blob._elements(side, "astype"), dtype=wanted, copy=True)
+        home, array = blob._home, blob._array
+    else:
+        home, array = blob._memory.home(blob._side), blob._elements(blob._side, "astype")
+    return blob._fresh(home.compute(array.astype, wanted, order=order), home)
 
 
 def to_device(blob: AnyBlob, device: Device | str, *, stream: Any) -> AnyBlob:

@@ -14,10 +14,11 @@ from syncblob import _corrected_elementwise
 from syncblob._dtypes import is_supported
 from syncblob.blob.compute import SCALARS, converted, gather, refusal, require_device_of
 from syncblob.blob.core import BlobCore
+from syncblob.blob.declined import answer_of, by_array
 from syncblob.blob.forks import writes
 from syncblob.devices import HOST, Side
 from syncblob.guards import require_device
-from syncblob.interop.foreign import is_array
+from syncblob.interop.foreign import is_array, is_ndarray_like
 from syncblob.memory import MUTABLE
 
 if TYPE_CHECKING:
@@ -136,10 +137,12 @@ def _binary(kernel: Callable[..., Any], x1: Any, x2: Any, operator: bool) -> Any
             graph = getattr(other, "requires_grad", False) is True
             if kernel in _COMPARES_LISTS and isinstance(other, (list, tuple)):
                 other = np.asarray(other)
-            other = NotImplemented if graph else converted(other, like)
-            if other is NotImplemented:
-                return NotImplemented
-            x1, x2 = (x1, other) if like is x1 else (other, x2)
+            array = NotImplemented if graph else converted(other, like)
+            if array is NotImplemented:
+                if graph or not is_ndarray_like(other):
+                    return NotImplemented
+                return by_array(kernel, x1, x2, like)
+            x1, x2 = (x1, array) if like is x1 else (array, x2)
     (array1, array2), home = gather(kernel.__name__, x1, x2)
     result = kernel(array1, array2) if home.native else home.compute(kernel, array1, array2)
     return like._fresh(home.as_array(result), home)
@@ -191,13 +194,16 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:  # noqa: C901,
     if type(x2) not in SCALARS and not isinstance(x2, BlobCore):
         other = converted(x2, x1)
         if other is NotImplemented:
-            if is_array(x2) or isinstance(x2, np.generic):
-                # Its own answer would be a new array under the name of this Blob.
+            own = is_array(x2) or isinstance(x2, np.generic)
+            answer = NotImplemented if own else answer_of(kernel, x1, x2)
+            declined = answer is NotImplemented and is_ndarray_like(x2)
+            if declined or type(answer) is np.ndarray:
+                # What comes of it is a new array, which is not to have the name of this Blob.
                 raise TypeError(
                     f"in-place {kernel.__name__} keeps the Blob, and cannot take "
                     f"{type(x2).__name__}; convert it with numpy.asarray(), or write x = x op y"
                 )
-            return NotImplemented
+            return answer
         x2 = other
     require_device_of(f"in-place {kernel.__name__}", x1, x2)
     (array1, array2), home = gather(kernel.__name__, x1, x2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,9 +10,11 @@ import numpy as np
 from syncblob.devices import HOST, Side
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from syncblob.blob.core import BlobCore
 
-__all__ = ["index", "item", "scalar"]
+__all__ = ["elements", "index", "item", "scalar"]
 
 # What to use instead of a conversion to one number.
 _FOR_MANY = {"bool": "any() or all()", "a rounded number": "round()"}
@@ -32,6 +35,27 @@ def item(blob: BlobCore, indices: tuple[Any, ...]) -> Any:
         indices = np.unravel_index(int(indices[0]) % layout.size, shape)
     key: Any = (*(tuple(map(int, indices)) or (0,) * len(shape)), ...)
     return blob._values(layout.derive(lambda a: a[key]), "item").item()
+
+
+def elements(blob: BlobCore) -> Iterator[Any]:
+    """Yield the elements of a Blob of one axis as NumPy's scalars; see `Blob.__iter__`."""
+    blob._make_memory()
+    array: Any = ()
+    seen = None
+    for place in count():
+        # What changes the Blob on the accelerator replaces the map of its memory. So does a read
+        # while others may write there, by an equal one. No local name keeps the memory over a
+        # `yield`: `resize` counts who refers to it.
+        spans = blob._held._spans  # type: ignore[union-attr]  # it was made
+        if spans is not seen:
+            if spans != seen:
+                array = blob._read_host("__iter__")
+            seen = spans
+        try:
+            element = array[place]
+        except IndexError:
+            return
+        yield element
 
 
 def scalar(blob: BlobCore, kind: str, reason: str = "") -> Any:

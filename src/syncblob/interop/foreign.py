@@ -9,7 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["is_array", "is_stranger"]
+__all__ = ["is_array", "is_ndarray_like", "is_stranger"]
 
 # What an array of any library has.
 _PROTOCOLS = ("__cuda_array_interface__", "__dlpack__", "__array__")
@@ -23,6 +23,14 @@ def is_array(x: Any) -> bool:
         return False
     kind = type(x)
     return any(hasattr(kind, protocol) for protocol in _PROTOCOLS)
+
+
+def is_ndarray_like(x: Any) -> bool:
+    """Tell whether something takes part in the operators of ndarrays, by NumPy's protocols."""
+    return is_array(x) or any(
+        getattr(type(x), name, None) is not None
+        for name in ("__array_ufunc__", "__array_priority__")
+    )
 
 
 def is_stranger(kinds: Iterable[type], protocol: str) -> bool:

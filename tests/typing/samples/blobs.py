@@ -61,8 +61,8 @@ blob.diff += blob
 assert_type(blob.data, Blob)
 assert_type(blob.flat, Blob)
 blob.flat = [1.0, 2.0]
-for row in blob:
-    assert_type(row, Blob)
+for item in blob:  # a number or a view
+    assert_type(item, Any)
 
 # --- operators -----------------------------------------------------------------------------------
 

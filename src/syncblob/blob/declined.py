@@ -1,0 +1,72 @@
+"""Operators with ndarray-likes that know no Blobs, such as SciPy's sparse arrays and units.
+
+They are asked first. Where they decline, the Blob stands for a const array on the host.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["answer_of", "by_array"]
+
+# Python's names of the operators, by the names of the kernels.
+_NAMES = {
+    "add": "add",
+    "subtract": "sub",
+    "multiply": "mul",
+    "divide": "truediv",
+    "floor_divide": "floordiv",
+    "remainder": "mod",
+    "power": "pow",
+    "matmul": "matmul",
+    "bitwise_and": "and",
+    "bitwise_or": "or",
+    "bitwise_xor": "xor",
+    "left_shift": "lshift",
+    "right_shift": "rshift",
+    "equal": "eq",
+    "not_equal": "ne",
+    "less": "lt",
+    "less_equal": "le",
+    "greater": "gt",
+    "greater_equal": "ge",
+}
+_MIRRORED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
+
+
+def answer_of(kernel: Callable[..., Any], blob: Any, other: Any) -> Any:
+    """Return what an operand answers to an operator on its left, NotImplemented if it declines."""
+    name = _NAMES[kernel.__name__.lstrip("_")]
+    mirrored = getattr(type(other), f"__{_MIRRORED.get(name, f'r{name}')}__", None)
+    return NotImplemented if mirrored is None else mirrored(other, blob)
+
+
+def by_array(kernel: Callable[..., Any], x1: Any, x2: Any, blob: Any) -> Any:
+    """Compute an operator with an operand that declines the Blob; asked here if not by Python.
+
+    Parameters
+    ----------
+    kernel
+        The operator.
+    x1, x2
+        The operands: a Blob and an ndarray-like.
+    blob
+        Which of them is the Blob.
+
+    Returns
+    -------
+    Any
+        What comes of an ndarray.
+    """
+    compute = getattr(operator, f"__{_NAMES[kernel.__name__.lstrip('_')]}__")
+    if blob is not x1:
+        # Python has asked the left operand.
+        return compute(x1, np.asarray(blob))
+    answer = answer_of(kernel, blob, x2)
+    return compute(np.asarray(blob), x2) if answer is NotImplemented else answer

@@ -1,0 +1,101 @@
+"""Functions that insist on ndarrays, made to take Blobs.
+
+They get read-only arrays on the host, and arrays that may be written where that is asked for.
+"""
+
+from __future__ import annotations
+
+import inspect
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from syncblob.blob import Blob
+from syncblob.dispatch.walk import replaced
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+__all__ = ["takes_blobs"]
+
+
+def takes_blobs(
+    function: Callable[..., Any] | None = None, /, *, write: Collection[int | str] = ()
+) -> Callable[..., Any]:
+    """Convert the Blobs among a function's arguments to ndarrays; also a decorator.
+
+    Those in lists, tuples and dicts are converted too. What moves is what `numpy.asarray` moves.
+
+    Parameters
+    ----------
+    function
+        What takes ndarrays.
+    write
+        Places, names, or both, of the arguments that the function writes. Their Blobs are lent by
+        `syncblob.Blob.cpu`, a mutable access of the host, for as long as the function keeps the
+        arrays. All others are read-only arrays.
+
+    Returns
+    -------
+    Callable
+        Calls the function. An array that was given for a Blob and is returned is that Blob again;
+        other results stay as they are.
+
+    Raises
+    ------
+    TypeError
+        If `write` is a string.
+    ValueError
+        In a call, if a const Blob is to be written.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy import ndimage
+    >>> from syncblob import Blob
+    >>> from syncblob.interop.ndarrays import takes_blobs
+    >>> smooth = takes_blobs(ndimage.gaussian_filter, write=["output"])
+    >>> x = Blob.asarray(np.eye(5), device="simulated")
+    >>> _ = smooth(x, sigma=1, output=x)
+    >>> x.head
+    <Head.HEAD_AT_CPU: 1>
+    """
+    if isinstance(write, str):
+        raise TypeError(
+            f"expected a collection of names and places, got {write!r}; write [{write!r}]"
+        )
+    if function is None:
+        return partial(takes_blobs, write=write)
+    names = _names_of(function)
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        given: dict[int, tuple[Any, Any]] = {}
+
+        def lend(blob: Any, *, written: bool) -> Any:
+            if written and blob.flags.writeable is False:
+                raise ValueError("the function writes, and this Blob is a const view")
+            array = np.asarray(blob.cpu if written else blob)
+            given[id(array)] = array, blob
+            return array
+
+        def convert(place: int | str, x: Any) -> Any:
+            written = place in write or names.get(place) in write
+            return replaced(x, Blob, partial(lend, written=written))
+
+        result = function(
+            *(convert(place, x) for place, x in enumerate(args)),
+            **{name: convert(name, x) for name, x in kwargs.items()},
+        )
+        return replaced(result, np.ndarray, lambda x: given.get(id(x), (x, x))[1])
+
+    return call
+
+
+def _names_of(function: Callable[..., Any]) -> dict[int | str, str]:
+    """Return the names of a function's parameters by place: none of some of C."""
+    try:
+        return dict(enumerate(inspect.signature(function).parameters))
+    except ValueError:
+        return {}

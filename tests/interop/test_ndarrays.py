@@ -1,0 +1,58 @@
+"""Functions that insist on ndarrays, made to take Blobs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from made_blobs import blob_in, values
+
+import syncblob
+from syncblob import Head
+from syncblob.interop.ndarrays import takes_blobs
+
+_, CPU, GPU, SYNCED, _ = Head
+
+
+@takes_blobs(write=["out"])
+def combined(arrays, factor, out=None, **others):
+    assert all(type(x) is np.ndarray for x in (*arrays, *others.values()))
+    if out is None:
+        return factor * sum(arrays)
+    assert out.flags.writeable
+    np.multiply(factor, sum(arrays), out=out)
+    return out, arrays[0], 3
+
+
+def test_blobs_are_read_as_const_arrays():
+    blobs = [blob_in(head) for head in (GPU, CPU)]
+    with syncblob.record_transfers() as log:
+        result = combined(blobs, 2, other=blobs[1].const)
+    assert (type(result), result.tolist()) == (np.ndarray, (4 * values()).tolist())
+    assert ([blob.head for blob in blobs], len(log)) == ([SYNCED, CPU], 1)
+
+
+@pytest.mark.parametrize("by_name", [False, True])
+def test_what_is_written_comes_back_as_the_blob_that_it_is(by_name):
+    blob, out = blob_in(GPU), blob_in(SYNCED)
+    given = {"out": out} if by_name else {}
+    result, first, number = combined([blob], 3, *([] if by_name else [out]), **given)
+    assert (result is out, first is blob, number) == (True, True, 3)
+    assert out.head is CPU
+    del result
+    assert out.gpu_data().tolist() == (3 * values()).tolist()
+    assert not out.memory.aliased
+
+
+def test_functions_of_c_are_told_places():
+    blob = blob_in(GPU)
+    takes_blobs(np.ndarray.fill, write=[0])(blob, 7)
+    assert blob.gpu_data().tolist() == [[7] * 3] * 2
+
+
+def test_what_cannot_be_written_is_refused_before_anything_is():
+    blob = blob_in(SYNCED)
+    with pytest.raises(ValueError, match="const view"):
+        combined([blob], 2, out=blob.const)
+    with pytest.raises(TypeError, match=r"write \['out'\]"):
+        takes_blobs(np.copyto, write="out")
+    assert (blob.head, blob.tolist()) == (SYNCED, values().tolist())

@@ -1,0 +1,424 @@
+"""What to give whom: the calls of the second table in docs/consumers.md, in order.
+
+Each takes one Blob; what else it needs are ndarrays.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+CALLS = []
+
+WAYS = {
+    "b": lambda b: b,
+    "np.asarray(b)": np.asarray,
+    "np.array(b)": np.array,
+    "b.cpu": lambda b: b.cpu,
+    "np.asarray(b.cpu)": lambda b: np.asarray(b.cpu),
+}
+
+_rng = np.random.default_rng(seed=0)
+GRAY = _rng.random((16, 16), "f4")
+IMAGE = _rng.integers(0, 255, (16, 16, 3), "u1")
+MASK = GRAY > 0.5
+TABLE = _rng.random((40, 3), "f4")
+LABELS = TABLE.sum(1)
+AUDIO = _rng.random(4096, "f4")
+NUMBERS = np.arange(8, dtype="f4")
+
+
+class Giving(NamedTuple):
+    """A call that gives a Blob to a consumer.
+
+    Attributes
+    ----------
+    module
+        The package that has to be there.
+    text
+        The call, as the table shows it.
+    function
+        Makes it with an array or what is given for one; returns what comes of it.
+    array
+        The contents of the Blob.
+    give
+        What to give for a Blob, one of `WAYS`.
+    """
+
+    module: str
+    text: str
+    function: Callable[[Any], Any]
+    array: np.ndarray
+    give: str
+
+
+def giving(module, text, array, give="np.asarray(b)"):
+    """Put a function into the table."""
+
+    def register(function):
+        CALLS.append(Giving(module, text, function, array, give))
+        return function
+
+    return register
+
+
+# --- Python and NumPy ----------------------------------------------------------------------------
+
+
+@giving("random", "random.shuffle(b)", NUMBERS, "np.asarray(b.cpu)")
+def _(x):
+    random.seed(1)
+    random.shuffle(x)
+
+
+@giving("numpy", "rng.shuffle(b)", NUMBERS, "np.asarray(b.cpu)")
+def _(x):
+    np.random.default_rng(1).shuffle(x)
+
+
+@giving("numpy", "rng.random(out=b)", NUMBERS, "np.asarray(b.cpu)")
+def _(x):
+    np.random.default_rng(1).random(out=x, dtype="f4")
+
+
+@giving("torch", "torch.from_numpy(b)", GRAY, "np.asarray(b.cpu)")
+def _(x):
+    import torch
+
+    return torch.from_numpy(x).mul_(2).tolist()
+
+
+# --- science -------------------------------------------------------------------------------------
+
+
+@giving("scipy", "csr_array + b", GRAY, "b")
+def _(x):
+    from scipy.sparse import csr_array
+
+    return csr_array(MASK) + x
+
+
+@giving("scipy", "ndimage.gaussian_filter(x, 1, output=b)", 0 * GRAY, "np.asarray(b.cpu)")
+def _(x):
+    from scipy import ndimage
+
+    ndimage.gaussian_filter(GRAY, 1, output=x)
+
+
+@giving("scipy", "ndimage.label(x, output=b)", 0 * GRAY, "np.asarray(b.cpu)")
+def _(x):
+    from scipy import ndimage
+
+    ndimage.label(MASK, output=x)
+
+
+@giving("scipy", "ndimage.distance_transform_edt(x, distances=b)", 0.0 * MASK, "np.asarray(b.cpu)")
+def _(x):
+    from scipy import ndimage
+
+    ndimage.distance_transform_edt(MASK, distances=x)
+
+
+@giving("sklearn", "LinearRegression().fit(b, y)", TABLE, "b")
+def _(x):
+    from sklearn.linear_model import LinearRegression
+
+    return LinearRegression().fit(x, LABELS).coef_
+
+
+@giving("sklearn", "StandardScaler(copy=False).fit_transform(b)", TABLE, "np.asarray(b.cpu)")
+def _(x):
+    from sklearn.preprocessing import StandardScaler
+
+    return StandardScaler(copy=False).fit_transform(x)
+
+
+@giving("astropy", "u.m * b", GRAY, "b")
+def _(x):
+    from astropy import units
+
+    return (units.m * x).value
+
+
+@giving("astropy", "np.hypot(quantity, b * u.m)", GRAY, "b")
+def _(x):
+    from astropy import units
+
+    return np.hypot(GRAY * units.km, x * units.m).value
+
+
+@giving("sparse", "COO + b", GRAY, "b")
+def _(x):
+    import sparse
+
+    return sparse.COO.from_numpy(GRAY * MASK) + x
+
+
+@giving("sympy", "sympy.Matrix(b)", NUMBERS, "b")
+def _(x):
+    import sympy
+
+    return sympy.Matrix(x).tolist()
+
+
+@giving("numba", "njit(…)(b)", GRAY, "b")
+def _(x):
+    from numba import njit
+
+    return njit(lambda y: y.sum())(x)
+
+
+@giving("numba", "njit(…)(b), which writes", GRAY, "b.cpu")
+def _(x):
+    from numba import njit
+
+    @njit
+    def change(y):
+        y[0, 0] = 2
+
+    change(x)
+
+
+@giving("jax", "jnp.einsum(…, b, b)", GRAY, "b")
+def _(x):
+    import jax.numpy as jnp
+
+    return jnp.einsum("ij,ij->i", x, x)
+
+
+@giving("jax", "jax.jit(jnp.sin)(b)", GRAY)
+def _(x):
+    import jax
+
+    return jax.jit(jax.numpy.sin)(x)
+
+
+# --- tables and plots ----------------------------------------------------------------------------
+
+
+@giving("pandas", "series.isin(b)", NUMBERS[:3], "b")
+def _(x):
+    import pandas as pd
+
+    return pd.Series(NUMBERS).isin(x)
+
+
+@giving("pandas", "frame[b]", NUMBERS > 3)
+def _(x):
+    import pandas as pd
+
+    return pd.DataFrame({"x": NUMBERS})[x]
+
+
+@giving("pandas", "pd.unique(b)", NUMBERS)
+def _(x):
+    import pandas as pd
+
+    return pd.unique(x)
+
+
+@giving("pandas", "frame + b", TABLE)
+def _(x):
+    import pandas as pd
+
+    return pd.DataFrame(TABLE) + x
+
+
+@giving("polars", "pl.DataFrame({'x': b})", NUMBERS, "b")
+def _(x):
+    import polars as pl
+
+    return pl.DataFrame({"x": x}).to_numpy()
+
+
+@giving("polars", "pl.DataFrame(b)", TABLE)
+def _(x):
+    import polars as pl
+
+    return pl.DataFrame(x).to_numpy()
+
+
+@giving("polars", "frame.filter(b)", NUMBERS > 3)
+def _(x):
+    import polars as pl
+
+    return pl.DataFrame({"x": NUMBERS}).filter(x).to_numpy()
+
+
+@giving("matplotlib", "axes.boxplot(b), axes.hist(b)", TABLE, "b")
+def _(x):
+    from matplotlib.figure import Figure
+
+    axes = Figure().subplots()
+    medians = [line.get_ydata()[0] for line in axes.boxplot(x)["medians"]]
+    return np.vstack([medians, axes.hist(x, bins=4)[0].T])
+
+
+# --- pictures and sound --------------------------------------------------------------------------
+
+
+@giving("skimage", "morphology.dilation(b)", GRAY)
+def _(x):
+    from skimage import morphology
+
+    return morphology.dilation(x)
+
+
+@giving("skimage", "morphology.dilation(x, out=b)", 0 * GRAY, "np.asarray(b.cpu)")
+def _(x):
+    from skimage import morphology
+
+    morphology.dilation(GRAY, out=x)
+
+
+@giving("skimage", "morphology.remove_small_objects(b)", MASK)
+def _(x):
+    from skimage import morphology
+
+    return morphology.remove_small_objects(x, max_size=3)
+
+
+@giving("skimage", "morphology.skeletonize(b)", MASK, "np.array(b)")
+def _(x):
+    from skimage import morphology
+
+    return morphology.skeletonize(x)
+
+
+@giving("skimage", "segmentation.watershed(b)", GRAY)
+def _(x):
+    from skimage import segmentation
+
+    return segmentation.watershed(x, 2)
+
+
+@giving("cv2", "cv2.GaussianBlur(b, …)", IMAGE)
+def _(x):
+    import cv2
+
+    return cv2.GaussianBlur(x, (3, 3), 0)
+
+
+@giving("cv2", "cv2.rectangle(b, …)", IMAGE, "np.asarray(b.cpu)")
+def _(x):
+    import cv2
+
+    return cv2.rectangle(x, (0, 0), (3, 3), (255, 0, 0))
+
+
+@giving("torchvision", "to_tensor(b)", IMAGE)
+def _(x):
+    from torchvision.transforms import functional
+
+    return functional.to_tensor(x)
+
+
+@giving("librosa", "librosa.stft(b)", AUDIO)
+def _(x):
+    import librosa
+
+    return np.abs(librosa.stft(x, n_fft=256))
+
+
+@giving("pyvista", "pv.PolyData(b)", TABLE, "np.array(b)")
+def _(x):
+    import pyvista as pv
+
+    return pv.PolyData(x).points
+
+
+@giving("pyvista", "mesh.point_data['x'] = b, written", TABLE, "np.asarray(b.cpu)")
+def _(x):
+    import pyvista as pv
+
+    mesh = pv.PolyData(np.zeros((40, 3), "f4"))
+    mesh.point_data["x"] = x
+    mesh.point_data["x"][0] = 9
+
+
+@giving("vtkmodules", "numpy_to_vtk(b), written", TABLE, "np.asarray(b.cpu)")
+def _(x):
+    from vtkmodules.util.numpy_support import numpy_to_vtk
+
+    numpy_to_vtk(x).SetTuple3(0, 9, 9, 9)
+
+
+# --- models --------------------------------------------------------------------------------------
+
+
+def _session():
+    import onnxruntime
+    from onnx import TensorProto, helper
+
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [40, 3]) for name in "xy")
+    graph = helper.make_graph([helper.make_node("Add", ["x", "x"], ["y"])], "double", [x], [y])
+    opset = helper.make_opsetid("", 13)
+    model = helper.make_model(graph, opset_imports=[opset], ir_version=8)
+    return onnxruntime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+
+
+@giving("onnxruntime", "session.run(None, {'x': b})", TABLE)
+def _(x):
+    return _session().run(None, {"x": x})[0]
+
+
+@giving("onnxruntime", "OrtValue.from_dlpack(b)", TABLE, "b")
+def _(x):
+    import onnxruntime
+
+    value = onnxruntime.OrtValue.from_dlpack(x)
+    return _session().run_with_ort_values(None, {"x": value})[0].numpy()
+
+
+_LIGHT = {"verbose": -1, "num_threads": 1, "min_data_in_leaf": 2, "num_leaves": 4}
+
+
+@giving("lightgbm", "lgb.Dataset(b), model.predict(b)", TABLE, "b")
+def _(x):
+    import lightgbm as lgb
+
+    return lgb.train(_LIGHT, lgb.Dataset(x, label=LABELS), 3).predict(x)
+
+
+@giving("lightgbm", "lgb.Dataset(x, label=b)", LABELS)
+def _(x):
+    import lightgbm as lgb
+
+    return lgb.train(_LIGHT, lgb.Dataset(TABLE, label=x), 3).predict(TABLE)
+
+
+@giving("catboost", "CatBoostRegressor().fit(b, y)", TABLE)
+def _(x):
+    from catboost import CatBoostRegressor
+
+    model = CatBoostRegressor(iterations=3, verbose=0, thread_count=1, allow_writing_files=False)
+    return model.fit(x, LABELS).predict(TABLE)
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+
+def _dataset():
+    import h5py
+
+    file = h5py.File("in memory", "w", driver="core", backing_store=False)
+    return file.create_dataset("x", data=GRAY)
+
+
+@giving("h5py", "dataset.read_direct(b)", 0 * GRAY, "np.asarray(b.cpu)")
+def _(x):
+    _dataset().read_direct(x)
+
+
+@giving("h5py", "dataset.write_direct(b)", GRAY * 2)
+def _(x):
+    dataset = _dataset()
+    dataset.write_direct(x)
+    return dataset[()]

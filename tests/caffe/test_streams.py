@@ -96,6 +96,8 @@ def test_an_archive_has_no_time_and_no_name(tmp_path):
         (gzip.compress(b"\x93NUMPY"), "an array of NumPy's"),
         (b"", "an empty file"),
     ],
+    # Archives have the time in them.
+    ids=["damaged", "nonsense", "twice", "of an array", "empty"],
 )
 def test_contents_that_are_no_model(tmp_path, contents, words):
     (tmp_path / "x.gz").write_bytes(contents)

@@ -28,8 +28,10 @@ with syncblob.open_model(Path("lenet.caffemodel")) as model:
     assert_type(syncblob.save_model(model, "copy.caffemodel"), None)
     assert_type(model.copy_trained_layers_from(model), CopyReport)
     assert_type(model.to_net().name, str)
-    assert_type(model.infer_shapes({"data": (1, 1, 28, 28)}), NetShapes)
-    assert_type(model.fill({"data": [1, 1, 28, 28]}, rng=0), tuple[str, ...])
+
+net = ModelFile("net")
+assert_type(net.infer_shapes({}), NetShapes)
+assert_type(net.fill({}, rng=0), tuple[str, ...])
 
 assert_type(syncblob.write_blob(Blob((1, 3)), "mean.binaryproto"), None)
 assert_type(syncblob.read_blob("mean.binaryproto"), Blob)

@@ -839,6 +839,38 @@ def test_a_kernel_that_still_reads_does_not_see_what_is_uploaded_after_it(start)
 
 
 @lazily
+def test_a_kernel_that_still_reads_one_byte_does_not_see_the_next():
+    blob, seen = Blob(1, "uint8", device="cuda:0"), []
+    blob.overwrite_cpu_data()[...] = 3
+    stream = side_stream()
+    launch(lambda a: seen.append(a.tolist()), blob.gpu_data(), stream=stream)
+    blob.mutable_cpu_data()[...] = 9
+    assert blob.gpu_data().tolist() == [9]
+    stream.synchronize()
+    assert seen == [[3]]
+
+
+@lazily
+def test_nothing_comes_between_while_a_write_is_ordered_after_an_upload(monkeypatch):
+    blob = blob_in(CPU)
+    blob.async_gpu_push()
+    real, calls, refused = cuda._CudaPush.order, [], []
+
+    def order(push):
+        calls.append(push)
+        if len(calls) == 2:
+            # When the map is about to change.
+            with pytest.raises(RuntimeError, match="in the middle of a transfer"):
+                blob.mutable_cpu_data()
+            refused.append(True)
+        return real(push)
+
+    monkeypatch.setattr(cuda._CudaPush, "order", order)
+    blob.mutable_gpu_data()
+    assert refused == [True]
+
+
+@lazily
 @pytest.mark.parametrize("access", ["gpu_data", "mutable_gpu_data"])
 def test_a_kernel_on_any_stream_sees_the_first_zeros(access):
     blob, seen = Blob(3, device="cuda:0"), []

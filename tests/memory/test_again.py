@@ -314,3 +314,11 @@ def test_what_both_sides_hold_is_not_lent_to_be_written_without_more_ado(side):
     assert memory.head is Head.SYNCED
     memory.mutable_cpu_data()[:] = 6
     assert memory.gpu_data().tolist() == [6] * NBYTES
+
+
+@pytest.mark.parametrize("side", Side)
+def test_a_guard_is_told_the_direction(side):
+    memory, *_ = used(side.other)
+    direction = "an upload" if side else "a download"
+    with no_transfers(), pytest.raises(TransferGuardError, match=direction):
+        getattr(memory, READS[side])()

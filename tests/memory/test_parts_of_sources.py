@@ -209,6 +209,17 @@ def test_bytes_that_went_out_of_use_unread_do_not_come_back(make, side):
     assert memory.cpu_data().tolist() == memory.gpu_data().tolist() == expected
 
 
+def test_the_journal_says_which_bytes_came_from_a_source():
+    memory = memory_of(Reader())
+    memory.fit(32)
+    memory.fit(NBYTES)
+    with record_transfers() as log:
+        use(memory, ACCELERATOR, CONST, 16, 24)
+        # Zeros, of which nothing is uploaded.
+        use(memory, ACCELERATOR, CONST, 40, 48)
+    assert [(transfer.offset, transfer.nbytes) for transfer in log] == [(16, 8)]
+
+
 @SOURCES
 def test_bytes_that_go_out_of_use_and_come_back_where_the_last_are_held(make):
     memory = memory_of(make())

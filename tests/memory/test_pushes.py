@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import syncblob
-from syncblob import Blob, Head, SyncedMemory, verified_const
+from syncblob import Blob, Head, SyncedMemory, record_transfers, verified_const
 from syncblob._shape import Layout
 from syncblob.devices import Side
 from syncblob.memory import Access
@@ -54,9 +54,43 @@ def during(
 def test_a_push_of_no_bytes_ends_borrows_too() -> None:
     memory = SyncedMemory(0, device="simulated")
     borrow = memory.mutable_cpu_data()
-    memory.async_gpu_push()
+    with record_transfers() as log:
+        memory.async_gpu_push()
     assert memory.head is Head.SYNCED
     assert not borrow.flags.writeable
+    assert len(log) == 0
+
+
+def test_an_alias_of_the_host_is_written_while_a_push_is_on_its_way() -> None:
+    blob = Blob(4, device="simulated")
+    alias = np.asarray(blob.cpu)
+    alias[:] = 1
+    blob.async_gpu_push()
+    alias[0] = 9
+    assert blob.gpu_data().tolist() == [9, 1, 1, 1]
+
+
+def test_what_had_begun_of_a_push_that_fails_does_not_arrive_later(
+    simulated: SimulatedBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = at_cpu()
+    # The middle is on both sides, so that two pieces are missing.
+    memory.array(Side.ACCELERATOR, Access.CONST, Layout.raw(8, 16), "use")
+    real, calls = simulated.push, []
+
+    def fails_at_the_second(host: Any, buffer: Any, stream: Any) -> Any:
+        calls.append(stream)
+        if len(calls) == 2:
+            raise RuntimeError("injected")
+        return real(host, buffer, stream)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(simulated, "push", fails_at_the_second)
+        with pytest.raises(RuntimeError, match="injected"):
+            memory.async_gpu_push(simulated.stream(delay=0.2))
+    memory.overwrite_gpu_data()[:] = 5
+    calls[0].synchronize()
+    assert memory.gpu_data().tolist() == [5] * NBYTES
 
 
 def test_a_failed_push_gives_borrows_back_their_right_to_write() -> None:

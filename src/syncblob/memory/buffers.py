@@ -217,7 +217,7 @@ class Buffers:
         if copying is None:
             source.fill(buffer[start:stop], start)
             return
-        self._replace(copying.accelerator, buffer, start, stop)
+        # Nobody held these bytes, so nothing reads them yet.
         known = max(start, min(source.limit, stop))
         if known > start:
             upload(copying, source.part(start, known), buffer[start:known], start)

@@ -1665,9 +1665,8 @@ class SyncedMemory:
             self._revoke(Side.HOST, ranges, revoked, writes=False)
             copying = buffers.copying(accelerator, reason)
             for piece in pieces:
-                if piece.start < piece.stop:
-                    push = buffers.start_upload(copying, buffer, piece.start, piece.stop, stream)
-                    started.append(_Upload(piece.start, piece.stop, push))
+                push = buffers.start_upload(copying, buffer, piece.start, piece.stop, stream)
+                started.append(_Upload(piece.start, piece.stop, push))
             uploads = (*self._uploads, *started)
             buffers.accelerator = accelerator
             # What the map does not count may hold anything.

@@ -1,0 +1,33 @@
+"""Who may write into a range of one side, and what loses its permission to write."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from syncblob._source_lines import user_place
+from syncblob.memory.leases import NUMPY, Exposure, Loans
+
+
+def test_who_may_write_into_a_range_is_who_overlaps_it():
+    loans, array = Loans(), np.zeros(8, np.uint8)
+    loans.lease(array, "DLPack", 8, 16)
+    loans.exposures = (Exposure(32, 40, user_place()),)
+
+    def writers(start, stop):
+        return [writer.start for writer in loans.writers(start, stop)]
+
+    assert writers(0, 8) == writers(16, 32) == writers(40, 64) == []
+    assert writers(0, 9) == [8]
+    assert writers(15, 33) == [8, 32]
+    assert writers(39, 64) == [32]
+    assert loans.ranges(None) == [(8, 16), (32, 40)]
+
+
+def test_an_alias_of_no_elements_keeps_its_permission():
+    loans, arrays = Loans(), [np.zeros(4, np.uint8), np.zeros(0, np.uint8)]
+    for array in arrays:
+        loans.lease(array, NUMPY, 4, 4 + array.nbytes)
+    revoked = []
+    loans.revoke(revoked)
+    assert [array.flags.writeable for array in arrays] == [False, True]
+    assert len(revoked) == 1

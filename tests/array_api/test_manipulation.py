@@ -137,6 +137,13 @@ def test_reshape_without_a_copy_is_refused_where_there_is_no_view(on):
         xp.reshape(x, (6,), copy=False)
 
 
+def test_elements_are_stacked_on_the_device_of_the_first_blob(on):
+    x = on(np.arange(3.0))
+    stacked = xp.stack([*x, xp.sum(x)])
+    assert (stacked.device, stacked.tolist()) == (x.device, [0, 1, 2, 3])
+    assert xp.stack([*x]).tolist() == [0, 1, 2]
+
+
 def test_unstack_returns_a_tuple(on):
     """The standard, since 2023.12: a tuple of arrays."""
     x = on([[1, 2], [3, 4]])

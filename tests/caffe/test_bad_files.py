@@ -43,7 +43,7 @@ def both_refuse(path, words):
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "git lfs pull"),
         (b"\x00\x05\x16\x07\x00\x02\x00\x00Mac OS X        ", "AppleDouble"),
         (b"PK\x03\x04\x14\x00", "a zip archive"),
-        (b"\x1f\x8b\x08\x00", "a gzip archive"),
+        (b"\x1f\x8b\x08\x00", "the gzip archive is damaged"),
         (b"\n<!DOCTYPE html>\n<html>", "a web page"),
         (b'<?xml version="1.0"?>', "a web page"),
         (b'name: "net"\nlayer {\n  name: "data"\n}\n', r"\.prototxt"),

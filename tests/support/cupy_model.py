@@ -442,7 +442,11 @@ class MemoryPool:
     def malloc(self, size: int) -> MemoryPointer:
         if not size:
             return MemoryPointer(Memory(0), 0)
-        return MemoryPointer(self._kind(size, (self, get_current_stream().ptr)), 0)
+        handle = get_current_stream().ptr
+        # The default stream of each thread has the same pointer, and memory of its own. CuPy tells
+        # threads by their numbers; those of later ones may be the same, whose work is another's.
+        own = _machine.stream(handle) if handle == model.PER_THREAD else None
+        return MemoryPointer(self._kind(size, (self, handle, own)), 0)
 
     def free_all_blocks(self, stream: Any = None) -> None:
         del stream

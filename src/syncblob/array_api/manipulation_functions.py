@@ -320,7 +320,8 @@ def stack(arrays: Sequence[Blob], /, *, axis: int = 0) -> Blob:
     Parameters
     ----------
     arrays
-        The Blobs. Dtypes are promoted as NumPy promotes them.
+        The Blobs, or NumPy's scalars, which iterating over a Blob gives: they are brought to the
+        device of the first Blob. Dtypes are promoted as NumPy promotes them.
     axis
         Where the new axis is in the result.
 
@@ -336,8 +337,10 @@ def stack(arrays: Sequence[Blob], /, *, axis: int = 0) -> Blob:
     IndexError
         If the axis is out of range.
     """
-    require_some("stack", arrays)
-    return apply(_corrected.stack, *arrays, axis=axis)
+    device = next((x.device for x in arrays if isinstance(x, Blob)), None)
+    blobs = [Blob.asarray(x, device=device) if isinstance(x, np.generic) else x for x in arrays]
+    require_some("stack", blobs)
+    return apply(_corrected.stack, *blobs, axis=axis)
 
 
 def repeat(x: Blob, repeats: int | Blob, /, *, axis: int | None = None) -> Blob:

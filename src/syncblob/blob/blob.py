@@ -993,7 +993,7 @@ class Blob(Operators, NdarrayMethods):
     def astype(  # NumPy's parameters, in their order
         self,
         dtype: DTypeLike,
-        order: Any = "K",
+        order: Any = None,
         casting: Any = "unsafe",
         subok: bool = True,  # noqa: FBT002  # NumPy's parameter
         copy: bool = True,  # noqa: FBT002  # may be given by position, as in NumPy
@@ -1005,7 +1005,8 @@ class Blob(Operators, NdarrayMethods):
         dtype
             The dtype wanted.
         order
-            How the elements of the copy lie in memory, as for `numpy.ndarray.astype`.
+            How the elements lie in memory, as for `numpy.ndarray.astype`. By default a copy is in C
+            order, as every copy of a Blob.
         casting
             Which conversions are allowed, as for `numpy.can_cast`.
         subok

@@ -55,8 +55,9 @@ def _axes_in_memory(blob: BlobCore, order: str) -> list[int]:
 def astype(blob: AnyBlob, dtype: DTypeLike, order: Any, casting: Any, *, copy: bool) -> AnyBlob:
     """Return data in another dtype, converted on this Blob's device; see `Blob.astype`."""
     wanted = as_dtype(dtype)
-    # NumPy raises what there is to raise.
-    np.empty(0, blob.dtype).astype(wanted, order, casting)
+    if order is not None or casting != "unsafe":
+        # NumPy raises what there is to raise.
+        np.empty(0, blob.dtype).astype(wanted, order, casting)
     if wanted == blob.dtype and not copy:
         kind = "K" if order is None else order.upper()
         if kind in {"A", "K"} or Flags(blob)[f"{kind}_CONTIGUOUS"]:
@@ -66,7 +67,7 @@ def astype(blob: AnyBlob, dtype: DTypeLike, order: Any, casting: Any, *, copy: b
         home, array = blob._home, blob._array
     else:
         home, array = blob._memory.home(blob._side), blob._elements(blob._side, "astype")
-    return blob._fresh(home.compute(array.astype, wanted, order=order), home)
+    return blob._fresh(home.compute(array.astype, wanted, order=order or "C"), home)
 
 
 def to_device(blob: AnyBlob, device: Device | str, *, stream: Any) -> AnyBlob:

@@ -135,9 +135,9 @@ def _binary(kernel: Callable[..., Any], x1: Any, x2: Any, operator: bool) -> Any
         if not isinstance(other, BlobCore) and type(other) not in SCALARS:
             # A tensor that requires a gradient is for torch's own operator, which is asked next.
             graph = getattr(other, "requires_grad", False) is True
-            if kernel in _COMPARES_LISTS and isinstance(other, (list, tuple)):
-                other = np.asarray(other)
-            array = NotImplemented if graph else converted(other, like)
+            listed = kernel in _COMPARES_LISTS and isinstance(other, (list, tuple))
+            operand = np.asarray(other) if listed else other
+            array = NotImplemented if graph else converted(operand, like)
             if array is NotImplemented:
                 if graph or not is_ndarray_like(other):
                     return NotImplemented
@@ -195,9 +195,10 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:  # noqa: C901,
         other = converted(x2, x1)
         if other is NotImplemented:
             own = is_array(x2) or isinstance(x2, np.generic)
+            if not own and not is_ndarray_like(x2):
+                return NotImplemented
             answer = NotImplemented if own else answer_of(kernel, x1, x2)
-            declined = answer is NotImplemented and is_ndarray_like(x2)
-            if declined or type(answer) is np.ndarray:
+            if answer is NotImplemented or type(answer) is np.ndarray:
                 # What comes of it is a new array, which is not to have the name of this Blob.
                 raise TypeError(
                     f"in-place {kernel.__name__} keeps the Blob, and cannot take "

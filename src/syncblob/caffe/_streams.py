@@ -11,8 +11,6 @@ import zlib
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
-import numpy as np
-
 from syncblob.caffe._disk import OpenFile, replacing
 from syncblob.errors import ModelFileError
 
@@ -61,7 +59,7 @@ def open_source(source: Source) -> OpenFile:
     if hasattr(source, "read"):
         return _copied(source, name_of(source) or f"<{type(source).__name__}>")
     file = OpenFile(source)
-    if _begin(file) != _GZIP:
+    if file.read(0, min(len(_GZIP), len(file))) != _GZIP:
         return file
     with file.absolute_path.open("rb") as archive:
         return _copied(archive, file.path)
@@ -73,12 +71,6 @@ def name_of(source: Source | Target) -> str:
         return os.fspath(source)
     name = getattr(source, "name", "")
     return name if isinstance(name, str) else ""
-
-
-def _begin(file: OpenFile) -> bytes:
-    head = np.empty(min(len(_GZIP), file.identity[2]), np.uint8)
-    file.read_into(head, 0)
-    return head.tobytes()
 
 
 def _copied(source: Any, name: str) -> OpenFile:

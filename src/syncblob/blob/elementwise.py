@@ -195,10 +195,9 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:  # noqa: C901,
         other = converted(x2, x1)
         if other is NotImplemented:
             own = is_array(x2) or isinstance(x2, np.generic)
-            if not own and not is_ndarray_like(x2):
-                return NotImplemented
-            answer = NotImplemented if own else answer_of(kernel, x1, x2)
-            if answer is NotImplemented or type(answer) is np.ndarray:
+            like = own or is_ndarray_like(x2)
+            answer = answer_of(kernel, x1, x2) if like and not own else NotImplemented
+            if like and (answer is NotImplemented or type(answer) is np.ndarray):
                 # What comes of it is a new array, which is not to have the name of this Blob.
                 raise TypeError(
                     f"in-place {kernel.__name__} keeps the Blob, and cannot take "

@@ -314,7 +314,7 @@ def concat(arrays: Sequence[Blob], /, *, axis: int | None = 0) -> Blob:
     return apply(_corrected.concat, *arrays, axis=axis)
 
 
-def stack(arrays: Sequence[Blob], /, *, axis: int = 0) -> Blob:
+def stack(arrays: Sequence[Blob | np.generic], /, *, axis: int = 0) -> Blob:
     """Join Blobs of the same shape along a new axis.
 
     Parameters

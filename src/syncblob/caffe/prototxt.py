@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -186,9 +187,21 @@ def write_prototxt(
     if not ignore_unknown:
         _require_known(net, "net")
     # Older versions of protobuf do not escape it, and a file with it is taken for binary data.
-    text = text_format.MessageToString(net, as_utf8=True).replace("\0", r"\000")
+    text = text_format.MessageToString(net, as_utf8=_is_utf8(net)).replace("\0", r"\000")
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8", newline="\n")
+
+
+def _is_utf8(message: Message) -> bool:
+    """Tell whether all texts are; older versions of protobuf write others as if they were."""
+    for field, value in message.ListFields():
+        single = isinstance(value, (str, bytes)) or not isinstance(value, Sequence)
+        values = [value] if single else value
+        if field.type == field.TYPE_STRING and any(isinstance(text, bytes) for text in values):
+            return False
+        if field.message_type is not None and not all(map(_is_utf8, values)):
+            return False
+    return True
 
 
 def _parse(text: str, definition: Message, *, ignore_unknown: bool) -> None:

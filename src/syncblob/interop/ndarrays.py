@@ -52,14 +52,15 @@ def takes_blobs(
     Examples
     --------
     >>> import numpy as np
-    >>> from scipy import ndimage
     >>> from syncblob import Blob
     >>> from syncblob.interop.ndarrays import takes_blobs
-    >>> smooth = takes_blobs(ndimage.gaussian_filter, write=["output"])
-    >>> x = Blob.asarray(np.eye(5), device="simulated")
-    >>> _ = smooth(x, sigma=1, output=x)
-    >>> x.head
-    <Head.HEAD_AT_CPU: 1>
+    >>> @takes_blobs(write=["target"])
+    ... def reverse(source: np.ndarray, target: np.ndarray) -> None:
+    ...     target[:] = source[::-1].copy()
+    >>> x = Blob.asarray(np.arange(3), device="simulated")
+    >>> reverse(x, target=x)
+    >>> x.head, x.tolist()
+    (<Head.HEAD_AT_CPU: 1>, [2, 1, 0])
     """
     if isinstance(write, str):
         raise TypeError(

@@ -490,12 +490,9 @@ class BlobCore:
 
     def _require_writable(self, action: str) -> None:
         if self._readonly:
-            const = self._root()._readonly
-            what = (
-                "const; .copy() can be written"
-                if const
-                else ("a const view; use the Blob it was taken from")
-            )
+            what = "a const view; use the Blob it was taken from"
+            if self._root()._readonly:
+                what = "const; .copy() can be written"
             raise ValueError(f"{action} writes, and this Blob is {what}")
 
     def _require_own(self, action: str) -> None:

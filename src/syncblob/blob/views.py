@@ -12,7 +12,7 @@ from syncblob._dtypes import as_dtype
 from syncblob._shape import Layout, as_shape, is_integer
 from syncblob.blob.compute import require_device_of, result_on
 from syncblob.blob.core import BlobCore
-from syncblob.devices import Accelerator, Side, home_of
+from syncblob.devices import Accelerator, home_of
 from syncblob.interop.native import native_array
 from syncblob.interop.side_view import SideView
 from syncblob.memory import CONST, MUTABLE
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from syncblob.blob.blob import Blob
     from syncblob.blob.core import AnyBlob
-    from syncblob.devices import Device
+    from syncblob.devices import Device, Side
     from syncblob.memory import SyncedMemory
 
     _Blob = TypeVar("_Blob", bound=Blob)
@@ -144,15 +144,7 @@ def assume_unaliased(blob: BlobCore) -> None:
 def refresh(blob: BlobCore) -> None:
     """Count what others wrote on the host as newest, once; see `Blob.refresh`."""
     memory, layout = blob._memory, blob._layout
-    start, stop = memory.range_of(layout)
-    with memory.lock:
-        exposures = memory.loans(Side.HOST).exposures
-        # That leaves to the host what both sides hold.
-        memory.expose(Side.HOST, start=start, stop=stop, shared=True)
-        loans = memory.loans(Side.HOST)
-        if layout.gapless:
-            exposures = loans.without_exposures(start, stop, shared=True)
-        loans.exposures = exposures
+    memory.refresh(*memory.range_of(layout), still_exposed=not layout.gapless)
 
 
 # --- other shapes of the same elements -----------------------------------------------------------

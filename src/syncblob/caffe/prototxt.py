@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -195,11 +194,10 @@ def write_prototxt(
 def _is_utf8(message: Message) -> bool:
     """Tell whether all texts are; older versions of protobuf write others as if they were."""
     for field, value in message.ListFields():
-        single = isinstance(value, (str, bytes)) or not isinstance(value, Sequence)
-        values = [value] if single else value
-        if field.type == field.TYPE_STRING and any(isinstance(text, bytes) for text in values):
+        values = [value] if isinstance(value, (str, bytes, Message)) else value
+        if field.type == field.TYPE_MESSAGE and not all(map(_is_utf8, values)):
             return False
-        if field.message_type is not None and not all(map(_is_utf8, values)):
+        if field.type == field.TYPE_STRING and any(isinstance(text, bytes) for text in values):
             return False
     return True
 

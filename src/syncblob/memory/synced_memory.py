@@ -883,6 +883,25 @@ class SyncedMemory:
                 if loans.exposures:
                     loans.exposures = loans.without_exposures(start, stop, shared=True)
 
+    def refresh(self, start: int, stop: int, *, still_exposed: bool) -> None:
+        """Count what others have written into a range of the host's buffer as newest, once.
+
+        Parameters
+        ----------
+        start, stop
+            The range.
+        still_exposed
+            Whether the range stays exposed on the host, where it was.
+        """
+        with self._lock:
+            exposures = self._loans[Side.HOST].exposures
+            # That leaves to the host what both sides hold.
+            self.expose(Side.HOST, start=start, stop=stop, shared=True)
+            loans = self._loans[Side.HOST]
+            if not still_exposed:
+                exposures = loans.without_exposures(start, stop, shared=True)
+            loans.exposures = exposures
+
     # --- what Blobs and protocols use ------------------------------------------------------------
 
     def bind(self, accelerator: Accelerator) -> None:

@@ -406,6 +406,21 @@ def test_a_file_that_h5py_has_open(h5, path, mode):
     assert len(open_model(path)) == 1
 
 
+def test_another_thread_closes_its_file_meanwhile(h5, path, monkeypatch):
+    h5["data/a/0"] = BIAS
+    h5.close()
+    theirs = h5py.File(path.with_name("theirs.h5"), "w")
+    listed = h5py.h5f.get_obj_ids
+
+    def list_then_close(*arguments, **options):
+        found = listed(*arguments, **options)
+        theirs.close()
+        return found
+
+    monkeypatch.setattr(h5py.h5f, "get_obj_ids", list_then_close)
+    assert open_model(path)["a"].blobs[0].tolist() == [7, 8]
+
+
 def test_what_h5py_remembers_of_a_file(h5, path):
     """Another process may have rewritten a file that this one has open in h5py."""
     h5["data/a/0"] = BIAS

@@ -277,15 +277,19 @@ def _opened(file: OpenFile) -> Iterator[_Walk]:
 def _require_written(h5py: ModuleType, file: OpenFile) -> None:
     """Refuse a file that this process is writing with h5py: parts of it are not on the disk yet."""
     for opened in h5py.h5f.get_obj_ids(types=h5py.h5f.OBJ_FILE):
-        with contextlib.suppress(OSError):  # a file that lies in memory has no path
+        try:
             status = Path(os.fsdecode(opened.name)).stat()
-            same = (status.st_dev, status.st_ino) == file.identity[:2]
-            if same and opened.get_intent() & h5py.h5f.ACC_RDWR:
-                raise ModelFileError(
-                    "this process has the file open for writing in h5py, and parts of it may not "
-                    "be on the disk yet; close it there first",
-                    path=file.path,
-                )
+            writable = opened.get_intent() & h5py.h5f.ACC_RDWR
+        # OSError: a file that lies in memory has no path. ValueError: another thread has closed the
+        # file since h5py listed it, so all of it is on the disk.
+        except (OSError, ValueError):
+            continue
+        if writable and (status.st_dev, status.st_ino) == file.identity[:2]:
+            raise ModelFileError(
+                "this process has the file open for writing in h5py, and parts of it may not be on "
+                "the disk yet; close it there first",
+                path=file.path,
+            )
 
 
 Datasets = dict[str, Any]

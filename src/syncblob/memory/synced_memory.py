@@ -894,13 +894,13 @@ class SyncedMemory:
             Whether the range stays exposed on the host, where it was.
         """
         with self._lock:
-            exposures = self._loans[Side.HOST].exposures
-            # That leaves to the host what both sides hold.
-            self.expose(Side.HOST, start=start, stop=stop, shared=True)
             loans = self._loans[Side.HOST]
+            exposures = loans.exposures
             if not still_exposed:
                 exposures = loans.without_exposures(start, stop, shared=True)
-            loans.exposures = exposures
+            # That leaves to the host what both sides hold.
+            self.expose(Side.HOST, start=start, stop=stop)
+            self._loans[Side.HOST].exposures = exposures
 
     # --- what Blobs and protocols use ------------------------------------------------------------
 

@@ -1,0 +1,58 @@
+"""What others have written into the host's buffer, counted as newest once."""
+
+from __future__ import annotations
+
+import pytest
+
+from syncblob import Head
+from syncblob.devices import Side
+from syncblob.memory import SyncedMemory
+
+HOST, ACCELERATOR = Side.HOST, Side.ACCELERATOR
+NBYTES = 32
+
+
+def both_hold():
+    memory = SyncedMemory(NBYTES, device="simulated")
+    memory.mutable_cpu_data()[...] = 1
+    memory.gpu_data()
+    assert memory.head is Head.SYNCED
+    return memory
+
+
+def exposed(memory, side):
+    return [(one.start, one.stop, one.shared) for one in memory.loans(side).exposures]
+
+
+@pytest.mark.parametrize("still_exposed", [False, True])
+def test_of_what_both_sides_hold_the_range_is_newest_on_the_host(still_exposed):
+    memory = both_hold()
+    memory.refresh(8, 16, still_exposed=still_exposed)
+    heads = [memory.head_over(start, start + 8) for start in range(0, NBYTES, 8)]
+    assert heads == [Head.SYNCED, Head.HEAD_AT_CPU, Head.SYNCED, Head.SYNCED]
+    assert exposed(memory, HOST) == exposed(memory, ACCELERATOR) == []
+
+
+def test_what_the_accelerator_alone_holds_stays_newest_there():
+    memory = both_hold()
+    memory.mutable_gpu_data()[:8] = 2
+    memory.refresh(0, NBYTES, still_exposed=False)
+    assert memory.head is Head.HEAD_AT_GPU
+    assert memory.cpu_data()[0] == 2
+
+
+def test_the_range_is_no_longer_exposed_on_the_host_and_all_else_is():
+    memory = both_hold()
+    memory.expose(HOST, shared=True)
+    memory.expose(ACCELERATOR, start=24)
+    memory.refresh(8, 16, still_exposed=False)
+    assert exposed(memory, HOST) == [(0, 8, True), (16, NBYTES, True)]
+    assert exposed(memory, ACCELERATOR) == [(24, NBYTES, False)]
+
+
+def test_what_may_be_written_for_ever_can_stay_exposed():
+    memory = both_hold()
+    memory.expose(HOST, shared=True)
+    memory.gpu_data()
+    memory.refresh(8, 16, still_exposed=True)
+    assert exposed(memory, HOST) == [(0, NBYTES, True)]

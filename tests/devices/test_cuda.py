@@ -1177,21 +1177,35 @@ def test_a_part_that_was_written_on_the_device_waits_for_the_kernels_there():
 
 
 @lazily
-@pytest.mark.parametrize("way", ["an overwrite", "a resize"])
-def test_what_the_device_writes_without_an_upload_is_waited_for_too(machine, way):
-    blob = Blob(8, device="cuda:0")
-    if way == "a resize":
-        blob.resize(4)
-        blob.gpu_data()
-        blob.resize(8)
-        array = blob[4:].mutable_gpu_data()
+@pytest.mark.parametrize("used", [slice(0, 4), slice(1, 8)])
+@pytest.mark.parametrize("way", ["an overwrite", "an upload"])
+def test_what_an_access_of_all_gives_is_waited_for_where_nothing_was_used_before(
+    machine, way, used
+):
+    blob, seen = Blob(8, "uint8", device="cuda:0"), []
+    blob.overwrite_cpu_data()[...] = 1
+    blob[used].gpu_data()
+    blob.mutable_cpu_data()
+    unused = slice(4, 8) if used.start == 0 else slice(0, 1)
+    stream = side_stream()
+    if way == "an overwrite":
+        launch(lambda a: a.fill(3), blob.overwrite_gpu_data()[unused], stream=stream)
     else:
-        blob.overwrite_cpu_data()[...] = 1
-        blob[:4].gpu_data()
-        blob.mutable_cpu_data()
-        array = blob.overwrite_gpu_data()[4:]
-    launch(lambda a: a.fill(3), array, stream=side_stream())
-    del array
+        launch(lambda a: seen.extend(a.tolist()), blob.gpu_data()[unused], stream=stream)
+    blob[unused].overwrite_cpu_data()[...] = 7
+    blob[unused].gpu_data()
+    machine.finish()
+    assert set(blob[unused].gpu_data().get().tolist()) == {7}
+    assert set(seen) <= {1}
+
+
+@lazily
+def test_what_comes_into_use_on_the_device_is_waited_for(machine):
+    blob = Blob(8, device="cuda:0")
+    blob.resize(4)
+    blob.gpu_data()
+    blob.resize(8)
+    launch(lambda a: a.fill(3), blob[4:].mutable_gpu_data(), stream=side_stream())
     blob[4:].overwrite_cpu_data()[...] = 7
     blob[4:].gpu_data()
     machine.finish()

@@ -349,6 +349,40 @@ def test_while_the_other_side_may_be_written_there_is_no_exclusive_buffer() -> N
     assert memory.exclusive_buffer() is None
 
 
+def test_looking_for_the_exclusive_buffer_waits_for_no_transfer() -> None:
+    found: list[Any] = []
+    seen: list[Any] = []
+
+    def source() -> NDArray[np.uint8]:
+        thread = threading.Thread(target=lambda: found.append(memory.exclusive_buffer()))
+        thread.start()
+        thread.join(10)
+        seen.extend(found)
+        return counting()
+
+    memory = SyncedMemory(NBYTES, source=source)
+    memory.cpu_data()
+    assert seen == [None]
+
+
+def test_no_buffer_is_exclusive_if_a_signal_handler_writes_elsewhere_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    memory = SyncedMemory(NBYTES, device="simulated")
+    memory.overwrite_cpu_data()[...] = 1
+    found_exclusive = SyncedMemory._found_exclusive
+
+    def interrupted(self: SyncedMemory, spans: Any) -> Any:
+        found = found_exclusive(self, spans)
+        monkeypatch.undo()
+        memory.mutable_gpu_data()[...] = 2
+        return found
+
+    monkeypatch.setattr(SyncedMemory, "_found_exclusive", interrupted)
+    assert memory.exclusive_buffer() is None
+    assert memory.cpu_data().tolist() == [2] * NBYTES
+
+
 @pytest.mark.parametrize("side", Side)
 def test_an_abandoned_memory_takes_back_the_right_to_write(side: Side) -> None:
     memory = SyncedMemory(NBYTES, device="simulated")

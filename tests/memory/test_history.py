@@ -265,3 +265,23 @@ def test_an_export_that_leaves_an_alias_behind_is_noted_as_any_other() -> None:
     assert [lease.kind for lease in memory.loans(Side.ACCELERATOR).leases] == ["a kind"]
     del target
     assert not memory.loans(Side.ACCELERATOR).leases
+
+
+def test_repeated_accesses_are_noted_where_they_are_made() -> None:
+    blob = Blob(NBYTES, device="simulated")
+
+    def access() -> None:
+        blob.mutable_cpu_data()
+        blob.gpu_data()
+        blob.mutable_gpu_data()
+        blob.cpu_data()
+
+    for _ in range(3):
+        access()
+    lines = [str(transition).rpartition(": ")[2] for transition in blob.memory.history[-4:]]
+    assert lines == [
+        "blob.mutable_cpu_data()",
+        "blob.gpu_data()",
+        "blob.mutable_gpu_data()",
+        "blob.cpu_data()",
+    ]

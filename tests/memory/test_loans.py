@@ -31,3 +31,11 @@ def test_an_alias_of_no_elements_keeps_its_permission():
     loans.revoke(revoked)
     assert [array.flags.writeable for array in arrays] == [False, True]
     assert len(revoked) == 1
+
+
+def test_a_borrow_of_no_elements_is_over_nothing():
+    buffer, loans = np.zeros(8, np.uint8), Loans()
+    borrows = [buffer[2:5], buffer[5:5]]
+    for borrow in borrows:
+        loans.borrows.add(borrow)
+    assert loans.ranges(buffer) == [(2, 5)]

@@ -143,7 +143,7 @@ class Blob(Operators, NdarrayMethods):
     ) -> None:
         if hasattr(self, "_held"):
             raise TypeError(
-                f"expected a new Blob; this one, of shape {self.shape}, is made already: resize() "
+                f"expected a new Blob; this one, of shape {self.shape}, exists already: resize() "
                 "changes its shape, share_data() its memory"
             )
         layout = making.dense_layout(shape, dtype)

@@ -405,7 +405,7 @@ class ModelFile(MutableMapping[str, Layer]):
         added = _copied(layer)
         if added.name in self._by_name:
             raise ValueError(
-                f"there is a layer {added.name!r} already, and Caffe uses the first of a name; "
+                f"there is a layer {added.name!r} already, and Caffe uses the first of them; "
                 f"model[name] = layer replaces it"
             )
         if before is not None and after is not None:

@@ -63,8 +63,8 @@ def accelerator(device: Device | str) -> Accelerator:
             backend = _makers[device.type](device.index)
             if getattr(backend, "device", None) != device:
                 raise TypeError(
-                    f"expected a backend of {device} from what was registered for {device.type!r}, "
-                    f"got {backend!r}; its `device` says which it is"
+                    f"expected the factory registered for {device.type!r} to return a "
+                    f"backend of {device}, got {backend!r}; see its `device`"
                 )
             _backends[device] = backend
         return _backends[device]

@@ -83,7 +83,7 @@ REFUSED = {
         ValueError,
         "cannot assign values",
     ),
-    "recording twice at once": (recording_twice, RuntimeError, "make another one"),
+    "recording twice at once": (recording_twice, RuntimeError, "create another one"),
     "a device of DLPack that is none": (
         lambda: Blob(3).__dlpack__(dl_device="cpu"),
         BufferError,

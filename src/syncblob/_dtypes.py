@@ -91,7 +91,7 @@ def as_dtype(dtype: DTypeLike) -> np.dtype[np.generic]:
         return result
     if result.kind in "OSUMm":
         raise TypeError(
-            f"a Blob holds numbers and truth values, got what NumPy makes {result.name} of; "
+            f"a Blob holds numbers and booleans, and NumPy converts this to dtype {result.name}; "
             "convert it to an array of numbers first"
         )
     advice = (

@@ -15,24 +15,24 @@ __all__ = [
 
 
 class SyncblobError(Exception):
-    """Base class of the errors that only syncblob raises."""
+    """Base class of syncblob's own errors."""
 
 
 class NoDeviceError(SyncblobError, RuntimeError):
-    """An accelerator was needed and none can be used."""
+    """A required accelerator is not available."""
 
 
 class DeviceMismatchError(SyncblobError, ValueError):
-    """Two accelerators would have to take part in one operation."""
+    """An operation would use two accelerators."""
 
 
 class TransferGuardError(SyncblobError, RuntimeError):
-    """A transfer was about to happen where it was forbidden.
+    """A guard forbids a transfer that an access needs.
 
     Parameters
     ----------
     message
-        What is allowed, what was asked for, and where.
+        What is allowed, what was needed, and where.
     allowed
         What is allowed, for example ``"no transfers allowed here"``.
     """
@@ -43,22 +43,22 @@ class TransferGuardError(SyncblobError, RuntimeError):
 
 
 class DeviceGuardError(SyncblobError, RuntimeError):
-    """An operation was about to run on another device than the one that it was to run on."""
+    """A guard forbids an operation on this device."""
 
 
 class ModelFileError(SyncblobError, ValueError):
-    """A file does not hold what it should.
+    """A file is invalid, damaged or of another type.
 
     Parameters
     ----------
     message
         What was expected, what was found and the likely cause.
     path
-        The file, when the bytes came from one.
+        The file, if the bytes came from one.
     offset
-        Byte offset of the trouble, counted from the start of the file.
+        Byte offset of the error from the start of the file.
     layer
-        Name of the layer being read, when known.
+        Name of the layer being read, if known.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ def _rebuild_model_file_error(message: str, fields: dict[str, object]) -> ModelF
 
 
 class StaleAliasWarning(UserWarning):
-    """A writable alias that somebody still holds is about to be left behind.
+    """A write is about to make a writable alias stale.
 
     Turn it into an error with ``warnings.simplefilter("error", StaleAliasWarning)``: it is emitted
     before anything changes.
@@ -103,4 +103,4 @@ class StaleAliasWarning(UserWarning):
 
 
 class ConstWriteWarning(UserWarning):
-    """Somebody wrote through a const export. Looked for inside `verified_const` only."""
+    """A const export was written. Checked only inside `verified_const`."""

@@ -57,7 +57,7 @@ _running: ContextVar[tuple[tuple[Guard, _Block], ...]] = ContextVar("syncblob_gu
 
 
 class Guard:
-    """A context manager and a decorator, which can be used again, nested, and by several threads.
+    """A reusable context manager and decorator; blocks may nest, also in several threads.
 
     Each ``with`` statement and each call of a decorated function is a new block. A block is guarded
     in its own context: in the thread or asyncio task that runs it, and in tasks that are started in
@@ -189,7 +189,7 @@ class TransferGuard(Guard):
 
     @property
     def nbytes(self) -> int:
-        """The bytes that these transfers moved."""
+        """The bytes of these transfers."""
         return (self._innermost() or self._latest).nbytes
 
     def book(self, nbytes: int) -> None:
@@ -230,7 +230,7 @@ def no_transfers() -> TransferGuard:
     Raises
     ------
     TransferGuardError
-        In the block, before a transfer is made; it names the line. Nothing has changed then.
+        In the block, before a transfer; it names the line. Nothing changes.
 
     Examples
     --------
@@ -252,9 +252,9 @@ def max_transfers(count: int | None = None, bytes: int | None = None) -> Transfe
     Parameters
     ----------
     count
-        How many there may be.
+        The most transfers allowed.
     bytes
-        How many bytes they may move together.
+        The most bytes allowed, in total.
 
     Returns
     -------
@@ -352,8 +352,8 @@ def computed_on(device: Device | str) -> DeviceGuard:
     and `copy_from`. So are functions that create Blobs, such as `zeros`. Everything else is allowed
     on every device: reading elements, the accessors, views, protocols, `copy` and `to_device`.
 
-    The guard moves nothing. An operation with operands on the host and on an accelerator runs on
-    the accelerator, and uploads what it needs: `no_transfers` forbids that.
+    The guard does not restrict transfers. An operation with operands on the host and on an
+    accelerator runs on the accelerator, and uploads what it needs: `no_transfers` forbids that.
 
     Parameters
     ----------
@@ -368,10 +368,10 @@ def computed_on(device: Device | str) -> DeviceGuard:
     Raises
     ------
     NoDeviceError
-        If the device cannot be used here.
+        If the device is not available.
     DeviceGuardError
-        In the block, before an operation would run elsewhere; it names the line. Nothing has
-        changed then.
+        In the block, before an operation would run elsewhere; it names the line. Nothing
+        changes.
 
     Examples
     --------

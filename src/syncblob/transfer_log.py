@@ -70,7 +70,7 @@ class TransferLog:
     def __enter__(self) -> Self:
         """Begin to record."""
         if self._open:
-            raise RuntimeError("this log is recording already; make another one")
+            raise RuntimeError("this log is recording already; create another one")
         self._open = True
         open_log(self)
         return self

@@ -52,7 +52,7 @@ class Transfer(NamedTuple):
     direction
         ``"upload"`` (host to accelerator) or ``"download"``.
     nbytes
-        Bytes moved.
+        Bytes copied.
     seconds
         Time the call took; for an asynchronous upload, the time to start it.
     reason
@@ -62,16 +62,16 @@ class Transfer(NamedTuple):
     line
         The line of the user's code that made the access.
     memory
-        A number that tells memories apart.
+        A number that identifies the memory.
     start
-        When it began, in seconds of `time.perf_counter`.
+        The start, in seconds of `time.perf_counter`.
     asynchronous
         Whether it was started by ``async_gpu_push``.
     because
-        Who may write on the side that was copied from, so that the next access copies again: a
-        writable alias, or where the side was exposed. Empty where nobody may.
+        Why the next access will copy again: a writable alias of the source side, or where that
+        side was exposed. Empty otherwise.
     offset
-        The first byte that was moved, counted from the start of the memory.
+        The first byte copied, from the start of the memory.
     name
         The name of the memory; empty without one.
     """

@@ -107,7 +107,7 @@ def test_a_size_of_minus_1_uses_all_elements_for_real_results_too(on, device):
 def test_sizes_come_with_axes(on, name):
     x = on(signal(name))
     # The standard: axes must not be None where s is given.
-    with pytest.raises(ValueError, match=r"axes must be given where s is, got s=\(2, 2\)"):
+    with pytest.raises(ValueError, match=r"axes must be given with s, got s=\(2, 2\)"):
         getattr(fft, name)(x, s=(2, 2))
     with pytest.raises(ValueError, match=r"a size for each axis, got s=\(2, 2\) and axes=\(0,\)"):
         getattr(fft, name)(x, s=(2, 2), axes=(0,))

@@ -244,7 +244,7 @@ def test_matrices_must_be_square(on, name):
         (lambda x: linalg.qr(x, mode="r"), ValueError, 'expected mode "reduced" or "complete"'),
         (lambda x: linalg.matrix_power(x, 0.5), TypeError, "integer"),
         (lambda x: linalg.matrix_norm(x, ord="max"), ValueError, "norm"),
-        (lambda x: linalg.trace(x, dtype="M8[s]"), TypeError, "numbers and truth values"),
+        (lambda x: linalg.trace(x, dtype="M8[s]"), TypeError, "numbers and booleans"),
     ],
 )
 def test_refused_keywords(on, call, error, message):

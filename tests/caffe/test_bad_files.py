@@ -169,7 +169,7 @@ def test_cut_off_anywhere(write, v2_net):
         if size in boundaries - {0}:
             assert len(open_model(path).layers) < 3
         else:
-            words = "the file is cut off" if size else "got an empty file"
+            words = "the file is truncated" if size else "got an empty file"
             with pytest.raises(ModelFileError, match=words):
                 open_model(path)
 

@@ -221,7 +221,9 @@ def test_values_that_do_not_fit_the_shape(fields, words):
 @pytest.mark.parametrize(("number", "width"), [(5, 4), (6, 4), (8, 8), (9, 8)])
 def test_packed_lists_hold_whole_values(number, width):
     data = length_header(number, 3 * width - 1) + bytes(3 * width - 1)
-    with pytest.raises(ModelFileError, match=f"no whole number of {width}-byte values") as caught:
+    with pytest.raises(
+        ModelFileError, match=f"not a whole number of {width}-byte values"
+    ) as caught:
         index(data)
     assert caught.value.offset == 2
 
@@ -316,7 +318,7 @@ def test_data_and_diff_may_differ_in_kind():
         ({}, "in field 10; got none that is known"),
         ({"raw_data_type": BlobProto.INT}, "in field 10; got type 3"),
         ({"raw_diff_type": BlobProto.FLOAT}, "in field 10; got none that is known"),
-        ({"raw_data_type": BlobProto.FLOAT16}, "3 bytes, which is no whole number of 2-byte"),
+        ({"raw_data_type": BlobProto.FLOAT16}, "3 bytes, which is not a whole number of 2-byte"),
     ],
 )
 def test_raw_values_of_no_known_type(fields, words):

@@ -298,7 +298,9 @@ def test_a_file_that_shrinks(large, size, device):
         blob = read_blob(large)
     os.truncate(large, size)
     for _ in range(2):
-        with pytest.raises(ModelFileError, match="somebody has written to it, open it again") as e:
+        with pytest.raises(
+            ModelFileError, match="another program has written to it, open it again"
+        ) as e:
             blob.cpu_data() if device == "cpu" else blob.gpu_data()
         assert (e.value.path, e.value.offset) == (str(large), size)
         assert blob.head is Head.UNINITIALIZED

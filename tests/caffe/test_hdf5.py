@@ -235,14 +235,14 @@ def test_links_to_elsewhere(h5, tmp_path):
         other["0"] = BIAS
     h5["data/a/0"] = BIAS
     h5["data/a/1"] = h5py.ExternalLink("other.h5", "/0")
-    error = refused(h5, "'1' is a link to somewhere else, which is not followed")
+    error = refused(h5, "'1' is a link to another file or dataset, which is not followed")
     assert error.layer == "a/1"
 
 
 def test_links_within_the_file(h5):
     h5["data/a/0"] = BIAS
     h5["data/b"] = h5py.SoftLink("/data/a")
-    refused(h5, "'b' is a link to somewhere else")
+    refused(h5, "'b' is a link to another file or dataset")
 
 
 def test_values_in_other_files(h5, tmp_path):
@@ -387,7 +387,9 @@ def test_a_file_that_changes_before_its_values_are_read(h5, path, in_place):
         other["data/a/0"] = np.ones(1000)
     for blob, values in (chunked, WEIGHTS), (contiguous, BIAS):
         if in_place:
-            with pytest.raises(ModelFileError, match="somebody has written to it, open it again"):
+            with pytest.raises(
+                ModelFileError, match="another program has written to it, open it again"
+            ):
                 blob.cpu_data()
         else:
             np.testing.assert_array_equal(blob.cpu_data(), values)

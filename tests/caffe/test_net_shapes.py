@@ -265,7 +265,7 @@ REFUSED = [
     ),
     (
         'type: "Convolution" convolution_param { num_output: 4 kernel_size: 3 axis: 4 }',
-        *([IMAGE], "there is no axis 4"),
+        *([IMAGE], "axis 4 is out of range"),
     ),
     (
         'type: "Deconvolution" convolution_param { num_output: 1 kernel_size: 1 pad: 5 }',

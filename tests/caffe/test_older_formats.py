@@ -117,7 +117,7 @@ def test_an_unknown_v0_type(write):
     [
         (
             [v0_layer("x", "p", type="padding"), v0_layer("p", "y", name="a", type="relu")],
-            "expected a layer of type 'conv' or 'pool' behind a padding layer, got 'relu'",
+            "expected a layer of type 'conv' or 'pool' after a padding layer, got 'relu'",
         ),
         (
             [v0_layer("x", "p", type="padding"), v0_layer("p q", "y", name="a", type="conv")],
@@ -129,7 +129,7 @@ def test_an_unknown_v0_type(write):
         ),
         (
             [v0_layer("x", "p", type="padding"), v0_layer("p", "q", name="a", type="padding")],
-            "behind a padding layer, got 'padding'",
+            "after a padding layer, got 'padding'",
         ),
     ],
 )
@@ -146,7 +146,7 @@ def test_padding_that_nothing_can_take_over(write, layers, words):
 def test_damage_in_what_is_dropped_is_found(write, v0_net):
     layer = b"\x3a\x03\x2a\x01\x00"  # a blob with a float of one byte
     content = v0_net.SerializeToString() + b"\xa2\x06" + bytes([len(layer)]) + layer
-    with pytest.raises(ModelFileError, match="1 bytes, which is no whole number"):
+    with pytest.raises(ModelFileError, match="1 bytes, which is not a whole number"):
         open_model(write(content))
 
 

@@ -118,7 +118,7 @@ def test_truncated_mean(real_files):
     assert caught.value.offset == 14
     assert str(caught.value) == (
         f"{path}, byte 14: field 5 claims 786432 bytes from byte 14 on, but only {size - 14} are "
-        f"there: the file is cut off"
+        f"there: the file is truncated"
     )
 
 

@@ -117,8 +117,8 @@ def test_groups_may_be_nested_100_deep(depth):
         (b"\x88\x80\x80\x80\x10\x00", 0, "field number"),
         (b"\x0e", 0, "field 1 has wire type 6"),
         (b"\x0f", 0, "field 1 has wire type 7"),
-        (b"\xaa", 0, "number that starts here does not end: the message is cut off"),
-        (b"\x08\x80", 1, "number that starts here does not end: the message is cut off"),
+        (b"\xaa", 0, "number that starts here does not end: the message is truncated"),
+        (b"\x08\x80", 1, "number that starts here does not end: the message is truncated"),
         (b"\x08" + b"\x80" * 10 + b"\x01", 1, "over 10 bytes"),
         (b"\x88" + b"\x80" * 4 + b"\x00\x01", 0, "over 5 bytes"),
         (b"\x2a\x84" + b"\x80" * 4 + b"\x00abcd", 1, "over 5 bytes"),
@@ -127,7 +127,7 @@ def test_groups_may_be_nested_100_deep(depth):
         (b"\x2d\x00\x00", 1, "field 5 claims 4 bytes from byte 1 on, but only 2 are there"),
         (b"\x41" + bytes(7), 1, "field 8 claims 8 bytes from byte 1 on, but only 7 are there"),
         (b"\x7c", 0, "a group of field number 15 ends here but never began"),
-        (b"\x7b", 1, "group 15 does not end: the message is cut off"),
+        (b"\x7b", 1, "group 15 does not end: the message is truncated"),
         (b"\x7b\x74", 1, "expected the end of group 15, got the end of group 14"),
         (b"\x7b\x2a\x09\x7c", 3, "claims 9 bytes"),
     ],
@@ -167,7 +167,7 @@ def test_no_field_has_2_gib():
 
 def test_errors_say_where_they_happened():
     reader = reader_of(b"\x2a\x05abc", path="net.caffemodel").within("conv1")
-    with pytest.raises(ModelFileError, match="the file is cut off") as caught:
+    with pytest.raises(ModelFileError, match="the file is truncated") as caught:
         list(reader.fields(0, 5))
     assert (caught.value.path, caught.value.layer) == ("net.caffemodel", "conv1")
     assert str(caught.value).startswith("net.caffemodel, layer 'conv1', byte 2: ")

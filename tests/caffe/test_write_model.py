@@ -518,7 +518,7 @@ def test_a_file_that_has_become_smaller(tmp_path, write, v2_net):
     path = write(v2_net)
     model = open_model(path)
     os.truncate(path, 20)
-    with pytest.raises(ModelFileError, match="somebody has written to it"):
+    with pytest.raises(ModelFileError, match="another program has written to it"):
         save_model(model, tmp_path / "new.caffemodel")
     assert list(tmp_path.iterdir()) == [path]
 

@@ -63,7 +63,7 @@ def test_options_reach_the_conversion(run, small_model, tmp_path):
         (["x.txt"], "x.txt: expected a name that says the format"),
         (["x.npz", "--layers", "x"], "no layer is called 'x'"),
         (["x.npz", "--dtype", "bfloat16"], "expected a dtype that npz holds"),
-        (["no/such/folder/x.npz"], "error: no/such/folder: there is no such folder"),
+        (["no/such/folder/x.npz"], "error: no/such/folder: the folder to write to does not exist"),
         ([""], "expected a name"),
     ],
 )
@@ -107,7 +107,7 @@ def test_a_format_of_one_array_takes_one(run, small_model, tmp_path, extension):
     target = tmp_path / f"x.{extension}"
     done = run("convert", small_model, target)
     assert (done.status, done.out) == (1, "")
-    assert "holds one array, got 4; choose a layer of one blob by --layers" in done.err
+    assert "holds one array, got 4; choose a layer with one blob with --layers" in done.err
     assert not target.exists()
 
 

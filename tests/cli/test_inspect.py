@@ -230,7 +230,7 @@ def test_bytes_that_are_no_protobuf_get_one_reason(run, tmp_path):
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("bad_truncated_mean.binaryproto", "the file is cut off"),
+        ("bad_truncated_mean.binaryproto", "the file is truncated"),
         ("bad_appledouble_mean.binaryproto", "this is an AppleDouble file"),
     ],
 )

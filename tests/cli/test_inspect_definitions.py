@@ -66,7 +66,7 @@ def test_a_net_without_shapes(run, inspect_json, definition):
         (["--phase", "TEST", "--shape", "date=1"], "no blob 'date' in the net"),
         (
             ["--phase", "TEST", "--shape", "data=1"],
-            "layer 'conv' (Convolution): there is no axis 1",
+            "layer 'conv' (Convolution): axis 1 is out of range",
         ),
     ],
 )

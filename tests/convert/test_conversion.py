@@ -191,7 +191,7 @@ def test_what_is_asked_for_in_vain(model, tmp_path, name, asked, reason):
         ({"a.n": np.array([1j])}, "safetensors", "tensor 'a.n' is complex128"),
         ({"a/b.n": np.ones(1)}, "caffemodel.h5", "without '/'"),
         ({"syncblob": np.ones(1)}, "npz", "has the name of the description"),
-        ({"syncblob": np.ones(1)}, "h5", "needed for something else"),
+        ({"syncblob": np.ones(1)}, "h5", "is reserved"),
         ({"a": np.ones(1), "a/b": np.ones(1)}, "h5", "'a' of a tensor is needed"),
         ({"a//b": np.ones(1)}, "h5", "makes groups"),
         ({"./b": np.ones(1)}, "h5", "makes groups"),
@@ -222,19 +222,19 @@ def test_complex_numbers_have_no_other_dtype(tmp_path):
 def test_names_that_are_no_utf_8(tmp_path):
     path = _save(tmp_path / "x.caffemodel", Layer("name", "type", blobs=[np.ones(1)]))
     path.write_bytes(path.read_bytes().replace(b"name", b"n\xffme"))
-    with pytest.raises(ConversionError, match=r"is no UTF-8.*rename the layer"):
+    with pytest.raises(ConversionError, match=r"is not UTF-8.*rename the layer"):
         plan_conversion(path, tmp_path / "y.npz")
 
 
 def test_names_of_tensors_that_are_no_utf_8(tmp_path):
     torch = pytest.importorskip("torch")
     torch.save({"n\udcffme": torch.ones(1)}, tmp_path / "x.pt")
-    with pytest.raises(ConversionError, match="is no UTF-8"):
+    with pytest.raises(ConversionError, match="is not UTF-8"):
         plan_conversion(tmp_path / "x.pt", tmp_path / "y.npz")
 
 
 def test_a_missing_folder_is_named(model, tmp_path):
-    with pytest.raises(FileNotFoundError, match="no such folder") as caught:
+    with pytest.raises(FileNotFoundError, match="folder to write to does not exist") as caught:
         plan_conversion(model.path, tmp_path / "no" / "x.npz")
     assert caught.value.filename == str(tmp_path / "no")
 

@@ -602,7 +602,7 @@ def test_the_interface_has_no_name_for_bfloat16_and_cupys_protocol_has():
 
 def test_memory_of_another_kind_has_no_interface():
     blob = Blob(3, device="simulated:0")
-    with pytest.raises(AttributeError, match="this Blob computes on simulated:0"):
+    with pytest.raises(AttributeError, match="operations of this Blob run on simulated:0"):
         _ = blob.__cuda_array_interface__
     with pytest.raises(AttributeError, match="simulated:0 is not a CUDA device"):
         _ = blob.gpu.__cuda_array_interface__

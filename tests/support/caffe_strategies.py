@@ -164,7 +164,7 @@ def heaps(draw):
 
 @st.composite
 def damaged(draw, messages):
-    """A message with a few bytes changed, inserted, doubled or cut off."""
+    """A message with a few bytes changed, inserted, doubled or truncated."""
     message = bytearray(draw(messages))
     for _ in range(draw(st.integers(1, 4))):
         place = draw(st.integers(0, len(message)))

@@ -301,7 +301,7 @@ def _sizes(
     if s is None:
         return None
     if axes is None:
-        raise ValueError(f"axes must be given where s is, got s={tuple(s)} and axes=None")
+        raise ValueError(f"axes must be given with s, got s={tuple(s)} and axes=None")
     if len(s) != len(axes):
         raise ValueError(f"expected a size for each axis, got s={tuple(s)} and axes={tuple(axes)}")
     for size in s:

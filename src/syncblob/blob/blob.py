@@ -90,29 +90,29 @@ def _import_torch_dispatch() -> None:
 class Blob(Operators, NdarrayMethods):
     """One N-dimensional array with a copy on the host and a copy on an accelerator.
 
-    Each copy is allocated on first use, and brought up to date when somebody needs it there.
-    NumPy, CuPy and PyTorch take a Blob without a copy; the contents move when they must. A Blob
-    has two memories: data, and diff for the gradient, which does not exist before it is used.
+    Each copy is allocated on first use, and updated only when it is needed. NumPy, CuPy and
+    PyTorch share a Blob's memory without a copy. A Blob has two memories: data, and diff for the
+    gradient, which is created on first use.
 
     Parameters
     ----------
     shape
-        One non-negative integer or a tuple of them; ``()`` holds one element. Never values, which
-        `syncblob.asarray` takes: ``Blob([1, 2, 3])`` has three axes.
+        One non-negative integer or a tuple of them; ``()`` holds one element. For values use
+        `syncblob.asarray`: ``Blob([1, 2, 3])`` has three axes.
     dtype
         A dtype of the array API, float16, or bfloat16 with ml_dtypes; of data and of diff.
     device
-        ``"cpu"``, ``"cuda:N"`` or ``"simulated:N"``: where operations run, for as long as the Blob
-        lives. None means the default device.
+        ``"cpu"``, ``"cuda:N"`` or ``"simulated:N"``: where operations run. It never changes. None
+        means the default device.
     name
-        What the journal and `explain` call the Blob.
+        The name shown by transfer logs and `explain`.
 
     Raises
     ------
     TypeError, ValueError
-        If shape or dtype are impossible.
+        If shape or dtype are invalid.
     NoDeviceError
-        If the device cannot be used here.
+        If the device is not available.
 
     Examples
     --------
@@ -143,7 +143,7 @@ class Blob(Operators, NdarrayMethods):
     ) -> None:
         if hasattr(self, "_held"):
             raise TypeError(
-                f"expected a new Blob; this one, of shape {self.shape}, is made already: resize() "
+                f"expected a new Blob; this one, of shape {self.shape}, exists already: resize() "
                 "changes its shape, share_data() its memory"
             )
         layout = making.dense_layout(shape, dtype)
@@ -170,26 +170,26 @@ class Blob(Operators, NdarrayMethods):
             A Blob, an array of NumPy, CuPy, torch or any library with DLPack or the CUDA array
             interface, a buffer, a nested sequence, or a scalar.
         dtype
-            The dtype wanted; None for that of `x`.
+            The dtype of the Blob; None for that of `x`.
         device
-            The device the contents will be used on; they move on first use. None keeps a Blob's
+            The device of the Blob; contents are transferred on first use. None keeps a Blob's
             or an accelerator array's device, and means the default device otherwise.
         copy
-            True always copies, False never, None where needed: for another dtype or device, and for
-            memory that is read-only, unaligned, has gaps, or belongs to a converted object.
+            True always copies, False never, None if needed: for another dtype or device, and for
+            memory that is read-only, unaligned, not dense, or belongs to a converted object.
 
         Returns
         -------
         Blob
-            `x` itself, if it is a Blob and nothing is to be changed; else a Blob over the memory
-            of `x` or over a copy.
+            `x` itself, if it is a Blob and nothing changes; else a Blob that shares the memory
+            of `x`, or one with a copy.
 
         Raises
         ------
         ValueError
             If `copy` is False and a copy or a transfer is needed.
         TypeError
-            If a Blob cannot hold the dtype.
+            If Blobs do not support the dtype.
         """
         return making.asarray(cls, x, dtype, device, copy)
 
@@ -204,16 +204,16 @@ class Blob(Operators, NdarrayMethods):
         x
             Any DLPack producer on the host or on a CUDA device.
         device
-            The device the contents will be used on; None for that of `x`.
+            The device of the Blob; None for that of `x`.
         copy
             As for `asarray`.
 
         Raises
         ------
         BufferError
-            If the producer refuses, or its memory is on a device of another kind.
+            If the producer cannot export, or its memory is on an unsupported kind of device.
         TypeError
-            If `x` is no DLPack producer.
+            If `x` is not a DLPack producer.
         """
         return making.from_dlpack(cls, x, device, copy)
 
@@ -235,9 +235,9 @@ class Blob(Operators, NdarrayMethods):
             As for the constructor.
         source
             A function that returns the contents as a one-dimensional uint8 array of `nbytes`
-            bytes, read-only or not. Called by the first access that reads, again if that fails;
-            on the accelerator its result is uploaded directly. `save_model` and conversions of
-            files call it too, and leave the Blob as it is.
+            bytes, read-only or not. The first access that reads calls it, and again if that
+            fails; an access on the accelerator uploads its result directly. `save_model` and
+            conversions of files call it too, without changing the Blob.
         diff_source
             The same for diff.
         """
@@ -254,13 +254,13 @@ class Blob(Operators, NdarrayMethods):
         create: bool = True,
         device: Device | str | None = None,
     ) -> Self:
-        """Make a Blob whose data on the host is a block that several processes have.
+        """Make a Blob whose host data is in shared memory, for several processes.
 
-        A pickle of it has the name of the block in place of data, and whoever loads it attaches.
-        Each process has its own head: what it computes on a device is in the block once it has
-        been read on the host. The host counts as exposed, and writing on the device does not end
-        that: others write there at any time, and nothing orders their reads and writes. `refresh`
-        is for processes that wait for one another. diff is not shared.
+        Its pickle contains the name of the block instead of data; loading it attaches to the block.
+        Each process has its own head: what it computes on a device reaches the block when it is
+        read on the host. The host is exposed, because others may write at any time; writing on
+        the device does not end that. Reads and writes of several processes are not ordered; if
+        the processes synchronise, use `refresh`. diff is not shared.
 
         The block is freed when its last array is gone. The process that created it removes it from
         the system then, or when the process ends.
@@ -270,19 +270,19 @@ class Blob(Operators, NdarrayMethods):
         shape, dtype, device
             As for the constructor.
         name
-            The name of the block, as ``multiprocessing.shared_memory`` has it; None
-            for one of its own.
+            The name of the block, as for ``multiprocessing.shared_memory``; None for a new
+            unique name.
         create
-            True makes a new block, full of zeros; False attaches to that of another Blob.
+            True makes a new block of zeros; False attaches to that of another Blob.
 
         Raises
         ------
         FileExistsError
-            If the block is to be created and exists.
+            If `create` is True and the block exists.
         FileNotFoundError
-            If it is to be attached to and does not exist.
+            If `create` is False and the block does not exist.
         ValueError
-            If it is too small, or has no name to attach by.
+            If the block is too small, or `create` is False and `name` is None.
         """
         layout = making.dense_layout(shape, dtype)
         return making.in_shared_memory(cls, layout, name, create, device)
@@ -301,9 +301,9 @@ class Blob(Operators, NdarrayMethods):
 
     @property
     def name(self) -> str:
-        """What the journal and `explain` call this Blob's memory; empty without a name.
+        """The name of this Blob's memory in transfer logs and `explain`; empty by default.
 
-        Views, and Blobs that share data, have it in common; copies and results have none.
+        Views, and Blobs that share data, have the same name; copies and results have none.
         """
         return self._memory.name
 
@@ -316,7 +316,7 @@ class Blob(Operators, NdarrayMethods):
 
     @property
     def head(self) -> Head:
-        """Where the newest contents of data are: of a view, those of its part of the memory."""
+        """Where the newest contents of data are; for a view, those of its part of the memory."""
         memory = self._memory
         return memory.head_over(*memory.range_of(self._layout))
 
@@ -330,27 +330,27 @@ class Blob(Operators, NdarrayMethods):
 
     @property
     def memory(self) -> SyncedMemory:
-        """The memory of data, which views and Blobs that share data have in common."""
+        """The memory of data, shared by views and Blobs that share data."""
         return self._memory
 
     @property
     def flags(self) -> Flags:
         """How data lies in memory; ``flags.writeable = False`` makes this Blob const.
 
-        Nothing moves.
+        Transfers nothing.
         """
         return Flags(self)
 
     @property
     def base(self) -> Self | None:
-        """The Blob whose memory a view shares; None of a Blob that is no view."""
+        """The Blob whose memory a view shares; None for a Blob that is not a view."""
         base: Self | None = self._base
         return base
 
     def explain(self) -> Explanation:
-        """Tell the state: head, device, what each side holds, living aliases, last transitions.
+        """Return the state: head, device, what each side holds, aliases, last transitions.
 
-        Never moves anything.
+        Transfers nothing.
 
         Returns
         -------
@@ -410,7 +410,7 @@ class Blob(Operators, NdarrayMethods):
         Parameters
         ----------
         index
-            From -4 to 3. Missing axes count as 1: behind the last for ``index >= 0``, before the
+            From -4 to 3. Missing axes count as 1: after the last for ``index >= 0``, before the
             first for ``index < 0``, as in Caffe.
 
         Raises
@@ -424,36 +424,36 @@ class Blob(Operators, NdarrayMethods):
 
     @property
     def num(self) -> int:
-        """The first dimension of at most four; 1 where there is none."""
+        """The first dimension of at most four; 1 if it does not exist."""
         return self.legacy_shape(0)
 
     @property
     def channels(self) -> int:
-        """The second dimension of at most four; 1 where there is none."""
+        """The second dimension of at most four; 1 if it does not exist."""
         return self.legacy_shape(1)
 
     @property
     def height(self) -> int:
-        """The third dimension of at most four; 1 where there is none."""
+        """The third dimension of at most four; 1 if it does not exist."""
         return self.legacy_shape(2)
 
     @property
     def width(self) -> int:
-        """The fourth dimension of at most four; 1 where there is none."""
+        """The fourth dimension of at most four; 1 if it does not exist."""
         return self.legacy_shape(3)
 
     def offset(self, *indices: Any) -> int:
-        """Return the place of an element in C order, counted in elements.
+        """Return the index of an element in C order.
 
         Parameters
         ----------
         *indices
-            One non-negative integer an axis, or a sequence of them; missing ones are 0.
+            One non-negative integer per axis, or a sequence of them; missing ones are 0.
 
         Raises
         ------
         IndexError
-            If there are too many, or one is out of bounds (Caffe lets ``n == num`` pass).
+            If there are too many, or one is out of bounds (Caffe accepts ``n == num``).
         """
         return _shape.offset(self.shape, indices)
 
@@ -470,13 +470,12 @@ class Blob(Operators, NdarrayMethods):
     def resize(self, *shape: SupportsIndex | Iterable[SupportsIndex]) -> None:
         """Change the shape in place: Caffe's ``Reshape``. Copies nothing.
 
-        Within the capacity of the memory the contents stay where they are, in C order; elements
-        that come into use read as zeros. Beyond it, data and diff are replaced by new memory, the
-        contents of both are dropped, and Blobs that shared the old memory keep it. Memory never
-        shrinks.
+        Within the capacity of the memory the contents are kept, in C order, and new elements
+        read as zeros. Beyond it, data and diff get new memory, the contents of both are
+        discarded, and Blobs that shared the old memory keep it. Memory never shrinks.
 
         While a view, another Blob, an alias or the owner of an adopted array can see the memory,
-        elements that go out of use keep their values.
+        elements beyond a smaller shape keep their values.
 
         Parameters
         ----------
@@ -486,7 +485,7 @@ class Blob(Operators, NdarrayMethods):
         Raises
         ------
         ValueError
-            If the shape is impossible, or this Blob is a view. Nothing has changed then.
+            If the shape is invalid, or this Blob is a view. Nothing changes then.
         """
         resize.resize(self, shape)
 
@@ -502,7 +501,7 @@ class Blob(Operators, NdarrayMethods):
     # the device's own memory.
 
     def cpu_data(self) -> NDArray[Any]:
-        """Return data on the host, read-only. Downloads if the newest contents are elsewhere."""
+        """Return data on the host, read-only. Downloads what is newer on the accelerator."""
         return self._read_host("cpu_data")
 
     def mutable_cpu_data(self) -> NDArray[Any]:
@@ -511,24 +510,24 @@ class Blob(Operators, NdarrayMethods):
         return array
 
     def overwrite_cpu_data(self) -> NDArray[Any]:
-        """Return data on the host, to be written completely. Never transfers.
+        """Return data on the host, to overwrite every element. Transfers nothing.
 
-        A view with gaps is brought up to date as by `mutable_cpu_data`.
+        A view with gaps transfers as `mutable_cpu_data` does.
         """
         array: NDArray[Any] = self._write(HOST_DATA, OVERWRITE, "overwrite_cpu_data")
         return array
 
     def set_cpu_data(self, array: Any) -> None:
-        """Adopt an array as the host side of data, without a copy; its contents are the newest.
+        """Use an array as the host side of data, without a copy; its contents become newest.
 
-        Newer contents of the accelerator are abandoned. Later downloads write into the array.
-        Views and Blobs that share data see the array too; diff stays as it is.
+        Newer contents on the accelerator are discarded. Later downloads write into the array.
+        Views and Blobs that share data use the array too; diff is unchanged.
 
         Parameters
         ----------
         array
-            A C-contiguous, aligned, writable array on the host, of this dtype and size: NumPy's,
-            or of any library with DLPack.
+            A C-contiguous, aligned, writable array on the host, of this dtype and size, of NumPy
+            or any library with DLPack.
 
         Raises
         ------
@@ -538,7 +537,7 @@ class Blob(Operators, NdarrayMethods):
         accessors.replace_side(self, Side.HOST, array, "set_cpu_data", diff=False)
 
     def gpu_data(self) -> Any:
-        """Return data on the accelerator, to read. Uploads if the newest contents are elsewhere.
+        """Return data on the accelerator, to read. Uploads what is newer on the host.
 
         Raises
         ------
@@ -552,30 +551,30 @@ class Blob(Operators, NdarrayMethods):
         return self._write(GPU_DATA, MUTABLE, "mutable_gpu_data")
 
     def overwrite_gpu_data(self) -> Any:
-        """Return data on the accelerator, to be written completely. Never transfers."""
+        """Return data on the accelerator, to overwrite every element; see `overwrite_cpu_data`."""
         return self._write(GPU_DATA, OVERWRITE, "overwrite_gpu_data")
 
     def set_gpu_data(self, array: Any) -> None:
-        """Adopt an array as the accelerator side of data; otherwise as `set_cpu_data`.
+        """Use an array as the accelerator side of data; see `set_cpu_data`.
 
         Parameters
         ----------
         array
-            On a CUDA device: CuPy's, or any with ``__cuda_array_interface__`` or DLPack. On a
-            simulated device: a NumPy array, or any on the host with DLPack.
+            On a CUDA device, a CuPy array or any with ``__cuda_array_interface__`` or DLPack. On a
+            simulated device, a NumPy array or any host array with DLPack.
         """
         accessors.replace_side(self, Side.ACCELERATOR, array, "set_gpu_data", diff=False)
 
     def async_gpu_push(self, stream: Any = None) -> None:
-        """Start to upload data and return while the upload runs.
+        """Start an asynchronous upload of data and return.
 
-        Later accesses on the accelerator that overlap it wait for it, and so do those that may
-        write on the host. Of a view, its part of the memory moves.
+        Later overlapping accesses wait for it if they are on the accelerator or may write on the
+        host. A view uploads its part of the memory.
 
         Parameters
         ----------
         stream
-            A stream of the accelerator, None for one of its own.
+            A stream of the accelerator; None for an internal one.
 
         Raises
         ------
@@ -585,16 +584,15 @@ class Blob(Operators, NdarrayMethods):
         self._memory.async_gpu_push(stream, *self._memory.range_of(self._layout))
 
     def prefetch(self) -> None:
-        """Start to bring to `device` what is missing of data there; nothing is done if it is there.
+        """Start to transfer to `device` the part of data that is missing there.
 
-        Of a view, its part of the memory moves. An upload runs while the call returns, as that of
-        `async_gpu_push` does. What a source or the accelerator has to give to the host is there
-        when the call returns.
+        A view transfers its part of the memory. An upload is asynchronous, as with
+        `async_gpu_push`. A download, or reading from a source to the host, is synchronous.
         """
         self._memory.prefetch(self._side, *self._memory.range_of(self._layout))
 
     def data_at(self, *indices: Any) -> Any:
-        """Return one element of data as a Python scalar. Moves that element alone.
+        """Return one element of data as a Python scalar. Transfers only that element.
 
         Parameters
         ----------
@@ -604,7 +602,7 @@ class Blob(Operators, NdarrayMethods):
         return accessors.element(self, indices, "data_at", diff=False)
 
     def gpu_shape(self) -> Any:
-        """Return the dimensions as an int32 array on the accelerator. Uploaded once a shape."""
+        """Return the shape as an int32 array on the accelerator. Uploaded once per shape."""
         return accessors.gpu_shape(self)
 
     # --- Caffe's accessors of diff ---------------------------------------------------------------
@@ -620,12 +618,12 @@ class Blob(Operators, NdarrayMethods):
         return array
 
     def overwrite_cpu_diff(self) -> NDArray[Any]:
-        """Return diff on the host, to be written completely; see `overwrite_cpu_data`."""
+        """Return diff on the host, to overwrite every element; see `overwrite_cpu_data`."""
         array: NDArray[Any] = self._write(HOST_DIFF, OVERWRITE, "overwrite_cpu_diff")
         return array
 
     def set_cpu_diff(self, array: Any) -> None:
-        """Adopt an array as the host side of diff; see `set_cpu_data`."""
+        """Use an array as the host side of diff; see `set_cpu_data`."""
         accessors.replace_side(self, Side.HOST, array, "set_cpu_diff", diff=True)
 
     def gpu_diff(self) -> Any:
@@ -637,11 +635,11 @@ class Blob(Operators, NdarrayMethods):
         return self._write(GPU_DIFF, MUTABLE, "mutable_gpu_diff")
 
     def overwrite_gpu_diff(self) -> Any:
-        """Return diff on the accelerator, to be written completely; see `overwrite_gpu_data`."""
+        """Return diff on the accelerator, to overwrite every element; see `overwrite_gpu_data`."""
         return self._write(GPU_DIFF, OVERWRITE, "overwrite_gpu_diff")
 
     def set_gpu_diff(self, array: Any) -> None:
-        """Adopt an array as the accelerator side of diff; see `set_gpu_data`."""
+        """Use an array as the accelerator side of diff; see `set_gpu_data`."""
         accessors.replace_side(self, Side.ACCELERATOR, array, "set_gpu_diff", diff=True)
 
     def diff_at(self, *indices: Any) -> Any:
@@ -657,7 +655,7 @@ class Blob(Operators, NdarrayMethods):
     def data(self) -> Self:
         """A Blob over the memory of data. ``blob.data[...] = x`` writes the contents.
 
-        ``blob.data *= 2`` works too. Nothing else can be put in its place.
+        ``blob.data *= 2`` works too; assigning another object raises.
         """
         return self._view(self._layout)
 
@@ -679,32 +677,31 @@ class Blob(Operators, NdarrayMethods):
 
     @property
     def const(self) -> Self:
-        """A read-only view: whatever takes it gets the const path, and it refuses writes."""
+        """A read-only view: every export of it is a const access, and writing it raises."""
         return self._view(self._layout, readonly=True)
 
     def view(self, dtype: DTypeLike | None = None) -> Self:
-        """Return a view of the same bytes as elements of another dtype. Nothing moves.
+        """Return a view of the same bytes as elements of another dtype. Transfers nothing.
 
         The gradient of the view is that of this Blob, seen in the same way.
 
         Parameters
         ----------
         dtype
-            The dtype of the view; None for this one. With another size of its elements the last
-            axis changes its length.
+            The dtype of the view; None for this one. If the itemsize differs, the length
+            of the last axis changes.
 
         Raises
         ------
         ValueError
-            If the sizes do not fit, or the elements would not lie at multiples of their alignment.
+            If the sizes do not match, or the elements would not be aligned.
         """
         return views.view_as(self, dtype)
 
     def on(self, device: Device | str) -> Self:
         """Return a view of the same memory whose operations run on another device.
 
-        Copies nothing: the contents move when an operation needs them there. `to_device` makes a
-        copy.
+        Copies nothing; an operation transfers what it needs. `to_device` makes a copy.
 
         Parameters
         ----------
@@ -714,7 +711,7 @@ class Blob(Operators, NdarrayMethods):
         Raises
         ------
         NoDeviceError
-            If the device cannot be used here.
+            If the device is not available.
         DeviceMismatchError
             If the memory is on another accelerator.
         """
@@ -722,26 +719,26 @@ class Blob(Operators, NdarrayMethods):
 
     @property
     def cpu(self) -> SideView:
-        """The host side, to be handed to other libraries: ``np.asarray(blob.cpu)`` may write.
+        """The host side, for other libraries: ``np.asarray(blob.cpu)`` is writable.
 
-        ``blob.cpu.const`` is to be read only, ``blob.cpu.overwrite`` to be written completely.
-        Nothing moves before a library takes it.
+        ``blob.cpu.const`` is for reading, ``blob.cpu.overwrite`` for writing every element.
+        Nothing is transferred before a library takes it.
         """
         return views.side_view(self, Side.HOST)
 
     @property
     def gpu(self) -> SideView:
-        """The accelerator side, to be handed to other libraries: ``cupy.asarray(blob.gpu)``.
+        """The accelerator side, for other libraries: ``cupy.asarray(blob.gpu)``.
 
-        Aliases made this way are tracked, which those of ``cupy.asarray(blob)`` cannot be.
-        ``blob.gpu.const`` is to be read only, ``blob.gpu.overwrite`` to be written completely.
-        Nothing moves before a library takes it.
+        These aliases are tracked, unlike those of ``cupy.asarray(blob)``. ``blob.gpu.const`` is
+        for reading, ``blob.gpu.overwrite`` for writing every element. Nothing is transferred
+        before a library takes it.
         """
         return views.side_view(self, Side.ACCELERATOR)
 
     @property
     def overwrite(self) -> SideView:
-        """The side of `device`, to be written completely by another library, without a transfer.
+        """The side of `device`, for another library to overwrite every element, without a transfer.
 
         ``torch.mm(a, b, out=torch.from_dlpack(blob.overwrite))``.
 
@@ -753,24 +750,23 @@ class Blob(Operators, NdarrayMethods):
         return views.side_view(self, self._side).overwrite
 
     def assume_unaliased(self) -> None:
-        """Promise that nobody outside writes into this Blob's part of its memories any more.
+        """Promise that other code no longer writes this Blob's part of its memories.
 
-        Ends the exposure that ``__cuda_array_interface__`` and adopted arrays cause: later reads
-        may trust an older copy again. Tracked aliases need no promise.
+        Ends the exposure caused by ``__cuda_array_interface__`` and adopted arrays, so that later
+        reads need not copy again. Tracked aliases need no promise.
         """
         views.assume_unaliased(self)
 
     def refresh(self) -> None:
-        """Take over what others have written into this Blob's memory on the host until now.
+        """Accept what others have written into this Blob's host memory so far.
 
-        For memory that is written behind the Blob's back: by other processes in shared memory, or
-        through an array that was adopted. The next access on the device uploads it, once. From then
-        on that side may be trusted until the next call: the host counts as exposed no longer. What
-        this process has written on the device and not brought to the host is newer, and stays.
+        For memory that is written without syncblob: by other processes in shared memory, or
+        through an adopted array. The next access on the device uploads it, once. The host is no
+        longer exposed, so later accesses do not upload again until the next call. Bytes that this
+        process wrote on the device and has not downloaded stay newest.
 
-        Moves nothing. Where a view has gaps, the host stays exposed: others may write in between.
-        To send a pickle of a Blob in shared memory to another process exposes the host again. diff
-        is left as it is.
+        Transfers nothing. The host stays exposed for a view with gaps. Pickling a Blob in shared
+        memory exposes the host again. diff is unchanged.
         """
         views.refresh(self)
 
@@ -780,27 +776,27 @@ class Blob(Operators, NdarrayMethods):
         order: Literal["C", "F", "A"] = "C",
         copy: bool | None = None,
     ) -> Self:
-        """Return the elements in C order in another shape; a view wherever one is possible.
+        """Return the elements in C order in another shape; a view if possible.
 
         Parameters
         ----------
         *shape
             The new dimensions, or one tuple of them; one may be -1.
         order
-            The order in which the elements are taken and put, as in NumPy.
+            The order in which elements are read and placed, as in NumPy.
         copy
-            None copies only a view whose strides fit no other way, True always, False never.
+            None copies only if no view is possible, True always, False never.
 
         Returns
         -------
         Blob
-            A view that shares memory; a copy on this Blob's device where `copy` says so.
+            A view that shares memory, or a copy on this Blob's device.
 
         Raises
         ------
         ValueError
-            If the count differs (`resize` changes the count), or if `copy` is False and a view is
-            impossible.
+            If the count differs (`resize` changes the count), or if `copy` is False and no view is
+            possible.
         """
         if order != "C":
             return self._call(np.reshape, views.shape_from(shape), order=order, copy=copy)
@@ -841,7 +837,7 @@ class Blob(Operators, NdarrayMethods):
         return self._call(np.diagonal, offset, axis1, axis2)
 
     def ravel(self, order: Any = "C") -> Self:
-        """Return the elements along one axis: a view where one is possible."""
+        """Return the elements along one axis; a view if possible."""
         return self.reshape(-1) if order == "C" else self._call(np.ravel, order=order)
 
     @overload
@@ -856,10 +852,10 @@ class Blob(Operators, NdarrayMethods):
         Parameters
         ----------
         order
-            ``"C"``, ``"F"``, ``"A"`` or ``"K"``, as in NumPy; or the first of the axes to be
-            joined, as in torch, which returns a tensor.
+            ``"C"``, ``"F"``, ``"A"`` or ``"K"``, as in NumPy; or the first axis to flatten,
+            as in torch, which returns a tensor.
         end_dim
-            The last of these axes.
+            The last axis to flatten.
         """
         if isinstance(order, str) and end_dim is None:
             if order == "C":
@@ -881,8 +877,8 @@ class Blob(Operators, NdarrayMethods):
     def flat(self) -> Self:
         """The elements in C order along one axis: a view, so that ``blob.flat[3] = x`` writes.
 
-        Where the strides allow no view it is a const copy. ``blob.flat = values`` takes values in
-        C order, as NumPy does: repeated where they are too few, cut off where too many.
+        If no view is possible it is a const copy. ``blob.flat = values`` assigns values in C order,
+        as NumPy does: too few are repeated, too many are truncated.
         """
         return views.flat(self)
 
@@ -892,7 +888,7 @@ class Blob(Operators, NdarrayMethods):
 
     @property
     def real(self) -> Self:
-        """The real parts: a view; this Blob itself unless it is complex. Assigning writes them."""
+        """The real parts, a view; this Blob itself unless it is complex. Assigning writes them."""
         return self._call(np.real)
 
     @real.setter
@@ -901,9 +897,9 @@ class Blob(Operators, NdarrayMethods):
 
     @property
     def imag(self) -> Self:
-        """The imaginary parts: a view, and assigning writes them.
+        """The imaginary parts, a view. Assigning writes them.
 
-        Of a Blob that is not complex, a new one of zeros, which cannot be assigned.
+        For a Blob that is not complex, a new one of zeros, which cannot be assigned.
         """
         return self._call(np.imag)
 
@@ -969,14 +965,14 @@ class Blob(Operators, NdarrayMethods):
     def copy(self, order: Literal["C", "F", "A", "K"] = "C") -> Self:
         """Return an independent copy of data, and of diff if there is one.
 
-        Each is copied on a side that holds all of its newest contents, and nothing is transferred
-        then. The copy of a const view can be written.
+        Each is copied on a side that holds all of its newest contents, without a transfer. The
+        copy of a const view is writable.
 
         Parameters
         ----------
         order
-            How the copy lies in memory, as in NumPy: ``"C"`` and ``"F"`` are C-contiguous and
-            Fortran-contiguous, ``"A"`` is Fortran-contiguous if this Blob is that alone, and
+            The memory layout of the copy, as in NumPy: ``"C"`` and ``"F"`` are C-contiguous and
+            Fortran-contiguous, ``"A"`` is Fortran-contiguous if only that describes this Blob, and
             ``"K"`` keeps the order of the axes.
         """
         return copying.copy(self, order)
@@ -1003,29 +999,29 @@ class Blob(Operators, NdarrayMethods):
         Parameters
         ----------
         dtype
-            The dtype wanted.
+            The new dtype.
         order
-            How the elements lie in memory, as for `numpy.ndarray.astype`. By default a copy is in C
-            order, as every copy of a Blob.
+            The memory layout, as for `numpy.ndarray.astype`. By default a copy is in C order, as
+            every copy of a Blob.
         casting
             Which conversions are allowed, as for `numpy.can_cast`.
         subok
             Without effect: the class stays.
         copy
-            False returns this Blob itself where nothing changes.
+            False returns this Blob itself if nothing changes.
 
         Raises
         ------
         TypeError
-            If `casting` does not allow the conversion, or a Blob cannot hold the dtype.
+            If `casting` does not allow the conversion, or Blobs do not support the dtype.
         """
         del subok
         return copying.astype(self, dtype, order, casting, copy=copy)
 
     def to_device(self, device: Device | str, /, *, stream: Any = None) -> Self:
-        """Return this Blob if `device` is its device, else a copy of data that lives there.
+        """Return this Blob if `device` is its device, else a copy of data on `device`.
 
-        Goes through the host where both are accelerators.
+        Goes through the host if both are accelerators.
 
         Parameters
         ----------
@@ -1037,15 +1033,15 @@ class Blob(Operators, NdarrayMethods):
         Raises
         ------
         NoDeviceError
-            If the device cannot be used here.
+            If the device is not available.
         """
         return copying.to_device(self, device, stream=stream)
 
     def copy_from(self, source: Any, *, copy_diff: bool = False, resize: bool = False) -> None:
         """Copy the contents of another Blob, on this Blob's device.
 
-        Where the source has newer contents on the other side, they are transferred first. What
-        this Blob held is not.
+        Newer contents of the source on the other side are transferred first. This Blob's old
+        contents are not.
 
         Parameters
         ----------
@@ -1055,7 +1051,7 @@ class Blob(Operators, NdarrayMethods):
         copy_diff
             Copy diff to diff, and not data.
         resize
-            Take the source's shape first where it differs.
+            Take the source's shape first if it differs.
 
         Raises
         ------
@@ -1069,10 +1065,10 @@ class Blob(Operators, NdarrayMethods):
         copying.copy_from(self, source, copy_diff=copy_diff, resize=resize)
 
     def share_data(self, other: Blob) -> None:
-        """Use the memory of another Blob's data from now on, with its head and its buffers.
+        """Share the memory of another Blob's data, with its head and its buffers.
 
-        Copies nothing. The memory this Blob had is given up. A growing `resize` of either of the
-        two ends the sharing.
+        Copies nothing. This Blob's own memory is released. A growing `resize` of either Blob ends
+        the sharing.
 
         Parameters
         ----------
@@ -1087,7 +1083,7 @@ class Blob(Operators, NdarrayMethods):
         accessors.share_data(self, other)
 
     def share_diff(self, other: Blob) -> None:
-        """Use the memory of another Blob's diff from now on; see `share_data`."""
+        """Share the memory of another Blob's diff; see `share_data`."""
         accessors.share_diff(self, other)
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
@@ -1108,8 +1104,8 @@ class Blob(Operators, NdarrayMethods):
     def update(self) -> None:
         """Subtract diff from data: one step of gradient descent. In the Blob's dtype.
 
-        Runs where the head of data is; diff is transferred there if it must. UNINITIALIZED
-        contents count as zeros.
+        Runs where data is newest; diff is transferred there if needed. UNINITIALIZED contents
+        count as zeros.
 
         Raises
         ------
@@ -1119,9 +1115,9 @@ class Blob(Operators, NdarrayMethods):
         caffe_math.update(self)
 
     def asum_data(self) -> float | int:
-        """Return the sum of the absolute values of data; ``|re| + |im|`` of complex ones, as BLAS.
+        """Return the sum of absolute values of data; ``|re| + |im|`` for complex ones, as BLAS.
 
-        Runs where the head is, and so transfers nothing; of a SPLIT Blob, on its device. 0 for
+        Runs where data is newest, and so transfers nothing; for a SPLIT Blob, on its device. 0 for
         UNINITIALIZED memory, without allocating it. Floating-point numbers are accumulated in
         float64, integers in 64 bits, where they wrap around.
         """
@@ -1132,9 +1128,9 @@ class Blob(Operators, NdarrayMethods):
         return caffe_math.asum(self, self._existing_diff(), "asum_diff")
 
     def sumsq_data(self) -> float | int:
-        """Return the sum of the squares of data, of the squared moduli of complex ones.
+        """Return the sum of squares of data, or of squared moduli of complex numbers.
 
-        Where and how as `asum_data`.
+        Runs and accumulates as `asum_data`.
         """
         return caffe_math.sumsq(self, self._memory, "sumsq_data")
 
@@ -1145,7 +1141,7 @@ class Blob(Operators, NdarrayMethods):
     def scale_data(self, factor: complex) -> None:
         """Multiply data by a factor in place, in the Blob's dtype.
 
-        Where and how as `asum_data`. UNINITIALIZED memory stays as it is.
+        Runs where `asum_data` does. UNINITIALIZED memory is unchanged.
 
         Raises
         ------
@@ -1169,16 +1165,16 @@ class Blob(Operators, NdarrayMethods):
         *,
         device: Device | str | None = None,
     ) -> Self:
-        """Make a Blob of a BlobProto message, or of its bytes.
+        """Make a Blob from a BlobProto message, or its bytes.
 
-        Caffe's rules: legacy dimensions beat ``shape``, double data beats float data.
+        As in Caffe, legacy dimensions take precedence over ``shape``, double data over float data.
 
         Parameters
         ----------
         proto
             The message or its serialised bytes.
         dtype
-            The dtype wanted, converted as C does; None for float64 where the message has double
+            The dtype of the Blob, converted as in C; None for float64 if the message has double
             data, else float32.
         device
             As for the constructor.
@@ -1186,7 +1182,7 @@ class Blob(Operators, NdarrayMethods):
         Raises
         ------
         ModelFileError
-            If the bytes are no BlobProto, or the data does not fit the shape.
+            If the bytes are not a BlobProto, or the data does not match the shape.
         """
         blob = messages().from_proto(proto, dtype, device)
         if type(blob) is cls:
@@ -1194,21 +1190,21 @@ class Blob(Operators, NdarrayMethods):
         return cls._of(blob._memory, blob._layout, home=blob._home, diff=blob._diff)
 
     def load_proto(self, proto: BlobProto | bytes, *, resize: bool = True) -> None:
-        """Take the contents of a BlobProto: Caffe's ``FromProto``. Writes on the host.
+        """Copy the contents of a BlobProto: Caffe's ``FromProto``. Writes on the host.
 
-        Without a diff in the message, diff stays as it is.
+        If the message has no diff, diff is unchanged.
 
         Parameters
         ----------
         proto
             The message or its serialised bytes.
         resize
-            Take over its shape; otherwise the shapes must be equal (see `shape_equals`).
+            Take its shape; otherwise the shapes must be equal (see `shape_equals`).
 
         Raises
         ------
         ModelFileError, ValueError
-            If the message does not fit. Nothing has changed then.
+            If the message does not match. Nothing changes then.
         """
         self._require_writable("load_proto")
         messages().load_proto(self, proto, resize=resize)
@@ -1234,7 +1230,7 @@ class Blob(Operators, NdarrayMethods):
     # --- Python's scalars, lists, bytes and text -------------------------------------------------
 
     def item(self, *indices: Any) -> Any:
-        """Return one element as a Python scalar. Moves that element alone, and changes no state.
+        """Return one element as a Python scalar. Transfers only that element, and changes no state.
 
         Parameters
         ----------
@@ -1246,7 +1242,7 @@ class Blob(Operators, NdarrayMethods):
     def tolist(self) -> Any:
         """Return the elements as nested lists of Python scalars. Reads on the host.
 
-        Of a view with gaps, only its elements move.
+        For a view with gaps, only its elements are transferred.
         """
         return self._elements(Side.HOST, "tolist").tolist()
 
@@ -1258,16 +1254,15 @@ class Blob(Operators, NdarrayMethods):
     def tofile(self, fid: Any, sep: str = "", format: str = "%s") -> None:  # noqa: A002  # NumPy's
         """Write the elements in C order to a file; see `numpy.ndarray.tofile`.
 
-        Reads on the host, as `tolist`. There is no shape in the file: `write_blob`, `numpy.save`
-        and `save_model` write formats that have one.
+        Reads on the host, as `tolist`. The file has no shape; `write_blob`, `numpy.save` and
+        `save_model` write formats that have one.
 
         Parameters
         ----------
         fid
-            A path, or an open file of the system's.
+            A path, or an open file with a file descriptor.
         sep, format
-            What is between the elements of a text, and how each is written; without `sep`, the
-            elements' bytes are written.
+            The separator and the format of elements in text; without `sep`, bytes are written.
         """
         self._elements(Side.HOST, "tofile").tofile(fid, sep, format)
 
@@ -1365,9 +1360,9 @@ class Blob(Operators, NdarrayMethods):
         return numpy_protocol.to_ndarray(self._memory, self._layout, dtype, copy)
 
     def to_numpy(self, dtype: DTypeLike | None = None, copy: bool = False) -> NDArray[Any]:  # noqa: FBT002  # pandas' parameters
-        """Return data on the host as `numpy.asarray` does: read-only, and downloaded if it must be.
+        """Return data on the host as `numpy.asarray` does: read-only, downloaded if needed.
 
-        Matplotlib, pandas and others ask for this method, which has pandas' name.
+        Matplotlib, pandas and others call this method, which has pandas' name.
 
         Parameters
         ----------
@@ -1380,11 +1375,11 @@ class Blob(Operators, NdarrayMethods):
 
     @property
     def ctypes(self) -> Any:
-        """The host side for functions of C, as `numpy.ndarray.ctypes`: it may be written.
+        """The host side for C functions, as `numpy.ndarray.ctypes`; writable.
 
-        A mutable access of the host, which a const Blob makes a const one. The object and what its
-        ``data_as`` returns are a tracked alias; the address ``data`` is good while one of them is
-        alive.
+        A mutable access of the host; a const access for a const Blob. The object and the results
+        of its ``data_as`` are a tracked alias; the address ``data`` is valid while one of them
+        exists.
         """
         return np.asarray(self.cpu).ctypes
 
@@ -1604,18 +1599,19 @@ class Blob(Operators, NdarrayMethods):
         return _torch.call(func, args, kwargs or {})
 
     def to_torch(self, *, copy: bool | None = None) -> Tensor:
-        """Return a tensor over data, on this Blob's device: a tracked alias, on the mutable path.
+        """Return a tensor over data, on this Blob's device: a tracked alias, by a mutable access.
 
         Parameters
         ----------
         copy
-            True makes a private copy, on the const path. None does so of a const Blob only; False
-            refuses that.
+            True makes a private copy, by a const access. None copies only a const Blob; False never
+            copies.
 
         Raises
         ------
         ValueError
-            If a const Blob is to be lent, or a stride is negative, which torch does not have.
+            If the Blob is const and `copy` is False, or a stride is negative, which torch does not
+            support.
         """
         if _torch is None:
             _import_torch_dispatch()
@@ -1623,24 +1619,24 @@ class Blob(Operators, NdarrayMethods):
         return tensor
 
     def as_parameter(self) -> BlobParameter:
-        """Return a leaf over data, for autograd, whose gradient is over diff. Nothing is copied.
+        """Return an autograd leaf over data, whose gradient is over diff. Copies nothing.
 
-        ``loss.backward()`` adds to diff; `update`, or an optimizer of torch's that was given the
-        parameter, writes data. Both are tracked aliases on this Blob's device, for as long as the
-        parameter lives or a graph refers to it. Diff is created where there is none.
+        ``loss.backward()`` adds to diff; `update`, or a torch optimizer of the parameter, writes
+        data. Both are tracked aliases on this Blob's device, as long as the parameter exists or a
+        graph refers to it. diff is created if needed.
 
         Returns
         -------
         torch.nn.Parameter
-            Its `grad` is never None: ``zero_grad()`` sets diff to zero, with and without
-            ``set_to_none``. A gradient that is assigned is copied into diff.
+            Its `grad` is never None: ``zero_grad()`` sets diff to zero, with or without
+            ``set_to_none``. An assigned gradient is copied into diff.
 
         Raises
         ------
         TypeError
             If the dtype is not a floating-point or complex one.
         ValueError
-            If this is a const Blob, or a stride is negative, which torch does not have.
+            If this is a const Blob, or a stride is negative, which torch does not support.
         """
         if _torch is None:
             _import_torch_dispatch()
@@ -1648,7 +1644,7 @@ class Blob(Operators, NdarrayMethods):
         return parameter
 
     def dim(self) -> int:
-        """Return the number of axes. torch's name: some of its modules ask for it."""
+        """Return the number of axes. torch's name: some of its modules call it."""
         return self.ndim
 
     # --- what it does not have -------------------------------------------------------------------

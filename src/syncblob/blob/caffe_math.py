@@ -158,7 +158,7 @@ def _accumulator(dtype: np.dtype[np.generic]) -> np.dtype[np.generic]:
         return np.dtype(np.complex128)
     if dtype.kind == "f" or is_bfloat16(dtype):
         return np.dtype(np.float64)
-    raise TypeError(f"there are no sums of dtype {dtype}")
+    raise TypeError(f"sums do not support dtype {dtype}")
 
 
 def _magnitudes(part: Any, xp: ModuleType) -> Any:

@@ -337,8 +337,8 @@ def _packed_run(reader: WireReader, field: Field, dtype: np.dtype[np.generic]) -
     count, rest = divmod(field.stop - field.start, dtype.itemsize)
     if rest:
         raise reader.error(
-            f"field {field.number} has {field.stop - field.start} bytes, which is no whole number "
-            f"of {dtype.itemsize}-byte values: the {reader.subject} is damaged",
+            f"field {field.number} has {field.stop - field.start} bytes, which is not a whole "
+            f"number of {dtype.itemsize}-byte values: the {reader.subject} is damaged",
             field.start,
         )
     return [Run(field.start, count, dtype.itemsize)] if count else []

@@ -277,7 +277,7 @@ class OpenFile:
         sizes = f"had {before} bytes when it was opened and has {size} now"
         change = "has changed since it was opened" if size == before else sizes
         return ModelFileError(
-            f"the file {change}; somebody has written to it, open it again",
+            f"the file {change}; another program has written to it, open it again",
             path=self.path,
             offset=size if size < before else None,
         )

@@ -205,7 +205,7 @@ def hdf5_problem(dataset: Any, what: str, file_size: int, *, harmless: int = 0) 
         if offset is None or offset + nbytes > file_size:
             return (
                 f"{what} claims {nbytes} bytes from byte {offset} on, and the file has "
-                f"{file_size}: it is cut off, damaged or was never filled"
+                f"{file_size}: it is truncated, damaged or was never filled"
             )
     else:
         stored = min(dataset.id.get_storage_size(), file_size)
@@ -402,12 +402,14 @@ class _Walk:
             raise self.error(f"expected at most {_MOST_OBJECTS} groups and datasets, got more")
         address = hdf5_address(group, name)
         if address is None:
-            raise self.error(f"{name!r} is a link to somewhere else, which is not followed", group)
+            raise self.error(
+                f"{name!r} is a link to another file or dataset, which is not followed", group
+            )
         size = self.file.identity[2]
         if not 0 <= address < size:
             raise self.error(
-                f"{name!r} is said to begin at byte {address}, and the file has {size}: it is cut "
-                f"off or damaged",
+                f"{name!r} should begin at byte {address}, but the file has {size} bytes: "
+                f"it is truncated or damaged",
                 group,
             )
         self.offset = address

@@ -88,7 +88,7 @@ def _blobs(step: _Step, shared: dict[str, Blob], random: np.random.Generator) ->
         return blobs
     if len(specs) > len(step.expected):
         raise _error(
-            layer, f"expected a param for each of {len(step.expected)} blobs, got {len(specs)}"
+            layer, f"expected one param for each of {len(step.expected)} blobs, got {len(specs)}"
         )
     if blobs:
         _require_fitting(layer, step.expected)

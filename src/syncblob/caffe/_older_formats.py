@@ -392,7 +392,7 @@ def _require_foldable(position: int, layer: Connection, padding: Connection) -> 
     if layer.type not in _TAKE_PADDING:
         raise PaddingError(
             position,
-            f"expected a layer of type 'conv' or 'pool' behind a padding layer, got {layer.type!r}",
+            f"expected a layer of type 'conv' or 'pool' after a padding layer, got {layer.type!r}",
         )
     counts = len(layer.bottoms), len(padding.bottoms), len(padding.tops)
     if counts != (1, 1, 1):

@@ -66,7 +66,7 @@ def axis_of(index: int, shape: Shape) -> int:
         If there is no such axis.
     """
     if not -len(shape) <= index < len(shape):
-        raise ValueError(f"there is no axis {index} in its bottom, of shape {shape}")
+        raise ValueError(f"axis {index} is out of range for its bottom, of shape {shape}")
     return index % len(shape)
 
 

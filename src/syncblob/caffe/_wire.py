@@ -379,7 +379,7 @@ class WireReader:
     def _cause_of_overrun(self, stop: int) -> str:
         """Say why something runs over the end of its message."""
         if stop == self.size:
-            return f"the {self.subject} is cut off"
+            return f"the {self.subject} is truncated"
         return f"the message around it ends at byte {stop}, so the {self.subject} is damaged"
 
 

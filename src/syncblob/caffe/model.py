@@ -51,7 +51,7 @@ __all__ = ["ModelFile", "open_model", "plan_model", "save_model"]
 # An empty name: without it the file of an empty net would have no bytes.
 _NO_NAME = length_field(NET_NAME, b"")
 
-_RUN = "functions of PyTorch's run its layers: see 'Running nets' in the documentation"
+_RUN = "use PyTorch's functions for its layers: see 'Running nets' in the documentation"
 # What to use in place of the names of pycaffe's Net.
 _IN_PLACE_OF = {
     "backward": _RUN,
@@ -405,7 +405,7 @@ class ModelFile(MutableMapping[str, Layer]):
         added = _copied(layer)
         if added.name in self._by_name:
             raise ValueError(
-                f"there is a layer {added.name!r} already, and Caffe uses the first of a name; "
+                f"there is a layer {added.name!r} already, and Caffe uses the first of them; "
                 f"model[name] = layer replaces it"
             )
         if before is not None and after is not None:

@@ -248,7 +248,7 @@ def plan_conversion(
         )
     folder = Path(path).parent
     if not folder.is_dir():
-        raise FileNotFoundError(errno.ENOENT, "there is no such folder to write to", str(folder))
+        raise FileNotFoundError(errno.ENOENT, "the folder to write to does not exist", str(folder))
     weights = open_weights(source)
     try:
         chosen = _choose(weights, [layers] if isinstance(layers, str) else layers)
@@ -319,7 +319,7 @@ def _require_names(layers: Collection[LayerWeights], path: str) -> None:
                 text.encode()
             except UnicodeEncodeError:
                 raise ConversionError(
-                    f"{path}: {text!r} of layer {layer.name!r} is no UTF-8, which other formats "
+                    f"{path}: {text!r} of layer {layer.name!r} is not UTF-8, which other formats "
                     f"need; open the model, rename the layer and save it first"
                 ) from None
 

@@ -66,7 +66,7 @@ def _open(path: str) -> Any:
         if error.errno is not None:
             raise
         begins = h5py.is_hdf5(path)
-        found = "the HDF5 file is cut off or damaged" if begins else "this is no HDF5 file"
+        found = "the HDF5 file is truncated or damaged" if begins else "this is no HDF5 file"
         raise ModelFileError(f"{found} ({error}); copy it again", path=path) from error
 
 
@@ -162,7 +162,7 @@ def check(weights: Weights) -> None:
     }
     for name in weights.tensors:
         if name == STRUCTURE or name in groups:
-            raise ValueError(f"the name {name!r} of a tensor is needed for something else")
+            raise ValueError(f"the name {name!r} of a tensor is reserved")
         if "\0" in name or not {"", ".", ".."}.isdisjoint(name.split("/")):
             raise ValueError(
                 f"HDF5 makes groups of names with '/', and cannot hold a tensor {name!r}"

@@ -38,7 +38,7 @@ def read(path: str) -> Weights:
         raise ModelFileError(
             _OBJECTS
             if objects
-            else f"the .npy file is cut off or damaged ({error}); copy it again",
+            else f"the .npy file is truncated or damaged ({error}); copy it again",
             path=path,
         ) from error
     blob = lazy_blob(

@@ -40,7 +40,7 @@ def require_whole_archive(path: str, what: str) -> None:
         archive = file.read(len(_MEMBER)) == _MEMBER
     if archive and not zipfile.is_zipfile(path):
         raise ModelFileError(
-            f"{what} is cut off: the list of what is in it, at its end, is missing; copy it again",
+            f"{what} is truncated: its directory, at the end, is missing; copy it again",
             path=path,
         )
 
@@ -56,7 +56,7 @@ def read(path: str) -> Weights:
     try:
         archive = zipfile.ZipFile(path)
     except zipfile.BadZipFile as error:
-        raise ModelFileError(f"this is no .npz file ({error})", path=path) from error
+        raise ModelFileError(f"this is not a .npz file ({error})", path=path) from error
     members = {
         info.filename.removesuffix(_EXTENSION): info
         for info in archive.infolist()

@@ -52,7 +52,7 @@ def read(path: str) -> Weights:
         with Path(path).open("rb") as opened:
             begins = opened.read(_HEADER.stop)[_HEADER] == b"{"
         found = (
-            "the safetensors file is cut off or damaged"
+            "the safetensors file is truncated or damaged"
             if begins
             else "this is no safetensors file"
         )

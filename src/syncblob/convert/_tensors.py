@@ -70,8 +70,8 @@ def from_tensors(tensors: Mapping[str, Any], name: str = "") -> ModelFile:
     """
     if not isinstance(tensors, Mapping):
         raise TypeError(
-            f"expected a mapping from names to arrays, got {type(tensors).__name__}; of a module "
-            f"of PyTorch's it is module.state_dict()"
+            f"expected a mapping from names to arrays, got {type(tensors).__name__}; for a PyTorch "
+            f"module use module.state_dict()"
         )
     grouped = (
         LayerWeights(layer, kind, (), (), {key: Blob.asarray(tensors[key]) for key in names})

@@ -120,8 +120,8 @@ class Weights:
         blobs = list(self.tensors.values())
         if len(blobs) != 1:
             raise ValueError(
-                f"{self.kind} holds one array, got {len(blobs)}; choose a layer of one blob by "
-                f"--layers (layers=), or write a format of many, such as .npz"
+                f"{self.kind} holds one array, got {len(blobs)}; choose a layer with one blob with "
+                f"--layers (layers=), or write a format of several, such as .npz"
             )
         return blobs[0]
 

@@ -316,7 +316,7 @@ class CudaBackend(Accelerator):
         current = self._cupy.cuda.get_current_stream()
         if self._is_capturing(current) or (stream is not None and self._is_capturing(stream)):
             raise RuntimeError(
-                f"{action} cannot be part of a CUDA graph, and one is being captured: bring the "
+                f"{action} cannot be part of a CUDA graph, and one is being captured: transfer the "
                 f"contents to {self.device} before the capture, with gpu_data() for example, and "
                 "back to the host after it"
             )
@@ -392,7 +392,7 @@ class CudaBackend(Accelerator):
         if array.device.id != self.device.index:
             raise DeviceMismatchError(
                 f"expected an array on {self.device}, got one on cuda:{array.device.id}; arrays "
-                "are not copied between accelerators: bring it over through the host"
+                "are not copied between accelerators: copy it through the host"
             )
         with self._context:
             if array.size == 0:

@@ -47,7 +47,7 @@ def accelerator(device: Device | str) -> Accelerator:
     Raises
     ------
     NoDeviceError
-        If it cannot be used here.
+        If it is not available.
     ValueError
         If `device` names none, or the host.
     TypeError
@@ -63,28 +63,28 @@ def accelerator(device: Device | str) -> Accelerator:
             backend = _makers[device.type](device.index)
             if getattr(backend, "device", None) != device:
                 raise TypeError(
-                    f"expected a backend of {device} from what was registered for {device.type!r}, "
-                    f"got {backend!r}; its `device` says which it is"
+                    f"expected the factory registered for {device.type!r} to return a "
+                    f"backend of {device}, got {backend!r}; see its `device`"
                 )
             _backends[device] = backend
         return _backends[device]
 
 
 def register(kind: str, make: Callable[[int], Accelerator]) -> None:
-    """Make a kind of accelerator known, for this process.
+    """Register a kind of accelerator in this process.
 
     Parameters
     ----------
     kind
         An identifier: ``"kind:N"`` is a device from then on, and ``"kind"`` is ``"kind:0"``.
     make
-        Is called with N when the device is first used, and returns its backend, the `device` of
-        which is ``"kind:N"``; or raises `syncblob.NoDeviceError`, which says what is missing.
+        Called with N when the device is first used. Returns its backend, whose `device` is
+        ``"kind:N"``, or raises `syncblob.NoDeviceError` that says what is missing.
 
     Raises
     ------
     ValueError
-        If there is such a kind already, or the name is no identifier.
+        If the kind exists already, or is not an identifier.
     TypeError
         If `make` cannot be called.
     """
@@ -104,7 +104,7 @@ def register(kind: str, make: Callable[[int], Accelerator]) -> None:
 
 
 def unregister(kind: str) -> None:
-    """Forget a kind that `register` was told. No device can be named after it any more.
+    """Remove a kind that was registered. Its devices can no longer be named.
 
     Blobs that are on such a device stay usable there, and the devices keep their backends, also if
     the kind is registered again.
@@ -130,7 +130,7 @@ def simulated(index: int = 0) -> SimulatedBackend:
     Parameters
     ----------
     index
-        The N of ``"simulated:N"``. Simulated devices come to be when they are first named.
+        The N of ``"simulated:N"``. Naming a simulated device creates it.
     """
     backend = accelerator(f"simulated:{index}")
     if not isinstance(backend, SimulatedBackend):  # pragma: no cover  # the name decides the kind
@@ -144,7 +144,7 @@ def home_of(device: Device | str | None = None) -> Home:
     Raises
     ------
     NoDeviceError
-        If it cannot be used here.
+        If it is not available.
     """
     if device is None:
         device = _context_default.get() or _process_default
@@ -180,7 +180,7 @@ def current_accelerator() -> Accelerator:
 
 
 def default_device() -> Device:
-    """Return the device that new Blobs get: that of `use_device`, else the process's default."""
+    """Return the device of new Blobs: that of `use_device`, else the process's default."""
     return _context_default.get() or _process_default
 
 
@@ -195,7 +195,7 @@ def set_default_device(device: Device | str) -> None:
     Raises
     ------
     NoDeviceError
-        If it cannot be used here; nothing has changed then.
+        If it is not available; nothing changes then.
     """
     global _process_default  # noqa: PLW0603  # a process-wide setting is what this function is
     device = Device(device)
@@ -217,7 +217,7 @@ def use_device(device: Device | str) -> Iterator[Device]:
     Raises
     ------
     NoDeviceError
-        If it cannot be used here.
+        If it is not available.
     """
     device = Device(device)
     home_accelerator(device)
@@ -229,10 +229,10 @@ def use_device(device: Device | str) -> Iterator[Device]:
 
 
 def devices() -> tuple[Device, ...]:
-    """List the host, every CUDA device that can be used, and the simulated devices.
+    """List the host, the available CUDA devices, and the simulated devices.
 
-    ``simulated:0`` is always among them, others, and those of registered kinds, once they were
-    used. Imports CuPy where there is an NVIDIA driver.
+    Includes ``simulated:0``, and other simulated devices and registered kinds that were used.
+    Imports CuPy if there is an NVIDIA driver.
     """
     used = {Device("simulated:0")}
     with _backends_lock.held:

@@ -65,7 +65,7 @@ def require_own_interface(home: Home) -> None:
     # What NumPy computes in is none, which is seen more quickly.
     if home.native or not isinstance(home, CudaBackend):
         raise AttributeError(  # what hasattr() expects of a missing protocol
-            f"__cuda_array_interface__: this Blob computes on {home.device}; blob.gpu and "
+            f"__cuda_array_interface__: operations of this Blob run on {home.device}; blob.gpu and "
             'blob.on("cuda:0") have it, and cupy.asarray(blob) needs none'
         )
 
@@ -92,7 +92,7 @@ def array_over_memory(
     _backend(memory)
     name = "__cuda_array_interface__"
     if is_bfloat16(layout.dtype):
-        raise AttributeError(f"{name}: it has no name for bfloat16; use DLPack")
+        raise AttributeError(f"{name}: it does not support bfloat16; use DLPack")
     if target is not None:
         return memory.export(Side.ACCELERATOR, access, layout, name, "CUDA array interface", target)
     return memory.array(Side.ACCELERATOR, access, layout, name)

@@ -58,7 +58,7 @@ def _within_reach(memory: SyncedMemory, side: Side, own: Side) -> Side:
         return own
     raise BufferError(
         f"copy=False was asked for, and {memory.home(side).device} is not the device of this Blob, "
-        f"{memory.home(own).device}; .cpu and .gpu lend the side that they name"
+        f"{memory.home(own).device}; .cpu and .gpu export the side that they name"
     )
 
 

@@ -175,7 +175,7 @@ def import_array(x: Any, *, copy: bool | None = None) -> Any:
     if hasattr(x, "is_neg") and x.is_neg():
         # PyTorch exports such a tensor as if it were not.
         raise BufferError(
-            "expected a tensor that holds its values, got one that is to be read negated; use "
+            "expected a tensor that holds its values, got one with its negative bit set; use "
             "tensor.resolve_neg()"
         )
     kind = int(x.__dlpack_device__()[0])

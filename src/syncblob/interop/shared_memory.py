@@ -98,8 +98,8 @@ def attach(name: str, nbytes: int, device: Device | str | None) -> SyncedMemory:
         shared = _attached(name)
     except FileNotFoundError:
         raise FileNotFoundError(
-            f"expected shared memory named {name!r}, found none: it goes when the Blob that made "
-            "it is gone; keep that Blob until everybody has attached"
+            f"expected shared memory named {name!r}, found none: it is removed with the Blob that "
+            "made it; keep that Blob until all processes have attached"
         ) from None
     if shared.size < nbytes:
         size = shared.size

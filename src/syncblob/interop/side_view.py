@@ -22,7 +22,7 @@ __all__ = ["SideView"]
 
 
 class SideView:
-    """One side of a Blob, to be handed to an array library that is to read, write or overwrite it.
+    """One side of a Blob, for an array library to read, write or overwrite.
 
     It has the protocols of that side: DLPack, ``__array__`` where NumPy can reach the memory, and
     the CUDA array interface on a CUDA device. Every writable alias that is made through it is
@@ -42,14 +42,14 @@ class SideView:
 
     @property
     def const(self) -> SideView:
-        """The same side, to be read only."""
+        """The same side, for reading."""
         return SideView(self._what, self._side, CONST)
 
     @property
     def overwrite(self) -> SideView:
-        """The same side, to be written completely: whoever takes it gets it without a transfer.
+        """The same side, for overwriting every element, without a transfer.
 
-        A view with gaps is brought up to date first: what lies between its elements must survive.
+        A view with gaps is updated first, because the bytes between its elements must survive.
 
         Raises
         ------

@@ -415,8 +415,8 @@ class _Call:
         for written in self._direct:
             if over.place_of(written.tensor) != written.place:
                 raise ValueError(
-                    f"{self._name} writes no elements, and gives a tensor another storage or other "
-                    "strides, where a Blob cannot follow; use it on a tensor and assign that"
+                    f"{self._name} changes a tensor's storage or strides, "
+                    "which a Blob cannot do; call it on a tensor and assign the result"
                 )
         delivered = {id(scratch): self._deliver(x, scratch) for x, scratch in self._late}
         for x, copied in self._reversed:

@@ -73,8 +73,7 @@ def _tensors_over(blob: BlobCore, reason: str) -> tuple[torch.Tensor, torch.Tens
         )
     if layout.reversed_axes:
         raise ValueError(
-            f"torch has no tensors with negative strides such as {layout.strides}; take the "
-            "parameter of a copy"
+            f"torch has no tensors with negative strides such as {layout.strides}; use a copy"
         )
     memory, diff = blob._memory, blob._diff_memory()
     if blob._home is not HOST:

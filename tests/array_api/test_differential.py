@@ -8,13 +8,13 @@ refused here too; its TypeErrors are about mixed kinds of dtypes, which the stan
 from __future__ import annotations
 
 import operator
-import os
 import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
+import tiers
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
@@ -352,13 +352,15 @@ def outcome(function: Any, xp: Any, operands: list[Any], number: int) -> Any:
     return list(result) if isinstance(result, (tuple, list)) else [result]
 
 
-@settings(max_examples=6000 if "CI" in os.environ else 600)
-@given(starts, steps)
-def test_programs_give_what_array_api_strict_gives(
-    arrays: list[tuple[str, tuple[int, ...], int]], program: list[Step]
-) -> None:
-    twins = Twins([drawn(*start) for start in arrays])
-    for step in program:
-        if max(x.size for x in twins.expected) > 200 or len(twins.expected) > 20:
-            return
-        twins.run(step)
+@tiers.amount("examples", 300, 3000)
+def test_programs_give_what_array_api_strict_gives(examples: int) -> None:
+    @settings(max_examples=examples)
+    @given(starts, steps)
+    def agree(arrays: list[tuple[str, tuple[int, ...], int]], program: list[Step]) -> None:
+        twins = Twins([drawn(*start) for start in arrays])
+        for step in program:
+            if max(x.size for x in twins.expected) > 200 or len(twins.expected) > 20:
+                return
+            twins.run(step)
+
+    agree()

@@ -1,0 +1,91 @@
+"""The two tiers of the tests, and how much each runs of what is random.
+
+Without options `pytest` runs the short tier, which proves each thing once. What has the mark
+``long`` proves it again: for every function, dtype or file where the short tier has one of each
+kind, and with thousands of random programs where that has hundreds. ``pytest -m ""`` runs both.
+
+An environment variable that sets how much runs counts in both tiers: nothing is left out then.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+# Into how many tests the programs of the long tier are divided, so that processes can share them.
+BATCHES = 4
+
+
+def programs(short: int, long: int, *, variable: str) -> pytest.MarkDecorator:
+    """Give a test the ``numbers`` that random programs are made from.
+
+    Parameters
+    ----------
+    short
+        How many programs the short tier runs.
+    long
+        How many both tiers run together.
+    variable
+        The environment variable that sets another number.
+    """
+    given = os.environ.get(variable)
+    count = int(given or long)
+    first, rest = range(min(short, count)), range(short, count)
+    size = max(1, -(-len(rest) // BATCHES))
+    batches = [rest[start : start + size] for start in range(0, len(rest), size)]
+    marks = () if given else (pytest.mark.long,)
+    return pytest.mark.parametrize(
+        "numbers",
+        [
+            pytest.param(first, id=f"{len(first)} programs"),
+            *(pytest.param(batch, marks=marks, id=f"from {batch.start}") for batch in batches),
+        ],
+    )
+
+
+def amount(
+    name: str, short: float, long: float, *, variable: str | None = None
+) -> pytest.MarkDecorator:
+    """Give a test a parameter that says how much to run: `short`, and in the long tier `long`.
+
+    Parameters
+    ----------
+    name
+        The parameter: of seconds, or of examples that hypothesis draws.
+    short, long
+        Its value in each tier.
+    variable
+        The environment variable that sets another value, for both.
+    """
+    given = os.environ.get(variable) if variable else None
+    if given:
+        return pytest.mark.parametrize(name, [type(short)(given)])
+    return pytest.mark.parametrize(name, [short, pytest.param(long, marks=pytest.mark.long)])
+
+
+def representatives(values: Iterable[Any], short: Mapping[Any, str]) -> list[Any]:
+    """Return parameters of which the short tier runs some and the long tier all.
+
+    Parameters
+    ----------
+    values
+        All of them.
+    short
+        Those of the short tier, each with what it stands for.
+
+    Raises
+    ------
+    ValueError
+        If one of the short tier is not among all of them.
+    """
+    listed = list(values)
+    if unknown := set(short) - set(listed):
+        raise ValueError(f"expected representatives among the values, got {sorted(unknown)}")
+    return [
+        value if value in short else pytest.param(value, marks=pytest.mark.long) for value in listed
+    ]

@@ -7,7 +7,7 @@ project, and takes an hour or two on one core.
 
 Usage: ``python tests/mutation/run.py [--all] [--long]``. What is explained is run with ``--all``
 only: what survives takes all tests, and so most of the time. The tests are those of the short
-tier; with ``--long``, those of both. ``--all`` with and without it shows what the short tier misses.
+tier; with ``--long``, those of both. With ``--all``, this shows what the short tier misses.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 # Into how many tests the programs of the long tier are divided, so that processes can share them.
 BATCHES = 4
@@ -68,24 +68,34 @@ def amount(
     return pytest.mark.parametrize(name, [short, pytest.param(long, marks=pytest.mark.long)])
 
 
-def representatives(values: Iterable[Any], short: Mapping[Any, str]) -> list[Any]:
-    """Return parameters of which the short tier runs some and the long tier all.
+def representatives(
+    values: Iterable[Any],
+    short: Mapping[str, str],
+    *,
+    name: Callable[[Any], str] = str,
+    several: bool = False,
+) -> list[Any]:
+    """Return parameters for a test, all but some of them for the long tier.
 
     Parameters
     ----------
     values
         All of them.
     short
-        Those of the short tier, each with what it stands for.
+        The names of those that the short tier runs too, each with what it stands for.
+    name
+        What gives the name of a value.
+    several
+        Whether each value is a tuple for several parameters.
 
     Raises
     ------
     ValueError
-        If one of the short tier is not among all of them.
+        If a name in `short` is that of no value.
     """
-    listed = list(values)
-    if unknown := set(short) - set(listed):
+    named = [(name(value), value if several else (value,)) for value in values]
+    if unknown := set(short) - {one for one, _ in named}:
         raise ValueError(f"expected representatives among the values, got {sorted(unknown)}")
     return [
-        value if value in short else pytest.param(value, marks=pytest.mark.long) for value in listed
+        pytest.param(*value, marks=() if one in short else pytest.mark.long) for one, value in named
     ]

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tiers
-from hypothesis import given, note, settings
+from hypothesis import note
 from hypothesis import strategies as st
 
 import syncblob
@@ -352,15 +352,12 @@ def outcome(function: Any, xp: Any, operands: list[Any], number: int) -> Any:
     return list(result) if isinstance(result, (tuple, list)) else [result]
 
 
-@tiers.amount("examples", 300, 3000)
-def test_programs_give_what_array_api_strict_gives(examples: int) -> None:
-    @settings(max_examples=examples)
-    @given(starts, steps)
-    def agree(arrays: list[tuple[str, tuple[int, ...], int]], program: list[Step]) -> None:
-        twins = Twins([drawn(*start) for start in arrays])
-        for step in program:
-            if max(x.size for x in twins.expected) > 200 or len(twins.expected) > 20:
-                return
-            twins.run(step)
-
-    agree()
+@tiers.drawn(starts, steps, short=300, long=3000)
+def test_programs_give_what_array_api_strict_gives(
+    arrays: list[tuple[str, tuple[int, ...], int]], program: list[Step]
+) -> None:
+    twins = Twins([drawn(*start) for start in arrays])
+    for step in program:
+        if max(x.size for x in twins.expected) > 200 or len(twins.expected) > 20:
+            return
+        twins.run(step)

@@ -241,7 +241,7 @@ class Programs(RuleBasedStateMachine):
             self.device.close()
 
 
-@tiers.amount("examples", 150, 1000)
+@tiers.amount("examples", 100, 1000)
 def test_programs(program_device: type[Simulated | Cuda], examples: int) -> None:
     class OnDevice(Programs):
         kind = program_device

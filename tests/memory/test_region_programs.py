@@ -1169,7 +1169,7 @@ def test_a_part_that_the_device_needs_is_the_part_that_is_read() -> None:
     assert blob[5:].head is Head.UNINITIALIZED
 
 
-@pytest.mark.parametrize("pieces", [2, 500, 1500])
+@pytest.mark.parametrize("pieces", [2, 500, pytest.param(1500, marks=pytest.mark.long)])
 @pytest.mark.parametrize("side", [CPU, GPU])
 def test_pieces_are_all_there_and_move_exactly(pieces: int, side: str) -> None:
     blob = Blob((2 * pieces, 3), "int32", device="simulated")

@@ -13,9 +13,12 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given, settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+
+    from hypothesis.strategies import SearchStrategy
 
 # Into how many tests the programs of the long tier are divided, so that processes can share them.
 BATCHES = 4
@@ -99,3 +102,20 @@ def representatives(
     return [
         pytest.param(*value, marks=() if one in short else pytest.mark.long) for one, value in named
     ]
+
+
+def drawn(*strategies: SearchStrategy[Any], short: int, long: int) -> Callable[[Any], Any]:
+    """Call a test with what hypothesis draws: `short` examples, and `long` in the long tier.
+
+    In the place of ``@given``, for tests without fixtures.
+    """
+
+    def decorate(test: Callable[..., None]) -> Callable[..., None]:
+        def run(examples: int) -> None:
+            settings(max_examples=examples)(given(*strategies)(test))()
+
+        # The name and the place that hypothesis and pytest show.
+        run.__name__, run.__module__, run.__doc__ = test.__name__, test.__module__, test.__doc__
+        return amount("examples", short, long)(run)
+
+    return decorate

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from hypothesis.strategies import SearchStrategy
 
@@ -119,3 +119,18 @@ def drawn(*strategies: SearchStrategy[Any], short: int, long: int) -> Callable[[
         return amount("examples", short, long)(run)
 
     return decorate
+
+
+# One of each kind, and what it stands for.
+_DTYPES = {
+    "bool": "truth values",
+    "int32": "integers",
+    "float32": "floating point",
+    "complex64": "complex numbers",
+    "bfloat16": "what NumPy does not have",
+}
+
+
+def dtypes(names: Collection[str]) -> list[Any]:
+    """Return names of dtypes for a test; the short tier has one of each kind."""
+    return representatives(names, {one: _DTYPES[one] for one in _DTYPES if one in names})

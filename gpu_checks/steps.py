@@ -217,12 +217,14 @@ def _pytest(
     found = context.work / f"{name.replace(' ', '-')}.json"
     options: list[object] = ["-q", "-p", "no:cacheprovider", "-p", "gpu_checks.journal"]
     options += ["--continue-on-collection-errors", "--tb=short"]
-    if importlib.util.find_spec("pytest_timeout"):
+    has_timeout, has_xdist = map(importlib.util.find_spec, ("pytest_timeout", "xdist"))
+    if has_timeout:
         options += ["-o", "timeout=120"]
-    else:
+    if has_xdist:
+        options += ["-n", context.processes if processes else 0, "--dist", "loadfile"]
+    if not (has_timeout and has_xdist):
+        # Those of the project name options of both.
         options += ["-o", "addopts=--import-mode=importlib"]
-    if processes and importlib.util.find_spec("xdist"):
-        options += ["-n", context.processes, "--dist", "loadfile"]
     command = [*before, *_python("-m", "pytest", *options, *arguments)]
     return Job(name, command, seconds, found, {"SYNCBLOB_JOURNAL": str(found)})
 
@@ -231,7 +233,9 @@ def _gpu_tests(context: Context) -> list[Job]:
     # On the model little computes; that a part of them gets through shows that the step works.
     paths = ["tests/memory/test_buffers.py", "tests/blob/test_accessors.py"]
     paths = paths if context.model else []
-    return [_pytest(context, "pytest -m gpu", 560, "-m", "gpu", "--require-gpu", *paths)]
+    job = _pytest(context, "pytest -m gpu", 560, "-m", "gpu", "--require-gpu", *paths)
+    # More of them run in a step of their own.
+    return [job._replace(environment={**job.environment, **_programs_of_the_suite(400, 200)})]
 
 
 def _conformance(context: Context) -> list[Job]:
@@ -247,7 +251,8 @@ def _conformance(context: Context) -> list[Job]:
 
 def _other_tests(context: Context) -> list[Job]:
     paths = ["tests/memory/test_memory.py", "tests/test_shape.py"] if context.model else []
-    return [_pytest(context, "pytest -m 'not gpu'", 560, "-m", "not gpu", *paths)]
+    wanted = "not gpu and not long"
+    return [_pytest(context, f"pytest -m '{wanted}'", 560, "-m", wanted, *paths)]
 
 
 def _sanitizer(context: Context) -> list[Job]:
@@ -273,6 +278,11 @@ def _programs(context: Context) -> list[Job]:
         # On the model they run in any case.
         arguments = ("-m", "gpu", "--require-gpu", *_OF_THE_SUITE)
         job = _pytest(context, "programs of the suite", 150, *arguments)
-        number = {"SYNCBLOB_PROGRAMS": "2000", "SYNCBLOB_REGION_PROGRAMS": "1000"}
-        jobs.append(job._replace(environment={**job.environment, **number}))
+        jobs.append(
+            job._replace(environment={**job.environment, **_programs_of_the_suite(2000, 1000)})
+        )
     return jobs
+
+
+def _programs_of_the_suite(aliases: int, parts: int) -> dict[str, str]:
+    return {"SYNCBLOB_PROGRAMS": str(aliases), "SYNCBLOB_REGION_PROGRAMS": str(parts)}

@@ -1,4 +1,4 @@
-"""The pages of documentation: no block that nobody runs, no page and no file that is left out."""
+"""The pages of documentation: no block that nobody runs, and no page that is left out."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-ARCHITECTURE = (DOCS / "architecture.md").read_text(encoding="utf-8")
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 
 # The start of a block, and its language.
@@ -52,17 +51,3 @@ def test_the_first_page_leads_to_every_page():
     text = (DOCS / "index.md").read_text(encoding="utf-8")
     pages = {path.stem for path in DOCS.glob("*.md")} - {"index"}
     assert {page for page in pages if f"]({page}.md)" not in text} == set()
-
-
-def test_the_architecture_names_every_file():
-    package = ROOT / "src" / "syncblob"
-    left_out = [
-        str(path.relative_to(package))
-        for path in sorted(package.rglob("*.py"))
-        if path.name != "__init__.py"
-        and path.parent.name != "_pb"
-        # Chapters of the standard.
-        and not (path.parent.name == "array_api" and not path.name.startswith("_"))
-        and not re.search(rf"\b{re.escape(path.name)}", ARCHITECTURE)
-    ]
-    assert left_out == []

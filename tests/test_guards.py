@@ -572,12 +572,13 @@ def _not_native() -> Iterator[None]:
     unregister(NotNative.kind)
 
 
-# Where the Blobs are, and where they are not to be computed on.
+# Where the Blobs are, and where they are not to be computed on. The short tier has an accelerator,
+# and the host beside one whose arrays are not NumPy's.
 PLACES = [
-    ("cpu", "simulated:0"),
+    pytest.param("cpu", "simulated:0", marks=pytest.mark.long),
     ("simulated:0", "cpu"),
-    ("simulated:0", "simulated:1"),
-    ("not_native:0", "cpu"),
+    pytest.param("simulated:0", "simulated:1", marks=pytest.mark.long),
+    pytest.param("not_native:0", "cpu", marks=pytest.mark.long),
     ("cpu", "not_native:0"),
     pytest.param("cuda:0", "cpu", marks=pytest.mark.gpu),
     pytest.param("cpu", "cuda:0", marks=pytest.mark.gpu),

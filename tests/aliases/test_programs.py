@@ -3,13 +3,12 @@
 Each program makes Blobs, aliases of several consumers, slices of them, and accesses in any order,
 beside a model that knows the true contents, and of each element who has it: accesses and aliases
 may be of a part. A program is made from a number, which a failure names.
-``SYNCBLOB_PROGRAMS`` sets how many run; without it, 24,000 where ``CI`` is set, else 4,000.
+``SYNCBLOB_PROGRAMS`` sets how many run.
 """
 
 from __future__ import annotations
 
 import gc
-import os
 import random
 import threading
 import warnings
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+import tiers
 from program_devices import Cuda, Simulated, run_programs
 
 from syncblob import Blob, Head, StaleAliasWarning
@@ -30,9 +30,6 @@ try:
 except ImportError:
     torch = None
 
-PROGRAMS = int(os.environ.get("SYNCBLOB_PROGRAMS", "24000" if "CI" in os.environ else "4000"))
-# On CUDA devices, where one takes longer.
-CUDA_PROGRAMS = PROGRAMS // 8
 STEPS = 18
 CPU, GPU = "cpu", "gpu"
 OTHER = {CPU: GPU, GPU: CPU}
@@ -467,20 +464,26 @@ class Program:
             thread.join()
 
 
-def programs(device: type[Simulated | Cuda]) -> int:
-    return PROGRAMS if device is Simulated else CUDA_PROGRAMS
+def some(numbers: range, device: type[Simulated | Cuda]) -> range:
+    """Return all numbers, or fewer on CUDA devices, where a program takes longer."""
+    return numbers if device is Simulated else numbers[::8]
 
 
-@pytest.mark.parametrize("part", range(4))
+@tiers.programs(400, 12000, variable="SYNCBLOB_PROGRAMS")
 def test_no_program_reads_old_values_or_loses_a_write_unannounced(
-    part: int, program_device: type[Simulated | Cuda]
+    numbers: range, program_device: type[Simulated | Cuda]
 ) -> None:
-    numbers = range(part, programs(program_device), 4)
-    run_programs(lambda number: Program(number, program_device(), aliases=True), numbers)
+    run_programs(
+        lambda number: Program(number, program_device(), aliases=True),
+        some(numbers, program_device),
+    )
 
 
+@tiers.programs(400, 12000, variable="SYNCBLOB_PROGRAMS")
 def test_programs_with_borrows_only_go_through_caffes_transitions(
-    program_device: type[Simulated | Cuda],
+    numbers: range, program_device: type[Simulated | Cuda]
 ) -> None:
-    numbers = range(programs(program_device) // 4)
-    run_programs(lambda number: Program(number, program_device(), aliases=False), numbers)
+    run_programs(
+        lambda number: Program(number, program_device(), aliases=False),
+        some(numbers[::4], program_device),
+    )

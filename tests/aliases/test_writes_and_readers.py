@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+import tiers
 
 import syncblob
 from syncblob import Blob
@@ -65,7 +66,19 @@ def interrupted(work: Callable[[], object], before: int, reader: Callable[[], ob
     return came
 
 
-@pytest.mark.parametrize("name", WRITES)
+@pytest.mark.parametrize(
+    "name",
+    tiers.representatives(
+        WRITES,
+        {
+            "mask": "an assignment",
+            "copy_from": "contents of another array",
+            "out": "a function that overwrites",
+            "in place": "one that reads what it writes",
+            "update": "one with the diff",
+        },
+    ),
+)
 @pytest.mark.parametrize("both_sides", [False, True])
 @pytest.mark.parametrize(("here", "there"), [("cpu", "gpu"), ("gpu", "cpu")])
 def test_a_read_in_the_middle_of_a_write_loses_nothing(
@@ -99,7 +112,17 @@ PARTS: dict[str, Callable[[Blob, str], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", PARTS)
+@pytest.mark.parametrize(
+    "name",
+    tiers.representatives(
+        PARTS,
+        {
+            "overwrite": "a write through an accessor",
+            "alias": "one that nobody sees",
+            "out": "one that is computed",
+        },
+    ),
+)
 @pytest.mark.parametrize("where", ["here", "there", "both"])
 @pytest.mark.parametrize(("here", "there"), [("cpu", "gpu"), ("gpu", "cpu")])
 def test_a_write_of_one_part_in_the_middle_of_that_of_another_loses_neither(

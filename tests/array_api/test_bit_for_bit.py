@@ -8,13 +8,13 @@ refuses is refused.
 from __future__ import annotations
 
 import math
-import os
 import warnings
 import zlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+import tiers
 from namespace_calls import DTYPES, KINDS, MIXED, Call, calls
 
 import syncblob
@@ -22,9 +22,6 @@ from syncblob import Blob, no_transfers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-# How often the arrays of each call are drawn.
-ROUNDS = 20 if "CI" in os.environ else 2
 
 TABLE: dict[str, list[Call]] = {}
 for _call in calls():
@@ -87,13 +84,13 @@ def random_array(
     return np.asarray(array, dtype)
 
 
-def inputs(call: Call) -> Iterator[list[np.ndarray]]:
-    """Draw the arrays of a call, for every dtype."""
+def inputs(call: Call, rounds: int) -> Iterator[list[np.ndarray]]:
+    """Draw the arrays of a call, for every dtype, several times."""
     if not call.shapes:
         yield []
         return
     generator = np.random.default_rng(zlib.crc32(repr((call.name, call.shapes)).encode()))
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         yield from drawn(generator, call)
 
 
@@ -118,13 +115,14 @@ def outcome(function: Callable[[list[Any]], Any], arrays: list[Any]) -> Any:
             return TypeError if isinstance(error, TypeError) else type(error)
 
 
+@tiers.amount("rounds", 1, 10)
 @pytest.mark.parametrize("device", ["cpu", "simulated:0"])
 @pytest.mark.parametrize("name", list(TABLE))
-def test_results_are_those_of_numpy(name: str, device: str) -> None:
+def test_results_are_those_of_numpy(name: str, device: str, rounds: int) -> None:
     syncblob.set_default_device(device)
     compared = 0
     for call in TABLE[name]:
-        for arrays in inputs(call):
+        for arrays in inputs(call, rounds):
             expected = outcome(call.with_numpy, [array.copy() for array in arrays])
             blobs = [
                 syncblob.asarray(array.copy(), device="cpu").to_device(device) for array in arrays

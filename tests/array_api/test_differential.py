@@ -8,14 +8,14 @@ refused here too; its TypeErrors are about mixed kinds of dtypes, which the stan
 from __future__ import annotations
 
 import operator
-import os
 import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, note, settings
+import tiers
+from hypothesis import note
 from hypothesis import strategies as st
 
 import syncblob
@@ -352,8 +352,7 @@ def outcome(function: Any, xp: Any, operands: list[Any], number: int) -> Any:
     return list(result) if isinstance(result, (tuple, list)) else [result]
 
 
-@settings(max_examples=6000 if "CI" in os.environ else 600)
-@given(starts, steps)
+@tiers.drawn(starts, steps, short=300, long=3000)
 def test_programs_give_what_array_api_strict_gives(
     arrays: list[tuple[str, tuple[int, ...], int]], program: list[Step]
 ) -> None:

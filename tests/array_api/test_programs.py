@@ -2,20 +2,20 @@
 
 What speeds computing up, the array that a Blob keeps beside its memory, must never be seen: no read
 returns an old value, and no write is lost without a StaleAliasWarning. A program is made from a
-number, which a failure names. ``SYNCBLOB_PROGRAMS`` sets how many run; without it, 12,000 where
-``CI`` is set, else 2,000.
+number, which a failure names. ``SYNCBLOB_PROGRAMS`` sets how many run.
 """
 
 from __future__ import annotations
 
 import contextlib
 import operator
-import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+import tiers
 from blobs_and_models import Alias, BlobsAndModels
+from program_devices import run_programs
 
 import syncblob as xp
 from syncblob import record_transfers, set_default_device
@@ -28,7 +28,6 @@ try:
 except ImportError:
     torch = None
 
-PROGRAMS = int(os.environ.get("SYNCBLOB_PROGRAMS", "12000" if "CI" in os.environ else "2000"))
 STEPS = 25
 MOST_ALIASES = 4
 
@@ -245,12 +244,7 @@ class Program(BlobsAndModels):
         self.track(a.blob - operand, expected, own=expected.flags.c_contiguous)
 
 
-def test_no_program_sees_an_old_value_or_loses_a_write() -> None:
+@tiers.programs(300, 6000, variable="SYNCBLOB_PROGRAMS")
+def test_no_program_sees_an_old_value_or_loses_a_write(numbers: range) -> None:
     set_default_device("simulated")
-    for number in range(PROGRAMS):
-        program = Program(number)
-        try:
-            program.run()
-        except BaseException:
-            print(f"program {number}:", *program.trace, sep="\n  ")  # noqa: T201  # for the report
-            raise
+    run_programs(Program, numbers)

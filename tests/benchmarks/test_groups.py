@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+import tiers
 
 from benchmarks.__main__ import main
 from benchmarks.groups import GROUPS
@@ -21,7 +22,10 @@ if TYPE_CHECKING:
     from benchmarks.rows import Measured
 
 
-@pytest.fixture(scope="module", params=sorted(GROUPS))
+SHORT = {"array_api": "time, and rivals", "transfers": "bytes"}
+
+
+@pytest.fixture(scope="module", params=tiers.representatives(sorted(GROUPS), SHORT))
 def measured(request: pytest.FixtureRequest) -> tuple[str, Measured]:
     name: str = request.param
     return name, GROUPS[name](Timer(brief=True))

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+import tiers
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -175,8 +176,8 @@ def test_copy_from_between_views_strides_and_arrays():
     assert blob.tolist() == expected[::-1].tolist()
 
 
-@pytest.mark.parametrize("target", BOOL_TOO)
-@pytest.mark.parametrize("source", BOOL_TOO)
+@pytest.mark.parametrize("target", tiers.dtypes(BOOL_TOO))
+@pytest.mark.parametrize("source", tiers.dtypes(BOOL_TOO))
 def test_copy_from_converts_what_numpy_calls_the_same_kind(source, target):
     values = numbers(source, 0, 1, 1, 0)
     blob = Blob(4, target)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
+import tiers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as of_numpy
@@ -143,8 +144,9 @@ def part(draw, shape):
     return (*key, ...), draw(st.permutations(range(ndim)))
 
 
-def test_whatever_is_done_to_parts_the_contents_are_numpys(program_device):
-    @settings(max_examples=200 if program_device is Simulated else 40)
+@tiers.amount("examples", 50, 200)
+def test_whatever_is_done_to_parts_the_contents_are_numpys(program_device, examples):
+    @settings(max_examples=examples if program_device is Simulated else examples // 5)
     @given(data=st.data())
     def run(data):
         device = program_device()

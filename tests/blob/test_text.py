@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+import tiers
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from made_blobs import blob_in, values
@@ -103,7 +104,7 @@ OPTIONS = st.fixed_dictionaries(
 SHAPES = st.lists(st.integers(0, 12), max_size=4).map(tuple)
 
 
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(
     shape=SHAPES,
     dtype=st.sampled_from(DTYPES),
@@ -140,7 +141,7 @@ def test_the_text_is_numpys_from_the_elements_that_it_shows(shape, dtype, seed, 
         *((1001, 1), (1, 1, 1001), (10, 10, 10), (10, 10, 11), (6,) * 4, (7,) * 4, (3, 4, 5, 6, 7)),
     ],
 )
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", tiers.dtypes(DTYPES))
 def test_with_numpys_own_settings_too(dtype, shape, legacy):
     reader = Reader(numbers(shape, dtype, 4, 0.01))
     with np.printoptions(legacy=legacy):

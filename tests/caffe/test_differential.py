@@ -6,7 +6,7 @@ import struct
 
 import pytest
 from caffe_agreement import check_blob, check_net, needs_upb
-from caffe_mutations import SECONDS
+from caffe_mutations import for_seconds
 from caffe_oracle import (
     LISTS,
     BlobProto,
@@ -23,47 +23,46 @@ from hypothesis import strategies as st
 
 pytestmark = needs_upb
 
-# Ten times as many in the nightly tier.
-MORE = max(1, int(SECONDS / 30))
+# How many examples count as a second.
+EXAMPLES = 25
 
 
-@settings(max_examples=300 * MORE, deadline=None)
-@given(valid_messages())
-def test_wild_layouts(data):
+def check_valid_blob(data):
     check_blob(data)
     assert as_caffe_chooses(contents_of(BlobProto.FromString(data))) is not None
 
 
-@settings(max_examples=200 * MORE, deadline=None)
-@given(heaps())
-def test_heaps_of_fields(data):
-    check_blob(data)
-
-
-@settings(max_examples=400 * MORE, deadline=None)
-@given(damaged(st.one_of(valid_messages(), heaps())))
-def test_damaged_messages(data):
-    check_blob(data)
-
-
-@settings(max_examples=300 * MORE, deadline=None)
-@given(st.binary(max_size=40))
-def test_random_bytes(data):
-    check_blob(data)
-    check_net(data)
-
-
-@settings(max_examples=200 * MORE, deadline=None)
-@given(nets())
-def test_nets_of_all_formats(data):
+def check_valid_net(data):
     check_net(data)
     NetParameter.FromString(data)
 
 
-@settings(max_examples=300 * MORE, deadline=None)
-@given(damaged(nets()))
-def test_damaged_nets(data):
+def check_both(data):
+    check_blob(data)
     check_net(data)
+
+
+@for_seconds
+@pytest.mark.parametrize(
+    ("examples", "check"),
+    [
+        pytest.param(valid_messages(), check_valid_blob, id="wild layouts"),
+        pytest.param(heaps(), check_blob, id="heaps of fields"),
+        pytest.param(
+            damaged(st.one_of(valid_messages(), heaps())), check_blob, id="damaged messages"
+        ),
+        pytest.param(st.binary(max_size=40), check_both, id="random bytes"),
+        pytest.param(nets(), check_valid_net, id="nets of all formats"),
+        pytest.param(damaged(nets()), check_net, id="damaged nets"),
+    ],
+)
+def test_the_scanner_agrees_with_protobuf(examples, check, seconds):
+    @settings(max_examples=int(EXAMPLES * seconds))
+    @given(examples)
+    def agree(data):
+        check(data)
+
+    agree()
 
 
 def test_the_model_of_caffes_choice_is_no_copy_of_the_index():

@@ -1,7 +1,7 @@
 """Damaged files: no crash, no hang, no hoard of memory, and no disagreement with protobuf.
 
 What is damaged are real files, where they are present, and small files of every kind. Each damage
-is made from a number, which a failure names. `caffe_mutations` says for how long this runs.
+is made from a number, which a failure names.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from caffe_agreement import (
     check_state,
     needs_upb,
 )
-from caffe_mutations import SECONDS, made_messages, mutated, real_files
+from caffe_mutations import for_seconds, made_messages, mutated, real_files
 
 from syncblob.caffe import open_model, read_blob, read_blobs
 from syncblob.caffe.solver_state import open_solver_state
@@ -70,12 +70,13 @@ def read_everything(reader, path):
     assert peak < MOST_MEMORY * path.stat().st_size + MEMORY_OF_A_SMALL_FILE
 
 
+@for_seconds
 @needs_upb
-def test_damaged_messages(corpus, tmp_path):
+def test_damaged_messages(corpus, tmp_path, seconds):
     path = tmp_path / "damaged"
     first = random.randrange(2**40)  # noqa: S311  # damage, not secrets
     number = first
-    end = time.monotonic() + SECONDS * 2 / 3
+    end = time.monotonic() + seconds * 2 / 3
     while time.monotonic() < end or number < first + 20:
         number += 1
         content = mutated(random.Random(number), corpus)  # noqa: S311  # as above
@@ -93,15 +94,15 @@ def test_damaged_messages(corpus, tmp_path):
             raise
 
 
-def test_damaged_hdf5(tmp_path):
+@for_seconds
+def test_damaged_hdf5(tmp_path, seconds):
     """In a process of its own, which the HDF5 library may not crash either."""
     pytest.importorskip("h5py", reason="h5py, which reads HDF5, is missing")
-    seconds = SECONDS / 3
     command = [
         sys.executable,
         Path(__file__).parents[1] / "support" / "caffe_fuzz_hdf5.py",
         str(tmp_path),
-        str(seconds),
+        str(seconds / 3),
     ]
     result = subprocess.run(
         command, capture_output=True, text=True, check=False, timeout=seconds + 120

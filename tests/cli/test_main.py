@@ -160,7 +160,7 @@ def test_a_damaged_file_is_one_line_also_with_a_newline_in_a_name(spawn, write_m
     assert "Traceback" not in done.err
 
 
-@pytest.mark.parametrize("command", ["tour", "inspect"])
+@pytest.mark.parametrize("command", [pytest.param("tour", marks=pytest.mark.long), "inspect"])
 def test_without_rich_it_says_what_to_install(command, spawn, write_model):
     path = write_model(("conv1", "Convolution", [[1.0]]))
     without_rich = (
@@ -184,7 +184,7 @@ def test_an_interrupt_is_no_traceback(run, monkeypatch, write_model):
     assert run("inspect", write_model()) == (130, "", "")
 
 
-@pytest.mark.parametrize("flags", [[], ["--json"]])
+@pytest.mark.parametrize("flags", [[], pytest.param(["--json"], marks=pytest.mark.long)])
 def test_a_reader_that_has_seen_enough_is_no_error(write_model, flags):
     path = write_model(*((f"layer{i}", "ReLU", []) for i in range(20_000)))
     with subprocess.Popen(

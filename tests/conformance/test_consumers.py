@@ -81,6 +81,7 @@ def test_a_new_call_is_not_worse_unless_its_value_is_wrong(record):
 
 
 @pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}")
+@pytest.mark.long
 def test_no_call_got_worse():
     # Another process: SciPy and scikit-learn read their settings once.
     source = Path(syncblob.__file__).parents[1]

@@ -19,6 +19,7 @@ TABLE = (
 )
 
 
+@pytest.mark.long
 def test_xarrays_tests_run_with_syncblob_and_its_files_stay(tmp_path, monkeypatch, capfd):
     xarray = pytest.importorskip("xarray", reason="pip install 'syncblob[consumers]'")
     pytest.importorskip("array_api_strict")

@@ -66,6 +66,7 @@ def test_quick_draws_once_for_special_cases_and_reports_what_was_skipped(
     assert set(request["versions"]) >= {"syncblob", "numpy", "hypothesis", "Python"}
 
 
+@pytest.mark.long
 def test_a_seed_repeats_a_run(make_small_suite, run_small):
     suite = make_small_suite()
     for _ in range(2):
@@ -75,6 +76,7 @@ def test_a_seed_repeats_a_run(make_small_suite, run_small):
     assert second[0] == second[1]
 
 
+@pytest.mark.long
 def test_boosted_draws_many_values_and_counts_defects_of_the_suite_apart(
     make_small_suite, run_small
 ):
@@ -92,6 +94,7 @@ def test_boosted_draws_many_values_and_counts_defects_of_the_suite_apart(
     assert "forgets the abs; x1_i=5, x2_i=5" in report["found"][0]["message"]
 
 
+@pytest.mark.long
 def test_a_listed_case_still_fails_where_its_condition_is_met(make_small_suite, run_small):
     suite = make_small_suite(passes_below=3)
     status, report, outcomes = run_small(suite, "--tier", "boosted", "-k", "pow")
@@ -159,6 +162,7 @@ def test_a_suite_that_is_not_there_is_cloned(monkeypatch, tmp_path, capsys):
     assert "got a folder without array_api_tests" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_a_library_that_cannot_be_imported_is_no_result(make_small_suite, tmp_path, capsys):
     suite = ["--suite", str(make_small_suite().folder), "--any-commit", "-n", "0"]
     report = tmp_path / "report.json"

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import tiers
 
 PROGRAM = Path(__file__).with_name("mpi_checks.py")
 
@@ -33,7 +34,17 @@ def mpiexec():
     return found
 
 
-@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize(
+    "check",
+    tiers.representatives(
+        CHECKS,
+        {
+            "allreduce_in_place_of_a_diff": "an array that is read and written",
+            "dtypes": "MPI's types",
+            "send_and_receive": "an array that is read, and one that is written",
+        },
+    ),
+)
 def test_two_processes(mpiexec, check):
     # Open MPI starts no more processes than there are cores, and none as root, unless it is told.
     permissions = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")

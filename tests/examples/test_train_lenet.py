@@ -17,6 +17,7 @@ pytest.importorskip("sklearn")
 PROGRAM = Path(__file__).parents[2] / "examples" / "train_lenet.py"
 
 
+@pytest.mark.long
 def test_it_learns_the_digits_and_saves_what_it_learned(tmp_path):
     path = tmp_path / "lenet.caffemodel"
     run = subprocess.run(
@@ -33,8 +34,8 @@ def test_it_learns_the_digits_and_saves_what_it_learned(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["lenet.caffemodel", "--epochs", "0"], "at least 1"),
-        (["no/lenet.caffemodel"], "no folder"),
+        pytest.param(["lenet.caffemodel", "--epochs", "0"], "at least 1", marks=pytest.mark.long),
+        pytest.param(["no/lenet.caffemodel"], "no folder", marks=pytest.mark.long),
         (["lenet.npz"], "expected the extension .caffemodel, got lenet.npz"),
     ],
 )

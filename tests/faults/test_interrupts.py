@@ -13,7 +13,6 @@ there. Afterwards
 
 from __future__ import annotations
 
-import os
 import random
 import tempfile
 import threading
@@ -21,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tiers
 from fault_points import BACKEND
 from fault_scenarios import ONE_ACCESS, SEVERAL, made
 from fault_states import Scenario, contents, plain
@@ -33,13 +33,11 @@ try:
 except ImportError:
     OF_TORCH_AND_DASK = {}
 
-# How many places of a scenario are tried; 0 for all of them.
-MOST = int(os.environ.get("SYNCBLOB_INTERRUPTS", "8"))
 SCENARIOS = {**ONE_ACCESS, **SEVERAL, **OF_TORCH_AND_DASK}
 
 
-def campaign(name, scenario, most=MOST):
-    """Interrupt a scenario at its places; return at how many."""
+def campaign(name, scenario, most):
+    """Interrupt a scenario at so many of its places, 0 for all; return at how many."""
     with tempfile.TemporaryDirectory() as folder:
         # What is made once in a process.
         plain(scenario.act(scenario.make(Path(folder))))
@@ -115,9 +113,10 @@ def is_free(blob):
 
 # One that comes in a finaliser is said to be ignored, as Python's are.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@tiers.amount("most", 3, 8, variable="SYNCBLOB_INTERRUPTS")
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_an_interrupt_leaves_everything_before_or_after(name):
-    campaign(name, SCENARIOS[name])
+def test_an_interrupt_leaves_everything_before_or_after(name, most):
+    campaign(name, SCENARIOS[name], most)
 
 
 def test_the_campaign_finds_what_is_half_done():

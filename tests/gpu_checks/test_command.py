@@ -153,6 +153,7 @@ def trial(tmp_path_factory):
     return done, json.loads((folder / "out" / "summary.json").read_text())
 
 
+@pytest.mark.long
 def test_a_trial_passes_and_says_loudly_what_it_is(trial):
     done, summary = trial
     assert done.returncode == 0, done.stdout
@@ -161,6 +162,7 @@ def test_a_trial_passes_and_says_loudly_what_it_is(trial):
     assert [each["status"] for each in summary["steps"].values()] == ["passed"] * 2
 
 
+@pytest.mark.long
 def test_a_trial_makes_every_probe_or_says_what_it_needs(trial):
     _, summary = trial
     verdicts = {
@@ -192,9 +194,9 @@ NO_WAIT = "lambda self, buffer: buffer.data.memset_async(0, buffer.nbytes)"
     ("methods", "replacement", "probe"),
     [
         ("wait_for_work", NOTHING, "readers"),
-        ("_zero_now", NO_WAIT, "first_zeros"),
-        ("_refuse_capture", NOTHING, "captures"),
-        ("_finish,synchronize", NOTHING, "late_push_failure"),
+        pytest.param("_zero_now", NO_WAIT, "first_zeros", marks=pytest.mark.long),
+        pytest.param("_refuse_capture", NOTHING, "captures", marks=pytest.mark.long),
+        pytest.param("_finish,synchronize", NOTHING, "late_push_failure", marks=pytest.mark.long),
         ("current_stream_wait", NOTHING, "programs"),
     ],
 )
@@ -212,6 +214,7 @@ def test_a_backend_that_waits_for_nothing_is_found_out(methods, replacement, pro
     assert json.loads(path.read_text())["line"].split(":")[0] not in ("right", "not provoked")
 
 
+@pytest.mark.long
 def test_the_benchmarks_of_a_gpu_run_on_the_model(tmp_path):
     path = tmp_path / "results.json"
     groups = ["transfers", "regions", "pipeline", "interop"]

@@ -47,6 +47,7 @@ def test_what_a_process_says_and_writes_is_kept(place, tmp_path):
     assert result["tail"] == output
 
 
+@pytest.mark.long
 def test_a_process_over_its_limit_is_stopped_and_what_it_has_written_counts(place, tmp_path):
     found, end = tmp_path / "found.json", tmp_path / "end"
     code = FILE + (
@@ -66,6 +67,7 @@ def test_a_process_over_its_limit_is_stopped_and_what_it_has_written_counts(plac
     assert not end.exists()
 
 
+@pytest.mark.long
 def test_a_process_that_ignores_the_interrupt_is_killed(place):
     code = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); time.sleep(60)"
     start = time.monotonic()
@@ -74,6 +76,7 @@ def test_a_process_that_ignores_the_interrupt_is_killed(place):
     assert result["status"] == "cut off"
 
 
+@pytest.mark.long
 def test_a_process_that_is_interrupted_can_say_what_it_knows(place):
     # Where these tests run in the background of a shell, it has the signal ignored.
     code = (
@@ -147,6 +150,7 @@ def test_the_summary_is_written_after_each_job(place, tmp_path):
     assert "hello" in (tmp_path / "out" / "log.txt").read_text()
 
 
+@pytest.mark.long
 def test_what_has_no_time_left_is_not_run_and_that_is_said(place, tmp_path):
     slow = job("slow", "import time; time.sleep(60)")
     good, summary = run(
@@ -157,6 +161,7 @@ def test_what_has_no_time_left_is_not_run_and_that_is_said(place, tmp_path):
     assert summary["steps"]["step 2"]["why"] == "no time is left"
 
 
+@pytest.mark.long
 def test_a_step_has_a_limit_of_its_own(place, tmp_path):
     slow = job("slow", "import time; time.sleep(60)")
     _, summary = run(tmp_path, place, step(1, [slow], seconds=3), step(2, [job("fine", "")]))

@@ -8,6 +8,7 @@ import weakref
 
 import numpy as np
 import pytest
+import tiers
 from made_blobs import address, blob_in, values
 
 import syncblob
@@ -76,7 +77,7 @@ def look(capsule):
 # --- capsules ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", CODES)
+@pytest.mark.parametrize("dtype", tiers.dtypes(CODES))
 @pytest.mark.parametrize("max_version", [None, (0, 8), (1, 0), (1, 3), (2, 0)])
 @pytest.mark.parametrize("head", [CPU, GPU])
 def test_a_capsule_describes_the_blobs_own_memory(dtype, max_version, head):

@@ -13,6 +13,7 @@ import zlib
 
 import numpy as np
 import pytest
+import tiers
 from made_blobs import address, blob_in, values
 
 from syncblob import Blob, Head
@@ -245,7 +246,7 @@ def test_a_blob_has_no_buffer(consume):
     assert blob.head is GPU
 
 
-@pytest.mark.parametrize("dtype", DTYPES[:-1])
+@pytest.mark.parametrize("dtype", tiers.dtypes(DTYPES[:-1]))
 @pytest.mark.parametrize("view", VIEWS)
 def test_accessors_are_the_ways_to_a_buffer(dtype, view):
     blob, expected = VIEWS[view](blob_in(GPU, dtype)), VIEWS[view](values(dtype))

@@ -7,6 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
+import tiers
 from made_blobs import address, blob_in, values
 
 import syncblob
@@ -46,7 +47,7 @@ VIEWS = [
 
 
 @pytest.mark.parametrize("take", ALIASES.values(), ids=ALIASES)
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", tiers.dtypes(DTYPES))
 def test_a_tensor_is_the_blobs_own_memory_to_write(take, dtype):
     blob = blob_in(CPU, dtype)
     tensor = take(blob)

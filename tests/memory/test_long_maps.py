@@ -52,7 +52,7 @@ def places(order):
 @pytest.mark.parametrize("holders", ["host", "accelerator", "both", "source"])
 @pytest.mark.parametrize("side", Side)
 @pytest.mark.parametrize("access", Access)
-@pytest.mark.parametrize("order", ["forwards", "shuffled"])
+@pytest.mark.parametrize("order", ["forwards", pytest.param("shuffled", marks=pytest.mark.long)])
 def test_accesses_of_every_other_byte(holders, side, access, order):
     memory = made(holders)
     contents = counting()
@@ -162,6 +162,7 @@ def test_what_somebody_has_borrowed_is_not_joined(side, access):
     assert memory.cpu_data().tolist() == memory.gpu_data().tolist() == expected.tolist()
 
 
+@pytest.mark.long
 def test_a_map_is_longer_where_all_of_it_is_borrowed():
     memory = made("host")
     borrows = [use(memory, HOST, MUTABLE, place - 1, place) for place in places("forwards")]

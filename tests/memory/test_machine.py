@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+import tiers
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -27,9 +28,6 @@ from syncblob import Blob, Head
 if TYPE_CHECKING:
     from program_devices import Cuda
 
-EXAMPLES = 2000
-# On CUDA devices, where one takes longer.
-CUDA_EXAMPLES = EXAMPLES // 20
 ITEMSIZE = 4
 ACCESSES = [
     f"{kind}{side}_data" for kind in ("", "mutable_", "overwrite_") for side in ("cpu", "gpu")
@@ -243,11 +241,13 @@ class Programs(RuleBasedStateMachine):
             self.device.close()
 
 
-def test_programs(program_device: type[Simulated | Cuda]) -> None:
+@tiers.amount("examples", 100, 1000)
+def test_programs(program_device: type[Simulated | Cuda], examples: int) -> None:
     class OnDevice(Programs):
         kind = program_device
 
-    examples = EXAMPLES if program_device is Simulated else CUDA_EXAMPLES
+    if program_device is not Simulated:
+        examples //= 10  # one takes longer
     run_state_machine_as_test(  # type: ignore[no-untyped-call]  # hypothesis has no types for it
         OnDevice, settings=settings(max_examples=examples, stateful_step_count=25, deadline=None)
     )

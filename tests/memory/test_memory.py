@@ -284,7 +284,7 @@ def test_sixteen_threads_that_read_at_once_cause_one_download(
     simulated: SimulatedBackend,
 ) -> None:
     with ThreadPoolExecutor(16) as pool:
-        for round_number in range(1000):
+        for round_number in range(300):
             memory = at_gpu(round_number % 251)
             simulated.reset_counts()
             barrier = threading.Barrier(16)

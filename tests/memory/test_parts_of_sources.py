@@ -84,7 +84,7 @@ def steps(draw):
 
 
 @SOURCES
-@settings(max_examples=150)
+@settings(max_examples=50)
 @given(program=st.lists(steps(), max_size=12), host_only=st.booleans())
 def test_each_byte_is_asked_for_once_and_only_if_it_is_needed(
     make, program_device, program, host_only

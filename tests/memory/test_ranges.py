@@ -96,7 +96,7 @@ def expected(letters, side, access, first, last):
     return "".join(after), moves
 
 
-@settings(max_examples=150)
+@settings(max_examples=75)
 @given(accesses())
 def test_every_part_goes_through_the_table_by_itself(program_device, drawn_access):
     letters, side, access, first, last = drawn_access

@@ -3,14 +3,12 @@
 Each program makes two Blobs, views of them and arrays that live on, and uses them in any order,
 beside `region_model`, which knows of each element what it is and who holds it. After each step it
 compares contents, heads, the bytes that moved, warnings, and who may write. A program is made from
-a number, which a failure names. ``SYNCBLOB_REGION_PROGRAMS`` sets how many run; without it, 20,000
-where ``CI`` is set, else 1,000.
+a number, which a failure names. ``SYNCBLOB_REGION_PROGRAMS`` sets how many run.
 """
 
 from __future__ import annotations
 
 import multiprocessing
-import os
 import random
 import re
 import threading
@@ -25,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import region_processes
+import tiers
 from program_devices import Cuda, Lent, Simulated, run_programs
 from region_model import BOTH, CPU, GPU, NOBODY, OTHER, Loan, Memory, Plan, reach, runs
 
@@ -43,11 +42,6 @@ try:
 except ImportError:
     torch = None
 
-PROGRAMS = int(
-    os.environ.get("SYNCBLOB_REGION_PROGRAMS", "20000" if "CI" in os.environ else "1000")
-)
-# On CUDA devices, where one takes longer.
-CUDA_PROGRAMS = PROGRAMS // 4
 STEPS = 24
 ITEMSIZE = 4
 # Of the threads.
@@ -1060,24 +1054,27 @@ class WholeProgram(Program):
         return (memory.holders[0],) if element in new else ()
 
 
-def programs(device: type[Simulated | Cuda]) -> int:
-    return PROGRAMS if device is Simulated else CUDA_PROGRAMS
+def some(numbers: range, device: type[Simulated | Cuda]) -> range:
+    """Return all numbers, or fewer on CUDA devices, where a program takes longer."""
+    return numbers if device is Simulated else numbers[::4]
 
 
-@pytest.mark.parametrize("part", range(4))
+@tiers.programs(200, 10000, variable="SYNCBLOB_REGION_PROGRAMS")
 def test_no_program_sees_old_values_moves_too_much_or_loses_a_write_unannounced(
-    part: int, program_device: type[Simulated | Cuda]
+    numbers: range, program_device: type[Simulated | Cuda]
 ) -> None:
     consumer.cache_clear()
-    numbers = range(part, programs(program_device), 4)
-    run_programs(lambda number: Program(number, program_device()), numbers)
+    run_programs(lambda number: Program(number, program_device()), some(numbers, program_device))
 
 
+@tiers.programs(200, 10000, variable="SYNCBLOB_REGION_PROGRAMS")
 def test_programs_over_whole_memories_go_through_caffes_transitions(
-    program_device: type[Simulated | Cuda],
+    numbers: range, program_device: type[Simulated | Cuda]
 ) -> None:
-    numbers = range(programs(program_device) // 4)
-    run_programs(lambda number: WholeProgram(number, program_device()), numbers)
+    run_programs(
+        lambda number: WholeProgram(number, program_device()),
+        some(numbers[::4], program_device),
+    )
 
 
 # --- pushes, many pieces, threads and processes ---------------------------------------------------
@@ -1172,7 +1169,7 @@ def test_a_part_that_the_device_needs_is_the_part_that_is_read() -> None:
     assert blob[5:].head is Head.UNINITIALIZED
 
 
-@pytest.mark.parametrize("pieces", [2, 500, 1500])
+@pytest.mark.parametrize("pieces", [2, 500, pytest.param(1500, marks=pytest.mark.long)])
 @pytest.mark.parametrize("side", [CPU, GPU])
 def test_pieces_are_all_there_and_move_exactly(pieces: int, side: str) -> None:
     blob = Blob((2 * pieces, 3), "int32", device="simulated")

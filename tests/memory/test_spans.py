@@ -6,6 +6,7 @@ from itertools import groupby, pairwise, product
 from typing import NamedTuple
 
 import pytest
+import tiers
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -23,7 +24,7 @@ from syncblob.memory.state import (
 # The map does not know how many sides there are; the state machine has two.
 SIDES = (1, 2, 4)
 NOBODY, HOST, DEVICE, BOTH = range(4)
-EXAMPLES = settings(max_examples=200)
+EXAMPLES = settings(max_examples=100)
 
 
 def listings(most=7):
@@ -337,8 +338,7 @@ def accesses(draw):
     )
 
 
-@settings(max_examples=800)
-@given(accesses())
+@tiers.drawn(accesses(), short=150, long=800)
 def test_the_table_is_applied_to_each_byte_of_the_range(drawn):
     listing, side, access, start, stop, here, there = drawn
     spans = spans_of(listing)
@@ -448,8 +448,7 @@ def joins(spans, side, start, stop, writers):
     return found
 
 
-@settings(max_examples=800)
-@given(long_maps())
+@tiers.drawn(long_maps(), short=150, long=800)
 def test_what_joins_spans_is_the_cheapest(drawn):
     spans = drawn[0]
     found, possible = cheapest(*drawn), joins(*drawn)

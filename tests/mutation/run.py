@@ -5,8 +5,9 @@ be explained in ``survivors.toml``, by file, function and the changed lines; oth
 What is mutated and which tests run is set in ``pyproject.toml``. Works in a temporary copy of the
 project, and takes an hour or two on one core.
 
-Usage: ``python tests/mutation/run.py [--all]``. What is explained is run with ``--all`` only: what
-survives takes all tests, and so most of the time.
+Usage: ``python tests/mutation/run.py [--all] [--long]``. What is explained is run with ``--all``
+only: what survives takes all tests, and so most of the time. The tests are those of the short
+tier; with ``--long``, those of both. With ``--all``, this shows what the short tier misses.
 """
 
 from __future__ import annotations
@@ -48,13 +49,16 @@ def without_its_call(statement: libcst.Expr) -> Iterator[libcst.Expr]:
         yield statement.with_changes(value=libcst.Ellipsis())
 
 
-def run_mutmut(*, everything: bool) -> None:
+def run_mutmut(*, everything: bool, long: bool) -> None:
     for name in ("pyproject.toml", "src", "tests"):
         whole = PROJECT / name
         if whole.is_dir():
             shutil.copytree(whole, name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(whole, name)
+    if long:
+        settings = Path("pyproject.toml")
+        settings.write_text(settings.read_text("utf-8").replace('"not long"', '""'), "utf-8")
     mutators.mutation_operators.append((libcst.Expr, without_its_call))
     if not everything:
         mutmut.__main__.collect_source_file_mutation_data = with_the_explained_survived
@@ -97,7 +101,7 @@ def explained() -> set[Mutation]:
 def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        run_mutmut(everything="--all" in sys.argv)
+        run_mutmut(everything="--all" in sys.argv, long="--long" in sys.argv)
         mutants, _ = collect_source_file_mutation_data(mutant_names=[])
         alive: Counter[str] = Counter()
         survivors: dict[Mutation, str] = {}

@@ -1,6 +1,6 @@
 """Files to damage, and ways to damage them: the corpus of the fuzz tests.
 
-``SYNCBLOB_FUZZ`` sets for how many seconds they run; without it, 30 where ``CI`` is set, else 2.
+``SYNCBLOB_FUZZ`` sets for how many seconds they run.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import os
 from pathlib import Path
 
 import numpy as np
+import tiers
 
 from syncblob.caffe._pb.caffe_pb2 import (
     BlobProto,
@@ -21,7 +22,7 @@ from syncblob.caffe._pb.caffe_pb2 import (
     V1LayerParameter,
 )
 
-SECONDS = float(os.environ.get("SYNCBLOB_FUZZ", "30" if "CI" in os.environ else "2"))
+for_seconds = tiers.amount("seconds", 2.0, 10.0, variable="SYNCBLOB_FUZZ")
 
 _LARGEST = 600_000
 _CLAIMS = [0, 1, 2**31 - 1, 2**31, 2**32 - 1, 10**10, 2**63 - 1, 2**64 - 1]

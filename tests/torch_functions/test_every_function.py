@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 
 import pytest
+import tiers
 
 import syncblob
 from syncblob import Blob, Head
@@ -74,6 +75,54 @@ def named(row):
     return getattr(row[0], "__name__", None) or type(row[0]).__name__
 
 
+# What the short tier calls, and what each stands for.
+SHORT = {
+    "abs": "one operand",
+    "add": "two operands, and an operator of aten",
+    "add.Tensor": "an overload of one",
+    "aminmax": "a named tuple",
+    "batch_norm": "statistics that may be written",
+    "bernoulli": "a random result",
+    "cat": "a list of operands",
+    "conv2d": "a layer with parameters",
+    "dropout": "a random result, or a view",
+    "einsum": "operands after a text",
+    "embedding": "integers, and weights that may be written",
+    "equal": "a result that is no tensor",
+    "fft_fft": "a result of another dtype",
+    "full_like": "a shape",
+    "gumbel_softmax": "a function in Python",
+    "linalg_lstsq": "several results",
+    "numel": "a question for no element",
+    "result_type": "a question for two operands",
+    "stft": "an operand with a keyword",
+    "sum": "a reduction",
+    "unique": "a result whose shape depends on the values",
+}
+SHORT_MODULES = {
+    "BatchNorm2d": "buffers",
+    "CrossEntropyLoss": "two inputs",
+    "Dropout": "a random result",
+    "Embedding": "integers",
+    "Flatten": "a view",
+    "Linear": "parameters",
+    "LSTM": "states, and parameters that are no tensors of the module",
+    "MultiheadAttention": "inputs that it asks for their device",
+    "ReLU": "nothing but a function",
+    "Sequential": "other modules",
+}
+
+
+def modules(rows, *short):
+    """Parametrise a test by modules and their inputs."""
+    rows = tiers.representatives(
+        rows, {one: SHORT_MODULES[one] for one in short}, name=named, several=True
+    )
+    return pytest.mark.parametrize(
+        ("module", "inputs"), rows, ids=lambda x: "" if isinstance(x, tuple) else repr(x)
+    )
+
+
 def test_the_tables_are_long():
     rows = [*calls.FUNCTIONS, *calls.VIEWS, *calls.IN_PLACE]
     assert len({(named(row), str(row[0])) for row in rows}) >= 300
@@ -89,7 +138,9 @@ UNREAD = {
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("row", calls.FUNCTIONS, ids=named)
+@pytest.mark.parametrize(
+    "row", tiers.representatives(calls.FUNCTIONS, SHORT, name=named), ids=named
+)
 def test_a_function_gives_what_it_gives_for_tensors_and_takes_the_const_path(row, device):
     maker = Maker(device)
     assert_same(maker.call(row), with_tensors(row)[0])
@@ -185,7 +236,10 @@ def test_many_functions_take_out():
     assert len(WITH_OUT) >= 100
 
 
-@pytest.mark.parametrize("row", WITH_OUT, ids=named)
+SHORT_OUT = {one: SHORT[one] for one in ("abs", "add", "aminmax", "fft_fft")}
+
+
+@pytest.mark.parametrize("row", tiers.representatives(WITH_OUT, SHORT_OUT, name=named), ids=named)
 def test_out_is_overwritten_without_a_transfer(row, simulated):
     expected, (*_,) = with_tensors(row)
     results = expected if isinstance(expected, tuple) else (expected,)
@@ -216,7 +270,10 @@ def module_results(module, inputs):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize(("module", "inputs"), calls.MODULES, ids=repr)
+@modules(
+    calls.MODULES,
+    *("BatchNorm2d CrossEntropyLoss Dropout Embedding Flatten Linear ReLU Sequential".split()),
+)
 def test_a_module_gives_what_it_gives_for_tensors(module, inputs, device):
     maker = Maker(device)
     result = module_results(module, [maker(x) for x in inputs])
@@ -238,7 +295,7 @@ def module_gradients(module, inputs, between=lambda: None):
     return [parameter.grad for parameter in module.parameters()]
 
 
-@pytest.mark.parametrize(("module", "inputs"), WITH_PARAMETERS, ids=repr)
+@modules(WITH_PARAMETERS, "Linear", "Sequential")
 def test_a_module_has_the_gradients_that_it_has_for_tensors(module, inputs):
     maker = Maker("simulated")
 
@@ -254,7 +311,7 @@ def test_a_module_has_the_gradients_that_it_has_for_tensors(module, inputs):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize(("module", "inputs"), calls.DEMANDING_MODULES, ids=repr)
+@modules(calls.DEMANDING_MODULES, "LSTM", "MultiheadAttention")
 def test_modules_that_ask_for_more_take_blobs_where_that_is_switched_on(module, inputs, device):
     from syncblob.interop.torch import accept_blobs_in_modules
 

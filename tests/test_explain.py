@@ -350,19 +350,6 @@ def test_a_log_becomes_json() -> None:
     assert upload["device"] == "simulated:0"
 
 
-def test_a_log_is_drawn() -> None:
-    matplotlib = pytest.importorskip("matplotlib", reason="plots need matplotlib")
-    matplotlib.use("Agg")
-    blob = at_cpu()
-    with record_transfers() as log:
-        blob.mutable_gpu_data()
-        blob.cpu_data()
-    axes = log.plot()
-    assert len(axes.patches) == 2
-    assert [label.get_text() for label in axes.get_yticklabels()] == [f"memory {log[0].memory}"]
-    axes.figure.clear()
-
-
 # --- verified const ------------------------------------------------------------------------------
 
 

@@ -8,9 +8,9 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _KIBI = 1024
 
 
-def counted(number: int, noun: str) -> str:
+def counted(number: int, noun: str, plural: str = "") -> str:
     """Return a number with its noun, in the plural where it must be."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    return f"{number} {noun}" if number == 1 else f"{number} {plural or f'{noun}s'}"
 
 
 def human_bytes(nbytes: int) -> str:

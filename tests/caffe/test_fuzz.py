@@ -96,6 +96,7 @@ def test_damaged_messages(corpus, tmp_path):
 def test_damaged_hdf5(tmp_path):
     """In a process of its own, which the HDF5 library may not crash either."""
     pytest.importorskip("h5py", reason="h5py, which reads HDF5, is missing")
+    pytest.importorskip("resource", reason="limits on memory are of POSIX")
     seconds = SECONDS / 3
     command = [
         sys.executable,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import linecache
+import os
+from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import numpy as np
@@ -186,3 +189,24 @@ def test_every_blob_can_be_drawn(shape):
             blob.gpu_data()
         assert len(pictures(blob)) == (2 if blob.nbytes else 0)
         assert len(pictures(blob.const)) == len(pictures(blob))
+
+
+EXAMPLE = """\
+image = Blob((8, 100), device="simulated", name="image")
+image.overwrite_cpu_data()[...] = 0
+image[2:4].mutable_gpu_data()[...] = 1
+alias = np.from_dlpack(image[4].cpu)
+"""
+
+
+def test_the_drawing_in_the_documentation_is_what_a_notebook_shows(monkeypatch):
+    """The example is that of ``docs/transfers.md``. With SYNCBLOB_DRAW=1 it is written anew."""
+    lines = EXAMPLE.splitlines(keepends=True)
+    monkeypatch.setitem(linecache.cache, "image.py", (len(EXAMPLE), None, lines, "image.py"))
+    names = {"Blob": Blob, "np": np}
+    exec(compile(EXAMPLE, "image.py", "exec"), names)  # noqa: S102  # it is above
+    drawn = f"{names['image'][:4]._repr_html_()}\n"
+    file = Path(__file__).parents[2] / "docs" / "_static" / "notebook.html"
+    if os.environ.get("SYNCBLOB_DRAW"):
+        file.write_text(drawn, encoding="utf-8")
+    assert file.read_text(encoding="utf-8") == drawn

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from syncblob._forks import Lock
-from syncblob._optional import import_optional
+from syncblob._timeline import draw
 from syncblob._wording import counted
 from syncblob.transfers import Transfer, close_log, open_log
 
@@ -220,7 +220,12 @@ class TransferLog:
         }
 
     def plot(self, axes: Any = None) -> Any:
-        """Draw the transfers on a time line, a row for each memory.
+        """Draw the transfers on a time line: a lane for uploads, and below it one for downloads.
+
+        Within a lane each line of code has a row, named after its Blob too if that has a name. A
+        bar is as long as the transfer took, but never too short to be seen, and as high as its
+        share of the bytes of the largest transfer. Lanes of many lines show those that moved most,
+        and the others together.
 
         Needs matplotlib: ``pip install 'syncblob[plot]'``.
 
@@ -233,26 +238,7 @@ class TransferLog:
         -------
         matplotlib.axes.Axes
         """
-        if axes is None:
-            plt = import_optional("matplotlib.pyplot", "plot")
-            _, axes = plt.subplots(figsize=(9, 3))
-        origin = min((transfer.start for transfer in self), default=0.0)
-        memories = sorted({transfer.memory for transfer in self})
-        for direction, colour in (("upload", "tab:blue"), ("download", "tab:orange")):
-            chosen = [transfer for transfer in self if transfer.direction == direction]
-            axes.barh(
-                [memories.index(transfer.memory) for transfer in chosen],
-                [transfer.seconds * 1e3 for transfer in chosen],
-                left=[(transfer.start - origin) * 1e3 for transfer in chosen],
-                color=colour,
-                label=f"{direction}s",
-            )
-        names = {transfer.memory: transfer.name for transfer in self}
-        labels = [names[memory] or f"memory {memory}" for memory in memories]
-        axes.set_yticks(range(len(memories)), labels)
-        axes.set_xlabel("time (ms)")
-        axes.legend()
-        return axes
+        return draw(list(self), axes)
 
     def __repr__(self) -> str:
         """Show the totals."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import io
 import json
-import re
 import sys
 import warnings
 
@@ -76,14 +75,6 @@ def test_only_the_last_transitions_are_kept() -> None:
 @pytest.mark.parametrize("blob", [Blob(()), Blob((0, 2)), Blob(3).const])
 def test_every_blob_can_be_explained(blob: Blob) -> None:
     assert "UNINITIALIZED: zeros that nobody has read" in str(blob.explain())
-
-
-def test_notebooks_get_a_table_without_raw_text() -> None:
-    blob = at_cpu()
-    html = blob._repr_html_()
-    assert html.startswith("<table>")
-    assert "HEAD_AT_CPU" in html
-    assert "UNINITIALIZED -&gt; HEAD_AT_CPU" in html
 
 
 # --- parts ---------------------------------------------------------------------------------------
@@ -247,21 +238,6 @@ def plain_letters(text: str) -> str:
     return text.replace(FULL, "#").replace(SOME, "+").replace(NONE, ".")
 
 
-def test_notebooks_get_coloured_bars() -> None:
-    blob = split()
-    blob[20:21].cpu_data()
-    blob.name = "<b>"
-    html = blob._repr_html_()
-    assert not any(mark in html for mark in (FULL, SOME, NONE))
-    assert "<caption>Blob &#x27;&lt;b&gt;&#x27; of shape (80,)" in html
-    host = re.search(r"on the host</th><td[^>]*>(.*?)</td>", html)
-    assert host is not None
-    cells = re.findall(r"width:([\d.]+)em;height:1em;background:(#\w+)", host[1])
-    assert [float(width) for width, _ in cells] == [5, 0.5, 14.5]
-    assert len({colour for _, colour in cells}) == 3
-    assert at_cpu()._repr_html_().count("background") == 0
-
-
 def test_the_picture_stays_as_it_was_made() -> None:
     blob = split()
     explanation = blob.explain()
@@ -348,19 +324,6 @@ def test_a_log_becomes_json() -> None:
     assert upload["memory"] == download["memory"] > 0
     assert upload["start"] <= download["start"]
     assert upload["device"] == "simulated:0"
-
-
-def test_a_log_is_drawn() -> None:
-    matplotlib = pytest.importorskip("matplotlib", reason="plots need matplotlib")
-    matplotlib.use("Agg")
-    blob = at_cpu()
-    with record_transfers() as log:
-        blob.mutable_gpu_data()
-        blob.cpu_data()
-    axes = log.plot()
-    assert len(axes.patches) == 2
-    assert [label.get_text() for label in axes.get_yticklabels()] == [f"memory {log[0].memory}"]
-    axes.figure.clear()
 
 
 # --- verified const ------------------------------------------------------------------------------

@@ -98,6 +98,7 @@ def test_damaged_messages(corpus, tmp_path, seconds):
 def test_damaged_hdf5(tmp_path, seconds):
     """In a process of its own, which the HDF5 library may not crash either."""
     pytest.importorskip("h5py", reason="h5py, which reads HDF5, is missing")
+    pytest.importorskip("resource", reason="limits on memory are of POSIX")
     command = [
         sys.executable,
         Path(__file__).parents[1] / "support" / "caffe_fuzz_hdf5.py",

@@ -8,8 +8,9 @@ import re
 
 import pytest
 
+from syncblob._wording import human_bytes
 from syncblob.cli import _console
-from syncblob.cli._console import Column, Output, human_bytes, print_json, printable
+from syncblob.cli._console import Column, Output, print_json, printable
 
 _ESCAPE = "\x1b"
 

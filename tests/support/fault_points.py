@@ -41,7 +41,7 @@ _SYSTEM: list[tuple[str, Any, str]] = [
     ("rename", os, "replace"),
     ("permissions", os, "chmod"),
     ("mapping", mmap, "mmap"),
-    ("reading", os, "preadv"),
+    ("reading", os, "preadv" if hasattr(os, "preadv") else "read"),
 ]
 
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
 import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from syncblob._wording import counted
+from syncblob.blob.drawing import HomeSeen, Lent, MemorySeen, covered, document, joined
 from syncblob.devices import Side
 from syncblob.errors import NoDeviceError
 from syncblob.memory import Head, SyncedMemory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from syncblob._shape import Layout
     from syncblob.blob.blob import Blob
@@ -28,28 +28,11 @@ _CELLS = 40
 _BLOCKS = "▓▒░"
 _PLAIN = str.maketrans(_BLOCKS, "#+.")
 
-_COLOURS = {"▓": "#2e7d32", "▒": "#a5d6a7", "░": "#e0e0e0"}
-
-
-class Bar(str):
-    """A picture of ranges: a line of blocks."""
-
-    __slots__ = ()
-
-    def _repr_html_(self) -> str:
-        """Return the blocks as a coloured bar."""
-        cells = "".join(
-            f"<span style='display:inline-block;width:{len(list(run)) / 2}em;height:1em;"
-            f"background:{_COLOURS[block]}'></span>"
-            for block, run in itertools.groupby(self)
-        )
-        return f"<span style='white-space:nowrap'>{cells}</span>"
-
 
 class Explanation:
     """What `Blob.explain` returns: rows of a label and a text, printed as a table.
 
-    It is made at once and does not change with the Blob.
+    A notebook draws the two homes instead. It is made at once and does not change with the Blob.
 
     Attributes
     ----------
@@ -59,7 +42,7 @@ class Explanation:
         Labels and texts.
     """
 
-    __slots__ = ("rows", "title")
+    __slots__ = ("_facts", "_memories", "rows", "title")
 
     def __init__(self, blob: Blob) -> None:
         const = ", const" if blob._readonly else ""
@@ -68,19 +51,20 @@ class Explanation:
             f"Blob{named} of shape {blob.shape}, {blob.dtype.name}, {blob.nbytes} bytes{const}"
         )
         layout = blob._layout
-        self.rows: list[tuple[str, str]] = [
-            ("head", f"{blob.head.name}: {_meaning(blob._memory, layout)}"),
-            ("device", f"{blob.device}, where operations run"),
-        ]
+        data = _seen(blob._memory, layout)
+        self._facts = [("head", data.head), ("device", f"{blob.device}, where operations run")]
+        self._memories = [("", data)]
+        self.rows: list[tuple[str, str]] = list(self._facts)
         if blob._base is not None:
-            self.rows.append(("view", _part(blob._memory, layout)))
-        self.rows += _rows(blob._memory, layout)
+            self.rows.append(("view", data.part))
+        self.rows += _rows(data)
         diff = blob._existing_diff()
         if diff is None:
             self.rows.append(("diff", "not created: nobody has used it"))
         else:
-            head = f"{blob.diff_head.name}: {_meaning(diff, layout)}"
-            rows = [("head", head), *_rows(diff, layout)]
+            seen = _seen(diff, layout)
+            self._memories.append(("diff head", seen))
+            rows = [("head", seen.head), *_rows(seen)]
             self.rows += [(f"diff {label}", text) for label, text in rows]
 
     def __str__(self) -> str:
@@ -98,90 +82,78 @@ class Explanation:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        """Return the table for a notebook, with coloured bars for the pictures."""
-        import html  # only notebooks need it
-
-        rows = "".join(
-            f"<tr><th style='text-align:left'>{html.escape(label)}</th>"
-            f"<td style='text-align:left'>"
-            f"{text._repr_html_() if isinstance(text, Bar) else html.escape(text)}</td></tr>"
-            for label, text in self.rows
-        )
-        return f"<table><caption>{html.escape(self.title)}</caption>{rows}</table>"
+        """Return a drawing of the two homes for a notebook."""
+        return document(self.title, self._facts, self._memories)
 
 
-def _rows(memory: SyncedMemory, layout: Layout) -> list[tuple[str, str]]:
-    rows = [(side.name.lower(), _contents(memory, side)) for side in Side]
-    rows += _picture(memory, layout)
+def _seen(memory: SyncedMemory, layout: Layout) -> MemorySeen:
+    """Look at a memory. Nothing is moved or waited for."""
+    nbytes = memory.used_nbytes
+    head = f"{memory.head_over(*memory.range_of(layout)).name}: {_meaning(memory, layout)}"
+    runs = list(memory.spans.runs(0, nbytes))
+    homes = []
     for side in Side:
         loans = memory.loans(side)
-        rows += [
-            ("alias", f"{lease.described(side)}{_bytes(memory, lease.start, lease.stop)}")
+        lent = [
+            Lent(
+                "alias",
+                f"{lease.described(side)}{_bytes(memory, lease.start, lease.stop)}",
+                lease.start,
+                lease.stop,
+            )
             for lease in list(loans.leases)
         ]
         for exposure in loans.exposures:
             whose = f"the {side.name.lower()} side, to somebody of unknown lifetime"
             where = _bytes(memory, exposure.start, exposure.stop)
-            rows.append(("exposed", f"{whose}, at {exposure.place.line.described()}{where}"))
-    rows += [("then", str(transition)) for transition in memory.history]
+            text = f"{whose}, at {exposure.place.line.described()}{where}"
+            lent.append(Lent("exposed", text, exposure.start, exposure.stop))
+        newest = joined((run.start, run.stop) for run in runs if run.holders & (1 << side))
+        homes.append(
+            HomeSeen(side, _contents(memory, side), memory.buffer_nbytes(side), newest, lent)
+        )
+    history = [str(transition) for transition in memory.history]
+    view = layout.start, layout.stop
+    return MemorySeen(head, nbytes, view, _part(memory, layout), homes, history)
+
+
+def _rows(memory: MemorySeen) -> list[tuple[str, str]]:
+    rows = [(home.side.name.lower(), home.contents) for home in memory.homes]
+    rows += _picture(memory)
+    rows += [(lent.label, lent.text) for home in memory.homes for lent in home.lent]
+    rows += [("then", transition) for transition in memory.history]
     return rows
 
 
-def _picture(memory: SyncedMemory, layout: Layout) -> list[tuple[str, str]]:
+def _picture(memory: MemorySeen) -> list[tuple[str, str]]:
     """Draw the map, and below it the ranges of aliases; nothing where there are no parts."""
-    nbytes = memory.used_nbytes
-    ranges = {
-        side: [
-            (writer.start, min(writer.stop, nbytes))
-            for writer in memory.loans(side).writers(0, nbytes)
+    nbytes = memory.nbytes
+    lent = {
+        home.side.name.lower(): [
+            (one.start, min(one.stop, nbytes)) for one in home.lent if one.start < nbytes
         ]
-        for side in Side
+        for home in memory.homes
     }
-    view = (layout.start, layout.stop)
-    parts = [view, *ranges[Side.HOST], *ranges[Side.ACCELERATOR]]
-    if len(memory.spans.holders) == 1 and all(part in {(0, nbytes), (0, 0)} for part in parts):
+    parts = [memory.view, *(part for home in memory.homes for part in home.newest)]
+    parts += [part for ranges in lent.values() for part in ranges]
+    if all(part in {(0, nbytes), (0, 0)} for part in parts):
         return []
-    rows: list[tuple[str, str]] = []
-    for side in Side:
-        held = (
-            (run.start, run.stop)
-            for run in memory.spans.runs(0, nbytes)
-            if run.holders & (1 << side)
-        )
-        rows.append((f"on the {side.name.lower()}", _bar(held, nbytes)))
-    rows += [
-        (f"{side.name.lower()} aliases", _bar(ranges[side], nbytes))
-        for side in Side
-        if ranges[side]
+    rows = [
+        (f"on the {home.side.name.lower()}", _bar(home.newest, nbytes)) for home in memory.homes
     ]
-    if view != (0, nbytes):
-        rows.append(("this view", _bar([view], nbytes)))
+    rows += [(f"{side} aliases", _bar(ranges, nbytes)) for side, ranges in lent.items() if ranges]
+    if memory.view != (0, nbytes):
+        rows.append(("this view", _bar([memory.view], nbytes)))
     return rows
 
 
-def _bar(ranges: Iterable[tuple[int, int]], nbytes: int) -> Bar:
-    """Draw ranges of a memory."""
-    covered = [0.0] * _CELLS
-    for start, stop in _merged(ranges):
-        for cell in range(start * _CELLS // nbytes, -(-stop * _CELLS // nbytes)):
-            low, high = cell * nbytes / _CELLS, (cell + 1) * nbytes / _CELLS
-            covered[cell] += max(0.0, min(stop, high) - max(start, low)) / (high - low)
+def _bar(ranges: Iterable[tuple[int, int]], nbytes: int) -> str:
+    """Draw ranges of a memory as a line of blocks."""
     nearly_all = 1 - 1e-9
-    return Bar(
-        "".join(
-            _BLOCKS[0] if part >= nearly_all else _BLOCKS[1] if part else _BLOCKS[2]
-            for part in covered
-        )
+    return "".join(
+        _BLOCKS[0] if part >= nearly_all else _BLOCKS[1] if part else _BLOCKS[2]
+        for part in covered(ranges, nbytes, _CELLS)
     )
-
-
-def _merged(ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Yield ranges with those that overlap joined."""
-    end = 0
-    for start, stop in sorted(ranges):
-        if stop > end:
-            yield max(start, end), stop
-            end = stop
 
 
 def _part(memory: SyncedMemory, layout: Layout) -> str:

@@ -22,7 +22,6 @@ __all__ = [
     "Column",
     "Output",
     "counted",
-    "human_bytes",
     "print_json",
     "printable",
     "progress_bar",
@@ -31,8 +30,6 @@ __all__ = [
 Cell = str | tuple[str, str]
 """A text, or a pair of text and style (rich's)."""
 
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
-_KIBI = 1024
 # Wider than any plain table.
 _ANY_WIDTH = 100_000
 # Spaces between the columns of a table.
@@ -44,17 +41,6 @@ _PATIENCE_SECONDS = 0.5
 def counted(number: int, noun: str) -> str:
     """Write a number, with its noun, as people read it: ``"1,024 blobs"``."""
     return f"{number:,} {noun}{'s' * (number != 1)}"
-
-
-def human_bytes(nbytes: int) -> str:
-    """Write a number of bytes as people read it, ``"1.5 MiB"``."""
-    size = float(nbytes)
-    for unit in _UNITS[:-1]:
-        # A number that rounds to 1024.0 is shown in the next unit.
-        if round(size, 1) < _KIBI:
-            return f"{nbytes} B" if unit == _UNITS[0] else f"{size:.1f} {unit}"
-        size /= _KIBI
-    return f"{size:.1f} {_UNITS[-1]}"
 
 
 def printable(text: str, stream: TextIO | None = None) -> str:

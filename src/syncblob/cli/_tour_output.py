@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from syncblob.cli._console import human_bytes, printable
+from syncblob._wording import human_bytes
+from syncblob.cli._console import printable
 from syncblob.cli._tour_walk import Place
 from syncblob.memory import Head
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from syncblob._wording import human_bytes
 from syncblob.cli._console import (
     Cell,
     Column,
     Output,
     counted,
-    human_bytes,
     printable,
     progress_bar,
 )

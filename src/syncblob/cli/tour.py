@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import syncblob
-from syncblob.cli._console import Output, human_bytes, print_json, printable
+from syncblob._wording import human_bytes
+from syncblob.cli._console import Output, print_json, printable
 from syncblob.cli._contents import open_contents
 from syncblob.cli._lenet import write_lenet
 from syncblob.cli._tour_output import as_json, show_result, show_step, totals_of

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from numpy.typing import DTypeLike
+    from torch import Tensor
 
     from syncblob.blob.blob import Blob
     from syncblob.blob.core import AnyBlob
@@ -33,6 +34,7 @@ __all__ = [
     "assign_flat",
     "assume_unaliased",
     "flat",
+    "flatten",
     "matrix_transpose",
     "on_device",
     "refresh",
@@ -42,6 +44,7 @@ __all__ = [
     "shape_from",
     "side_view",
     "transpose",
+    "unflatten",
     "view_as",
     "view_of_diff",
 ]
@@ -197,6 +200,24 @@ def flat(blob: _Blob) -> _Blob:
     """Return the elements in C order along one axis; a const copy where no view is possible."""
     elements = blob.ravel()
     return elements if elements._memory is blob._memory else elements.const
+
+
+def flatten(blob: Blob, order: Any, end_dim: int | None) -> Any:
+    """Return a copy along one axis, or a tensor for PyTorch's modules; see `Blob.flatten`."""
+    if not isinstance(order, str) or end_dim is not None:
+        import torch  # only its modules call it like this
+
+        x: Any = blob
+        return torch.flatten(x, order, -1 if end_dim is None else end_dim)
+    return blob.reshape(-1, copy=True) if order == "C" else blob.ravel(order).copy()
+
+
+def unflatten(blob: BlobCore, dim: int, sizes: Any) -> Tensor:
+    """Return a tensor for PyTorch's modules; see `Blob.unflatten`."""
+    import torch  # only its modules call it
+
+    x: Any = blob
+    return torch.unflatten(x, dim, sizes)
 
 
 def assign_flat(blob: Blob, values: Any) -> None:

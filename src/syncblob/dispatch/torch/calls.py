@@ -49,14 +49,7 @@ _Lent = tuple[BlobCore, Loan]
 @untraced
 @writes("running")
 def call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """Call a torch function with Blobs in the places of tensors.
-
-    Parameters
-    ----------
-    function
-        What torch was asked to compute.
-    args, kwargs
-        Blobs, and nested sequences of them, among anything else.
+    """Call a torch function with Blobs, and nested sequences of them, in the places of tensors.
 
     Returns
     -------

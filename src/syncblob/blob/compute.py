@@ -205,12 +205,7 @@ def operand(x: Any, name: str) -> tuple[Any, Home]:
 def gather(name: str, *operands: Any) -> tuple[list[Any], Home]:
     """Bring the data of Blobs to one device: the accelerator, if one of them is there.
 
-    Parameters
-    ----------
-    name
-        The operation, for messages and for the journal.
-    *operands
-        Blobs; scalars and None stay as they are.
+    Scalars and None stay as they are.
 
     Raises
     ------
@@ -279,14 +274,7 @@ def forgets_newest(x: BlobCore, side: Side) -> bool:
 def wrap(array: Any, home: Home, *operands: BlobCore) -> Any:
     """Make a Blob of the result of a computation, without a copy.
 
-    Parameters
-    ----------
-    array
-        An array or a scalar of the home's library.
-    home
-        Where it was computed.
-    *operands
-        What it was computed from. A result that overlaps one of them is a view of it.
+    An array or scalar that overlaps one of the operands becomes a view of it.
     """
     if type(array) is not np.ndarray:
         array = home.as_array(array)

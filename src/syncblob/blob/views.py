@@ -88,15 +88,6 @@ def view_of_diff(blob: AnyBlob) -> AnyBlob:
 def require_in_place(blob: BlobCore, value: Any, memory: SyncedMemory | None, name: str) -> None:
     """Accept what an in-place operator assigns: the Blob that it was given, written already.
 
-    Parameters
-    ----------
-    value
-        What is assigned.
-    memory
-        That of data or of diff.
-    name
-        ``"data"`` or ``"diff"``.
-
     Raises
     ------
     AttributeError
@@ -275,10 +266,7 @@ def _reshaped_copy(blob: AnyBlob, shape: tuple[int, ...]) -> AnyBlob:
 def _in_c_order(values: Any, shape: tuple[int, ...]) -> Any:
     """Return values, in C order, in another shape: repeated or cut off, as ``ndarray.flat`` does.
 
-    Parameters
-    ----------
-    values
-        A Blob, or an array of NumPy or CuPy; not without elements.
+    They are a Blob, or an array of NumPy or CuPy; not without elements.
     """
     flat = values.reshape(-1)
     size = math.prod(shape)

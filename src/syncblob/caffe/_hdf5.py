@@ -149,14 +149,7 @@ def read_state(file: OpenFile) -> HDF5State:
 
 
 def hdf5_address(group: Any, name: str) -> int | None:
-    """Return where in the file an entry of a group is.
-
-    Parameters
-    ----------
-    group
-        A group of h5py's.
-    name
-        The name of the entry, with ``/`` one of a group in it.
+    """Return where in the file an entry of a group of h5py's is; ``/`` leads into groups in it.
 
     Returns
     -------

@@ -108,14 +108,8 @@ def describe(memory: SyncedMemory, array: Any, *, readonly: bool) -> dict[str, A
 def for_cupy(memory: SyncedMemory, lender: Any) -> Callable[[], Any]:
     """Return what CuPy calls where an object has no ``__cuda_array_interface__``.
 
-    It makes a CuPy array over the accelerator side, by DLPack. Nothing moves before it is called.
-
-    Parameters
-    ----------
-    memory
-        What is lent.
-    lender
-        What has DLPack for it.
+    It makes a CuPy array over the accelerator side, by the DLPack of `lender`. Nothing moves before
+    it is called.
 
     Raises
     ------

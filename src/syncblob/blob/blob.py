@@ -337,8 +337,7 @@ class Blob(Operators, NdarrayMethods):
     @property
     def base(self) -> Self | None:
         """The Blob whose memory a view shares; None of a Blob that is no view."""
-        base: Self | None = self._base
-        return base
+        return self._base
 
     def explain(self) -> Explanation:
         """Tell the state: head, device, what each side holds, living aliases, last transitions.
@@ -500,16 +499,14 @@ class Blob(Operators, NdarrayMethods):
 
     def mutable_cpu_data(self) -> NDArray[Any]:
         """Return data on the host, to read and write. Downloads as `cpu_data` does."""
-        array: NDArray[Any] = self._write(HOST_DATA, MUTABLE, "mutable_cpu_data")
-        return array
+        return self._write(HOST_DATA, MUTABLE, "mutable_cpu_data")
 
     def overwrite_cpu_data(self) -> NDArray[Any]:
         """Return data on the host, to be written completely. Never transfers.
 
         A view with gaps is brought up to date as by `mutable_cpu_data`.
         """
-        array: NDArray[Any] = self._write(HOST_DATA, OVERWRITE, "overwrite_cpu_data")
-        return array
+        return self._write(HOST_DATA, OVERWRITE, "overwrite_cpu_data")
 
     def set_cpu_data(self, array: Any) -> None:
         """Adopt an array as the host side of data, without a copy; its contents are the newest.
@@ -604,18 +601,15 @@ class Blob(Operators, NdarrayMethods):
 
     def cpu_diff(self) -> NDArray[Any]:
         """Return diff on the host, read-only; see `cpu_data`."""
-        array: NDArray[Any] = self._read(HOST_DIFF, "cpu_diff")
-        return array
+        return self._read(HOST_DIFF, "cpu_diff")
 
     def mutable_cpu_diff(self) -> NDArray[Any]:
         """Return diff on the host, to read and write; see `mutable_cpu_data`."""
-        array: NDArray[Any] = self._write(HOST_DIFF, MUTABLE, "mutable_cpu_diff")
-        return array
+        return self._write(HOST_DIFF, MUTABLE, "mutable_cpu_diff")
 
     def overwrite_cpu_diff(self) -> NDArray[Any]:
         """Return diff on the host, to be written completely; see `overwrite_cpu_data`."""
-        array: NDArray[Any] = self._write(HOST_DIFF, OVERWRITE, "overwrite_cpu_diff")
-        return array
+        return self._write(HOST_DIFF, OVERWRITE, "overwrite_cpu_diff")
 
     def set_cpu_diff(self, array: Any) -> None:
         """Adopt an array as the host side of diff; see `set_cpu_data`."""
@@ -1235,8 +1229,7 @@ class Blob(Operators, NdarrayMethods):
 
     def tobytes(self) -> bytes:
         """Return a copy of the elements' bytes in C order. Reads on the host, as `tolist`."""
-        contents: bytes = self._elements(Side.HOST, "tobytes").tobytes()
-        return contents
+        return self._elements(Side.HOST, "tobytes").tobytes()
 
     def tofile(self, fid: Any, sep: str = "", format: str = "%s") -> None:  # noqa: A002  # NumPy's
         """Write the elements in C order to a file; see `numpy.ndarray.tofile`.
@@ -1582,8 +1575,7 @@ class Blob(Operators, NdarrayMethods):
         ValueError
             If a const Blob is to be lent, or a stride is negative, which torch does not have.
         """
-        tensor: Tensor = _torch.tensor_over(self, copy=copy)
-        return tensor
+        return _torch.tensor_over(self, copy=copy)
 
     def as_parameter(self) -> BlobParameter:
         """Return a leaf over data, for autograd, whose gradient is over diff. Nothing is copied.
@@ -1605,8 +1597,7 @@ class Blob(Operators, NdarrayMethods):
         ValueError
             If this is a const Blob, or a stride is negative, which torch does not have.
         """
-        parameter: BlobParameter = _torch.parameter_over(self)
-        return parameter
+        return _torch.parameter_over(self)
 
     def dim(self) -> int:
         """Return the number of axes. torch's name: some of its modules ask for it."""

@@ -106,8 +106,7 @@ def require_arrow(blob: BlobCore) -> None:
 
 def arrow_capsules(blob: BlobCore, requested_schema: Any = None) -> tuple[Any, Any]:
     """Return Arrow's capsules of a Blob; see `Blob.__arrow_c_array__`."""
-    capsules: tuple[Any, Any] = arrow_array(blob, None).__arrow_c_array__(requested_schema)
-    return capsules
+    return arrow_array(blob, None).__arrow_c_array__(requested_schema)
 
 
 def jax_array(blob: BlobCore) -> Any:

@@ -203,8 +203,7 @@ class _Producer:
         return capsule
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        device: tuple[int, int] = self._producer.__dlpack_device__()
-        return device
+        return self._producer.__dlpack_device__()
 
 
 def backend_of(array: Any) -> CudaBackend:

@@ -44,10 +44,8 @@ def to_ndarray(  # noqa: PLR0913  # what is lent, how, and the keywords of the p
         _refuse_copy(memory, layout, side, dtype if convert else None)
     if convert or copy:
         array = memory.elements(side, layout, "__array__")
-        private: NDArray[Any] = array.astype(dtype) if convert else array.copy()
-        return private
-    lent: NDArray[Any] = memory.export(side, access, layout, "__array__", NUMPY)
-    return lent
+        return array.astype(dtype) if convert else array.copy()
+    return memory.export(side, access, layout, "__array__", NUMPY)
 
 
 def _refuse_copy(memory: SyncedMemory, layout: Layout, side: Side, dtype: DTypeLike | None) -> None:

@@ -220,8 +220,7 @@ def _keep(x: BlobCore, layout: Layout, kept: Kept, loan: Loan | None) -> None:
 
 
 def _address_of(array: np.ndarray[Any, Any]) -> int:
-    found: int = array.__array_interface__["data"][0]
-    return found
+    return array.__array_interface__["data"][0]
 
 
 # --- tensors over memories ------------------------------------------------------------------------
@@ -310,8 +309,7 @@ def apart(result: torch.Tensor) -> torch.Tensor:
     kind: Any = type(result)
     names, context = kind.__tensor_flatten__(result)
     parts = {name: apart(getattr(result, name)) for name in names}
-    copied: torch.Tensor = kind.__tensor_unflatten__(parts, context, result.shape, result.stride())
-    return copied
+    return kind.__tensor_unflatten__(parts, context, result.shape, result.stride())
 
 
 def _parts(tensor: torch.Tensor) -> list[torch.Tensor]:

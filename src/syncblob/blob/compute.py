@@ -114,6 +114,7 @@ def apply(function: str | Callable[..., Any], *operands: Any, **keywords: Any) -
         else:
             result = function(np, *arrays, **keywords)
         if type(result) is np.ndarray and result.base is None:
+            # It has memory of its own that no Blob tracks, unless it is an operand itself.
             for array in arrays:
                 if result is array:
                     break
@@ -239,6 +240,7 @@ def gather(name: str, *operands: Any) -> tuple[list[Any], Home]:
             else TypeError(f"{name} expects at least one Blob, got {operands}")
         )
     if mixed and isinstance(home, Accelerator):
+        # Only now it is known where to compute. What was on the accelerator already does not move.
         for place, x in enumerate(operands):
             if isinstance(x, BlobCore):
                 x._memory.bind(home)
@@ -285,6 +287,7 @@ def wrap(array: Any, home: Home, *operands: BlobCore) -> Any:
                 break
         else:
             return operands[0]._fresh(array, home)
+    # A result over memory that a Blob tracks has to share its heads, or writes would be missed.
     side = Side.HOST if home is HOST else Side.ACCELERATOR
     for x in operands:
         buffer = x._memory.buffer(side)

@@ -10,6 +10,7 @@ import pytest
 
 import syncblob
 from syncblob import Blob, ModelFileError, record_transfers
+from syncblob.blob.blob import _TorchDispatch
 from syncblob.interop import _capsule
 
 
@@ -38,7 +39,7 @@ def without(name, call):
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, name, None)
         # As in a process that has never imported it.
-        patch.setattr("syncblob.blob.blob._torch", None)
+        patch.setattr("syncblob.blob.blob._torch", _TorchDispatch())
         call()
 
 

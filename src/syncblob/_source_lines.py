@@ -91,10 +91,7 @@ def _library(frame: FrameType) -> str | None:
 def user_frame(depth: int = 1) -> tuple[FrameType, str | None]:
     """Return the innermost frame of the user's, and the library between it and us.
 
-    Parameters
-    ----------
-    depth
-        How many frames out to begin; those in between are known to be ours.
+    The `depth` innermost frames are known to be ours and are not looked at.
     """
     try:
         frame = _getframe(depth)

@@ -161,14 +161,7 @@ def observed() -> bool:
 def upload(copying: Copying, host: NDArray[np.uint8], buffer: Any, offset: int = 0) -> None:
     """Copy host to accelerator, if the guards permit, and write it into the open logs.
 
-    Parameters
-    ----------
-    copying
-        What the copy is for.
-    host, buffer
-        As many bytes of the two sides.
-    offset
-        Where they begin in the memory.
+    `offset` is where the bytes begin in the memory.
     """
     guards = permitted("upload", host.nbytes, copying.reason)
     if not (guards or _open_logs):

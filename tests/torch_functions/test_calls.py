@@ -288,13 +288,16 @@ def _unheard_of(x):
     return None
 
 
-def test_a_function_of_which_nothing_is_known_is_seen_to_write():
-    blob = blob_in(GPU)
-    _unheard_of(blob)
-    assert blob.head is CPU
-    assert blob.tolist() == (values() + 1).tolist()
-    with pytest.raises(ValueError, match="const view"):
-        _unheard_of(blob.const)
+@pytest.mark.parametrize("inference", [False, True])
+def test_a_function_of_which_nothing_is_known_is_seen_to_write(inference):
+    for blob in (blob_in(GPU), blob_in(GPU)[::-1]):
+        with torch.inference_mode(inference):
+            before = np.array(blob)
+            _unheard_of(blob)
+            assert blob.head is CPU
+            assert blob.tolist() == (before + 1).tolist()
+            with pytest.raises(ValueError, match="const view"):
+                _unheard_of(blob.const)
 
 
 def test_collectives_write_what_they_receive(tmp_path):
@@ -335,6 +338,60 @@ def test_sparse_results_are_no_views():
     result = torch.sparse.mm(torch.eye(3).to_sparse(), blob)
     assert result.tolist() == blob.tolist()
     assert torch.ops.aten.to_sparse(blob).is_sparse
+    assert not blob.memory.aliased
+
+
+aten = torch.ops.aten
+ROWS, COLUMNS = [0, 1, 3], [0, 0, 1]
+# What is made of values and of indices, one of which is a Blob; and that part of it.
+COMPOSED = {
+    "coo values": (
+        "float32",
+        lambda b: aten._sparse_coo_tensor_unsafe(torch.tensor([[0, 1, 2]]), b, [3]),
+        lambda x: x._values(),
+    ),
+    "coo indices": (
+        "int64",
+        lambda b: aten._sparse_coo_tensor_unsafe(b.reshape(1, 3), torch.ones(3), [9]),
+        lambda x: x._indices(),
+    ),
+    "csr values": (
+        "float32",
+        lambda b: aten._sparse_csr_tensor_unsafe(*map(torch.tensor, (ROWS, COLUMNS)), b, [2, 2]),
+        lambda x: x.values(),
+    ),
+    "csc indices": (
+        "int64",
+        lambda b: aten._sparse_csc_tensor_unsafe(b, torch.tensor(COLUMNS), torch.ones(3), [2, 2]),
+        lambda x: x.ccol_indices(),
+    ),
+    "nested values": (
+        "float32",
+        lambda b: torch.nested.nested_tensor_from_jagged(b, torch.tensor(ROWS)),
+        lambda x: x.values(),
+    ),
+    "nested offsets": (
+        "int64",
+        lambda b: torch.nested.nested_tensor_from_jagged(torch.ones(3), b),
+        lambda x: x.offsets(),
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support:UserWarning")
+@pytest.mark.parametrize(("dtype", "compose", "part"), COMPOSED.values(), ids=COMPOSED)
+def test_a_tensor_composed_of_a_blob_is_an_alias_and_of_a_const_one_a_copy(dtype, compose, part):
+    blob = Blob(3, dtype, device="simulated")
+    blob[...] = ROWS
+    composed = compose(blob.const)
+    part(composed).add_(1)
+    assert not blob.memory.aliased
+    assert blob.tolist() == ROWS
+    composed = compose(blob)
+    assert blob.memory.aliased
+    part(composed).add_(1)
+    assert blob.tolist() == [1, 2, 4]
+    del composed
     assert not blob.memory.aliased
 
 

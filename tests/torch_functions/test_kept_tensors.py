@@ -293,16 +293,15 @@ def test_autograd_saves_copies_of_kept_tensors(head):
         assert not torch.mul(blob, weight).requires_grad
 
 
-def test_inference_mode_keeps_nothing_of_its_own_and_uses_what_is_kept():
+def test_in_inference_mode_blobs_are_as_tensors_made_outside():
     blob, other = blob_in(CPU), blob_in(CPU)
     warm(blob)
     with torch.inference_mode():
-        torch.relu(other)
+        warm(other)
         assert torch.relu(blob).is_inference()
         view = torch.reshape(blob, (3, 2))
         assert blob.memory.aliased
         view[...] = 5
-    assert kept(other) is None
     weight = torch.ones(2, 3, requires_grad=True)
     torch.mul(torch.mul(other, weight), weight).sum().backward()
     assert torch.clone(blob).tolist() == [[5] * 3] * 2
@@ -559,11 +558,8 @@ def test_a_tensor_that_got_out_and_was_written_is_not_lent_again():
     blob = Blob(4)
     blob[...] = 2
     const = blob.const
-    torch.add(const, 1)
-    _, (_, out) = torch.func.grad_and_value(
-        lambda x: ((x * 2).sum(), torch.flatten(const)), has_aux=True
-    )(torch.ones(4))
-    out.fill_(8)
+    warm(const)
+    kept(const).fill_(8)
     assert torch.add(const, 1).tolist() == [9] * 4
 
 
@@ -606,3 +602,11 @@ def test_a_tensor_that_is_to_be_read_negated_is_refused():
     with pytest.raises(BufferError, match="resolve_neg"):
         syncblob.asarray(tensor)
     assert syncblob.asarray(tensor.resolve_neg()).tolist() == [-2, -4]
+
+
+def test_a_tensor_of_zeros_without_memory_is_refused():
+    tensor, blob = torch._efficientzerotensor(3), Blob(3)
+    for use in (syncblob.asarray, syncblob.from_dlpack, blob.set_cpu_data, blob.__add__):
+        with pytest.raises(BufferError, match=r"only zeros; use tensor\.clone\(\)"):
+            use(tensor)
+    assert syncblob.asarray(tensor.clone()).tolist() == [0, 0, 0]

@@ -105,6 +105,51 @@ def test_a_transformed_function_reads_the_blobs_around_it(transform):
     assert not blob.memory.aliased
 
 
+# What hands on a view that was made within.
+VIEWS_FROM_WITHIN = {
+    "grad": lambda f: torch.func.grad(f, has_aux=True)(torch.ones(()))[1],
+    "nested": lambda f: torch.func.grad(torch.func.grad(f, has_aux=True), has_aux=True)(T[0, 0])[1],
+    "jvp": lambda f: torch.func.jvp(f, (T[0, 0],), (T[0, 0],), has_aux=True)[2],
+    "vmap": lambda f: torch.vmap(f, out_dims=(0, None))(torch.ones(2))[1],
+}
+
+
+@pytest.mark.parametrize("transform", VIEWS_FROM_WITHIN.values(), ids=VIEWS_FROM_WITHIN)
+def test_a_view_made_in_a_transformation_is_an_alias_and_of_a_const_blob_a_copy(transform):
+    def viewing(blob):
+        def function(x):
+            view = torch.flatten(blob)
+            return x * view.sum(), view
+
+        return function
+
+    blob = blob_in(GPU)
+    transform(viewing(blob.const)).add_(1)
+    assert not blob.memory.aliased
+    assert blob.tolist() == values().tolist()
+    view = transform(viewing(blob))
+    assert blob.memory.aliased
+    view.add_(1)
+    assert blob.tolist() == (values() + 1).tolist()
+
+
+# torch's, of its own code.
+@pytest.mark.filterwarnings("ignore:Attempted to insert a get_attr:UserWarning")
+@pytest.mark.parametrize(
+    "function",
+    [lambda b: lambda x: torch.mul(x, b), lambda b: lambda x: x.flatten() * torch.flatten(b)],
+    ids=["read", "view"],
+)
+@pytest.mark.parametrize("head", [CPU, SYNCED])
+def test_a_linearized_function_remembers_copies(head, function):
+    blob = blob_in(head)
+    torch.clone(blob)
+    _, derive = torch.func.linearize(function(blob), T)
+    blob[...] = 100
+    assert derive(torch.ones(2, 3)).flatten().tolist() == values().flatten().tolist()
+    assert not blob.memory.aliased
+
+
 @pytest.mark.parametrize("name", ["vmap", "grad", "vjp", "jvp"])
 def test_what_is_transformed_over_is_a_tensor(name):
     blob = blob_in(GPU)

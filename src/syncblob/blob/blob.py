@@ -7,7 +7,7 @@ that every module asks for are in `core`.
 
 from __future__ import annotations
 
-from importlib.util import find_spec
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
 import numpy as np
@@ -30,6 +30,7 @@ from syncblob.blob.core import GPU_DATA, GPU_DIFF, HOST_DATA, HOST_DIFF
 from syncblob.blob.explain import Explanation
 from syncblob.blob.flags import Flags
 from syncblob.blob.indexing import get_item, set_item
+from syncblob.blob.missing import Missing
 from syncblob.blob.ndarray_methods import NdarrayMethods
 from syncblob.blob.operators import Operators
 from syncblob.blob.proto_hook import messages
@@ -59,32 +60,24 @@ if TYPE_CHECKING:
 __all__ = ["Blob"]
 
 
-class _Missing:
-    """In the place of a tensor's method that Blobs do not have: the error says what to use."""
+class _TorchDispatch:
+    """In the place of `syncblob.dispatch.torch`, which imports torch, until something asks for it.
 
-    __slots__ = ("_advice", "_name")
+    An import statement would take as long as much of a call.
+    """
 
-    def __init__(self, advice: str) -> None:
-        self._advice = advice
+    def __getattr__(self, name: str) -> Any:
+        global _torch  # noqa: PLW0603  # so that the next call finds the module
+        if name.startswith("__"):  # what others ask of any object
+            raise AttributeError(name)
+        import_optional("torch")
+        from syncblob.dispatch import torch
 
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    def __get__(self, blob: Any, owner: type | None = None) -> NoReturn:
-        raise AttributeError(f"a Blob has no attribute {self._name!r}; {self._advice}")
-
-
-# `syncblob.dispatch.torch` once it was imported, which imports torch. An import statement takes as
-# long as much of a call.
-_torch: Any = None
+        _torch = torch
+        return getattr(torch, name)
 
 
-def _import_torch_dispatch() -> None:
-    global _torch  # noqa: PLW0603  # see there
-    import_optional("torch")
-    from syncblob.dispatch import torch
-
-    _torch = torch
+_torch: Any = _TorchDispatch()
 
 
 class Blob(Operators, NdarrayMethods):
@@ -344,8 +337,7 @@ class Blob(Operators, NdarrayMethods):
     @property
     def base(self) -> Self | None:
         """The Blob whose memory a view shares; None for a Blob that is not a view."""
-        base: Self | None = self._base
-        return base
+        return self._base
 
     def explain(self) -> Explanation:
         """Return the state: head, device, what each side holds, aliases, last transitions.
@@ -506,16 +498,14 @@ class Blob(Operators, NdarrayMethods):
 
     def mutable_cpu_data(self) -> NDArray[Any]:
         """Return data on the host, to read and write. Downloads as `cpu_data` does."""
-        array: NDArray[Any] = self._write(HOST_DATA, MUTABLE, "mutable_cpu_data")
-        return array
+        return self._write(HOST_DATA, MUTABLE, "mutable_cpu_data")
 
     def overwrite_cpu_data(self) -> NDArray[Any]:
         """Return data on the host, to overwrite every element. Transfers nothing.
 
         A view with gaps transfers as `mutable_cpu_data` does.
         """
-        array: NDArray[Any] = self._write(HOST_DATA, OVERWRITE, "overwrite_cpu_data")
-        return array
+        return self._write(HOST_DATA, OVERWRITE, "overwrite_cpu_data")
 
     def set_cpu_data(self, array: Any) -> None:
         """Use an array as the host side of data, without a copy; its contents become newest.
@@ -609,18 +599,15 @@ class Blob(Operators, NdarrayMethods):
 
     def cpu_diff(self) -> NDArray[Any]:
         """Return diff on the host, read-only; see `cpu_data`."""
-        array: NDArray[Any] = self._read(HOST_DIFF, "cpu_diff")
-        return array
+        return self._read(HOST_DIFF, "cpu_diff")
 
     def mutable_cpu_diff(self) -> NDArray[Any]:
         """Return diff on the host, to read and write; see `mutable_cpu_data`."""
-        array: NDArray[Any] = self._write(HOST_DIFF, MUTABLE, "mutable_cpu_diff")
-        return array
+        return self._write(HOST_DIFF, MUTABLE, "mutable_cpu_diff")
 
     def overwrite_cpu_diff(self) -> NDArray[Any]:
         """Return diff on the host, to overwrite every element; see `overwrite_cpu_data`."""
-        array: NDArray[Any] = self._write(HOST_DIFF, OVERWRITE, "overwrite_cpu_diff")
-        return array
+        return self._write(HOST_DIFF, OVERWRITE, "overwrite_cpu_diff")
 
     def set_cpu_diff(self, array: Any) -> None:
         """Use an array as the host side of diff; see `set_cpu_data`."""
@@ -857,21 +844,11 @@ class Blob(Operators, NdarrayMethods):
         end_dim
             The last axis to flatten.
         """
-        if isinstance(order, str) and end_dim is None:
-            if order == "C":
-                return self.reshape(-1, copy=True)
-            return self.ravel(order).copy()
-        import torch  # only its modules call it like this
-
-        blob: Any = self
-        return torch.flatten(blob, order, -1 if end_dim is None else end_dim)
+        return views.flatten(self, order, end_dim)
 
     def unflatten(self, dim: int, sizes: Any) -> Tensor:
         """Call ``torch.unflatten``, as its module does: one axis becomes several."""
-        import torch  # only its modules call it
-
-        blob: Any = self
-        return torch.unflatten(blob, dim, sizes)
+        return views.unflatten(self, dim, sizes)
 
     @property
     def flat(self) -> Self:
@@ -1248,8 +1225,7 @@ class Blob(Operators, NdarrayMethods):
 
     def tobytes(self) -> bytes:
         """Return a copy of the elements' bytes in C order. Reads on the host, as `tolist`."""
-        contents: bytes = self._elements(Side.HOST, "tobytes").tobytes()
-        return contents
+        return self._elements(Side.HOST, "tobytes").tobytes()
 
     def tofile(self, fid: Any, sep: str = "", format: str = "%s") -> None:  # noqa: A002  # NumPy's
         """Write the elements in C order to a file; see `numpy.ndarray.tofile`.
@@ -1480,9 +1456,7 @@ class Blob(Operators, NdarrayMethods):
         pyarrow.ArrowInvalid
             If there is not exactly one axis; `pyarrow.Tensor.from_numpy` takes any number.
         """
-        import pyarrow as pa  # it asks, so it is there
-
-        return pa.array(self.__array__(), type=type)
+        return protocols.arrow_array(self, type)
 
     @property
     def __arrow_c_array__(self) -> Callable[..., tuple[Any, Any]]:
@@ -1495,13 +1469,8 @@ class Blob(Operators, NdarrayMethods):
         AttributeError
             If there is not exactly one axis, or PyArrow is missing.
         """
-        if self.ndim != 1 or find_spec("pyarrow") is None:
-            raise AttributeError("__arrow_c_array__ is for a Blob of one axis, and needs pyarrow")
-        return self._arrow_capsules
-
-    def _arrow_capsules(self, requested_schema: Any = None) -> tuple[Any, Any]:
-        capsules: tuple[Any, Any] = self.__arrow_array__().__arrow_c_array__(requested_schema)
-        return capsules
+        protocols.require_arrow(self)
+        return partial(protocols.arrow_capsules, self)
 
     @property
     def __jax_array__(self) -> Callable[[], Any]:
@@ -1517,20 +1486,11 @@ class Blob(Operators, NdarrayMethods):
         """
         if not self._home.native:
             raise AttributeError("__jax_array__ would copy by way of the host")
-        return self._to_jax
-
-    def _to_jax(self) -> Any:
-        import jax.numpy  # it asks, so it is there
-
-        return jax.numpy.array(self.__array__())
+        return partial(protocols.jax_array, self)
 
     def _sympy_(self) -> Any:
         """Give SymPy a number, or an Array of numbers where there are axes. Reads on the host."""
-        import sympy  # it asks, so it is there
-
-        if not self.shape:
-            return sympy.sympify(self._values(self._layout, "_sympy_")[()])
-        return sympy.Array(self.__array__().flat, self.shape)
+        return protocols.sympy_value(self)
 
     # --- NumPy's functions -----------------------------------------------------------------------
 
@@ -1594,8 +1554,6 @@ class Blob(Operators, NdarrayMethods):
             it is a copy.
         """
         del types  # The function asks those of the other arguments again.
-        if _torch is None:
-            _import_torch_dispatch()
         return _torch.call(func, args, kwargs or {})
 
     def to_torch(self, *, copy: bool | None = None) -> Tensor:
@@ -1613,10 +1571,7 @@ class Blob(Operators, NdarrayMethods):
             If the Blob is const and `copy` is False, or a stride is negative, which torch does not
             support.
         """
-        if _torch is None:
-            _import_torch_dispatch()
-        tensor: Tensor = _torch.tensor_over(self, copy=copy)
-        return tensor
+        return _torch.tensor_over(self, copy=copy)
 
     def as_parameter(self) -> BlobParameter:
         """Return an autograd leaf over data, whose gradient is over diff. Copies nothing.
@@ -1638,10 +1593,7 @@ class Blob(Operators, NdarrayMethods):
         ValueError
             If this is a const Blob, or a stride is negative, which torch does not support.
         """
-        if _torch is None:
-            _import_torch_dispatch()
-        parameter: BlobParameter = _torch.parameter_over(self)
-        return parameter
+        return _torch.parameter_over(self)
 
     def dim(self) -> int:
         """Return the number of axes. torch's name: some of its modules call it."""
@@ -1651,16 +1603,16 @@ class Blob(Operators, NdarrayMethods):
 
     if not TYPE_CHECKING:  # to a checker they are as unknown as any other name
         bfloat16, double, float, half, long = map(
-            _Missing, ["blob.astype(dtype) converts; dtypes are named as NumPy's"] * 5
+            Missing, ["blob.astype(dtype) converts; dtypes are named as NumPy's"] * 5
         )
-        cuda = _Missing('blob.to_device("cuda") is a copy there')
-        detach = _Missing(
+        cuda = Missing('blob.to_device("cuda") is a copy there')
+        detach = Missing(
             "PyTorch's functions take Blobs, blob.to_torch() is a tensor over one, and "
             "blob.as_parameter() is what nn.Parameter(blob) would be"
         )
-        get = _Missing(
+        get = Missing(
             "np.asarray(blob) reads it on the host, cupy.asarray(blob.gpu) is CuPy's array over it"
         )
-        numpy = _Missing("np.asarray(blob) reads it on the host, np.asarray(blob.cpu) may write")
-        permute = _Missing("blob.transpose(*axes) is that view; torch.permute(blob, axes) a tensor")
-        to = _Missing("blob.to_device(device) copies to a device, blob.astype(dtype) converts")
+        numpy = Missing("np.asarray(blob) reads it on the host, np.asarray(blob.cpu) may write")
+        permute = Missing("blob.transpose(*axes) is that view; torch.permute(blob, axes) a tensor")
+        to = Missing("blob.to_device(device) copies to a device, blob.astype(dtype) converts")

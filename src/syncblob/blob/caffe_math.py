@@ -84,8 +84,7 @@ def _reduce(blob: BlobCore, memory: SyncedMemory | None, function: Any, reason: 
     require_device(memory.home(side).device, reason)
     array = memory.array(side, CONST, blob._layout, reason)
     home = memory.home(side)
-    result: float | int = home.compute(function, array, home.namespace)
-    return result
+    return home.compute(function, array, home.namespace)
 
 
 def _require_factor(factor: complex, dtype: np.dtype[np.generic]) -> None:

@@ -114,6 +114,7 @@ def apply(function: str | Callable[..., Any], *operands: Any, **keywords: Any) -
         else:
             result = function(np, *arrays, **keywords)
         if type(result) is np.ndarray and result.base is None:
+            # It has memory of its own that no Blob tracks, unless it is an operand itself.
             for array in arrays:
                 if result is array:
                     break
@@ -205,12 +206,7 @@ def operand(x: Any, name: str) -> tuple[Any, Home]:
 def gather(name: str, *operands: Any) -> tuple[list[Any], Home]:
     """Bring the data of Blobs to one device: the accelerator, if one of them is there.
 
-    Parameters
-    ----------
-    name
-        The operation, for messages and for the journal.
-    *operands
-        Blobs; scalars and None stay as they are.
+    Scalars and None stay as they are.
 
     Raises
     ------
@@ -244,6 +240,7 @@ def gather(name: str, *operands: Any) -> tuple[list[Any], Home]:
             else TypeError(f"{name} expects at least one Blob, got {operands}")
         )
     if mixed and isinstance(home, Accelerator):
+        # Only now it is known where to compute. What was on the accelerator already does not move.
         for place, x in enumerate(operands):
             if isinstance(x, BlobCore):
                 x._memory.bind(home)
@@ -279,14 +276,7 @@ def forgets_newest(x: BlobCore, side: Side) -> bool:
 def wrap(array: Any, home: Home, *operands: BlobCore) -> Any:
     """Make a Blob of the result of a computation, without a copy.
 
-    Parameters
-    ----------
-    array
-        An array or a scalar of the home's library.
-    home
-        Where it was computed.
-    *operands
-        What it was computed from. A result that overlaps one of them is a view of it.
+    An array or scalar that overlaps one of the operands becomes a view of it.
     """
     if type(array) is not np.ndarray:
         array = home.as_array(array)
@@ -297,6 +287,7 @@ def wrap(array: Any, home: Home, *operands: BlobCore) -> Any:
                 break
         else:
             return operands[0]._fresh(array, home)
+    # A result over memory that a Blob tracks has to share its heads, or writes would be missed.
     side = Side.HOST if home is HOST else Side.ACCELERATOR
     for x in operands:
         buffer = x._memory.buffer(side)

@@ -386,15 +386,13 @@ class BlobCore:
     def shape(self) -> tuple[int, ...]:
         """The dimensions."""
         array = self._array
-        shape: tuple[int, ...] = self._layout.shape if array is None else array.shape
-        return shape
+        return self._layout.shape if array is None else array.shape
 
     @property
     def dtype(self) -> np.dtype[np.generic]:
         """The data type of the elements, in data and in diff."""
         array = self._array
-        dtype: np.dtype[np.generic] = self._layout.dtype if array is None else array.dtype
-        return dtype
+        return self._layout.dtype if array is None else array.dtype
 
     @property
     def ndim(self) -> int:
@@ -507,8 +505,7 @@ class BlobCore:
 
     def _values(self, layout: Layout, reason: str) -> NDArray[Any]:
         """Return a private copy of elements on the host. Moves no others, and changes no state."""
-        array: NDArray[Any] = self._memory.gather(Side.HOST, layout, reason)
-        return array
+        return self._memory.gather(Side.HOST, layout, reason)
 
     def _elements(self, side: Side, reason: str) -> Any:
         """Return data on a side, to be copied; see `SyncedMemory.elements`."""

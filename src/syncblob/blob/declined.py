@@ -50,15 +50,6 @@ def answer_of(kernel: Callable[..., Any], blob: Any, other: Any) -> Any:
 def by_array(kernel: Callable[..., Any], x1: Any, x2: Any, blob: Any) -> Any:
     """Compute an operator with an operand that declines the Blob; asked here if not by Python.
 
-    Parameters
-    ----------
-    kernel
-        The operator.
-    x1, x2
-        The operands: a Blob and an ndarray-like.
-    blob
-        Which of them is the Blob.
-
     Returns
     -------
     Any

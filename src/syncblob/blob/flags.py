@@ -69,8 +69,7 @@ class Flags:
         """Return a flag by NumPy's name: ``"C_CONTIGUOUS"`` …."""
         if name.lower() not in _NAMES:
             raise KeyError(f"expected one of {', '.join(_NAMES)}, got {name!r}")
-        flag: bool = getattr(self, name.lower())
-        return flag
+        return getattr(self, name.lower())
 
     def __setitem__(self, name: str, value: bool) -> None:
         """Set ``flags["WRITEABLE"]``."""

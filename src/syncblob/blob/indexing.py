@@ -129,8 +129,7 @@ def _selected_shape(shape: tuple[int, ...], key: Any) -> tuple[int, ...] | None:
     entries = key if isinstance(key, tuple) else (key,)
     if any(hasattr(entry, "__cuda_array_interface__") for entry in entries):
         return None
-    selected: tuple[int, ...] = np.broadcast_to(np.uint8(0), shape)[key].shape
-    return selected
+    return np.broadcast_to(np.uint8(0), shape)[key].shape
 
 
 def _plain(key: Any) -> Any:

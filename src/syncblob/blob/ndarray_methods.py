@@ -215,8 +215,7 @@ class NdarrayMethods(BlobCore):
     def compress(self, condition: Any, axis: SupportsIndex | None = None, out: Any = None) -> Self:
         """Return the slices along an axis for which a condition holds."""
         blob: Any = self  # to NumPy's types a core is no array
-        result: Self = np.compress(condition, blob, axis=axis, out=out)
-        return result
+        return np.compress(condition, blob, axis=axis, out=out)
 
     def repeat(self, repeats: Any, axis: SupportsIndex | None = None) -> Self:
         """Repeat each element."""
@@ -281,8 +280,7 @@ class NdarrayMethods(BlobCore):
         """Call a function of NumPy's, which asks `__array_function__`."""
         if out is not None:
             kwargs["out"] = out
-        result: Self = function(self, *args, **kwargs)
-        return result
+        return function(self, *args, **kwargs)
 
     def _write_by(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
         name = function.__name__.lstrip("_")

@@ -1,9 +1,12 @@
-"""What array libraries call: DLPack, the CUDA array interface, and the array API namespace."""
+"""What other libraries call: DLPack, the CUDA array interface, the namespace, methods for one."""
 
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from syncblob.blob.core import HOST_DATA
 from syncblob.devices import Side
@@ -15,7 +18,17 @@ if TYPE_CHECKING:
 
     from syncblob.blob.core import BlobCore
 
-__all__ = ["cuda_array_interface", "dlpack_capsule", "dlpack_device", "namespace"]
+__all__ = [
+    "arrow_array",
+    "arrow_capsules",
+    "cuda_array_interface",
+    "dlpack_capsule",
+    "dlpack_device",
+    "jax_array",
+    "namespace",
+    "require_arrow",
+    "sympy_value",
+]
 
 _API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 
@@ -73,3 +86,40 @@ def cuda_array_interface(blob: BlobCore) -> dict[str, Any]:
     if not any(array.data.mem is kept.data.mem for kept in blob._exposed):
         blob._exposed = (*blob._exposed, array)
     return cuda.describe(memory, array, readonly=blob._readonly)
+
+
+# --- methods that one library asks for, which is there then --------------------------------------
+
+
+def arrow_array(blob: BlobCore, kind: Any) -> Any:
+    """Return PyArrow's array of a Blob; see `Blob.__arrow_array__`."""
+    import pyarrow as pa
+
+    return pa.array(np.asarray(blob), type=kind)
+
+
+def require_arrow(blob: BlobCore) -> None:
+    """Raise AttributeError where a Blob has no capsules of Arrow's."""
+    if blob.ndim != 1 or find_spec("pyarrow") is None:
+        raise AttributeError("__arrow_c_array__ is for a Blob of one axis, and needs pyarrow")
+
+
+def arrow_capsules(blob: BlobCore, requested_schema: Any = None) -> tuple[Any, Any]:
+    """Return Arrow's capsules of a Blob; see `Blob.__arrow_c_array__`."""
+    return arrow_array(blob, None).__arrow_c_array__(requested_schema)
+
+
+def jax_array(blob: BlobCore) -> Any:
+    """Return an array of JAX's, a copy; see `Blob.__jax_array__`."""
+    import jax.numpy
+
+    return jax.numpy.array(np.asarray(blob))
+
+
+def sympy_value(blob: BlobCore) -> Any:
+    """Return what SymPy makes of a Blob; see `Blob._sympy_`."""
+    import sympy
+
+    if not blob.shape:
+        return sympy.sympify(blob._values(blob._layout, "_sympy_")[()])
+    return sympy.Array(np.asarray(blob).flat, blob.shape)

@@ -122,12 +122,7 @@ def assign(  # noqa: PLR0913  # what is written, where, and for what
 def _refit(blob: BlobCore, layout: Layout, finish: Callable[[], None]) -> None:
     """Take a layout within the capacity; fit both memories to it, unless others look at them.
 
-    Parameters
-    ----------
-    layout
-        The new layout.
-    finish
-        What puts it in the place of the old one. If it fails to, nothing has changed.
+    `finish` puts it in the place of the old one. If it fails to, nothing has changed.
     """
     nbytes = layout.nbytes
     # A view of data can reach diff too. No local name here may refer to a memory yet: whether this

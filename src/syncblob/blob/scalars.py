@@ -61,12 +61,7 @@ def elements(blob: BlobCore) -> Iterator[Any]:
 def scalar(blob: BlobCore, kind: str, reason: str = "") -> Any:
     """Return the element of a Blob without axes. Moves it alone, and changes no state.
 
-    Parameters
-    ----------
-    kind
-        What it is converted to, for the error.
-    reason
-        The operation, for the journal; by default Python's method of that kind.
+    `kind` is what it is converted to, for the error; `reason` the operation, for the journal.
 
     Raises
     ------

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from numpy.typing import DTypeLike
+    from torch import Tensor
 
     from syncblob.blob.blob import Blob
     from syncblob.blob.core import AnyBlob
@@ -33,6 +34,7 @@ __all__ = [
     "assign_flat",
     "assume_unaliased",
     "flat",
+    "flatten",
     "matrix_transpose",
     "on_device",
     "refresh",
@@ -42,6 +44,7 @@ __all__ = [
     "shape_from",
     "side_view",
     "transpose",
+    "unflatten",
     "view_as",
     "view_of_diff",
 ]
@@ -84,15 +87,6 @@ def view_of_diff(blob: AnyBlob) -> AnyBlob:
 
 def require_in_place(blob: BlobCore, value: Any, memory: SyncedMemory | None, name: str) -> None:
     """Accept what an in-place operator assigns: the Blob that it was given, written already.
-
-    Parameters
-    ----------
-    value
-        What is assigned.
-    memory
-        That of data or of diff.
-    name
-        ``"data"`` or ``"diff"``.
 
     Raises
     ------
@@ -199,6 +193,24 @@ def flat(blob: _Blob) -> _Blob:
     return elements if elements._memory is blob._memory else elements.const
 
 
+def flatten(blob: Blob, order: Any, end_dim: int | None) -> Any:
+    """Return a copy along one axis, or a tensor for PyTorch's modules; see `Blob.flatten`."""
+    if not isinstance(order, str) or end_dim is not None:
+        import torch  # only its modules call it like this
+
+        x: Any = blob
+        return torch.flatten(x, order, -1 if end_dim is None else end_dim)
+    return blob.reshape(-1, copy=True) if order == "C" else blob.ravel(order).copy()
+
+
+def unflatten(blob: BlobCore, dim: int, sizes: Any) -> Tensor:
+    """Return a tensor for PyTorch's modules; see `Blob.unflatten`."""
+    import torch  # only its modules call it
+
+    x: Any = blob
+    return torch.unflatten(x, dim, sizes)
+
+
 def assign_flat(blob: Blob, values: Any) -> None:
     """Assign values in C order: repeated or cut off, as NumPy's ``ndarray.flat = values`` does."""
     blob._require_writable("assignment to flat")
@@ -254,10 +266,7 @@ def _reshaped_copy(blob: AnyBlob, shape: tuple[int, ...]) -> AnyBlob:
 def _in_c_order(values: Any, shape: tuple[int, ...]) -> Any:
     """Return values, in C order, in another shape: repeated or cut off, as ``ndarray.flat`` does.
 
-    Parameters
-    ----------
-    values
-        A Blob, or an array of NumPy or CuPy; not without elements.
+    They are a Blob, or an array of NumPy or CuPy; not without elements.
     """
     flat = values.reshape(-1)
     size = math.prod(shape)

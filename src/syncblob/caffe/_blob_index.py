@@ -217,16 +217,7 @@ class BlobIndex:
 
 
 def index_blob(reader: WireReader, start: int, stop: int, *, depth: int = 0) -> BlobIndex:
-    """Index the BlobProto that lies in ``[start, stop)``.
-
-    Parameters
-    ----------
-    reader
-        The buffer.
-    start, stop
-        Where the message lies in it.
-    depth
-        How many messages lie around it.
+    """Index the BlobProto in ``[start, stop)`` of the buffer, with `depth` messages around it.
 
     Raises
     ------

@@ -339,14 +339,7 @@ def _as_texts(what: str, values: Iterable[str]) -> tuple[str, ...]:
 def own_copy(kind: type[M], message: Any, advice: str) -> M:
     """Copy a message of any generated module into this package's class for it.
 
-    Parameters
-    ----------
-    kind
-        The class.
-    message
-        A message of that name, from any generated module.
-    advice
-        Where to get one, for the error message.
+    `advice` says where to get one, for the error.
 
     Raises
     ------

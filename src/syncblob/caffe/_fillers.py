@@ -24,16 +24,9 @@ __all__ = ["filled"]
 
 
 def filled(shape: Shape, filler: FillerParameter | float, random: np.random.Generator) -> Blob:
-    """Make a Blob of float32 and fill it as Caffe's filler does.
+    """Make a Blob of float32 and fill it as Caffe's filler does, or with one value.
 
-    Parameters
-    ----------
-    shape
-        The shape.
-    filler
-        The settings of a filler, or a value for all elements.
-    random
-        Where random values come from. Constants draw none.
+    Constants draw no random numbers.
 
     Raises
     ------

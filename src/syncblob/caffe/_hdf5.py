@@ -149,14 +149,7 @@ def read_state(file: OpenFile) -> HDF5State:
 
 
 def hdf5_address(group: Any, name: str) -> int | None:
-    """Return where in the file an entry of a group is.
-
-    Parameters
-    ----------
-    group
-        A group of h5py's.
-    name
-        The name of the entry, with ``/`` one of a group in it.
+    """Return where in the file an entry of a group of h5py's is; ``/`` leads into groups in it.
 
     Returns
     -------
@@ -532,16 +525,8 @@ def plan_hdf5(
 ) -> Callable[[Path], None]:
     """Return a function that writes layers as ``.caffemodel.h5`` into a file that exists.
 
-    Types, settings, bottoms and tops of the layers are not part of this format.
-
-    Parameters
-    ----------
-    layers
-        The layers.
-    source
-        What they were read from, of any format. An unchanged HDF5 file is copied as it is.
-    write_diff
-        Whether to write the gradients too; None to write those that were in the file.
+    Types, settings, bottoms and tops of the layers are not part of this format. An unchanged HDF5
+    file, the `source` of all layers, is copied as it is.
 
     Raises
     ------
@@ -567,17 +552,8 @@ def plan_state_hdf5(
 ) -> Callable[[Path], None]:
     """Return a function that writes a ``.solverstate.h5`` into a file that exists.
 
-    Parameters
-    ----------
-    facts
-        The numbers and texts of the state, by Caffe's names.
-    history
-        The Blobs.
-
-    Raises
-    ------
-    TypeError, ValueError, ModuleNotFoundError
-        As for `plan_hdf5`.
+    `facts` has the numbers and texts of the state, by Caffe's names. Errors are those of
+    `plan_hdf5`.
     """
     h5py = import_optional("h5py", "hdf5")
     datasets = [

@@ -313,13 +313,7 @@ class LayerBlobs(MutableSequence[Blob]):
         self._name_blobs(before)
 
     def _name_blobs(self, before: str | None = None) -> None:
-        """Name the Blobs after the layer, except those that the user has named.
-
-        Parameters
-        ----------
-        before
-            The name that the layer had before.
-        """
+        """Name the Blobs after the layer, once named `before`; not those the user named."""
         mine = f"{_shown(self.layer if before is None else before)}["
         for number, (blob, _, _) in enumerate(self._entries):
             name = f"{_shown(self.layer)}[{number}]" if self.layer else ""

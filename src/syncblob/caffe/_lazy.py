@@ -69,15 +69,7 @@ def lazy_blob(file: OpenFile, index: BlobIndex, device: Device | None = None) ->
 
 
 def independent_copy(blob: Blob, memo: dict[int, Any]) -> Blob:
-    """Copy a Blob as `copy.deepcopy` does, but leave unread values in the file.
-
-    Parameters
-    ----------
-    blob
-        The Blob.
-    memo
-        That of ``__deepcopy__``.
-    """
+    """Copy a Blob as `copy.deepcopy` does, but leave unread values in the file."""
     origin = origin_of(blob)
     file = None if origin is None else origin.file()
     if id(blob) in memo or origin is None or file is None:
@@ -199,14 +191,7 @@ def untouched(blob: Blob, *, diff: bool) -> tuple[OpenFile, Values] | None:
 
 
 def untouched_values(blob: Blob, *, diff: bool = False) -> NDArray[np.generic] | None:
-    """Return the contents of the source of a Blob that has not been accessed; it stays so.
-
-    Parameters
-    ----------
-    blob
-        The Blob.
-    diff
-        Whether the gradient is asked for.
+    """Return the contents of the source of data or diff that was not accessed; it stays so.
 
     Returns
     -------
@@ -224,11 +209,8 @@ def untouched_values(blob: Blob, *, diff: bool = False) -> NDArray[np.generic] |
 def blob_values(blob: Blob) -> NDArray[np.generic]:
     """Return the values of a Blob to be read once, without keeping what is still in a file.
 
-    Parameters
-    ----------
-    blob
-        The Blob. If nobody has touched it, its source is read and the Blob stays untouched; else
-        it is read on the host, a const access.
+    If nobody has touched the Blob, its source is read and it stays untouched; else it is read on
+    the host, a const access.
 
     Returns
     -------

@@ -153,12 +153,9 @@ _TAKE_PADDING = ("conv", "pool")
 
 
 def upgrade_net(net: NetParameter) -> NetParameter:
-    """Return a net in the current format, upgraded as Caffe does it.
+    """Return a net, of any format, in the current one, upgraded as Caffe does it.
 
-    Parameters
-    ----------
-    net
-        A net of any format. It is not changed.
+    The message that is given does not change.
 
     Raises
     ------

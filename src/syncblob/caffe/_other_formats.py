@@ -103,12 +103,7 @@ _PROTOTXT = re.compile(
 
 
 def file_signature(head: bytes) -> str:
-    """Tell what format a file has from how it begins.
-
-    Parameters
-    ----------
-    head
-        The first bytes of the file, some hundred of them.
+    """Tell what format a file has from how it begins: its first hundred bytes or more.
 
     Returns
     -------
@@ -189,14 +184,7 @@ def _refuse_other_formats(reader: WireReader) -> None:
 def refuse_other_messages(reader: WireReader, kinds: Kinds, wanted: str = "model") -> None:
     """Raise ModelFileError if a message is of another type than wanted, going by its fields.
 
-    Parameters
-    ----------
-    reader
-        The file.
-    kinds
-        The numbers and wire types of the fields that it has.
-    wanted
-        ``"model"``, ``"blob"``, ``"blobs"`` or ``"solver state"``.
+    `kinds` are their numbers and wire types; `wanted` is as for `require_message`.
     """
     found = _identify(kinds)
     if found and wanted not in found:

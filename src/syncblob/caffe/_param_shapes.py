@@ -237,11 +237,6 @@ def squeezed_blobs(layer: Layer) -> list[Blob]:
 
     The four axes of the older formats are meant: a bias of shape (1, 1, 1, 32) becomes a view of
     shape (32,). Where the settings do not say how many axes there are, blobs are left as they are.
-
-    Parameters
-    ----------
-    layer
-        The layer.
     """
     return [
         blob if blob.shape == shape else blob.reshape(shape)

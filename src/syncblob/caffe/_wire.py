@@ -191,16 +191,10 @@ class WireReader:
         return bytes(self.read(field.start, field.stop)).decode(errors="surrogateescape")
 
     def fields(self, start: int, stop: int, *, depth: int = 0) -> Iterator[Field]:
-        """Find the fields of the message that lies in ``[start, stop)``, in order.
+        """Find the fields of the message in ``[start, stop)`` of the buffer, in order.
 
-        A group comes as one field of type GROUP_START.
-
-        Parameters
-        ----------
-        start, stop
-            Where the message lies in the buffer.
-        depth
-            How many messages lie around this one. It counts towards the limit on nesting.
+        A group comes as one field of type GROUP_START. `depth` is how many messages lie around this
+        one, which counts towards the limit on nesting.
 
         Raises
         ------

@@ -58,18 +58,7 @@ def model_pieces(
     write_diff: bool | None,
     upgrade: bool,
 ) -> list[Piece]:
-    """Return the message of a net.
-
-    Parameters
-    ----------
-    name, layers
-        The name of the net, and its layers.
-    record
-        Where the net was read from.
-    write_diff
-        Whether to write gradients; None if they are to be written where the file had them.
-    upgrade
-        Whether layers of an older format are to be written in the current one.
+    """Return the message of a net with these layers that was read from `record`; see `plan_model`.
 
     Raises
     ------

@@ -77,25 +77,7 @@ def from_proto(
     dtype: DTypeLike | None = None,
     device: Device | str | None = None,
 ) -> Blob:
-    """Make a Blob of a BlobProto. Copies the values.
-
-    Parameters
-    ----------
-    proto
-        The message, of any module generated from Caffe's definitions, or its bytes.
-    dtype
-        The dtype of the Blob, to which values are converted as C's static_cast does. By default
-        float64 where the message has double_data or double_diff, else float32.
-    device
-        The device of the Blob, as in the constructor.
-
-    Raises
-    ------
-    ModelFileError
-        If the bytes are no BlobProto, or if shape and number of values differ.
-    TypeError
-        If `proto` is neither a BlobProto nor bytes.
-    """
+    """Make a Blob of a BlobProto, of any generated module, or of bytes; see `Blob.from_proto`."""
     buffer, index = _index(proto)
     blob = Blob(index.shape, index.dtype if dtype is None else dtype, device=device)
     data, diff = _read(index, buffer, blob.dtype)
@@ -108,30 +90,10 @@ def from_proto(
 def load_proto(
     blob: Blob, proto: BlobProto | bytes | bytearray | memoryview, *, resize: bool = True
 ) -> None:
-    """Read a BlobProto into a Blob. Copies the values, converting them to the Blob's dtype.
+    """Read a BlobProto into a Blob; see `Blob.load_proto`.
 
-    Afterwards the head of the data is HEAD_AT_CPU. A message without a gradient leaves the diff
-    as it was. Everything about the message is validated before anything changes.
-
-    Parameters
-    ----------
-    blob
-        The Blob.
-    proto
-        The message, of any module generated from Caffe's definitions, or its bytes.
-    resize
-        Whether the Blob takes the shape of the message. If not, the shapes must be equal already;
-        with num, channels, height and width they are compared as Caffe does, the Blob's axes
-        aligned to the right: a Blob of shape (3, 2) equals (1, 1, 3, 2).
-
-    Raises
-    ------
-    ModelFileError
-        If the bytes are no BlobProto, or if shape and number of values differ.
-    TypeError
-        If `proto` is neither a BlobProto nor bytes.
-    ValueError
-        If the shapes differ and `resize` is False.
+    Everything about the message is validated before anything changes. Without `resize`, the shapes
+    have to agree as `shapes_agree` says.
     """
     buffer, index = _index(proto)
     if not resize and not shapes_agree(blob.shape, index.shape, their_legacy=index.legacy):
@@ -149,13 +111,8 @@ def load_proto(
 def shape_equals(shape: tuple[int, ...], proto: BlobProto) -> bool:
     """Compare a shape with that of a BlobProto, as Caffe's ShapeEquals does. Looks at no values.
 
-    Parameters
-    ----------
-    shape
-        The shape of a Blob.
-    proto
-        The message. When it has any of num, channels, height and width, those four are compared,
-        with the axes of `shape` aligned to the right and absent ones taken as 1.
+    When the message has any of num, channels, height and width, those four are compared, with the
+    axes of the shape aligned to the right and absent ones taken as 1.
     """
     if any(proto.HasField(name) for name in LEGACY_NAMES):
         dims = tuple(getattr(proto, name) for name in LEGACY_NAMES)
@@ -198,25 +155,10 @@ def padded(shape: tuple[T, ...]) -> tuple[int | T, ...]:
 
 
 def to_proto(blob: Blob, *, write_diff: bool = False) -> BlobProto:
-    """Make a new BlobProto of a Blob. Copies the values.
+    """Make a new BlobProto of a Blob; see `Blob.to_proto`.
 
-    float64 values go to double_data and double_diff. float32, float16 and bfloat16 values go to
-    data and diff; the latter two are widened, which is exact. A Blob without axes gets no shape.
-
-    Parameters
-    ----------
-    blob
-        The Blob. Reading it is a const access on the host.
-    write_diff
-        Whether to write the gradient too: zeros where there was none.
-
-    Raises
-    ------
-    TypeError
-        If the dtype is none of the four.
-    ValueError
-        If the message would have 2 GiB or more, which protobuf cannot represent. Nothing has been
-        read then.
+    float16 and bfloat16 are widened, which is exact. A Blob without axes gets no shape. A gradient
+    that does not exist is written as zeros.
     """
     from syncblob.caffe._pb.caffe_pb2 import BlobProto  # protobuf only when needed
 
@@ -320,21 +262,10 @@ def _is_laid_out_as(origin: Origin, pieces: list[Piece]) -> bool:
 def _new_message(blob: Blob, *, write_diff: bool, legacy: bool = False) -> list[Piece]:
     """Return a new message, its fields in the order of their numbers.
 
-    Parameters
-    ----------
-    blob
-        The Blob.
-    write_diff
-        Whether to write the gradient too.
-    legacy
-        Whether to write num, channels, height and width in place of the shape.
-
     Raises
     ------
-    TypeError
-        If the dtype is no float.
-    ValueError
-        If the message would have 2 GiB or more.
+    TypeError, ValueError
+        If the dtype is no float, or the message would have 2 GiB or more.
     """
     dtype = wire_dtype(blob.dtype)
     double = dtype.itemsize == np.dtype(np.float64).itemsize

@@ -99,13 +99,6 @@ def compare(before: Contents, after: Contents, tolerance: float) -> Iterator[Com
 
     Shapes are compared as Caffe does: one with axes of 1 in front, of a file of the older formats,
     is equal to the same without.
-
-    Parameters
-    ----------
-    before, after
-        The files.
-    tolerance
-        The relative difference up to which a blob is the same.
     """
     ours, theirs = _blobs(before), _blobs(after)
     for (layer, index), blob in ours.items():

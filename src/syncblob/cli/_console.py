@@ -203,18 +203,11 @@ class Output:
         self._print(grid)
 
     def table(self, columns: Sequence[Column], rows: Iterable[Sequence[Cell]]) -> None:
-        """Print a table.
+        """Print a table of rows with a cell for each column.
 
         Where the width is not enough, texts of columns that fold are broken, then columns that can
         be spared are left out, which a line below says. Where that does not help either, the cells
         of a row are printed one below the other. Nothing is cut.
-
-        Parameters
-        ----------
-        columns
-            Their headings and how they are set.
-        rows
-            A cell for each column.
         """
         texts = [[_text(cell) for cell in row] for row in rows]
         widths = self._widths(columns, texts)

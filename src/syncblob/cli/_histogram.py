@@ -55,15 +55,7 @@ def histogram_of(blob: Blob) -> Histogram | None:
 
 
 def bars(histogram: Histogram, *, plain: bool) -> str:
-    """Draw a bar for each bin. A bin that is not empty has one that can be seen.
-
-    Parameters
-    ----------
-    histogram
-        The counts.
-    plain
-        Whether to draw with ASCII only.
-    """
+    """Draw a bar for each bin, in ASCII if plain. One that is not empty can be seen."""
     levels = _ASCII if plain else _BLOCKS
     most = max(histogram.counts)
     highest = len(levels) - 1

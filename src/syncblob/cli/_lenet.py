@@ -25,13 +25,7 @@ _LAYERS = (
 
 
 def write_lenet(path: Path) -> None:
-    """Write a ``.caffemodel`` file of 1.6 MiB. The weights are random, and always the same.
-
-    Parameters
-    ----------
-    path
-        The file. What was there is lost.
-    """
+    """Write or replace a ``.caffemodel`` of 1.6 MiB, whose random weights are always the same."""
     random = np.random.default_rng(seed=0)
     layers = []
     for name, kind, bottom, shape in _LAYERS:

@@ -135,10 +135,7 @@ def _draw_filters(axes: Axes, blob: Blob) -> None:
 def tile_filters(weights: NDArray[np.generic]) -> tuple[NDArray[np.float64], str]:
     """Lay the kernels of a convolution side by side, with gaps of NaN between them.
 
-    Parameters
-    ----------
-    weights
-        Of shape (outputs, inputs, height, width).
+    The weights have the shape (outputs, inputs, height, width).
 
     Returns
     -------

@@ -27,12 +27,9 @@ _ORDER = {part: place for place, part in enumerate(("", *_USUAL_PARTS, *_PARTS[_
 
 
 def name_tensors(layers: Iterable[tuple[str, str, int]]) -> list[list[str]]:
-    """Return names for the tensors of each layer, all of them different.
+    """Return names for the tensors of layers, of which it gets name, type and number of blobs each.
 
-    Parameters
-    ----------
-    layers
-        Name, type and number of blobs of each.
+    All names are different.
     """
     found: list[list[str]] = []
     taken: set[str] = set()
@@ -54,11 +51,6 @@ def _names(layer: str, parts: Sequence[str]) -> list[str]:
 
 def group_names(names: Iterable[str]) -> list[tuple[str, str, list[str]]]:
     """Find the layers that tensors belong to, by the tensors' names.
-
-    Parameters
-    ----------
-    names
-        The names.
 
     Returns
     -------

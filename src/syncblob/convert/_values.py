@@ -30,16 +30,9 @@ def lazy_blob(
     name: str,
     path: str,
 ) -> Blob:
-    """Make a Blob that a function fills.
+    """Make a Blob that a function fills, which returns the values as an array of this shape.
 
-    Parameters
-    ----------
-    shape, dtype
-        Of the Blob. A dtype in the other byte order is converted.
-    read
-        Returns the values, as an array of this shape.
-    name, path
-        The tensor and the file, for error messages.
+    A dtype in the other byte order is converted. `name` and `path` are for error messages.
 
     Raises
     ------

@@ -56,6 +56,7 @@ def accelerator(device: Device | str) -> Accelerator:
     device = Device(device)
     if device == CPU:
         raise ValueError('expected an accelerator, as "cuda:N" or "simulated:N", got "cpu"')
+    # Memories tell backends apart by identity: two threads must not make one of a device each.
     with _backends_lock.held:
         if device not in _backends:
             if device.type not in _makers:
@@ -148,6 +149,7 @@ def home_of(device: Device | str | None = None) -> Home:
     """
     if device is None:
         device = _context_default.get() or _process_default
+    # The usual device, recognised without a call. An equal one that is another object comes next.
     if device is CPU:
         return HOST
     return home_accelerator(Device(device)) or HOST

@@ -102,8 +102,7 @@ def is_read_only(capsule: Any) -> bool:
 
 def type_code(capsule: Any) -> int:
     """Return the DLPack type code of an unused capsule."""
-    code: int = _managed(capsule).dl_tensor.dtype.code
-    return code
+    return _managed(capsule).dl_tensor.dtype.code
 
 
 def edit(

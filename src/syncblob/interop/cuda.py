@@ -108,14 +108,8 @@ def describe(memory: SyncedMemory, array: Any, *, readonly: bool) -> dict[str, A
 def for_cupy(memory: SyncedMemory, lender: Any) -> Callable[[], Any]:
     """Return what CuPy calls where an object has no ``__cuda_array_interface__``.
 
-    It makes a CuPy array over the accelerator side, by DLPack. Nothing moves before it is called.
-
-    Parameters
-    ----------
-    memory
-        What is lent.
-    lender
-        What has DLPack for it.
+    It makes a CuPy array over the accelerator side, by the DLPack of `lender`. Nothing moves before
+    it is called.
 
     Raises
     ------
@@ -209,8 +203,7 @@ class _Producer:
         return capsule
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        device: tuple[int, int] = self._producer.__dlpack_device__()
-        return device
+        return self._producer.__dlpack_device__()
 
 
 def backend_of(array: Any) -> CudaBackend:

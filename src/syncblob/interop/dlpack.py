@@ -73,29 +73,24 @@ def export(  # noqa: PLR0913  # the keywords of the protocol
     dl_device: tuple[int, int] | None,
     copy: bool | None,
 ) -> Any:
-    """Answer ``__dlpack__``: a capsule over one side of the memory.
-
-    A const access gives it the read-only flag. A copy is made on the const path, and so is what
-    `dl_device` asks of the other side: a private copy.
+    """Answer ``__dlpack__`` of a Blob or of one side of it: a capsule over one side of the memory.
 
     Parameters
     ----------
-    memory, layout
-        What is lent.
+    memory, layout, side
+        What is lent, and where.
     access
-        What the consumer is going to do: mutable unless a caller promised otherwise.
-    side
-        Where memory is lent.
+        What the consumer is going to do. A const access gives the capsule the read-only flag; a
+        copy takes the const path in any case, and so does what `dl_device` asks of the other side:
+        a copy.
     stream, max_version, dl_device, copy
-        The keywords of the protocol.
+        The keywords of the protocol; see `Blob.__dlpack__`.
 
     Raises
     ------
     BufferError
-        If the device is none of this memory; if `copy` is False and `dl_device` names the other
-        side, unless that is the host and memory of a simulated device, which it reaches, can be
-        lent; if a stride is negative; or if a const Blob is asked for a capsule that has no flags
-        (`max_version` below 1.0). For a copy the last two are no obstacle.
+        If the request cannot be met: of the other side without a copy, unless that is the host and
+        the memory of a simulated device, which it reaches, can be lent.
     """
     own, side = side, _named_side(memory, side, dl_device)
     reported = memory.home(side).dlpack_device

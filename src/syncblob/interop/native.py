@@ -22,6 +22,12 @@ if TYPE_CHECKING:
     from syncblob._shape import Layout
     from syncblob.devices.base import Accelerator, Home
 
+# What PyTorch says of tensors whose memory does not have their values.
+_WITHOUT_VALUES = (
+    ("is_neg", "is to be read negated", "resolve_neg()"),
+    ("_is_zerotensor", "has no memory, only zeros", "clone()"),
+)
+
 __all__ = ["buffer_of", "import_array", "memory_of_tensor", "native_array"]
 
 
@@ -172,12 +178,12 @@ def import_array(x: Any, *, copy: bool | None = None) -> Any:
     BufferError
         If the memory is on a device of another kind, or the producer refuses.
     """
-    if hasattr(x, "is_neg") and x.is_neg():
-        # PyTorch exports such a tensor as if it were not.
-        raise BufferError(
-            "expected a tensor that holds its values, got one with its negative bit set; use "
-            "tensor.resolve_neg()"
-        )
+    # PyTorch exports such tensors as if they were others, and those of zeros without memory.
+    for name, got, advice in _WITHOUT_VALUES:
+        if hasattr(x, name) and getattr(x, name)():
+            raise BufferError(
+                f"expected a tensor that holds its values, got one that {got}; use tensor.{advice}"
+            )
     kind = int(x.__dlpack_device__()[0])
     if kind in DLPACK_HOST_TYPES:
         return _import_host(x, copy)

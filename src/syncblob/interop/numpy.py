@@ -28,39 +28,24 @@ def to_ndarray(  # noqa: PLR0913  # what is lent, how, and the keywords of the p
     side: Side = Side.HOST,
     access: Access = CONST,
 ) -> NDArray[Any]:
-    """Answer ``__array__``.
+    """Answer ``__array__`` of a Blob or of one side of it; see `Blob.__array__`.
 
     Parameters
     ----------
-    memory, layout
-        What is lent.
+    memory, layout, side
+        What is lent, and where: on a side that NumPy can reach.
     dtype, copy
         The keywords of the protocol.
-    side
-        Where; it must be one that NumPy can reach.
     access
         What the consumer is going to do. Conversions and copies take the const path in any case.
-
-    Returns
-    -------
-    ndarray
-        Over the memory itself, unless `dtype` asks for a conversion or `copy` is True: then
-        private and writable.
-
-    Raises
-    ------
-    ValueError
-        If `copy` is False and a transfer or a conversion is needed.
     """
     convert = dtype is not None and np.dtype(dtype) != layout.dtype
     if copy is False:
         _refuse_copy(memory, layout, side, dtype if convert else None)
     if convert or copy:
         array = memory.elements(side, layout, "__array__")
-        private: NDArray[Any] = array.astype(dtype) if convert else array.copy()
-        return private
-    lent: NDArray[Any] = memory.export(side, access, layout, "__array__", NUMPY)
-    return lent
+        return array.astype(dtype) if convert else array.copy()
+    return memory.export(side, access, layout, "__array__", NUMPY)
 
 
 def _refuse_copy(memory: SyncedMemory, layout: Layout, side: Side, dtype: DTypeLike | None) -> None:

@@ -82,11 +82,6 @@ def create(name: str | None, nbytes: int, device: Device | str | None) -> Synced
 def attach(name: str, nbytes: int, device: Device | str | None) -> SyncedMemory:
     """Make a memory whose host buffer is an existing block.
 
-    Parameters
-    ----------
-    name, nbytes, device
-        As for `create`.
-
     Raises
     ------
     FileNotFoundError

@@ -60,15 +60,7 @@ def by_method(  # noqa: PLR0913, PLR0917  # a call's arguments: keywords would t
 
 
 def array_ufunc(like: Any, ufunc: np.ufunc, method: str, inputs: Any, kwargs: Any) -> Any:
-    """Answer ``__array_ufunc__``.
-
-    Parameters
-    ----------
-    like
-        The Blob that NumPy asks.
-    ufunc, method, inputs, kwargs
-        As the protocol has them.
-    """
+    """Answer ``__array_ufunc__`` of the Blob that NumPy asks."""
     if not kwargs and method == "__call__" and ufunc in ELEMENTWISE:
         if len(inputs) == 1:
             return unary(ufunc, like)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
+import torch.utils._python_dispatch as _modes
 from torch.autograd.graph import saved_tensors_hooks
 
 from syncblob.blob.compute import bind, forgets_newest
@@ -16,7 +17,7 @@ from syncblob.dispatch.torch import tensors as over
 from syncblob.dispatch.torch.devices import device_of_tensors, order_after
 from syncblob.dispatch.torch.plans import plan_call
 from syncblob.dispatch.torch.tensors import Loan, host_loan
-from syncblob.dispatch.torch.tracing import untraced
+from syncblob.dispatch.torch.tracing import is_recorded, untraced
 from syncblob.dispatch.walk import instances, replaced
 from syncblob.guards import require_device
 from syncblob.memory import CONST, MUTABLE
@@ -48,14 +49,7 @@ _Lent = tuple[BlobCore, Loan]
 @untraced
 @writes("running")
 def call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """Call a torch function with Blobs in the places of tensors.
-
-    Parameters
-    ----------
-    function
-        What torch was asked to compute.
-    args, kwargs
-        Blobs, and nested sequences of them, among anything else.
+    """Call a torch function with Blobs, and nested sequences of them, in the places of tensors.
 
     Returns
     -------
@@ -75,7 +69,7 @@ def call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str,
     values = [*args, *kwargs.values()]
     names = tuple(kwargs) if kwargs else ()
     plan = plan_call(function, values, names)
-    if plan.direct and HOST.direct and not verifying():
+    if plan.direct and HOST.direct and not verifying() and not _modes._is_in_torch_dispatch_mode:
         result = _call_directly(plan, function, values, names)
         if result is not NotImplemented:
             return result
@@ -84,10 +78,11 @@ def call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str,
     if plan.computes:
         require_device(home.device, plan.name, _ADVICE)
     followed = _is_followed(tensors)
-    running = _Call(plan, device, home, values, followed=followed)
+    copying = is_recorded() or (followed and not _hooks_reach_all())
+    running = _Call(plan, device, home, values, copying=copying)
     try:
         running.lend(values)
-        if followed and not running.copying:
+        if followed and not copying:
             with saved_tensors_hooks(_saving_copies(running.addresses()), _unsaved):
                 result = _compute(function, values, names)
         else:
@@ -207,8 +202,7 @@ def _is_apart(result: Any, loans: Sequence[Loan]) -> bool:
         # It has no elements, and yet perhaps the storage of a loan.
         return False
     for loan in loans:
-        version = loan.version
-        if loan.start <= start <= loan.stop or version is None or loan.tensor._version != version:
+        if loan.start <= start <= loan.stop or loan.tensor._version != loan.version:
             return False
     return True
 
@@ -240,7 +234,7 @@ def _finish_reading(result: Any, lent: Sequence[_Lent], home: Home, name: str) -
             if not x._readonly:
                 become_alias(x, loan)
                 return tensor
-        return tensor.clone() if found else tensor
+        return over.apart(tensor) if found else tensor
 
     return replaced(result, torch.Tensor, tracked)
 
@@ -262,7 +256,7 @@ class _Call:
     written
         The Blobs that the function writes.
     copying
-        Whether autograd follows the call, and saves what nobody can replace: then it gets copies.
+        Whether torch remembers what it is lent, and nobody can replace that: then it gets copies.
     """
 
     __slots__ = (
@@ -287,7 +281,7 @@ class _Call:
         home: Home,
         values: Sequence[Any],
         *,
-        followed: bool,
+        copying: bool,
     ) -> None:
         self._plan = plan
         self._name = plan.name
@@ -295,7 +289,7 @@ class _Call:
         self._home = home
         # A kept tensor is over the host's side, and its loan is not verified again.
         self._keeps = plan.keeps and home is HOST and not verifying()
-        self.copying = followed and not _hooks_reach_all()
+        self.copying = copying
         written = [values[place] for place in plan.written]
         self.written: list[BlobCore] = [*instances(written, BlobCore)]
         self._written_tensors = [*instances(written, torch.Tensor)]
@@ -420,7 +414,7 @@ class _Call:
                 )
         delivered = {id(scratch): self._deliver(x, scratch) for x, scratch in self._late}
         for x, copied in self._reversed:
-            if not copied.is_inference() and copied._version:
+            if copied._version:
                 x._require_writable(self._name)
                 self._deliver(x, copied)
         if delivered:

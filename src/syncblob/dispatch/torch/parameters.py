@@ -131,8 +131,7 @@ class BlobParameter(torch.nn.Parameter):
     @property
     def data(self) -> torch.Tensor:
         """A tensor over the Blob's data that autograd does not follow."""
-        found: torch.Tensor = _DATA.__get__(self)
-        return found
+        return _DATA.__get__(self)
 
     @data.setter
     def data(self, value: torch.Tensor) -> None:
@@ -148,8 +147,7 @@ class BlobParameter(torch.nn.Parameter):
     @property
     def grad(self) -> torch.Tensor | None:
         """The gradient: a tensor over the Blob's diff."""
-        found: torch.Tensor | None = _GRAD.__get__(self)
-        return found
+        return _GRAD.__get__(self)
 
     @grad.setter
     def grad(self, value: torch.Tensor | None) -> None:
@@ -181,8 +179,7 @@ class BlobParameter(torch.nn.Parameter):
         if id(self) not in memo:
             contents = self.data.clone(memory_format=torch.preserve_format)
             memo[id(self)] = torch.nn.Parameter(contents, self.requires_grad)
-        copied: torch.nn.Parameter = memo[id(self)]
-        return copied
+        return memo[id(self)]
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """Pickle as a parameter without a Blob."""

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from torch._C._functorch import get_unwrapped, is_functorch_wrapped_tensor
+from torch.utils import _python_dispatch
 
 from syncblob._dtypes import is_bfloat16
 from syncblob.blob.compute import bind
@@ -27,6 +29,8 @@ from syncblob.interop import _capsule
 from syncblob.memory import CONST, MUTABLE, OVERWRITE, Access
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from syncblob._shape import Layout
     from syncblob.blob.core import BlobCore, Kept
     from syncblob.devices.base import Home
@@ -36,6 +40,7 @@ __all__ = [
     "Loan",
     "address",
     "alias_over",
+    "apart",
     "empty",
     "host_loan",
     "lies_in",
@@ -51,6 +56,20 @@ _KIND = "tensor"
 # The frames between the user and `alias_over`'s export: its own, its caller's, that of `untraced`
 # and that of Blob's method.
 _OURS = 4
+
+# The methods that give what a sparse tensor is made of.
+_BY_ROWS = ("values", "crow_indices", "col_indices")
+_BY_COLUMNS = ("values", "ccol_indices", "row_indices")
+_SPARSE_PARTS = {
+    torch.sparse_coo: ("_values", "_indices"),
+    torch.sparse_csr: _BY_ROWS,
+    torch.sparse_bsr: _BY_ROWS,
+    torch.sparse_csc: _BY_COLUMNS,
+    torch.sparse_bsc: _BY_COLUMNS,
+}
+
+# The stubs say that no tensor can be one.
+_is_wrapper: Callable[[object], bool] = _python_dispatch.is_traceable_wrapper_subclass
 
 # The pointer of CUDA's default stream, and the number that DLPack has for it.
 _DEFAULT_STREAM = 0
@@ -115,8 +134,7 @@ class Loan:
     owner
         What lives exactly as long as the tensor's storage.
     version
-        How often torch says that the tensor was written, when it was made; None in inference mode,
-        where it does not count.
+        How often torch says that the tensor was written, when it was made.
     start, stop
         The addresses where the memory behind the tensor's storage begins and ends.
     """
@@ -126,7 +144,7 @@ class Loan:
     def __init__(self, tensor: torch.Tensor, owner: Any) -> None:
         self.tensor: torch.Tensor = tensor
         self.owner: object = owner
-        self.version: int | None = None if tensor.is_inference() else tensor._version
+        self.version: int = tensor._version
         storage = tensor.untyped_storage()
         self.start: int = storage.data_ptr()
         self.stop: int = self.start + storage.nbytes()
@@ -134,7 +152,7 @@ class Loan:
     @property
     def was_written(self) -> bool:
         """Whether the tensor was written, though neither a schema nor a parameter says so."""
-        return self.version is not None and self.tensor._version != self.version
+        return self.tensor._version != self.version
 
     def become_alias(self, x: BlobCore, home: Home, reason: str) -> None:
         """Make an alias of the loan of a Blob, which somebody keeps or has written.
@@ -184,7 +202,7 @@ def _new_host_loan(x: BlobCore, reason: str) -> Loan | None:
     if not x._home.native or layout.reversed_axes:
         return None
     loan = Loan(*tensor_over_memory(memory, layout, Side.HOST, CONST, reason))
-    if loan.version is not None and layout.size:
+    if layout.size:
         x._keep(HOST_DATA, memory)
         kept = x._kept[HOST_DATA]
         # The buffer may be another one by now.
@@ -202,8 +220,7 @@ def _keep(x: BlobCore, layout: Layout, kept: Kept, loan: Loan | None) -> None:
 
 
 def _address_of(array: np.ndarray[Any, Any]) -> int:
-    found: int = array.__array_interface__["data"][0]
-    return found
+    return array.__array_interface__["data"][0]
 
 
 # --- tensors over memories ------------------------------------------------------------------------
@@ -277,9 +294,32 @@ def empty(layout: Layout, device: torch.device) -> torch.Tensor:
 
 
 def lies_in(result: torch.Tensor, tensor: torch.Tensor) -> bool:
-    """Tell whether a tensor is over the storage of another."""
+    """Tell whether a tensor, or a part that it is made of, is over the storage of another."""
     found = address(result)
-    return found is not None and found == address(tensor)
+    if found is None:
+        return any(lies_in(part, tensor) for part in _parts(result))
+    return found == address(tensor)
+
+
+def apart(result: torch.Tensor) -> torch.Tensor:
+    """Return a copy of a tensor that shares none of the parts that it is made of."""
+    if not _is_wrapper(result):
+        return result.clone()
+    # The clone of a nested tensor shares its offsets.
+    kind: Any = type(result)
+    names, context = kind.__tensor_flatten__(result)
+    parts = {name: apart(getattr(result, name)) for name in names}
+    return kind.__tensor_unflatten__(parts, context, result.shape, result.stride())
+
+
+def _parts(tensor: torch.Tensor) -> list[torch.Tensor]:
+    """Return the tensors that a tensor without a storage is made of."""
+    if is_functorch_wrapped_tensor(tensor):
+        return [get_unwrapped(tensor)]
+    if _is_wrapper(tensor):
+        wrapper: Any = tensor
+        return [getattr(tensor, name) for name in wrapper.__tensor_flatten__()[0]]
+    return [getattr(tensor, name)() for name in _SPARSE_PARTS.get(tensor.layout, ())]
 
 
 def address(tensor: torch.Tensor) -> int | None:
@@ -287,7 +327,7 @@ def address(tensor: torch.Tensor) -> int | None:
     try:
         return tensor.untyped_storage().data_ptr() or None
     except RuntimeError:
-        # Sparse tensors, and the stand-ins of torch's own transformations, have none to ask for.
+        # Sparse and nested tensors, and the stand-ins of torch's own transformations, have none.
         return None
 
 
@@ -327,4 +367,8 @@ def _tensor(home: Home, array: Any) -> tuple[torch.Tensor, Any]:
     if bfloat16:
         _capsule.edit(capsule, code=_capsule.BFLOAT)
     # What `torch.utils.dlpack.from_dlpack` does with a capsule.
-    return torch._C._from_dlpack(capsule), array
+    if not torch.is_inference_mode_enabled():
+        return torch._C._from_dlpack(capsule), array
+    # Torch does not count the writes into a tensor that was made in inference mode.
+    with torch.inference_mode(mode=False):
+        return torch._C._from_dlpack(capsule), array

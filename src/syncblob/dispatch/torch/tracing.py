@@ -1,4 +1,4 @@
-"""What torch.compile is not to trace."""
+"""What torch.compile is not to trace, and whether `make_fx` records a call."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["untraced"]
+__all__ = ["is_recorded", "untraced"]
 
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
@@ -33,3 +33,12 @@ def untraced(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, 
         return disabled[0](*args, **kwargs)
 
     return outside
+
+
+def is_recorded() -> bool:
+    """Tell whether calls are recorded in a graph, which keeps the tensors that it did not get.
+
+    `torch.func.linearize` does so, with `make_fx`.
+    """
+    proxy = torch._C._TorchDispatchModeKey.PROXY
+    return torch._C._get_dispatch_mode(proxy) is not None

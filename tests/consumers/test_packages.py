@@ -33,6 +33,18 @@ def test_pyarrow_keeps_the_memory():
     assert array.to_pylist() == [*range(10_000)]
 
 
+def test_arrows_capsules_are_over_the_memory_of_a_blob_of_one_axis():
+    pa = pytest.importorskip("pyarrow")
+    blob = blob_in(Head.HEAD_AT_GPU, shape=(5,))
+    with syncblob.no_transfers():
+        capsules = blob.__arrow_c_array__
+    array = pa.Array._import_from_c_capsule(*capsules())
+    assert array.to_pylist() == values(shape=(5,)).tolist()
+    assert array.buffers()[1].address == address(blob.cpu_data())
+    for shape in ((), (2, 3)):
+        assert not hasattr(Blob(shape), "__arrow_c_array__")
+
+
 def test_arrays_of_jax_become_blobs_and_simulated_devices_are_not_jaxs():
     jax = pytest.importorskip("jax")
     blob = blob_in(Head.SYNCED)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import consumer_document
 import consumer_table
 import pytest
 from consumer_calls import CALLS
+from consumer_document import key_of
 
-COMMITTED = consumer_table.committed()
+COMMITTED = consumer_table.TABLE.committed()
 INSTALL = {
     "tensorflow": "is in no extra, because it takes 1.5 GB and an older h5py: "
     "pip install tensorflow-cpu",
@@ -16,23 +18,21 @@ OTHERS = "is not installed: pip install 'syncblob[consumers,ecosystem]'"
 
 
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: f"{call.module}: {call.text}")
-def test_the_row_is_as_measured(call, tmp_path):
+def test_the_row_is_as_measured(call):
     missing = consumer_table.missing(call)
     if missing is not None:
         pytest.skip(f"{missing} {INSTALL.get(missing, OTHERS)}")
-    measured = consumer_table.measure(call, tmp_path)
-    recorded = COMMITTED[consumer_table.key_of(call)]
-    assert measured._replace(version=recorded.version) == recorded
+    assert consumer_table.measure(call).measured == COMMITTED[key_of(call)].measured
 
 
 def test_the_rows_are_those_of_the_calls_in_their_order():
-    assert [*COMMITTED] == [consumer_table.key_of(call) for call in CALLS]
+    assert [*COMMITTED] == [key_of(call) for call in CALLS]
 
 
 def test_writing_the_rows_anew_changes_nothing(monkeypatch, tmp_path):
-    before = consumer_table.DOCUMENT.read_text("utf-8")
+    before = consumer_document.DOCUMENT.read_text("utf-8")
     copy = tmp_path / "consumers.md"
     copy.write_text(before, "utf-8")
-    monkeypatch.setattr(consumer_table, "DOCUMENT", copy)
-    consumer_table.write([*COMMITTED.values()])
+    monkeypatch.setattr(consumer_document, "DOCUMENT", copy)
+    consumer_table.TABLE.write([*COMMITTED.values()])
     assert copy.read_text("utf-8") == before

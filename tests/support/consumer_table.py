@@ -1,4 +1,4 @@
-"""The table in docs/consumers.md: measured, compared, and written.
+"""The first table in docs/consumers.md, measured.
 
 ``python tests/support/consumer_table.py [MODULE ...]`` measures the calls of the packages, of all
 that are installed where none is named, and writes their rows. Those of the others stay as they are.
@@ -6,16 +6,14 @@ that are installed where none is named, and writes their rows. Those of the othe
 
 from __future__ import annotations
 
-import argparse
-import importlib
 import importlib.util
-import platform
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from consumer_calls import CALLS
+from consumer_document import Row, Table, row_of
 from made_blobs import address, values
 
 import syncblob
@@ -25,50 +23,11 @@ from syncblob.devices import Side
 if TYPE_CHECKING:
     from consumer_call import Call, Taken
 
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "consumers.md"
-NAMES = {
-    "PIL": "Pillow",
-    "jax": "JAX",
-    "matplotlib": "Matplotlib",
-    "numpy": "NumPy",
-    "pickle": "Python",
-    "pyarrow": "PyArrow",
-    "skimage": "scikit-image",
-    "tensorflow": "TensorFlow",
-    "torch": "PyTorch",
-    "zarr": "Zarr",
-}
+TABLE = Table(columns=6)
 SIDES = {Side.HOST: "host", Side.ACCELERATOR: "device"}
 
 # What the journal calls the Blob that is handed over.
 _NAME = "taken"
-
-# The line above the rows.
-_RULE = "| --- | --- | --- | --- | --- | --- |"
-
-
-class Row(NamedTuple):
-    """A line of the table."""
-
-    consumer: str
-    version: str
-    call: str
-    zero_copy: str
-    path: str
-    transfers: str
-
-    def __str__(self):
-        return f"| {' | '.join(self)} |"
-
-    @property
-    def key(self):
-        """What tells rows apart."""
-        return self.consumer, self.call
-
-
-def key_of(call: Call):
-    """Return the key of a call's row."""
-    return NAMES.get(call.module, call.module), f"`{call.text}`"
 
 
 def missing(call: Call) -> str | None:
@@ -78,16 +37,17 @@ def missing(call: Call) -> str | None:
     return found[0] if found else None
 
 
-def version(module: str) -> str:
-    """Return the version of a package; that of Python for its own."""
-    return getattr(importlib.import_module(module), "__version__", platform.python_version())
-
-
 # --- measuring -----------------------------------------------------------------------------------
 
 
-def measure(call: Call, folder: Path) -> Row:
-    """Make a call twice, check what comes of it, and describe it.
+def measure(call: Call) -> Row:
+    """Make a call, check what comes of it, and describe it."""
+    with tempfile.TemporaryDirectory() as folder:
+        return row_of(call, *_measured(call, Path(folder)))
+
+
+def _measured(call: Call, folder: Path) -> tuple[str, str, str]:
+    """Make a call twice; return whether it copies, the path and the transfers.
 
     With both sides up to date the head tells a read from an access that may write, and all
     addresses are known. With the newest contents on the device alone, transfers are counted.
@@ -118,8 +78,7 @@ def measure(call: Call, folder: Path) -> Row:
         path = f"mutable, {SIDES[Side.HOST if head is Head.HEAD_AT_CPU else Side.ACCELERATOR]}"
     else:
         path = f"{'copy' if zero_copy == 'no' else 'const'}, {SIDES[read]}"
-    consumer, text = key_of(call)
-    return Row(consumer, version(call.module), text, zero_copy, path, _counted(log, blob))
+    return zero_copy, path, _counted(log, blob)
 
 
 def _blob(call: Call) -> Blob:
@@ -173,45 +132,5 @@ def _counted(log, blob: Blob) -> str:
     return ", ".join(parts) or "none"
 
 
-# --- the document --------------------------------------------------------------------------------
-
-
-def committed() -> dict[tuple[str, str], Row]:
-    """Read the rows of the document."""
-    _, lines, _ = parts(_RULE)
-    rows = [Row(*(cell.strip() for cell in line.split("|")[1:-1])) for line in lines]
-    return {row.key: row for row in rows}
-
-
-def write(rows: list, rule: str = _RULE) -> None:
-    """Put rows in the place of the document's, below a rule."""
-    above, _, below = parts(rule)
-    DOCUMENT.write_text("\n".join([*above, *map(str, rows), *below]), "utf-8")
-
-
-def parts(rule: str) -> tuple[list[str], list[str], list[str]]:
-    """Split the document into what is above the rows below a rule, the rows, and the rest."""
-    lines = DOCUMENT.read_text("utf-8").split("\n")
-    start = lines.index(rule) + 1
-    end = next(i for i in range(start, len(lines)) if not lines[i].startswith("|"))
-    return lines[:start], lines[start:end], lines[end:]
-
-
-def main() -> None:
-    """Measure and write."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("modules", nargs="*", metavar="MODULE")
-    wanted = parser.parse_args().modules
-    known = committed()
-    rows = []
-    for call in CALLS:
-        if missing(call) is None and (not wanted or call.module in wanted):
-            with tempfile.TemporaryDirectory() as folder:
-                rows.append(measure(call, Path(folder)))
-        elif key_of(call) in known:
-            rows.append(known[key_of(call)])
-    write(rows)
-
-
 if __name__ == "__main__":
-    main()
+    TABLE.measure_anew(CALLS, missing, measure)

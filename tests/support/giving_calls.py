@@ -152,11 +152,32 @@ def _(x):
     return np.hypot(GRAY * units.km, x * units.m).value
 
 
+@giving("astropy", "np.dot(quantity, b)", GRAY, "b")
+def _(x):
+    from astropy import units
+
+    return np.dot(GRAY * units.km, x).value
+
+
 @giving("sparse", "COO + b", GRAY, "b")
 def _(x):
     import sparse
 
     return sparse.COO.from_numpy(GRAY * MASK) + x
+
+
+@giving("sparse", "COO @ b", GRAY)
+def _(x):
+    import sparse
+
+    return sparse.COO.from_numpy(GRAY * MASK) @ x
+
+
+@giving("pint", "b @ quantity", GRAY, "b")
+def _(x):
+    import pint
+
+    return (x @ (GRAY * pint.UnitRegistry().m)).magnitude
 
 
 @giving("sympy", "sympy.Matrix(b)", NUMBERS, "b")

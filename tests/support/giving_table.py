@@ -1,17 +1,17 @@
-"""The second table in docs/consumers.md, what to give whom: measured, compared, and written.
+"""The second table in docs/consumers.md, what to give whom, measured.
 
-``python tests/support/giving_table.py`` makes the calls of all that is installed, and writes their
-rows. Those of the others stay as they are.
+``python tests/support/giving_table.py [MODULE ...]`` makes the calls of the packages, of all that
+are installed where none is named, and writes their rows. Those of the others stay as they are.
 """
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import warnings
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-import consumer_table
 import numpy as np
+from consumer_document import Row, Table, row_of
 from giving_calls import CALLS, WAYS
 
 from syncblob import Blob
@@ -20,51 +20,17 @@ from syncblob.devices import Side
 if TYPE_CHECKING:
     from giving_calls import Giving
 
-RULE = "| --- | --- | --- | --- | --- |"
-NAMES = {
-    **consumer_table.NAMES,
-    "astropy": "Astropy",
-    "catboost": "CatBoost",
-    "cv2": "OpenCV",
-    "lightgbm": "LightGBM",
-    "numba": "Numba",
-    "onnxruntime": "ONNX Runtime",
-    "polars": "Polars",
-    "pyvista": "PyVista",
-    "random": "Python",
-    "scipy": "SciPy",
-    "sklearn": "scikit-learn",
-    "sympy": "SymPy",
-    "vtkmodules": "VTK",
-}
+TABLE = Table(columns=5)
 
 
-class Row(NamedTuple):
-    """A line of the table."""
-
-    consumer: str
-    version: str
-    call: str
-    itself: str
-    give: str
-
-    def __str__(self):
-        return f"| {' | '.join(self)} |"
-
-    @property
-    def key(self):
-        """What tells rows apart."""
-        return self.consumer, self.call
-
-
-def key_of(call: Giving):
-    """Return the key of a call's row."""
-    return NAMES.get(call.module, call.module), f"`{call.text}`"
-
-
-def is_installed(call: Giving) -> bool:
-    """Tell whether the package of a call is there."""
-    return importlib.util.find_spec(call.module) is not None
+def missing(call: Giving) -> str | None:
+    """Return the package of a call if it cannot be imported."""
+    try:
+        importlib.import_module(call.module)
+    except (ImportError, RuntimeError):
+        # RuntimeError of torchvision, whose wheels on PyPI want PyTorch's for CUDA.
+        return call.module
+    return None
 
 
 def measure(call: Giving) -> Row:
@@ -72,9 +38,7 @@ def measure(call: Giving) -> Row:
     itself = _outcome(call, "b")
     if call.give != "b":
         assert _outcome(call, call.give) == "works", call.text
-    consumer, text = key_of(call)
-    version = consumer_table.version("vtk" if call.module == "vtkmodules" else call.module)
-    return Row(consumer, version, text, itself, f"`{call.give}`")
+    return row_of(call, itself, f"`{call.give}`")
 
 
 def _outcome(call: Giving, give: str) -> str:
@@ -88,9 +52,11 @@ def _outcome(call: Giving, give: str) -> str:
         try:
             result = call.function(WAYS[give](blob))
         except Exception as error:  # noqa: BLE001  # each library has its own
-            kind = type(error).__name__
-            known = type(error).__module__ == "builtins"
-            return f"raises `{kind if known else f'{call.module}.{kind}'}`"
+            kind = type(error)
+            module = kind.__module__.partition(".")[0].lstrip("_")
+            return (
+                f"raises `{kind.__name__ if module == 'builtins' else f'{module}.{kind.__name__}'}`"
+            )
     on_device = blob.gpu_data()
     if not np.array_equal(on_device, array):
         # Nobody has told the device of it.
@@ -109,22 +75,5 @@ def _equal(result, expected) -> bool:
     return actual.shape == wanted.shape and bool((actual == wanted).all())
 
 
-def committed() -> dict[tuple[str, str], Row]:
-    """Read the rows of the document."""
-    _, lines, _ = consumer_table.parts(RULE)
-    rows = [Row(*(cell.strip() for cell in line.split("|")[1:-1])) for line in lines]
-    return {row.key: row for row in rows}
-
-
-def main() -> None:
-    """Measure and write."""
-    known = committed()
-    rows = [
-        measure(call) if is_installed(call) else known.get(key_of(call), "MISSING")
-        for call in CALLS
-    ]
-    consumer_table.write(rows, RULE)
-
-
 if __name__ == "__main__":
-    main()
+    TABLE.measure_anew(CALLS, missing, measure)

@@ -157,7 +157,7 @@ def std(
     ddof: float | None = None,
 ) -> Blob:
     """Return the standard deviation, along axes or of all: the square root of `var`."""
-    return _spread("std", x, axis, correction if ddof is None else ddof, keepdims)
+    return _spread("std", x, axis, correction, ddof, keepdims)
 
 
 def sum(
@@ -203,12 +203,26 @@ def var(
         sample. Where nothing is left, the variance is NaN.
     ddof
         NumPy's name of `correction`, which xarray uses.
+
+    Raises
+    ------
+    ValueError
+        If both are given.
     """
-    return _spread("var", x, axis, correction if ddof is None else ddof, keepdims)
+    return _spread("var", x, axis, correction, ddof, keepdims)
 
 
-def _spread(name: str, x: Blob, axis: Axes, correction: float, keepdims: bool) -> Blob:
+def _spread(  # noqa: PLR0913, PLR0917  # what the two functions are given
+    name: str, x: Blob, axis: Axes, correction: float, ddof: float | None, keepdims: bool
+) -> Blob:
     require_blobs(name, x)
+    if ddof is not None:
+        if correction:
+            raise ValueError(
+                f"{name} got correction={correction} and ddof={ddof}, two names of the same; "
+                "give one"
+            )
+        correction = ddof
     axes = tuple(range(x.ndim)) if axis is None else normalize_axis_tuple(axis, x.ndim)
     if math.prod(x.shape[place] for place in axes) > correction:
         return apply(name, x, axis=axis, correction=correction, keepdims=keepdims)

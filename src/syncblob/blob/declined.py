@@ -41,8 +41,16 @@ _MIRRORED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "
 
 
 def answer_of(kernel: Callable[..., Any], blob: Any, other: Any) -> Any:
-    """Return what an operand answers to an operator on its left, NotImplemented if it declines."""
-    name = _NAMES[kernel.__name__.lstrip("_")]
+    """Return what an operand answers to an operator on its left, NotImplemented if it declines.
+
+    Who has an ``__array_ufunc__`` of its own is asked by that, as ndarray's operators do, and its
+    reflected operators may never have been tried: pint's ``__rmatmul__`` is its ``__matmul__``.
+    """
+    ufunc = kernel.__name__.lstrip("_")
+    usual = np.ndarray.__array_ufunc__
+    if getattr(type(other), "__array_ufunc__", None) not in {None, usual}:
+        return getattr(np, ufunc)(blob, other)
+    name = _NAMES[ufunc]
     mirrored = getattr(type(other), f"__{_MIRRORED.get(name, f'r{name}')}__", None)
     return NotImplemented if mirrored is None else mirrored(other, blob)
 

@@ -13,8 +13,8 @@ from syncblob.blob.elementwise import binary, unary
 from syncblob.devices import HOST
 from syncblob.dispatch.numpy.calls import call
 from syncblob.dispatch.numpy.plans import array_function
+from syncblob.dispatch.numpy.strangers import ufunc_with_strangers
 from syncblob.dispatch.numpy.tables import ELEMENTWISE, METHODS
-from syncblob.dispatch.walk import replaced
 from syncblob.interop.foreign import is_stranger
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def array_ufunc(like: Any, ufunc: np.ufunc, method: str, inputs: Any, kwargs: An
     operands = (*inputs, *kwargs.get("out", ()))
     kinds = [type(x) for x in operands if not isinstance(x, BlobCore)]
     if is_stranger(kinds, "__array_ufunc__"):
-        return _with_strangers(ufunc, method, inputs, kwargs)
+        return ufunc_with_strangers(ufunc, method, inputs, kwargs)
     written: dict[int | str, bool] = {}
     if "out" in kwargs:
         # A reduction writes all of it, whatever is masked.
@@ -99,24 +99,6 @@ def array_ufunc(like: Any, ufunc: np.ufunc, method: str, inputs: Any, kwargs: An
         written=written,
         by_name=method != "__call__",
     )
-
-
-def _with_strangers(ufunc: np.ufunc, method: str, inputs: Any, kwargs: Any) -> Any:
-    """Ask the operands that answer for themselves; if all decline, compute with const arrays.
-
-    NumPy asks from left to right, each of them once. NotImplemented if a Blob is to be written.
-    """
-    out = kwargs.get("out", ())
-    for x in (*inputs, *out):
-        if not isinstance(x, BlobCore) and is_stranger((type(x),), "__array_ufunc__"):
-            answer = type(x).__array_ufunc__(x, ufunc, method, *inputs, **kwargs)
-            if answer is not NotImplemented:
-                return answer
-    written = (*out, *inputs[:1]) if method == "at" else out
-    if any(isinstance(x, BlobCore) for x in written):
-        return NotImplemented
-    arrays = replaced(inputs, BlobCore, np.asarray)
-    return getattr(ufunc, method)(*arrays, **replaced(kwargs, BlobCore, np.asarray))
 
 
 def _is_at_hand(blob: Any, other: Any) -> bool:

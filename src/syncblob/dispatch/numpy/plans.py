@@ -18,6 +18,7 @@ from syncblob.blob.core import BlobCore
 from syncblob.devices import HOST, Side
 from syncblob.dispatch.numpy import tables
 from syncblob.dispatch.numpy.calls import LEAVES, Operands, call, makes_views, shape_only
+from syncblob.dispatch.numpy.strangers import function_with_strangers
 from syncblob.dispatch.walk import instances, replaced
 from syncblob.guards import require_device
 from syncblob.interop.adopt import can_adopt
@@ -71,7 +72,7 @@ def array_function(  # noqa: PLR0913, PLR0917  # what the protocol has
     if len(types) > 1:
         others = [kind for kind in types if not issubclass(kind, BlobCore)]
         if others and is_stranger(others, "__array_function__"):
-            return NotImplemented
+            return function_with_strangers(function, types, args, kwargs)
     computed = function if method is None else method
     # Spelled out for few arguments, because `map` takes longer than all the rest.
     key: tuple[Any, ...]

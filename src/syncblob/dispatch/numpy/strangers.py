@@ -1,0 +1,105 @@
+"""Calls with ndarray-likes that answer NumPy's protocols themselves.
+
+They are asked first. Where all of them decline, Blobs stand for const arrays on the host.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from syncblob.blob.core import BlobCore
+from syncblob.dispatch.numpy import tables
+from syncblob.dispatch.numpy.calls import shape_only
+from syncblob.dispatch.walk import instances, replaced
+from syncblob.interop.foreign import is_stranger
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping
+
+__all__ = ["function_with_strangers", "ufunc_with_strangers"]
+
+
+def ufunc_with_strangers(ufunc: np.ufunc, method: str, inputs: Any, kwargs: Any) -> Any:
+    """Answer ``__array_ufunc__`` where an operand is a stranger.
+
+    Returns
+    -------
+    Any
+        The first stranger's answer that is not NotImplemented, else what comes of ndarrays.
+
+    Raises
+    ------
+    TypeError
+        If all decline and a Blob is to be written.
+    """
+    protocol, out = "__array_ufunc__", kwargs.get("out", ())
+    strangers = [x for x in (*inputs, *out) if _is_stranger(type(x), protocol)]
+    answer = _answer(protocol, strangers, (ufunc, method, *inputs), kwargs)
+    if answer is not NotImplemented:
+        return answer
+    _require_arrays(ufunc.__name__, (*out, *inputs[:1]) if method == "at" else out, strangers)
+    arrays = replaced(inputs, BlobCore, np.asarray)
+    return getattr(ufunc, method)(*arrays, **replaced(kwargs, BlobCore, np.asarray))
+
+
+def function_with_strangers(
+    function: Callable[..., Any], types: Collection[type], args: Any, kwargs: Any
+) -> Any:
+    """Answer ``__array_function__`` where an operand is a stranger.
+
+    Returns
+    -------
+    Any
+        As `ufunc_with_strangers`; NotImplemented where a stranger is not found among the arguments.
+
+    Raises
+    ------
+    TypeError
+        If all decline and a Blob is to be written, or a masked array might lose its mask.
+    """
+    name, protocol = function.__name__, "__array_function__"
+    everything = (*args, *kwargs.values())
+    kinds = [kind for kind in types if _is_stranger(kind, protocol)]
+    strangers = [next(instances(everything, kind), None) for kind in kinds]
+    if any(x is None for x in strangers):
+        return NotImplemented
+    answer = _answer(protocol, strangers, (function, types, args, kwargs), {})
+    if answer is not NotImplemented:
+        return answer
+    asks = function in tables.QUESTIONS
+    if not asks and any(isinstance(x, np.ma.MaskedArray) for x in strangers):
+        raise TypeError(
+            f"{name} may lose the mask of a MaskedArray; give it the array's .filled(), or "
+            "numpy.asarray() of the Blob"
+        )
+    written = tables.written_arguments(function, args, kwargs)
+    given = {**dict(enumerate(args)), **kwargs}
+    _require_arrays(name, [given[place] for place in written], strangers)
+    replace = shape_only if asks else np.asarray
+    return function(*replaced(args, BlobCore, replace), **replaced(kwargs, BlobCore, replace))
+
+
+def _is_stranger(kind: type, protocol: str) -> bool:
+    return not issubclass(kind, BlobCore) and is_stranger((kind,), protocol)
+
+
+def _answer(
+    protocol: str, strangers: Iterable[Any], request: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Any:
+    """Ask from left to right, as NumPy does; NotImplemented if all decline."""
+    for x in strangers:
+        answer = getattr(type(x), protocol)(x, *request, **kwargs)
+        if answer is not NotImplemented:
+            return answer
+    return NotImplemented
+
+
+def _require_arrays(name: str, written: Any, strangers: Iterable[Any]) -> None:
+    """Raise if a Blob is to be written."""
+    if next(instances([*written], BlobCore), None) is not None:
+        kinds = ", ".join(sorted({type(x).__name__ for x in strangers}))
+        raise TypeError(
+            f"{name} writes into a Blob, and cannot take {kinds}; convert it with numpy.asarray()"
+        )

@@ -1,0 +1,200 @@
+"""Functions and operators with ndarray-likes that answer NumPy's protocols themselves."""
+
+from __future__ import annotations
+
+import operator
+
+import numpy as np
+import pytest
+
+from syncblob import Blob, TransferGuardError, no_transfers
+from syncblob.dispatch.walk import replaced
+
+A = np.array([[1.5, -2.0, 4.0], [0.5, 8.0, -3.0]])
+MASK = np.array([[True, False, True], [False, True, True]])
+DEVICES = ["cpu", "simulated:0"]
+
+
+def blob_of(array, device):
+    blob = Blob(array.shape, array.dtype, device=device)
+    blob[...] = array
+    return blob
+
+
+class Stranger:
+    """It answers both protocols itself."""
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
+        return "ufunc", ufunc
+
+    def __array_function__(self, func, types, args, kwargs):
+        return "function", func
+
+    def __radd__(self, other):
+        return "radd"
+
+
+class Doubled(np.lib.mixins.NDArrayOperatorsMixin):
+    """Knows ndarrays and itself, as `sparse.COO` and Astropy's quantities do."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __array_ufunc__(self, ufunc, method, *inputs, out=(), **kwargs):
+        if not all(isinstance(x, (np.ndarray, float, Doubled)) for x in (*inputs, *out)):
+            return NotImplemented
+        return getattr(ufunc, method)(*replaced(inputs, Doubled, Doubled.doubled), **kwargs)
+
+    def __array_function__(self, func, types, args, kwargs):
+        if not all(issubclass(kind, (np.ndarray, Doubled)) for kind in types):
+            return NotImplemented
+        args, kwargs = replaced((args, kwargs), Doubled, Doubled.doubled)
+        return Doubled(func(*args, **kwargs))
+
+    def doubled(self):
+        return 2 * self.array
+
+    @property
+    def shape(self):
+        return self.array.shape
+
+
+class Unkept(Doubled):
+    """Its reflected operator is wrong, as pint's is: ndarrays ask for the ufunc alone."""
+
+    def __rmatmul__(self, other):
+        return self @ other
+
+
+@pytest.mark.parametrize("x", [A, blob_of(A, "cpu")], ids=["ndarray", "Blob"])
+def test_types_with_their_own_answer_are_asked(x):
+    assert np.add(x, Stranger()) == ("ufunc", np.add)
+    assert np.concatenate([x, Stranger()]) == ("function", np.concatenate)
+    assert x + Stranger() == ("ufunc", np.add)
+
+
+def test_who_knows_blobs_is_asked_before_it_is_an_array():
+    dask = pytest.importorskip("dask.array")
+    blob = blob_of(A, "simulated:0")
+    chunked = dask.from_array(A.T, chunks=2)
+    lazy = [np.tensordot(blob, chunked, 1), np.concatenate([blob, chunked.T]), blob + chunked.T]
+    assert {type(one) for one in lazy} == {type(chunked)}
+    with no_transfers():
+        assert np.stack([blob_of(A, "cpu"), Doubled(A), Stranger()]) == ("function", np.stack)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("made", [Doubled, lambda a: np.ma.masked_array(a, MASK)])
+def test_who_declines_a_blob_gets_a_const_array(device, made):
+    def results(x):
+        other = made(A)
+        yield from (np.hypot(x, other), np.hypot(other, x), x * other, other - x, x <= other)
+        yield from (x % other, other == x)
+        yield from np.divmod(other, x)
+
+    blob = blob_of(A, device)
+    for actual, expected in zip(results(blob), results(A), strict=True):
+        assert type(actual) is type(expected)
+        assert repr(np.ma.asarray(actual).tolist()) == repr(np.ma.asarray(expected).tolist())
+
+
+FUNCTIONS = {
+    "dot": lambda x, other: np.dot(x, other(A.T)),
+    "dot, the other first": lambda x, other: np.dot(other(A.T), x),
+    "tensordot": lambda x, other: np.tensordot(other(A.T), x, axes=1),
+    "a list": lambda x, other: np.concatenate([x, other(A)]),
+    "keywords": lambda x, other: np.average(x, axis=0, weights=other(A)),
+    "nested": lambda x, other: np.block([[x, other(A)], [other(A), x]]),
+    "a method": lambda x, other: x.dot(other(A.T)),
+    "linalg": lambda x, other: np.linalg.solve(x[:, :2], other(A[:, 1:])),
+}
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
+def test_functions_give_who_declines_a_const_array(function, device):
+    seen = []
+
+    class Witness(Doubled):
+        def __array_function__(self, func, types, args, kwargs):
+            answer = super().__array_function__(func, types, args, kwargs)
+            if answer is not NotImplemented:
+                replaced((args, kwargs), np.ndarray, seen.append)
+            return answer
+
+    blob = blob_of(A, device)
+    if function is FUNCTIONS["a method"]:
+        expected = Doubled(A.dot(2 * A.T))
+    else:
+        expected = function(A, Doubled)
+    actual = function(blob, Witness)
+    assert type(actual) is Doubled
+    assert actual.array.tolist() == expected.array.tolist()
+    assert seen
+    assert not any(array.flags.writeable for array in seen)
+    assert (blob.device, blob.tolist()) == (blob_of(A, device).device, A.tolist())
+
+
+def test_what_asks_for_dtypes_alone_moves_nothing():
+    blob = blob_of(A.astype("f4"), "simulated:0")
+    with no_transfers():
+        result = np.result_type(blob, np.ma.masked_array(A, MASK))
+    assert result == A.dtype
+
+
+def test_a_guard_forbids_the_download():
+    blob = blob_of(A, "simulated:0")
+    with no_transfers(), pytest.raises(TransferGuardError):
+        np.concatenate([blob, Doubled(A)])
+    assert np.concatenate([blob, Doubled(A)]).array.shape == (4, 3)
+
+
+@pytest.mark.parametrize("call", [np.dot, np.array_equal, lambda a, b: np.concatenate([a, b])])
+def test_masked_arrays_are_refused_for_their_masks_would_be_lost(call):
+    with pytest.raises(TypeError, match=r"may lose the mask of a MaskedArray; give it the"):
+        call(blob_of(A, "cpu"), np.ma.masked_array(A, MASK))
+    with pytest.raises(TypeError, match="mask"):
+        call(np.ma.masked_array(A, MASK), blob_of(A, "cpu"))
+
+
+def test_who_declines_cannot_write_a_blob():
+    blob = same = blob_of(A, "cpu")
+    for write in (
+        lambda: np.add(blob, Doubled(A), out=blob),
+        lambda: np.add.at(blob, [0], Doubled(A[0])),
+        lambda: np.copyto(blob, Doubled(A)),
+        lambda: np.dot(Doubled(A), A.T, out=blob[:, :2]),
+        lambda: np.stack([Doubled(A[0]), A[1]], 0, blob),
+    ):
+        with pytest.raises(TypeError, match="writes into a Blob, and cannot take Doubled; convert"):
+            write()
+    with pytest.raises(TypeError, match="in-place add keeps the Blob, and cannot take Doubled"):
+        blob += Doubled(A)
+    assert blob is same
+    assert blob.tolist() == A.tolist()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_operators_ask_by_the_ufunc_as_ndarrays_do(device):
+    blob, other = blob_of(A[:, :2], device), Unkept(A[:, 1:])
+    assert (
+        (blob @ other).tolist()
+        == (A[:, :2] @ other).tolist()
+        == (A[:, :2] @ (2 * A[:, 1:])).tolist()
+    )
+
+
+def test_scipys_sparse_arrays_get_an_array():
+    sparse = pytest.importorskip("scipy.sparse")
+    array, blob = sparse.csr_array(A), blob_of(A, "simulated:0")
+    for name in ("add", "sub", "mul", "eq", "lt", "ge"):
+        compute = getattr(operator, name)
+        for both in (lambda x, f=compute: f(array, x), lambda x, f=compute: f(x, array)):
+            actual, expected = both(blob), both(A)
+            assert type(actual) is type(expected)
+            assert (actual != expected).sum() == 0
+    with pytest.raises(TypeError, match="in-place add keeps the Blob, and cannot take csr_array"):
+        blob += array
+    with pytest.raises(TypeError, match="csr_array"):
+        blob / array
+    assert blob.tolist() == A.tolist()

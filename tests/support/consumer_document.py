@@ -1,0 +1,117 @@
+"""The tables in docs/consumers.md: read, compared with what was measured, and written."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import platform
+from pathlib import Path
+
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "consumers.md"
+NAMES = {
+    "PIL": "Pillow",
+    "astropy": "Astropy",
+    "catboost": "CatBoost",
+    "cv2": "OpenCV",
+    "jax": "JAX",
+    "lightgbm": "LightGBM",
+    "matplotlib": "Matplotlib",
+    "numba": "Numba",
+    "numpy": "NumPy",
+    "onnxruntime": "ONNX Runtime",
+    "pickle": "Python",
+    "pint": "Pint",
+    "polars": "Polars",
+    "pyarrow": "PyArrow",
+    "pyvista": "PyVista",
+    "random": "Python",
+    "scipy": "SciPy",
+    "skimage": "scikit-image",
+    "sklearn": "scikit-learn",
+    "sympy": "SymPy",
+    "tensorflow": "TensorFlow",
+    "torch": "PyTorch",
+    "vtkmodules": "VTK",
+    "zarr": "Zarr",
+}
+
+
+class Row(tuple[str, ...]):
+    """The cells of a line: the consumer, its version, the call, and what was measured."""
+
+    __slots__ = ()
+
+    def __str__(self):
+        return f"| {' | '.join(self)} |"
+
+    @property
+    def key(self):
+        """What tells rows apart."""
+        return self[0], self[2]
+
+    @property
+    def measured(self):
+        """What holds for every version."""
+        return self[3:]
+
+
+def key_of(call):
+    """Return the key of a call's row."""
+    return NAMES.get(call.module, call.module), f"`{call.text}`"
+
+
+def row_of(call, *measured: str) -> Row:
+    """Return the row of a call with the installed version of the package; Python's for its own."""
+    consumer, text = key_of(call)
+    module = importlib.import_module("vtk" if call.module == "vtkmodules" else call.module)
+    return Row(
+        (consumer, getattr(module, "__version__", platform.python_version()), text, *measured)
+    )
+
+
+class Table:
+    """One of the tables, known by the number of its columns."""
+
+    def __init__(self, columns):
+        self._rule = f"|{' --- |' * columns}"
+
+    def committed(self) -> dict[tuple[str, str], Row]:
+        """Read the rows of the document."""
+        _, lines, _ = self._parts()
+        rows = [Row(cell.strip() for cell in line.split("|")[1:-1]) for line in lines]
+        return {row.key: row for row in rows}
+
+    def write(self, rows) -> None:
+        """Put rows in the place of the document's."""
+        above, _, below = self._parts()
+        DOCUMENT.write_text("\n".join([*above, *map(str, rows), *below]), "utf-8")
+
+    def measure_anew(self, calls, missing, measure) -> None:
+        """Measure the calls of the packages on the command line, else all; others stay as they are.
+
+        Parameters
+        ----------
+        calls
+            One for each row.
+        missing
+            Names a package that a call needs and that is not installed, if there is one.
+        measure
+            Makes the row of a call.
+        """
+        parser = argparse.ArgumentParser()
+        parser.add_argument("modules", nargs="*", metavar="MODULE")
+        wanted = parser.parse_args().modules
+        known = self.committed()
+        here = [missing(x) is None and (not wanted or x.module in wanted) for x in calls]
+        rows = [
+            measure(call) if is_here else known.get(key_of(call))
+            for call, is_here in zip(calls, here, strict=True)
+        ]
+        self.write([row for row in rows if row is not None])
+
+    def _parts(self) -> tuple[list[str], list[str], list[str]]:
+        """Split the document into what is above the rows, the rows, and the rest."""
+        lines = DOCUMENT.read_text("utf-8").split("\n")
+        start = lines.index(self._rule) + 1
+        end = next(i for i in range(start, len(lines)) if not lines[i].startswith("|"))
+        return lines[:start], lines[start:end], lines[end:]

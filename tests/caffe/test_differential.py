@@ -6,7 +6,7 @@ import struct
 
 import pytest
 from caffe_agreement import check_blob, check_net, needs_upb
-from caffe_mutations import SECONDS
+from caffe_mutations import COUNT
 from caffe_oracle import (
     LISTS,
     BlobProto,
@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 pytestmark = needs_upb
 
 # Ten times as many in the nightly tier.
-MORE = max(1, int(SECONDS / 30))
+MORE = max(1, COUNT // 10_000)
 
 
 @settings(max_examples=300 * MORE, deadline=None)

@@ -3,12 +3,15 @@
 Known differences, all of them meant: what `_hdf5` refuses for another reason than that HDF5 finds
 it damaged, links, types and claims that are too large among them; values that HDF5 itself does not
 define (`_is_defined`); and the block of a driver that a damaged file seems to have, which HDF5
-ignores in a file that it opens by path, and refuses in one that it reads through Python.
+ignores in a file that it opens by path, and refuses in one that it reads through Python. Over some
+damaged files HDF5 itself takes very long (`takes_long`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import io
+import time
 
 import h5py
 import numpy as np
@@ -43,6 +46,14 @@ def check_hdf5(path, kind):
             theirs = _values(found.get(name, file), name, values.dtype)
             if not np.array_equal(theirs, values, equal_nan=True) and _is_defined(path, name):
                 np.testing.assert_array_equal(theirs, values, strict=True)
+
+
+def takes_long(path, seconds):
+    """Tell whether h5py, too, needs so many seconds of the processor for a file."""
+    start = time.process_time()
+    with contextlib.suppress(Exception):  # nearly any
+        _read_all(path, ("data", "diff", "history"))
+    return time.process_time() - start >= seconds
 
 
 def _model(path):

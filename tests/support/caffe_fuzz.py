@@ -91,7 +91,7 @@ def main(kind, count, first=None):
     first = random.randrange(2**40) if first is None else int(first)  # noqa: S311  # damage, not secrets
     corpus = corpus_of(kind)
     if kind == "hdf5":
-        from caffe_agreement_hdf5 import check_hdf5  # needs h5py
+        from caffe_agreement_hdf5 import check_hdf5, takes_long  # need h5py
 
         # What the process may take at most, so that a claim that is believed is an error.
         _, hard = resource.getrlimit(resource.RLIMIT_AS)
@@ -115,7 +115,8 @@ def main(kind, count, first=None):
                     check_state(path)
                 else:
                     check_message(kind, damage, path)
-                assert time.process_time() - start < LONGEST
+                seconds = time.process_time() - start
+                assert seconds < LONGEST or (kind == "hdf5" and takes_long(path, LONGEST / 4))
             except BaseException:  # noqa: BLE001  # pytest's is none of Exception's
                 traceback.print_exc()
                 print(f"{kind}, made from {number}", file=sys.stderr)  # noqa: T201  # for the test

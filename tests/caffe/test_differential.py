@@ -6,7 +6,7 @@ import struct
 
 import pytest
 from caffe_agreement import check_blob, check_net, needs_upb
-from caffe_mutations import for_seconds
+from caffe_mutations import damaged_files
 from caffe_oracle import (
     LISTS,
     BlobProto,
@@ -23,8 +23,8 @@ from hypothesis import strategies as st
 
 pytestmark = needs_upb
 
-# How many examples count as a second.
-EXAMPLES = 25
+# How many damaged files take as long as an example, about.
+FILES = 8
 
 
 def check_valid_blob(data):
@@ -42,7 +42,7 @@ def check_both(data):
     check_net(data)
 
 
-@for_seconds
+@damaged_files
 @pytest.mark.parametrize(
     ("examples", "check"),
     [
@@ -56,8 +56,8 @@ def check_both(data):
         pytest.param(damaged(nets()), check_net, id="damaged nets"),
     ],
 )
-def test_the_scanner_agrees_with_protobuf(examples, check, seconds):
-    @settings(max_examples=int(EXAMPLES * seconds))
+def test_the_scanner_agrees_with_protobuf(examples, check, count):
+    @settings(max_examples=max(50, count // FILES))
     @given(examples)
     def agree(data):
         check(data)

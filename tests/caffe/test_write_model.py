@@ -14,8 +14,7 @@ from syncblob.blob import Blob
 from syncblob.caffe import (
     Layer,
     ModelFile,
-    _write_model,
-    blobproto,
+    _pieces,
     open_model,
     plan_model,
     read_blob,
@@ -31,6 +30,7 @@ from syncblob.caffe._pb.caffe_pb2 import (
     V1LayerParameter,
 )
 from syncblob.caffe._wire import length_header, varint
+from syncblob.caffe.solver_state import SolverState, save_solver_state
 from syncblob.errors import ModelFileError
 from syncblob.memory import Head
 
@@ -491,6 +491,9 @@ def test_blobs_and_models_of_2_gib(old_file):
         save_model(model, old_file)
     with pytest.raises(ValueError, match="layer 'a': blob 0: a BlobProto holds at most"):
         save_model(ModelFile("", [Layer("a", blobs=[Blob(2**29)])]), old_file)
+    state = SolverState(history=[*half, Blob(1000)])
+    with pytest.raises(ValueError, match=r"a \.solverstate holds at most 2147483647 bytes.*h5"):
+        save_solver_state(state, old_file.with_suffix(""))
     assert half[0].head is Head.UNINITIALIZED
 
 
@@ -498,9 +501,9 @@ def test_the_announced_size_of_a_model_is_its_size(monkeypatch, tmp_path, write,
     path = write(v2_net)
     model = open_model(path)
     size = path.stat().st_size
-    monkeypatch.setattr(_write_model, "MAX_MESSAGE", size)
+    monkeypatch.setattr(_pieces, "MAX_MESSAGE", size)
     save_model(model, tmp_path / "again")
-    monkeypatch.setattr(_write_model, "MAX_MESSAGE", size - 1)
+    monkeypatch.setattr(_pieces, "MAX_MESSAGE", size - 1)
     with pytest.raises(ValueError, match=f"this model needs {size}"):
         save_model(model, tmp_path / "again")
 
@@ -648,4 +651,4 @@ def test_pieces_larger_than_a_chunk(monkeypatch, tmp_path, write):
 
 
 def test_the_limit_is_that_of_protobuf():
-    assert blobproto.MAX_MESSAGE == 2**31 - 1
+    assert _pieces.MAX_MESSAGE == 2**31 - 1

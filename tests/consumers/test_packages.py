@@ -95,6 +95,16 @@ def test_pictures_there_and_back():
     assert back.tolist() == blob.tolist()
 
 
+def test_pictures_by_arrow():
+    image_module = pytest.importorskip("PIL.Image")
+    pytest.importorskip("pyarrow")
+    blob = blob_in(Head.HEAD_AT_GPU, "uint8", (4, 5, 4))
+    picture = image_module.fromarrow(blob.reshape(-1), "RGBA", (5, 4))
+    assert np.asarray(picture).tolist() == blob.tolist()
+    blob.mutable_cpu_data()[...] = 9
+    assert picture.getpixel((4, 3)) == (9, 9, 9, 9)  # without a copy
+
+
 def test_hdf5_reads_into_a_blob_without_a_copy(tmp_path):
     h5py = pytest.importorskip("h5py")
     blob = Blob((2, 3), device="simulated")

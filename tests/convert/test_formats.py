@@ -9,7 +9,7 @@ import pytest
 from comparable_models import need_library_of
 
 import syncblob
-from syncblob.convert import convert, format_of, open_weights, to_tensors
+from syncblob.convert import _hdf5, convert, format_of, open_weights, to_tensors
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
 
@@ -124,6 +124,28 @@ def test_values_are_not_read_before_they_are_touched(model, tmp_path, extension)
 
 
 # --- others read what was written ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("extension", ["safetensors", "npz", "h5", "caffemodel"])
+def test_after_closing_the_error_says_that_it_was_closed(model, tmp_path, extension):
+    need_library_of(extension)
+    path = tmp_path / f"x.{extension}"
+    convert(model.path, path)
+    with open_weights(path) as weights:
+        blob, *_ = weights.tensors.values()
+    with pytest.raises(ValueError, match=f"x.{extension} was closed before"):
+        blob.cpu_data()
+
+
+def test_an_hdf5_file_is_measured_itself_and_not_what_has_its_path_now(tmp_path):
+    h5py = pytest.importorskip("h5py", reason="h5py, which reads HDF5, is missing")
+    path = tmp_path / "x.h5"
+    with h5py.File(path, "w") as file:
+        file["x"] = np.ones(20_000_000, np.int8)
+    with h5py.File(path, "r") as file:
+        path.unlink()
+        path.write_bytes(b"somebody saved another one")
+        assert [*_hdf5._tensors(file, str(path))] == ["x"]
 
 
 @pytest.fixture

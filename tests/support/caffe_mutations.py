@@ -1,10 +1,12 @@
 """Files to damage, and ways to damage them: the corpus of the fuzz tests.
 
-``SYNCBLOB_FUZZ`` sets for how many seconds they run.
+``SYNCBLOB_FUZZ`` sets how many files of each format are damaged.
 """
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 from pathlib import Path
 
@@ -22,11 +24,16 @@ from syncblob.caffe._pb.caffe_pb2 import (
     V1LayerParameter,
 )
 
-for_seconds = tiers.amount("seconds", 2.0, 10.0, variable="SYNCBLOB_FUZZ")
+damaged_files = tiers.amount("count", 100, 2_000, variable="SYNCBLOB_FUZZ")
 
 _LARGEST = 600_000
+_FEW = 40
+"""Values that are left of a blob, so that damage meets more of what is around the values."""
+_FEW_LAYERS = 4
 _CLAIMS = [0, 1, 2**31 - 1, 2**31, 2**32 - 1, 10**10, 2**63 - 1, 2**64 - 1]
 _REAL_FILES = Path(__file__).resolve().parents[3] / "shared" / "data"
+# Every value a field of its own.
+_UNPACKED = b"\x3a\x02\x08\x06" + b"\x2d\x00\x00\x80\x3f" * 6
 
 
 def real_files(*suffixes):
@@ -37,15 +44,21 @@ def real_files(*suffixes):
     return [content for content in found if len(content) <= _LARGEST]
 
 
-def made_messages():
-    """Return one small file of every kind that is a message."""
-    shape = BlobShape(dim=[2, 3])
-    blobs = [
-        BlobProto(shape=shape, data=range(6), diff=range(6)),
-        BlobProto(shape=shape, double_data=range(6)),
-        BlobProto(num=1, channels=1, height=2, width=3, data=range(6)),
-        BlobProto(shape=shape, raw_data=bytes(12), raw_data_type=BlobProto.FLOAT16),
-    ]
+def corpus_of(kind):
+    """Return files of a format, of which about half are real or made of real ones.
+
+    Parameters
+    ----------
+    kind
+        ``"net"``, ``"blob"``, ``"blobs"`` (a BlobProtoVector), ``"state"`` or ``"hdf5"``, some of
+        whose files are models, and some the states of solvers.
+    """
+    made, real = _CORPORA[kind]()
+    return made + real * -(-len(made) // len(real)) if real else made
+
+
+def _nets():
+    blobs = _made_blobs()
     layers = [
         LayerParameter(name=f"layer {number}", type="Convolution", bottom=["data"], blobs=[blob])
         for number, blob in enumerate(blobs)
@@ -57,28 +70,96 @@ def made_messages():
             layer=V0LayerParameter(name="v0", type="conv", blobs=blobs), bottom=["b"], top=["c"]
         ),
     ]
-    # Every value a field of its own.
-    unpacked = b"\x3a\x02\x08\x06" + b"\x2d\x00\x00\x80\x3f" * 6
-    messages = [
-        *blobs,
+    nets = [
         NetParameter(name="net", layer=layers),
         NetParameter(name="net", layers=v1),
         NetParameter(name="net", layers=v0),
         NetParameter(layers=[*v0, *v1], layer=layers),
-        BlobProtoVector(blobs=blobs),
-        SolverState(iter=1, learned_net="net", history=blobs, current_step=2),
     ]
-    return [unpacked, *(message.SerializeToString() for message in messages)]
+    parts = []
+    for net in _real_nets():
+        for layer in (*net.layer, *net.layers):
+            for blob in layer.blobs:
+                _shorten(blob)
+        for begin in range(0, max(len(net.layer), len(net.layers)), _FEW_LAYERS):
+            part = NetParameter(name=net.name)
+            for field in ("layer", "layers"):
+                getattr(part, field).extend(getattr(net, field)[begin : begin + _FEW_LAYERS])
+            parts.append(part)
+    # Whole files take longer, and there are fewer of them.
+    return _serialized(nets) * 2, _serialized(parts) * 2 + real_files(".caffemodel")
 
 
-def made_hdf5(folder):
+def _blobs():
+    return [_UNPACKED, *_serialized(_made_blobs())], [
+        *real_files(".binaryproto"),
+        *_serialized(_real_blobs()[::4]),
+    ]
+
+
+def _vectors():
+    return _of_blobs(lambda blobs: BlobProtoVector(blobs=blobs))
+
+
+def _states():
+    return _of_blobs(
+        lambda blobs: SolverState(iter=1, learned_net="net", history=blobs, current_step=2)
+    )
+
+
+def _of_blobs(message):
+    real = _real_blobs()
+    parts = [real[begin : begin + _FEW_LAYERS] for begin in range(0, len(real), _FEW_LAYERS)]
+    return _serialized([message(_made_blobs())]), _serialized(message(part) for part in parts)
+
+
+def _made_blobs():
+    shape = BlobShape(dim=[2, 3])
+    return [
+        BlobProto(shape=shape, data=range(6), diff=range(6)),
+        BlobProto(shape=shape, double_data=range(6)),
+        BlobProto(num=1, channels=1, height=2, width=3, data=range(6)),
+        BlobProto(shape=shape, raw_data=bytes(12), raw_data_type=BlobProto.FLOAT16),
+    ]
+
+
+def _real_nets():
+    return [NetParameter.FromString(content) for content in real_files(".caffemodel")]
+
+
+def _real_blobs():
+    return [
+        _shorten(blob)
+        for net in _real_nets()
+        for layer in (*net.layer, *net.layers)
+        for blob in layer.blobs
+    ]
+
+
+def _shorten(blob):
+    """Leave few values, and a shape of as many axes that has room for these."""
+    for values in (blob.data, blob.diff):
+        del values[_FEW:]
+    if blob.HasField("shape"):
+        blob.shape.dim[:] = [1] * (len(blob.shape.dim) - 1) + [len(blob.data)]
+    else:
+        blob.num = blob.channels = blob.height = 1
+        blob.width = len(blob.data)
+    return blob
+
+
+def _serialized(messages):
+    return [message.SerializeToString() for message in messages]
+
+
+def _hdf5_files():
     """Return HDF5 files of several makes; h5py is needed."""
     import h5py
 
-    contents = []
+    real = real_files(".h5")
+    made, short = [], []
     for version in ("earliest", "latest"):
-        path = folder / f"{version}.h5"
-        with h5py.File(path, "w", libver=version) as file:
+        with _new_hdf5(made, version) as file:
             file["data/conv/0"] = np.ones((2, 3), np.float32)
             file["data/conv/1"] = np.ones(2, ">f8")
             file["data/conv/inner/0"] = np.ones(3, np.int16)
@@ -86,11 +167,54 @@ def made_hdf5(folder):
             file.create_group("data/empty")
             packed = np.arange(1000, dtype=np.float32)
             file.create_dataset("data/chunked/0", data=packed, chunks=(100,), compression="gzip")
-            file["iter"] = np.array([5])
-            file["learned_net"] = np.bytes_(b"net.caffemodel")
-            file["history/0"] = np.ones(4, np.float32)
-        contents.append(path.read_bytes())
-    return contents
+        with _new_hdf5(made, version) as file:
+            _write_state(file, [np.ones(4, np.float32)])
+        for content in real:
+            with h5py.File(io.BytesIO(content)) as whole:
+                layers = [
+                    (name, [blob[()] for blob in layer.values()])
+                    for name, layer in whole["data"].items()
+                ]
+            for begin in range(0, len(layers), _FEW_LAYERS):
+                history = []
+                with _new_hdf5(short, version) as file:
+                    for name, blobs in layers[begin : begin + _FEW_LAYERS]:
+                        group = file.create_group(f"data/{name}")
+                        for number, values in enumerate(blobs):
+                            few = values.ravel()[:_FEW].reshape([1] * (values.ndim - 1) + [-1])
+                            group[str(number)] = few
+                            history.append(few)
+                with _new_hdf5(short, version) as file:
+                    _write_state(file, history)
+    return made, short + real
+
+
+@contextlib.contextmanager
+def _new_hdf5(contents, version):
+    """Give an empty file to fill, and add what has become of it to a list."""
+    import h5py
+
+    memory = io.BytesIO()
+    with h5py.File(memory, "w", libver=version) as file:
+        yield file
+    contents.append(memory.getvalue())
+
+
+def _write_state(file, history):
+    file["iter"] = np.array([5])
+    file["learned_net"] = np.bytes_(b"net.caffemodel")
+    group = file.create_group("history")
+    for number, values in enumerate(history):
+        group[str(number)] = values
+
+
+_CORPORA = {
+    "net": _nets,
+    "blob": _blobs,
+    "blobs": _vectors,
+    "state": _states,
+    "hdf5": _hdf5_files,
+}
 
 
 def mutated(random, corpus, *, within=None):

@@ -283,6 +283,13 @@ def _(x):
 # --- pictures and sound --------------------------------------------------------------------------
 
 
+@giving("PIL", "PIL.Image.fromarray(b)", IMAGE)
+def _(x):
+    from PIL import Image
+
+    return np.asarray(Image.fromarray(x))
+
+
 @giving("skimage", "morphology.dilation(b)", GRAY)
 def _(x):
     from skimage import morphology

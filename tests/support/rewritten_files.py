@@ -24,6 +24,8 @@ from syncblob.caffe import Layer, ModelFile, write_blob
 from syncblob.caffe._pb.caffe_pb2 import BlobProto, BlobShape, SolverState
 
 INTERVAL = 0.01
+LEAST = 50
+"""How often the file is rewritten at least."""
 VERSIONS = 4
 READERS = 8
 PIECE = 1 << 13
@@ -92,10 +94,10 @@ FORMATS = {
 }
 
 
-def read_until(end, path, read):
-    """Open the file again and again, at the end once more; fail if anything is wrong."""
+def read_until(done, path, read):
+    """Open the file until it is rewritten no more and was read; fail if anything is wrong."""
     met = Counter()
-    while time.monotonic() < end or not met["right"]:
+    while not done.exists() or not met["right"]:
         try:
             names, blobs = read(path)
             numbers = {*names, *(number for blob in blobs for number in np.unique(blob).tolist())}
@@ -114,13 +116,22 @@ def rewrite(path, contents):
             file.write(contents[begin : begin + PIECE])
 
 
-def rewrite_until(end, path, write):
+def rewrite_for(seconds, done, path, write):
+    """Rewrite the file, on a busy machine for longer; what `done` names is there when it ends."""
+    try:
+        _rewrite(seconds, path, write)
+    finally:
+        done.touch()
+
+
+def _rewrite(seconds, path, write):
     number = 0
     versions = []
     for version in range(VERSIONS):
         write(version, path)
         versions.append(path.read_bytes())
-    while time.monotonic() < end:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end or number < LEAST:
         number += 1
         if write is write_hdf5:
             write(number % VERSIONS, path)
@@ -148,9 +159,9 @@ def main(name, seconds):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / name
         write(0, path)
-        end = time.monotonic() + seconds
-        children = [forked(rewrite_until, end, path, write)]
-        children += [forked(read_until, end, path, read) for _ in range(READERS)]
+        done = Path(folder) / "done"
+        children = [forked(rewrite_for, seconds, done, path, write)]
+        children += [forked(read_until, done, path, read) for _ in range(READERS)]
         statuses = [os.waitpid(child, 0)[1] for child in children]
     for status in statuses:
         if os.WIFSIGNALED(status):

@@ -29,7 +29,20 @@ if TYPE_CHECKING:
     from syncblob.blob import Blob
     from syncblob.caffe._disk import OpenFile
 
-__all__ = ["BlobValues", "FileRange", "Piece", "buffers", "joined", "size_of", "write_pieces"]
+__all__ = [
+    "MAX_MESSAGE",
+    "BlobValues",
+    "FileRange",
+    "Piece",
+    "buffers",
+    "joined",
+    "require_message_size",
+    "size_of",
+    "write_pieces",
+]
+
+MAX_MESSAGE = 2**31 - 1
+"""Bytes that a protobuf message can have, which is also what Caffe reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +116,25 @@ def buffers(pieces: Iterable[Piece]) -> Iterator[bytes | memoryview]:
             yield piece
         else:
             yield from piece.chunks()
+
+
+def require_message_size(pieces: Sequence[Piece], message: str, contents: str) -> None:
+    """Raise ValueError if a message would have 2 GiB or more.
+
+    Parameters
+    ----------
+    pieces
+        The message.
+    message, contents
+        What it is, and what is in it, for the error.
+    """
+    total = size_of(pieces)
+    if total > MAX_MESSAGE:
+        raise ValueError(
+            f"{message} holds at most {MAX_MESSAGE} bytes, and {contents} needs {total}; HDF5 has "
+            f"no such limit: save models and states of solvers with the extension .h5, and single "
+            f"arrays with h5py"
+        )
 
 
 def write_pieces(pieces: Iterable[Piece], path: Path) -> None:

@@ -20,10 +20,10 @@ from syncblob.caffe._fields import (
 )
 from syncblob.caffe._lazy import unchanged
 from syncblob.caffe._older_formats import V1_TYPE_NUMBERS
-from syncblob.caffe._pieces import FileRange, joined, size_of
+from syncblob.caffe._pieces import FileRange, joined, require_message_size, size_of
 from syncblob.caffe._texts import encoded
 from syncblob.caffe._wire import WireReader, WireType, length_field, length_header, varint
-from syncblob.caffe.blobproto import MAX_MESSAGE, blob_pieces
+from syncblob.caffe.blobproto import blob_pieces
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
@@ -75,12 +75,7 @@ def model_pieces(
         version = _CURRENT
         fields = [_layer_field(layer, version, write_diff=write_diff) for layer in layers]
     pieces = joined(list(_net_pieces(name, layers, fields, record, version)))
-    total = size_of(pieces)
-    if total > MAX_MESSAGE:
-        raise ValueError(
-            f"a .caffemodel holds at most {MAX_MESSAGE} bytes, and this model needs {total}; "
-            f"save it with the extension .caffemodel.h5, which has no such limit"
-        )
+    require_message_size(pieces, "a .caffemodel", "this model")
     return pieces
 
 

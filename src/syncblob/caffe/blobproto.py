@@ -26,7 +26,13 @@ from syncblob.caffe._fields import (
     SHAPE_DIM,
 )
 from syncblob.caffe._lazy import had_diff, is_legacy, origin_of, unchanged, untouched
-from syncblob.caffe._pieces import BlobValues, FileRange, buffers, size_of
+from syncblob.caffe._pieces import (
+    BlobValues,
+    FileRange,
+    buffers,
+    require_message_size,
+    size_of,
+)
 from syncblob.caffe._wire import WireReader, WireType, length_header, varint
 from syncblob.devices import Side
 
@@ -40,7 +46,6 @@ if TYPE_CHECKING:
     from syncblob.devices import Device
 
 __all__ = [
-    "MAX_MESSAGE",
     "blob_pieces",
     "equal_shapes",
     "from_proto",
@@ -54,9 +59,6 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-
-MAX_MESSAGE = 2**31 - 1
-"""Bytes that a protobuf message can have, which is also what Caffe reads."""
 
 _MAX_AXES = 32
 """Axes that Caffe's Blob can have."""
@@ -284,13 +286,9 @@ def _new_message(blob: Blob, *, write_diff: bool, legacy: bool = False) -> list[
     if write_diff:
         values += _field(diff, BlobValues(blob, dtype, diff=True))
     pieces = [shape, *values] if double or legacy else [*values, shape]
-    total = size_of(pieces)
-    if total > MAX_MESSAGE:
-        raise ValueError(
-            f"a BlobProto holds at most {MAX_MESSAGE} bytes, and a Blob of shape {blob.shape} "
-            f"and dtype {blob.dtype} {'with its diff ' if write_diff else ''}needs {total}; "
-            f"split it, or write it with h5py or numpy.save"
-        )
+    diff_too = "with its diff " if write_diff else ""
+    contents = f"a Blob of shape {blob.shape} and dtype {blob.dtype} {diff_too}".rstrip()
+    require_message_size(pieces, "a BlobProto", contents)
     return pieces
 
 

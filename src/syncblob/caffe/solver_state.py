@@ -11,10 +11,10 @@ from syncblob.caffe._blob_index import index_blob, require_few
 from syncblob.caffe._fields import CURRENT_STEP, HISTORY, ITER, LEARNED_NET
 from syncblob.caffe._lazy import lazy_blob
 from syncblob.caffe._other_formats import is_hdf5, require_message, require_state_path
-from syncblob.caffe._pieces import size_of, write_pieces
+from syncblob.caffe._pieces import require_message_size, size_of, write_pieces
 from syncblob.caffe._streams import Source, Target, name_of, open_source, writing
 from syncblob.caffe._wire import WireReader, WireType, length_field, length_header, varint
-from syncblob.caffe.blobproto import MAX_MESSAGE, blob_pieces
+from syncblob.caffe.blobproto import blob_pieces
 
 if TYPE_CHECKING:
     from syncblob.caffe._fields import Kind
@@ -160,12 +160,7 @@ def _pieces(numbers: dict[Kind, int], learned_net: bytes, history: list[Blob]) -
             raise type(error)(f"history {number}: {error}") from error
         pieces += [length_header(HISTORY[0], size_of(message)), *message]
     pieces.append(_number(CURRENT_STEP, numbers[CURRENT_STEP]))
-    total = size_of(pieces)
-    if total > MAX_MESSAGE:
-        raise ValueError(
-            f"a .solverstate holds at most {MAX_MESSAGE} bytes, and this one needs {total}; save "
-            f"it with the extension .solverstate.h5, which has no such limit"
-        )
+    require_message_size(pieces, "a .solverstate", "this state")
     return pieces
 
 

@@ -6,8 +6,8 @@ is ``data/<layer>/<number>``. Either may have the description of the layers as o
 
 from __future__ import annotations
 
+import os
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,11 +22,13 @@ from syncblob.convert._structure import (
     describe,
     read_description,
 )
-from syncblob.convert._values import ALL_DTYPES, lazy_blob
+from syncblob.convert._values import ALL_DTYPES, lazy_blob, while_open
 from syncblob.convert._weights import Weights
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from numpy.typing import NDArray
 
 __all__ = ["DTYPES", "DTYPES_CAFFE", "check", "check_caffe", "read", "write", "write_caffe"]
@@ -135,12 +137,14 @@ def _tensors(file: Any, path: str) -> dict[str, Any]:
 
 def _lazy_blob(name: str, dataset: Any, path: str) -> Any:
     what = f"dataset {name!r}"
-    problem = hdf5_problem(dataset, what, Path(path).stat().st_size, harmless=_HARMLESS)
+    # Of the file that is open: its path may lead to another one by now.
+    size = os.fstat(dataset.file.id.get_vfd_handle()).st_size
+    problem = hdf5_problem(dataset, what, size, harmless=_HARMLESS)
     if dataset.shape is None:
         problem = f"{what} has no values"
     if problem:
         raise ModelFileError(problem, path=path)
-    read = partial(_values, dataset, name, path)
+    read = while_open(partial(_values, dataset, name, path), path, lambda: not dataset)
     return lazy_blob(dataset.shape, dataset.dtype, read, name=name, path=path)
 
 

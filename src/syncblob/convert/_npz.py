@@ -13,7 +13,7 @@ from numpy.lib import format as npy
 
 from syncblob.caffe import blob_values
 from syncblob.convert._structure import STRUCTURE, assemble, describe
-from syncblob.convert._values import ALL_DTYPES, lazy_blob
+from syncblob.convert._values import ALL_DTYPES, lazy_blob, while_open
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
@@ -76,7 +76,9 @@ def read(path: str) -> Weights:
             tensors[name] = lazy_blob(
                 header.shape,
                 header.dtype,
-                partial(_read_values, archive, info, path),
+                while_open(
+                    partial(_read_values, archive, info, path), path, lambda: archive.fp is None
+                ),
                 name=name,
                 path=path,
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from syncblob._optional import import_optional
 from syncblob.caffe import blob_values
 from syncblob.convert._structure import STRUCTURE, assemble, describe
-from syncblob.convert._values import lazy_blob
+from syncblob.convert._values import lazy_blob, while_open
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ def read(path: str) -> Weights:
             else "this is no safetensors file"
         )
         raise ModelFileError(f"{found} ({error}); copy it again", path=path) from error
+    closed = Event()
     tensors = {}
     for name in file.keys():  # noqa: SIM118  # it is no mapping
         header = file.get_slice(name)
@@ -64,14 +66,17 @@ def read(path: str) -> Weights:
         tensors[name] = lazy_blob(
             header.get_shape(),
             _NAMES.get(found, found),
-            partial(_values, file, name),
+            while_open(partial(_values, file, name), path, closed.is_set),
             name=name,
             path=path,
         )
     text = (file.metadata() or {}).get(STRUCTURE)
-    return assemble(
-        path, "safetensors", tensors, text, close=partial(file.__exit__, None, None, None)
-    )
+
+    def close() -> None:
+        closed.set()
+        file.__exit__(None, None, None)
+
+    return assemble(path, "safetensors", tensors, text, close=close)
 
 
 def _values(file: Any, name: str) -> NDArray[np.generic]:

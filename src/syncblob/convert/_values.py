@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike, NDArray
 
-__all__ = ["ALL_DTYPES", "lazy_blob"]
+__all__ = ["ALL_DTYPES", "lazy_blob", "while_open"]
 
 ALL_DTYPES = frozenset((*NAMES, "bfloat16"))
 
@@ -49,6 +49,35 @@ def lazy_blob(
         return Blob.from_source(shape, native, partial(_read_bytes, read, shape, native))
     except (TypeError, ValueError) as error:
         raise ModelFileError(f"tensor {name!r}: {error}", path=path) from error
+
+
+def while_open(
+    read: Callable[[], NDArray[np.generic]], path: str, is_closed: Callable[[], bool]
+) -> Callable[[], NDArray[np.generic]]:
+    """Return a function that reads, and raises ValueError if the file has been closed.
+
+    Parameters
+    ----------
+    read
+        Returns the values, or raises any exception where the file is closed.
+    path
+        The file, for error messages.
+    is_closed
+        Tells whether it has been closed.
+    """
+
+    def read_open() -> NDArray[np.generic]:
+        try:
+            return read()
+        except Exception as error:
+            if not is_closed():
+                raise
+            raise ValueError(
+                f"{path} was closed before this part of it was read; keep the weights open for "
+                f"longer; Blobs that have been touched (blob.cpu_data()) keep their values"
+            ) from error
+
+    return read_open
 
 
 def _read_bytes(

@@ -1,0 +1,135 @@
+"""Damage files of a format, and read each here and with the library that owns the format.
+
+usage: python caffe_fuzz.py FORMAT COUNT [FIRST]
+
+FORMAT is one of those of `corpus_of`. Each damage is made from a number, FIRST and the following;
+a random one without it. The number is printed before the file is read, so that the last one tells
+what a crash was made from. A difference is printed with its number, and the run goes on; after ten
+it ends.
+"""
+
+from __future__ import annotations
+
+import random
+import resource
+import sys
+import tempfile
+import time
+import traceback
+import tracemalloc
+from pathlib import Path
+
+from caffe_agreement import check_blob, check_file, check_net, check_row, check_state
+from caffe_mutations import corpus_of, mutated
+
+from syncblob.caffe import open_model, read_blob, read_blobs
+from syncblob.caffe.solver_state import open_solver_state
+from syncblob.errors import ModelFileError
+
+LONGEST = 1.0
+"""Seconds of the processor for a file."""
+MOST_MEMORY = 4
+"""How many times the size of a file the reader may take."""
+MEMORY_OF_A_SMALL_FILE = 4_000_000
+MOST_MEMORY_HDF5 = 300 << 20
+SIGNATURE = b"\x89HDF\r\n\x1a\n"
+METADATA = 20_000
+"""How far from its start an HDF5 file is damaged."""
+MOST_DIFFERENCES = 10
+
+RARELY = 0.2
+"""How often is done what takes longer than the rest."""
+
+READERS = {
+    "net": lambda path: [blob for layer in open_model(path).layers for blob in layer.blobs],
+    "blob": lambda path: [read_blob(path)],
+    "blobs": read_blobs,
+    "state": lambda path: open_solver_state(path).history,
+}
+
+
+def check_message(kind, damage, path):
+    """Compare a message with protobuf, and read it as what it is, or was not meant to be."""
+    if kind == "net":
+        check_net(path.read_bytes())
+        if damage.random() < RARELY:
+            check_file(path)
+    elif kind == "blob":
+        check_blob(path.read_bytes())
+    elif kind == "blobs":
+        check_row(path)
+    else:
+        check_state(path)
+    if damage.random() < RARELY:
+        _read_within_limits(kind, path)
+        _read_within_limits(damage.choice(list(READERS)), path)
+
+
+def _read_within_limits(kind, path):
+    """Open a file and touch all that is in it, within the limit on memory."""
+    tracemalloc.start()
+    try:
+        for blob in READERS[kind](path):
+            blob.cpu_data()
+            blob.cpu_diff()
+    except ModelFileError as error:
+        assert error.message  # noqa: PT017  # no error is right, too
+        assert 0 <= error.offset <= path.stat().st_size  # noqa: PT017
+    finally:
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert peak < MOST_MEMORY * path.stat().st_size + MEMORY_OF_A_SMALL_FILE
+
+
+def _read_as(damage, content):
+    kinds = ["model", "state"] if b"data" in content[:METADATA] else ["state", "model"]
+    return kinds if damage.random() < RARELY else kinds[:1]
+
+
+def main(kind, count, first=None):
+    """Damage so many files, and return the number of differences."""
+    first = random.randrange(2**40) if first is None else int(first)  # noqa: S311  # damage, not secrets
+    corpus = corpus_of(kind)
+    if kind == "hdf5":
+        from caffe_agreement_hdf5 import check_hdf5, takes_long  # need h5py
+
+        # What the process may take at most, so that a claim that is believed is an error.
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (_address_space() + MOST_MEMORY_HDF5, hard))
+    differences = 0
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "damaged"
+        for number in range(first, first + int(count)):
+            print(number, flush=True)  # noqa: T201  # what a crash was made from
+            damage = random.Random(number)  # noqa: S311  # as above
+            within = METADATA if kind == "hdf5" else None
+            content = mutated(damage, corpus, within=within)
+            path.write_bytes(content)
+            start = time.process_time()
+            try:
+                if kind == "hdf5" and content.startswith(SIGNATURE):
+                    for read_as in _read_as(damage, content):
+                        check_hdf5(path, read_as)
+                elif kind == "hdf5":  # Without its signature, it is read as a message.
+                    check_net(content)
+                    check_state(path)
+                else:
+                    check_message(kind, damage, path)
+                seconds = time.process_time() - start
+                assert seconds < LONGEST or (kind == "hdf5" and takes_long(path, LONGEST / 4))
+            except BaseException:  # noqa: BLE001  # pytest's is none of Exception's
+                traceback.print_exc()
+                print(f"{kind}, made from {number}", file=sys.stderr)  # noqa: T201  # for the test
+                differences += 1
+                if differences == MOST_DIFFERENCES:
+                    break
+    return differences
+
+
+def _address_space():
+    status = Path("/proc/self/statm")
+    return int(status.read_text().split()[0]) * resource.getpagesize() if status.exists() else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -206,7 +206,7 @@ def test_fillers_that_caffe_refuses(filler, words):
             'prelu_param { channel_shared: true filler { type: "xavier" } }',
             "a blob with an axis",
         ),
-        ("Scale", "param { } param { } ", "a param for each of 1 blobs, got 2"),
+        ("Scale", "param { } param { } ", "one param for each of 1 blobs, got 2"),
     ],
 )
 def test_fillers_that_do_not_fit(kind, settings, words):

@@ -264,7 +264,7 @@ def test_a_registered_kind_is_a_device_like_the_others() -> None:
 def test_a_backend_of_something_else_is_refused(make) -> None:
     register("drawer", make)
     try:
-        with pytest.raises(TypeError, match="expected a backend of drawer:1"):
+        with pytest.raises(TypeError, match="to return a backend of drawer:1"):
             Blob(3, device="drawer:1")
     finally:
         unregister("drawer")

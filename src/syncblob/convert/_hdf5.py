@@ -166,7 +166,10 @@ def check(weights: Weights) -> None:
     }
     for name in weights.tensors:
         if name == STRUCTURE or name in groups:
-            raise ValueError(f"the name {name!r} of a tensor is reserved")
+            raise ValueError(
+                f"expected other names of tensors than {name!r}, which is that of a group or of "
+                f"syncblob's own dataset; rename the tensor"
+            )
         if "\0" in name or not {"", ".", ".."}.isdisjoint(name.split("/")):
             raise ValueError(
                 f"HDF5 makes groups of names with '/', and cannot hold a tensor {name!r}"

@@ -40,7 +40,7 @@ def test_it_tells_the_state_and_moves_nothing() -> None:
         "24 bytes, up to date, 1 writable borrow",
         "simulated:0, no memory",
         "mutable_cpu_data: UNINITIALIZED -> HEAD_AT_CPU, at " + __file__,
-        "not created: nobody has used it",
+        "not created",
     ):
         assert line in text
     assert repr(blob.explain()) == text
@@ -74,7 +74,7 @@ def test_only_the_last_transitions_are_kept() -> None:
 
 @pytest.mark.parametrize("blob", [Blob(()), Blob((0, 2)), Blob(3).const])
 def test_every_blob_can_be_explained(blob: Blob) -> None:
-    assert "UNINITIALIZED: zeros that nobody has read" in str(blob.explain())
+    assert "UNINITIALIZED: zeros, not read yet" in str(blob.explain())
 
 
 # --- parts ---------------------------------------------------------------------------------------

@@ -60,7 +60,7 @@ class Explanation:
         self.rows += _rows(data)
         diff = blob._existing_diff()
         if diff is None:
-            self.rows.append(("diff", "not created: nobody has used it"))
+            self.rows.append(("diff", "not created"))
         else:
             seen = _seen(diff, layout)
             self._memories.append(("diff head", seen))
@@ -171,7 +171,7 @@ def _meaning(memory: SyncedMemory, layout: Layout) -> str:
     if head is Head.SYNCED:
         return "both sides hold the newest contents"
     if head is Head.UNINITIALIZED:
-        return "zeros that nobody has read" if memory.blank else "its source has not been read"
+        return "zeros, not read yet" if memory.blank else "its source has not been read"
     if head is Head.SPLIT:
         if any(not run.holders for run in memory.spans.runs(layout.start, layout.stop)):
             return "a part of its source has not been read"

@@ -277,6 +277,19 @@ QUICK = [
 if torch is not None:
     QUICK += [tensors, autograd, autograd_that_is_not_finished]
 
+# Of the short tier, and what each stands for.
+SHORT = {
+    "parts": "accesses of both sides, and of ranges",
+    "a_push_that_fails": "transfers under way, and exceptions",
+    "an_alias_in_a_reference_cycle": "what others hold",
+    "pickles": "messages and pickles",
+    "threads": "threads",
+}
+
+
+def named(cycle):
+    return cycle.__name__
+
 
 def grown(cycle, cycles):
     """Run many cycles; return how many objects and bytes there are more, and check the rest."""
@@ -320,7 +333,7 @@ def leaves_nothing(cycle, cycles):
 
 @pytest.mark.usefixtures("traced")
 @tiers.amount("cycles", 100, 500, variable="SYNCBLOB_CYCLES")
-@pytest.mark.parametrize("cycle", QUICK, ids=lambda cycle: cycle.__name__)
+@pytest.mark.parametrize("cycle", tiers.representatives(QUICK, SHORT, name=named), ids=named)
 def test_nothing_is_left(cycle, cycles):
     leaves_nothing(cycle, cycles)
 

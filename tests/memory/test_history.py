@@ -285,3 +285,10 @@ def test_repeated_accesses_are_noted_where_they_are_made() -> None:
         "blob.mutable_gpu_data()",
         "blob.cpu_data()",
     ]
+
+
+def test_what_is_filled_from_a_source_on_both_ends_of_a_write_is_no_transfer() -> None:
+    memory = SyncedMemory(NBYTES, device="cpu", source=lambda: np.arange(NBYTES, dtype=np.uint8))
+    memory.array(Side.HOST, Access.OVERWRITE, Layout.raw(4, 4), "part")[...] = 99
+    assert memory.cpu_data().tolist() == [0, 1, 2, 3, *[99] * 4, *range(8, NBYTES)]
+    assert memory.history[-1].copied == ""

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
+from syncblob import StaleAliasWarning, SyncedMemory, record_transfers
+from syncblob._shape import Layout
 from syncblob._source_lines import user_place
+from syncblob.devices import Side
+from syncblob.memory import Access
 from syncblob.memory.leases import NUMPY, Exposure, Loans
+
+ALL = Layout.raw(8)
 
 
 def test_who_may_write_into_a_range_is_who_overlaps_it():
@@ -39,3 +46,30 @@ def test_a_borrow_of_no_elements_is_over_nothing():
     for borrow in borrows:
         loans.borrows.add(borrow)
     assert loans.ranges(buffer) == [(2, 5)]
+
+
+@pytest.mark.parametrize("side", Side)
+def test_a_borrow_is_made_again_if_a_signal_handler_reads_the_other_side(monkeypatch, side):
+    memory = SyncedMemory(8, device="simulated")
+    memory.array(side, Access.OVERWRITE, ALL, "test")[...] = 1
+    own_loans = SyncedMemory._own_loans
+
+    def interrupted(self, side):
+        monkeypatch.undo()
+        memory.array(side.other, Access.CONST, ALL, "handler")
+        return own_loans(self, side)
+
+    monkeypatch.setattr(SyncedMemory, "_own_loans", interrupted)
+    memory.lend(side, Access.MUTABLE, ALL, "test")[...] = 2
+    assert memory.array(side.other, Access.CONST, ALL, "test").tolist() == [2] * 8
+
+
+@pytest.mark.parametrize("side", Side)
+def test_to_borrow_and_overwrite_beside_an_alias_warns_and_transfers_nothing(side):
+    memory = SyncedMemory(8, device="simulated")
+    alias = memory.export(side.other, Access.MUTABLE, ALL, "test", NUMPY)
+    with pytest.warns(StaleAliasWarning), record_transfers() as log:
+        memory.lend(side, Access.OVERWRITE, ALL, "overwrite")
+    assert list(log) == []
+    assert memory.history[-1].reason == "overwrite"
+    del alias

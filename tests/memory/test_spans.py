@@ -486,3 +486,10 @@ def test_nothing_is_brought_where_somebody_may_write():
     assert cheapest(spans, Side.HOST, 0, 10) == (Run(24, 30, DEVICE), HOST)
     assert cheapest(spans, Side.HOST, 0, 10, [(29, 30)]) == (Run(10, 20, DEVICE), HOST)
     assert cheapest(spans, Side.HOST, 0, 10, [(19, 25)]) is None
+
+
+def test_the_last_of_several_runs_is_joined_to_the_span_after_it():
+    halves = Spans.whole(16, 1).put(8, 16, 2)
+    runs = [Run(0, 4, 1), Run(4, 8, 2)]
+    assert halves.replaced(runs) == Spans.whole(16, 1).put(4, 16, 2)
+    assert halves.put(12, 16, 1).replaced(runs).ends == (4, 12, 16)

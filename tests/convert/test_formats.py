@@ -113,25 +113,24 @@ def test_checkpoints_have_a_state_dict_in_them(tmp_path, wrap):
         assert list(found.tensors) == ["a.weight"]
 
 
-@pytest.mark.parametrize("extension", ["safetensors", "npz", "h5", "caffemodel.h5"])
-def test_values_are_not_read_before_they_are_touched(model, tmp_path, extension):
+def converted(model, tmp_path, extension):
+    """Convert a model to a format, whose library the test needs; return the file."""
     need_library_of(extension)
     path = tmp_path / f"x.{extension}"
     convert(model.path, path)
-    with open_weights(path) as found:
+    return path
+
+
+@pytest.mark.parametrize("extension", ["safetensors", "npz", "h5", "caffemodel.h5"])
+def test_values_are_not_read_before_they_are_touched(model, tmp_path, extension):
+    with open_weights(converted(model, tmp_path, extension)) as found:
         heads = {blob.head for blob in found.tensors.values()}
         assert heads == {syncblob.Head.UNINITIALIZED}
 
 
-# --- others read what was written ----------------------------------------------------------------
-
-
 @pytest.mark.parametrize("extension", ["safetensors", "npz", "h5", "caffemodel"])
 def test_after_closing_the_error_says_that_it_was_closed(model, tmp_path, extension):
-    need_library_of(extension)
-    path = tmp_path / f"x.{extension}"
-    convert(model.path, path)
-    with open_weights(path) as weights:
+    with open_weights(converted(model, tmp_path, extension)) as weights:
         blob, *_ = weights.tensors.values()
     with pytest.raises(ValueError, match=f"x.{extension} was closed before"):
         blob.cpu_data()
@@ -146,6 +145,9 @@ def test_an_hdf5_file_is_measured_itself_and_not_what_has_its_path_now(tmp_path)
         path.unlink()
         path.write_bytes(b"somebody saved another one")
         assert [*_hdf5._tensors(file, str(path))] == ["x"]
+
+
+# --- others read what was written ----------------------------------------------------------------
 
 
 @pytest.fixture
@@ -214,9 +216,7 @@ def test_torch_reads_it(model, tmp_path, expected):
     "extension", ["caffemodel", "caffemodel.h5", "h5", "npz", "safetensors", "pt"]
 )
 def test_contents_tell_the_format_where_the_name_does_not(model, tmp_path, extension):
-    need_library_of(extension)
-    path = tmp_path / f"x.{extension}"
-    convert(model.path, path)
+    path = converted(model, tmp_path, extension)
     with open_weights(path) as known:
         kind = known.kind
     with open_weights(path.rename(tmp_path / "x")) as found:

@@ -1,9 +1,9 @@
-"""The Python array API standard, version 2025.12: one file a chapter of the standard.
+"""The Python array API standard, version 2025.12: one module for each chapter.
 
 https://data-apis.org/array-api/2025.12/
 
-All its names are names of `syncblob` itself. Computation is delegated to the array library of the
-device, NumPy or CuPy; where those differ from the standard, it is corrected here.
+`syncblob` exports all of these names. The functions call the device's array library, NumPy or CuPy,
+and correct it where it differs from the standard.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from syncblob.array_api.utility_functions import *  # noqa: F403
 
 __array_api_version__ = "2025.12"
 
-if not TYPE_CHECKING:  # mypy reads lists of literals, and would take all other names for private
+if not TYPE_CHECKING:  # mypy reads only literal lists, and would treat all other names as private
     __all__ = ["__array_api_version__", "__array_namespace_info__", "fft", "linalg"]
     __all__ += constants.__all__
     __all__ += creation_functions.__all__

@@ -1,7 +1,7 @@
-"""Functions that NumPy or CuPy has, but not as the array API standard wants them.
+"""Corrected versions of functions in which NumPy or CuPy differs from the array API standard.
 
-Each is given the array library of the device and its arrays, and bears the name under which it is
-public. What it differs in is said where it does.
+Each takes the device's array library and arrays of it, and has the name of the public function.
+Comments say what it corrects.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ __all__ = [
 
 
 def isin(xp: ModuleType, a1: Any, a2: Any, *, invert: bool) -> Any:
-    """Tell for each element of one array whether it is in another; one may be a scalar."""
+    """Return for each element of one array whether it is in another; one may be a scalar."""
     try:
         a1, a2 = _as_array(xp, a1, a2), _as_array(xp, a2, a1)
     except OverflowError:
@@ -52,22 +52,22 @@ def isin(xp: ModuleType, a1: Any, a2: Any, *, invert: bool) -> Any:
 
 
 def searchsorted(xp: ModuleType, a: Any, values: Any, sorter: Any, *, side: str) -> Any:
-    """Find where values, or one scalar, belong in a sorted array."""
+    """Find the indices at which to insert values, or one scalar, into a sorted array."""
     if sorter is not None:
         sorter = _as_indices(sorter)
     return xp.searchsorted(a, _as_array(xp, values, a), side=side, sorter=sorter)
 
 
 def where(xp: ModuleType, condition: Any, a1: Any, a2: Any) -> Any:
-    """Choose elements of two arrays, one of which may be a scalar."""
+    """Choose elements from two arrays, one of which may be a scalar."""
     return xp.where(condition, _as_array(xp, a1, a2), _as_array(xp, a2, a1))
 
 
 def _as_array(xp: ModuleType, x: Any, beside: Any) -> Any:
-    """Make an array of a scalar, in the dtype it takes beside another array.
+    """Convert a scalar to an array, with the dtype that promotion with another array gives.
 
-    NumPy would search for a double among single precision numbers, and choose among integers one
-    whose upper bits are cut off.
+    Without this, NumPy's `searchsorted` compares float32 elements with a float64, and its `where`
+    truncates an integer that is too large.
     """
     return xp.asarray(x, dtype=np.result_type(beside.dtype, x)) if type(x) in SCALARS else x
 
@@ -76,12 +76,12 @@ def _as_array(xp: ModuleType, x: Any, beside: Any) -> Any:
 
 
 def take(xp: ModuleType, a: Any, indices: Any, *, axis: int | None) -> Any:
-    """Select along an axis."""
+    """Select elements along an axis, by indices of any integer dtype."""
     return xp.take(a, _as_indices(indices), axis=axis)
 
 
 def repeat(xp: ModuleType, a: Any, repeats: Any, *, axis: int | None) -> Any:
-    """Repeat each element as often as an integer or an array of integers says."""
+    """Repeat each element; `repeats` is an integer or an array of any integer dtype."""
     if isinstance(repeats, int):
         return xp.repeat(a, repeats, axis)
     counts = _as_indices(repeats)
@@ -89,12 +89,12 @@ def repeat(xp: ModuleType, a: Any, repeats: Any, *, axis: int | None) -> Any:
 
 
 def repeat_each(xp: ModuleType, a: Any, counts: Any, axis: int | None) -> Any:
-    """Repeat with an array of counts as NumPy does, which CuPy 13 does not.
+    """Repeat with an array of counts, which CuPy 13 does not support.
 
     Raises
     ------
     ValueError
-        If a count is negative, or there are neither one nor as many as elements.
+        If a count is negative, or `counts` does not broadcast to the length of the axis.
     """
     if axis is None:
         a = a.reshape(-1)
@@ -109,7 +109,7 @@ def repeat_each(xp: ModuleType, a: Any, counts: Any, axis: int | None) -> Any:
 
 
 def _as_indices(a: Any) -> Any:
-    """Convert to the dtype of indices: NumPy takes unsigned integers of 64 bits nowhere."""
+    """Convert to `intp`: NumPy accepts no uint64 indices."""
     return a.astype(np.intp, copy=False)
 
 
@@ -120,7 +120,7 @@ def argsort(xp: ModuleType, a: Any, *, axis: int, descending: bool, stable: bool
     """Return the indices that sort an array."""
     if not descending:
         return xp.argsort(a, axis=axis, stable=stable)
-    # Sorted from the end, and turned round: so equal elements keep their order.
+    # Flipping before and after the sort keeps equal elements in order.
     indices = xp.argsort(xp.flip(a, axis=axis), axis=axis, stable=stable)
     return a.shape[axis] - 1 - xp.flip(indices, axis=axis)
 
@@ -129,17 +129,18 @@ def sort(xp: ModuleType, a: Any, *, axis: int, descending: bool, stable: bool) -
     """Sort an array."""
     if not descending:
         return xp.sort(a, axis=axis, stable=stable)
-    # As above: zeros of both signs are equal, and differ.
+    # As in argsort: 0.0 and -0.0 are equal, but their order can be seen.
     backwards = xp.sort(xp.flip(a, axis=axis), axis=axis, stable=stable)
-    # Not a view: PyTorch could not take it.
+    # A copy, because PyTorch does not support negative strides.
     return xp.flip(backwards, axis=axis).copy()
 
 
-# NumPy's functions of these names promise no order, and CuPy's once gave the inverse one axis.
+# NumPy's functions of these names guarantee no order, and older versions of CuPy return a flat
+# inverse.
 
 
 def unique_all(xp: ModuleType, a: Any) -> Any:
-    """Return the unique elements, where they are first, the inverse, and counts."""
+    """Return the unique elements, their first indices, the inverse indices, and the counts."""
     values, indices, inverse, counts = xp.unique(
         a, return_index=True, return_inverse=True, return_counts=True, equal_nan=False
     )
@@ -147,12 +148,12 @@ def unique_all(xp: ModuleType, a: Any) -> Any:
 
 
 def unique_counts(xp: ModuleType, a: Any) -> Any:
-    """Return the unique elements, and how often they occur."""
+    """Return the unique elements and their counts."""
     return xp.unique(a, return_counts=True, equal_nan=False)
 
 
 def unique_inverse(xp: ModuleType, a: Any) -> Any:
-    """Return the unique elements, and the inverse."""
+    """Return the unique elements and the inverse indices."""
     values, inverse = xp.unique(a, return_inverse=True, equal_nan=False)
     return values, inverse.reshape(a.shape)
 
@@ -166,19 +167,19 @@ def unique_values(xp: ModuleType, a: Any) -> Any:
 
 
 def concat(xp: ModuleType, *arrays: Any, axis: int | None) -> Any:
-    """Join arrays along an axis. Here they are operands, and so on one device."""
+    """Join arrays along an axis. As separate operands they are brought to one device."""
     return xp.concat(arrays, axis=axis)
 
 
 def stack(xp: ModuleType, *arrays: Any, axis: int) -> Any:
-    """Join arrays along a new axis. Here they are operands, and so on one device."""
+    """Join arrays along a new axis. As separate operands they are brought to one device."""
     return xp.stack(arrays, axis=axis)
 
 
 def diff(xp: ModuleType, *parts: Any, axis: int, n: int) -> Any:
-    """Join arrays, and subtract each element from the next one."""
+    """Join arrays, then return the differences of neighbouring elements."""
     a = xp.concat(parts, axis=axis) if len(parts) > 1 else parts[0]
-    # NumPy returns the operand itself, without what is put before and behind it.
+    # For n=0, NumPy returns the operand itself and ignores `prepend` and `append`.
     return a.copy() if n == 0 else xp.diff(a, n=n, axis=axis)
 
 
@@ -186,12 +187,12 @@ def diff(xp: ModuleType, *parts: Any, axis: int, n: int) -> Any:
 
 
 def sum(a: Any) -> Any:
-    """Add all elements up: the method takes less time than the function."""
+    """Sum all elements; the method is faster than the function."""
     return a.sum()
 
 
 def undefined(xp: ModuleType, a: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
-    """Return NaN in the shape and the dtype of a variance."""
+    """Return NaN with the shape and dtype of a variance."""
     shape = tuple(
         1 if place in axes else length
         for place, length in enumerate(a.shape)

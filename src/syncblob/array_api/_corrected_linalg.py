@@ -1,7 +1,7 @@
 """Linear algebra where NumPy and CuPy differ from the array API standard, or from each other.
 
-Each function is given the array library of a device, and arrays of it; those of views are given an
-array only. One text serves all devices.
+Each function takes a device's array library and arrays of it; functions that return views take an
+array only. All devices share this code.
 
 The rules are those of the standard, version 2025.12
 (https://data-apis.org/array-api/2025.12/extensions/linear_algebra_functions.html).
@@ -42,7 +42,7 @@ def diagonal(x: Any, offset: int) -> Any:
     """Return a view of a diagonal of each matrix."""
     result = x.diagonal(offset, -2, -1)
     if isinstance(x, np.ndarray):
-        # NumPy's is read-only whatever the array is; views of a Blob write into it.
+        # NumPy's diagonal is always read-only; a view of a Blob is writable if the Blob is.
         result.flags.writeable = x.flags.writeable
     return result
 
@@ -58,7 +58,7 @@ def matrix_transpose(x: Any) -> Any:
 
 
 def cross(xp: Any, x1: Any, x2: Any, axis: int) -> Any:
-    """Multiply vectors of exactly three elements: CuPy also takes two."""
+    """Compute the cross product. Raise for vectors of two elements, which CuPy accepts."""
     sizes = (
         x1.shape[canonical_axis(axis, x1.shape)],
         x2.shape[canonical_axis(axis, x2.shape)],
@@ -72,14 +72,14 @@ def cross(xp: Any, x1: Any, x2: Any, axis: int) -> Any:
 
 
 def outer(xp: Any, x1: Any, x2: Any) -> Any:
-    """Multiply two vectors: CuPy flattens whatever it is given."""
+    """Compute the outer product of vectors. Raise for other arrays, which CuPy flattens."""
     if x1.ndim != 1 or x2.ndim != 1:
         raise ValueError(f"outer expects one axis in each, got shapes {x1.shape} and {x2.shape}")
     return xp.linalg.outer(x1, x2)
 
 
 def tensordot(xp: Any, x1: Any, x2: Any, axes: int | tuple[Sequence[int], Sequence[int]]) -> Any:
-    """Sum over axes. NumPy takes a negative number of them for none, and CuPy an axis twice."""
+    """Sum over axes. NumPy takes a negative number as 0, and CuPy accepts repeated axes."""
     if is_integer(axes):
         if axes < 0:  # type: ignore[operator]  # an integer here
             raise ValueError(f"tensordot expects a number of axes of at least 0, got {axes}")
@@ -101,13 +101,13 @@ def _each_once(axes: Sequence[int], shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def eig(xp: Any, x: Any) -> tuple[Any, Any]:
-    """Decompose matrices. NumPy's results are real where no eigenvalue has an imaginary part."""
+    """Return complex results for all matrices. NumPy's are real if all eigenvalues are."""
     values, vectors = _general(xp, "eig")(x)
     return _as_complex(values), _as_complex(vectors)
 
 
 def eigvals(xp: Any, x: Any) -> Any:
-    """Compute eigenvalues. NumPy's are real where none has an imaginary part."""
+    """Return complex eigenvalues for all matrices. NumPy's are real if all of them are."""
     return _as_complex(_general(xp, "eigvals")(x))
 
 
@@ -127,31 +127,31 @@ def _as_complex(array: Any) -> Any:
 
 
 def matrix_rank(xp: Any, x: Any, rtol: Any) -> Any:
-    """Count singular values above a part of the largest. NumPy also takes a vector for a matrix."""
+    """Count singular values above a fraction of the largest. NumPy also accepts vectors."""
     if x.ndim < _MATRIX_AXES:
         raise ValueError(f"matrix_rank expects at least two axes, got shape {x.shape}")
     singular = xp.linalg.svdvals(x)
     rtol = _default_rtol(x.shape, singular.dtype) if rtol is None else xp.asarray(rtol)[..., None]
-    # They come in descending order. A slice of them copes with matrices that have none.
+    # Sorted in descending order. A slice, because empty matrices have no singular values.
     return xp.sum(singular > singular[..., :1] * rtol, axis=-1, dtype=np.int64)
 
 
 def pinv(xp: Any, x: Any, rtol: Any) -> Any:
-    """Invert as far as possible. The defaults of NumPy and CuPy take no account of the shape."""
+    """Compute the pseudo-inverse. NumPy's and CuPy's default tolerance ignores the shape."""
     if rtol is None:
         rtol = _default_rtol(x.shape, x.dtype if x.dtype.kind in "fc" else np.float64)
     return xp.linalg.pinv(x, rtol=rtol)
 
 
 def _default_rtol(shape: tuple[int, ...], dtype: Any) -> Any:
-    """Return the standard's tolerance, in the precision of the dtype."""
+    """Return the standard's default tolerance."""
     return max(shape[-2:]) * np.finfo(dtype).eps
 
 
 def solve(xp: Any, x1: Any, x2: Any) -> Any:
-    """Solve linear systems. `x2` is a vector where it has one axis, a stack of matrices elsewhere.
+    """Solve linear systems. `x2` is a vector if it has one axis, else a stack of matrices.
 
-    CuPy does not broadcast stacks, and before version 14 it guesses what `x2` is.
+    CuPy does not broadcast stacks, and before version 14 it guesses which one `x2` is.
     """
     columns = x2[:, None] if x2.ndim == 1 else x2
     stack = x1.shape[:-2]

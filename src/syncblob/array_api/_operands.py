@@ -1,4 +1,4 @@
-"""What the functions of several chapters ask of their operands."""
+"""Checks of operands that several chapters share."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["require_blob_and_scalar", "require_blobs", "require_integers", "requ
 
 
 def require_blobs(name: str, *operands: Any) -> None:
-    """Refuse everything but Blobs, where something else would be let through.
+    """Raise a TypeError for operands that are not Blobs.
 
     Raises
     ------
     TypeError
-        If one of the operands is no Blob.
+        If one of the operands is not a Blob.
     """
     for x in operands:
         if not isinstance(x, Blob):
@@ -27,12 +27,12 @@ def require_blobs(name: str, *operands: Any) -> None:
 
 
 def require_blob_and_scalar(name: str, x1: Any, x2: Any) -> None:
-    """Refuse everything but two Blobs, or a Blob and a Python scalar.
+    """Require two Blobs, or a Blob and a Python scalar.
 
     Raises
     ------
     TypeError
-        If the two are something else.
+        If they are anything else.
     """
     if type(x1) not in SCALARS or type(x2) in SCALARS:
         require_blobs(name, x1)
@@ -41,26 +41,26 @@ def require_blob_and_scalar(name: str, x1: Any, x2: Any) -> None:
 
 
 def require_integers(name: str, x: Blob) -> None:
-    """Refuse every dtype that is not one of integers.
+    """Require an integer dtype.
 
     Raises
     ------
     TypeError
-        If the dtype is another one.
+        If the dtype is not an integer dtype.
     """
     if x.dtype.kind not in "iu":
         raise TypeError(f"{name} expects integers, got dtype {x.dtype}")
 
 
 def require_some(name: str, arrays: Sequence[Any]) -> None:
-    """Refuse everything but a sequence of one Blob or more.
+    """Require a sequence of at least one Blob.
 
     Raises
     ------
     ValueError
-        If there is none.
+        If the sequence is empty.
     TypeError
-        If one of them is no Blob.
+        If an element is not a Blob.
     """
     if len(arrays) == 0:
         raise ValueError(f"{name} expects at least one Blob, got none")

@@ -2,10 +2,9 @@
 
 https://data-apis.org/array-api/2025.12/API_specification/creation_functions.html
 
-The device of the new Blob is the one named, else the default device; those that are made after
-another Blob have its device. The contents are written there: nothing is transferred, but for
-`asarray` and `from_dlpack` of memory that lies elsewhere, which moves on first use, and for a
-`fill_value` that is a Blob.
+`device` defaults to the default device; for the ``*_like`` functions, to the device of `x`. The
+contents are created on that device, without a transfer. Two exceptions: `asarray` and `from_dlpack`
+of memory on another device, which is copied on first use, and a Blob as `fill_value`.
 """
 
 from __future__ import annotations
@@ -56,16 +55,16 @@ def arange(  # the standard's
     dtype: DTypeLike | None = None,
     device: Device | str | None = None,
 ) -> Blob:
-    """Return evenly spaced numbers of the half-open interval from `start` to `stop`.
+    """Return evenly spaced values in the half-open interval from `start` to `stop`.
 
     Parameters
     ----------
     start, stop
-        The interval; with one of them only, it is `stop`, and starts at 0.
+        The interval. A single argument is `stop`, and `start` is 0.
     step
-        The distance between neighbours, not 0.
+        The distance between neighbouring values; not 0.
     dtype
-        None for int64 if all are integers, else float64.
+        None for int64 if all arguments are integers, else float64.
     device
         None for the default device.
     """
@@ -82,7 +81,7 @@ def asarray(
     device: Device | str | None = None,
     copy: bool | None = None,
 ) -> Blob:
-    """Make a Blob of anything that is, or converts to, an array; without a copy if possible.
+    """Convert an array, or an object that converts to one, to a Blob; without a copy if possible.
 
     Parameters
     ----------
@@ -119,7 +118,7 @@ def empty_like(
     Parameters
     ----------
     x
-        Gives the shape, and dtype and device where they are None.
+        Gives the shape, and the dtype and device if they are None.
     dtype, device
         As for `empty`.
     """
@@ -135,14 +134,14 @@ def eye(
     dtype: DTypeLike | None = None,
     device: Device | str | None = None,
 ) -> Blob:
-    """Return a matrix of ones on one diagonal and zeros elsewhere.
+    """Return a matrix with ones on one diagonal and zeros elsewhere.
 
     Parameters
     ----------
     n_rows, n_cols
-        The shape; as many columns as rows if None.
+        The shape. None for as many columns as rows.
     k
-        Which diagonal: the main one for 0, above it for positive numbers.
+        The diagonal: 0 is the main one, positive numbers lie above it.
     dtype, device
         As for `zeros`.
     """
@@ -161,16 +160,16 @@ def full(
     dtype: DTypeLike | None = None,
     device: Device | str | None = None,
 ) -> Blob:
-    """Return a Blob with the same value everywhere.
+    """Return a Blob filled with one value.
 
     Parameters
     ----------
     shape
         An integer or a tuple of them.
     fill_value
-        A scalar, or a Blob without axes, which is read on the host.
+        A scalar, or a 0-d Blob, which is read on the host.
     dtype
-        None for the default dtype of the kind of `fill_value`, or the dtype of the Blob.
+        None for the default dtype of the kind of `fill_value`; for a Blob, its dtype.
     device
         None for the default device.
     """
@@ -178,7 +177,7 @@ def full(
         dtype = fill_value.dtype if dtype is None else dtype
         fill_value = fill_value.item()
     elif type(fill_value) is not float:
-        # Refuses what no Blob can hold.
+        # Raises for values that no Blob can hold.
         asarray(fill_value, dtype=dtype, device="cpu")
     return _made("full", as_shape(shape), fill_value, dtype=dtype, device=device)
 
@@ -191,14 +190,14 @@ def full_like(
     dtype: DTypeLike | None = None,
     device: Device | str | None = None,
 ) -> Blob:
-    """Return a Blob of the shape of another, with the same value everywhere.
+    """Return a Blob with the shape of another, filled with one value.
 
     Parameters
     ----------
     x
-        Gives the shape, and dtype and device where they are None.
+        Gives the shape, and the dtype and device if they are None.
     fill_value
-        A scalar, or a Blob without axes, which is read on the host.
+        A scalar, or a 0-d Blob, which is read on the host.
     dtype, device
         As for `full`.
     """
@@ -221,21 +220,21 @@ def linspace(  # noqa: PLR0913  # the standard's
     device: Device | str | None = None,
     endpoint: bool = True,
 ) -> Blob:
-    """Return a number of evenly spaced numbers of an interval.
+    """Return `num` evenly spaced values in an interval.
 
     Parameters
     ----------
     start, stop
-        The ends. Blobs of several give as many columns, along the last axes of the result.
+        The ends. Blobs with several elements give a result with their axes after the first one.
     num
-        How many numbers.
+        The number of values.
     dtype
-        None for float64, or complex128 where an end is complex. With a Blob as an end, the
+        None for float64, or complex128 if an end is complex. If an end is a Blob, None for the
         floating-point dtype that type promotion gives.
     device
-        None for the default device, or for that of an end that is a Blob.
+        None for the default device; if an end is a Blob, for its device.
     endpoint
-        Whether `stop` is the last of them.
+        Whether `stop` is the last value.
     """
     if isinstance(start, Blob) or isinstance(stop, Blob):
         wanted = None if dtype is None else as_dtype(dtype)
@@ -245,14 +244,14 @@ def linspace(  # noqa: PLR0913  # the standard's
 
 
 def meshgrid(*arrays: Blob, indexing: Literal["xy", "ij"] = "xy") -> tuple[Blob, ...]:
-    """Return coordinate matrices of coordinate vectors: one for each, as new Blobs.
+    """Return coordinate matrices from coordinate vectors, one new Blob for each.
 
     Parameters
     ----------
     *arrays
-        Blobs of one axis and the same dtype.
+        Blobs with one axis and the same dtype.
     indexing
-        ``"xy"`` exchanges the first two axes of the results, ``"ij"`` does not.
+        ``"xy"`` swaps the first two axes of the results; ``"ij"`` does not.
     """
     if not arrays:
         return ()
@@ -280,12 +279,12 @@ def ones(
 def ones_like(
     x: Blob, /, *, dtype: DTypeLike | None = None, device: Device | str | None = None
 ) -> Blob:
-    """Return a Blob of the shape of another, of ones.
+    """Return a Blob of ones with the shape of another.
 
     Parameters
     ----------
     x
-        Gives the shape, and dtype and device where they are None.
+        Gives the shape, and the dtype and device if they are None.
     dtype, device
         As for `ones`.
     """
@@ -293,27 +292,27 @@ def ones_like(
 
 
 def tril(x: Blob, /, *, k: int = 0) -> Blob:
-    """Return the lower triangles of a stack of matrices, zeros above them, as a new Blob.
+    """Return a new Blob with the lower triangles of a stack of matrices, and zeros above them.
 
     Parameters
     ----------
     x
-        A Blob of at least two axes.
+        A Blob with at least two axes.
     k
-        The last diagonal that stays: the main one for 0, above it for positive numbers.
+        The last diagonal to keep: 0 is the main one, positive numbers lie above it.
     """
     return _triangle("tril", x, k)
 
 
 def triu(x: Blob, /, *, k: int = 0) -> Blob:
-    """Return the upper triangles of a stack of matrices, zeros below them, as a new Blob.
+    """Return a new Blob with the upper triangles of a stack of matrices, and zeros below them.
 
     Parameters
     ----------
     x
-        A Blob of at least two axes.
+        A Blob with at least two axes.
     k
-        The first diagonal that stays: the main one for 0, above it for positive numbers.
+        The first diagonal to keep: 0 is the main one, positive numbers lie above it.
     """
     return _triangle("triu", x, k)
 
@@ -338,12 +337,12 @@ def zeros(
 def zeros_like(
     x: Blob, /, *, dtype: DTypeLike | None = None, device: Device | str | None = None
 ) -> Blob:
-    """Return a Blob of the shape of another, of zeros.
+    """Return a Blob of zeros with the shape of another.
 
     Parameters
     ----------
     x
-        Gives the shape, and dtype and device where they are None.
+        Gives the shape, and the dtype and device if they are None.
     dtype, device
         As for `zeros`.
     """

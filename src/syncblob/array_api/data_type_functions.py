@@ -1,4 +1,4 @@
-"""Data type functions (array API standard 2025.12). None of them looks at an element.
+"""Data type functions (array API standard 2025.12). Only `astype` reads elements.
 
 https://data-apis.org/array-api/2025.12/API_specification/data_type_functions.html
 """
@@ -33,7 +33,7 @@ class FInfo:
     Attributes
     ----------
     bits
-        Bits of one number.
+        Number of bits.
     eps
         Distance from 1.0 to the next greater number.
     max, min
@@ -59,7 +59,7 @@ class IInfo:
     Attributes
     ----------
     bits
-        Bits of one number.
+        Number of bits.
     max, min
         Greatest and least number.
     dtype
@@ -82,16 +82,16 @@ def astype(
     x
         The Blob.
     dtype
-        The dtype wanted.
+        The new dtype.
     copy
-        False returns `x` itself where nothing changes.
+        False returns `x` itself if it has that dtype.
     device
-        Where the result is to be; None for the device of `x`.
+        The device of the result; None for that of `x`.
 
     Raises
     ------
     TypeError
-        For complex numbers where a real dtype is wanted: take `real` or `abs` first.
+        For a conversion from complex to real dtypes; take `real` or `abs` first.
     """
     require_blobs("astype", x)
     wanted = as_dtype(dtype)
@@ -105,7 +105,7 @@ def astype(
 
 
 def can_cast(from_: DTypeLike | Blob, to: DTypeLike, /) -> bool:
-    """Tell whether type promotion leads from one dtype to another.
+    """Return whether type promotion converts one dtype to another.
 
     Parameters
     ----------
@@ -123,17 +123,17 @@ def finfo(type: DTypeLike | Blob, /) -> FInfo:
     Parameters
     ----------
     type
-        A dtype, or a Blob for its dtype; of complex ones, the limits of their parts.
+        A dtype, or a Blob for its dtype. For a complex dtype, the limits are those of its parts.
 
     Raises
     ------
     TypeError
-        If it is no floating-point dtype.
+        If it is not a floating-point dtype.
     """
     dtype = _dtype_of(type)
     limits: Any
     if is_bfloat16(dtype):
-        import ml_dtypes  # there is a dtype of it
+        import ml_dtypes  # installed: the dtype comes from it
 
         limits = ml_dtypes.finfo("bfloat16")  # type: ignore[no-untyped-call]  # it ships no types
     elif dtype.kind in "fc":
@@ -161,17 +161,17 @@ def iinfo(type: DTypeLike | Blob, /) -> IInfo:
     Raises
     ------
     TypeError
-        If it is no integer dtype.
+        If it is not an integer dtype.
     """
     dtype = _dtype_of(type)
     if dtype.kind not in "iu":
         raise TypeError(f"expected an integer dtype, got {dtype}; finfo is for floating point")
-    limits = np.iinfo(dtype)  # type: ignore[type-var]  # an integer dtype, as was just asked
+    limits = np.iinfo(dtype)  # type: ignore[type-var]  # an integer dtype, as checked above
     return IInfo(limits.bits, int(limits.max), int(limits.min), dtype)
 
 
 def isdtype(dtype: DTypeLike, kind: DTypeLike | str | tuple[DTypeLike | str, ...]) -> bool:
-    """Tell whether a dtype is of a kind. float16 and bfloat16 are real floating.
+    """Return whether a dtype is of a kind. float16 and bfloat16 are real floating.
 
     Parameters
     ----------
@@ -199,19 +199,19 @@ def isdtype(dtype: DTypeLike, kind: DTypeLike | str | tuple[DTypeLike | str, ...
 def result_type(
     *arrays_and_dtypes: Blob | complex | DTypeLike,
 ) -> np.dtype[np.generic]:
-    """Return the dtype that type promotion gives.
+    """Return the dtype that results from type promotion.
 
     Parameters
     ----------
     *arrays_and_dtypes
-        Blobs, dtypes and scalars; at least one that is no scalar of Python's.
+        Blobs, dtypes and scalars; at least one of them not a Python scalar.
 
     Raises
     ------
     ValueError
-        If there are Python scalars only, which have no dtype, or nothing.
+        If there are no arguments, or only Python scalars, which have no dtype.
     TypeError
-        If there is something else.
+        If an argument is something else.
     """
     parts = [x if type(x) in SCALARS else _dtype_of(x) for x in arrays_and_dtypes]
     if all(type(part) in _WEAK for part in parts):
@@ -220,4 +220,4 @@ def result_type(
 
 
 def _dtype_of(x: object) -> np.dtype[np.generic]:
-    return x.dtype if isinstance(x, Blob) else as_dtype(x)  # type: ignore[arg-type]  # it says what it does not take
+    return x.dtype if isinstance(x, Blob) else as_dtype(x)  # type: ignore[arg-type]  # raises for others

@@ -2,11 +2,11 @@
 
 https://data-apis.org/array-api/2025.12/API_specification/elementwise_functions.html
 
-Every function returns a new Blob, unless it says that it returns a view. Operands are broadcast,
-their dtypes promoted as NumPy promotes them. It computes on the device of the operands, without a
-transfer; on the accelerator where only one of two is there. Those of two operands take a Python
-scalar in the place of one. Arrays of other libraries are refused with a TypeError; the operators
-take them, and `asarray` makes Blobs of them.
+Every function returns a new Blob, except those documented to return a view. Operands are broadcast,
+and their dtypes promoted as in NumPy. Every function computes on its operands' device, without a
+transfer; if they are on both the CPU and an accelerator, it computes on the accelerator. Functions
+of two operands accept a Python scalar as one of them. Arrays of other libraries raise a TypeError;
+the operators accept them, and `asarray` converts them.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ __all__ = [
 
 
 def abs(x: Blob, /) -> Blob:
-    """Compute the absolute value; of a complex number its modulus."""
+    """Compute the absolute value; for complex numbers, the modulus."""
     return unary(np.absolute, x)
 
 
@@ -140,12 +140,12 @@ def atanh(x: Blob, /) -> Blob:
 
 
 def bitwise_and(x1: Blob | int, x2: Blob | int, /) -> Blob:
-    """Combine bit by bit with and: ``x1 & x2``."""
+    """Compute the bitwise AND: ``x1 & x2``."""
     return binary(np.bitwise_and, x1, x2)
 
 
 def bitwise_invert(x: Blob, /) -> Blob:
-    """Invert every bit of integers; truth values become their opposites."""
+    """Invert every bit of integers; for bool, the logical NOT."""
     return unary(np.invert, x)
 
 
@@ -155,27 +155,27 @@ def bitwise_left_shift(x1: Blob | int, x2: Blob | int, /) -> Blob:
 
 
 def bitwise_or(x1: Blob | int, x2: Blob | int, /) -> Blob:
-    """Combine bit by bit with or: ``x1 | x2``."""
+    """Compute the bitwise OR: ``x1 | x2``."""
     return binary(np.bitwise_or, x1, x2)
 
 
 def bitwise_right_shift(x1: Blob | int, x2: Blob | int, /) -> Blob:
-    """Shift the bits of `x1` to the right by `x2` places; the sign stays."""
+    """Shift the bits of `x1` to the right by `x2` places, keeping the sign."""
     return binary(np.right_shift, x1, x2)
 
 
 def bitwise_xor(x1: Blob | int, x2: Blob | int, /) -> Blob:
-    """Combine bit by bit with exclusive or: ``x1 ^ x2``."""
+    """Compute the bitwise XOR: ``x1 ^ x2``."""
     return binary(np.bitwise_xor, x1, x2)
 
 
 def ceil(x: Blob, /) -> Blob:
-    """Round up to whole numbers, in the dtype of `x`."""
+    """Round up to integers, keeping the dtype of `x`."""
     return unary(_corrected_elementwise.ceil, x)
 
 
 def clip(x: Blob, /, min: float | Blob | None = None, max: float | Blob | None = None) -> Blob:
-    """Bring elements below `min` up to it, and those above `max` down to it.
+    """Clip elements to the range from `min` to `max`.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ def clip(x: Blob, /, min: float | Blob | None = None, max: float | Blob | None =
     Returns
     -------
     Blob
-        In the dtype of `x`. Where `min` is greater than `max`, it is `max`; NaN where one is NaN.
+        With the dtype of `x`. `max` if `min` is greater than `max`; NaN if an operand is NaN.
     """
     return apply(_clip, x, min, max)
 
@@ -198,7 +198,7 @@ def conj(x: Blob, /) -> Blob:
 
 
 def copysign(x1: Blob | float, x2: Blob | float, /) -> Blob:
-    """Give `x1` the signs of `x2`."""
+    """Return `x1` with the signs of `x2`."""
     return binary(np.copysign, x1, x2)
 
 
@@ -233,7 +233,7 @@ def expm1(x: Blob, /) -> Blob:
 
 
 def floor(x: Blob, /) -> Blob:
-    """Round down to whole numbers, in the dtype of `x`."""
+    """Round down to integers, keeping the dtype of `x`."""
     return unary(_corrected_elementwise.floor, x)
 
 
@@ -258,7 +258,7 @@ def hypot(x1: Blob | float, x2: Blob | float, /) -> Blob:
 
 
 def imag(x: Blob, /) -> Blob:
-    """Return the imaginary parts: a view.
+    """Return a view of the imaginary parts.
 
     Raises
     ------
@@ -272,17 +272,17 @@ def imag(x: Blob, /) -> Blob:
 
 
 def isfinite(x: Blob, /) -> Blob:
-    """Tell which elements are neither infinite nor NaN."""
+    """Test elements for being finite, neither infinite nor NaN."""
     return unary(np.isfinite, x)
 
 
 def isinf(x: Blob, /) -> Blob:
-    """Tell which elements are infinite."""
+    """Test elements for positive or negative infinity."""
     return unary(np.isinf, x)
 
 
 def isnan(x: Blob, /) -> Blob:
-    """Tell which elements are NaN."""
+    """Test elements for NaN."""
     return unary(np.isnan, x)
 
 
@@ -322,32 +322,32 @@ def logaddexp(x1: Blob | float, x2: Blob | float, /) -> Blob:
 
 
 def logical_and(x1: Blob | bool, x2: Blob | bool, /) -> Blob:
-    """Tell where both are true."""
+    """Compute the logical AND."""
     return binary(np.logical_and, x1, x2)
 
 
 def logical_not(x: Blob, /) -> Blob:
-    """Tell which elements are false, or zero."""
+    """Compute the logical NOT."""
     return unary(np.logical_not, x)
 
 
 def logical_or(x1: Blob | bool, x2: Blob | bool, /) -> Blob:
-    """Tell where at least one is true."""
+    """Compute the logical OR."""
     return binary(np.logical_or, x1, x2)
 
 
 def logical_xor(x1: Blob | bool, x2: Blob | bool, /) -> Blob:
-    """Tell where exactly one is true."""
+    """Compute the logical XOR."""
     return binary(np.logical_xor, x1, x2)
 
 
 def maximum(x1: Blob | float, x2: Blob | float, /) -> Blob:
-    """Take the greater of the two; NaN where one is NaN."""
+    """Return the elementwise maximum; NaN if either operand is NaN."""
     return binary(np.maximum, x1, x2)
 
 
 def minimum(x1: Blob | float, x2: Blob | float, /) -> Blob:
-    """Take the smaller of the two; NaN where one is NaN."""
+    """Return the elementwise minimum; NaN if either operand is NaN."""
     return binary(np.minimum, x1, x2)
 
 
@@ -362,7 +362,7 @@ def negative(x: Blob, /) -> Blob:
 
 
 def nextafter(x1: Blob | float, x2: Blob | float, /) -> Blob:
-    """Go from `x1` to the next number that can be represented, towards `x2`."""
+    """Return the next representable number after `x1`, towards `x2`."""
     return binary(np.nextafter, x1, x2)
 
 
@@ -372,7 +372,7 @@ def not_equal(x1: Blob | complex, x2: Blob | complex, /) -> Blob:
 
 
 def positive(x: Blob, /) -> Blob:
-    """Copy `x`."""
+    """Return a copy of `x`."""
     return unary(np.positive, x)
 
 
@@ -382,7 +382,7 @@ def pow(x1: Blob | complex, x2: Blob | complex, /) -> Blob:
 
 
 def real(x: Blob, /) -> Blob:
-    """Return the real parts: a view of a complex Blob, a real one itself."""
+    """Return the real parts: a view of `x` if it is complex, else `x` itself."""
     require_blobs("real", x)
     return x.real
 
@@ -393,22 +393,22 @@ def reciprocal(x: Blob, /) -> Blob:
 
 
 def remainder(x1: Blob | float, x2: Blob | float, /) -> Blob:
-    """Divide and return the remainder, with the sign of `x2`: ``x1 % x2``."""
+    """Return the remainder of the division, with the sign of `x2`: ``x1 % x2``."""
     return binary(_corrected_elementwise.remainder, x1, x2)
 
 
 def round(x: Blob, /) -> Blob:
-    """Round to the nearest whole number, halves to the even one, in the dtype of `x`."""
+    """Round to the nearest integer, and halves to even, keeping the dtype of `x`."""
     return unary(_corrected_elementwise.rint, x)
 
 
 def sign(x: Blob, /) -> Blob:
-    """Compute the sign: -1, 0 or 1; of a complex number ``x / abs(x)``."""
+    """Compute the sign: -1, 0 or 1; for complex numbers, ``x / abs(x)``."""
     return unary(_corrected_elementwise.sign, x)
 
 
 def signbit(x: Blob, /) -> Blob:
-    """Tell which elements have their sign bit set, as -0 has."""
+    """Test whether the sign bit is set, as it is in -0.0."""
     return unary(np.signbit, x)
 
 
@@ -448,12 +448,12 @@ def tanh(x: Blob, /) -> Blob:
 
 
 def trunc(x: Blob, /) -> Blob:
-    """Round towards zero to whole numbers, in the dtype of `x`."""
+    """Round towards zero to integers, keeping the dtype of `x`."""
     return unary(_corrected_elementwise.trunc, x)
 
 
 def _clip(xp: Any, x: Any, lower: Any, upper: Any) -> Any:
     if lower is None and upper is None:
         return x.copy()
-    # The standard: the result has the dtype of x, whatever that of the bounds is.
+    # The standard keeps the dtype of x for bounds of any dtype.
     return xp.clip(x, lower, upper).astype(x.dtype, copy=False)

@@ -1,23 +1,23 @@
-"""The extension for Fourier transforms (array API standard 2025.12).
+"""The Fourier transform extension (array API standard 2025.12).
 
 https://data-apis.org/array-api/2025.12/extensions/fourier_transform_functions.html
 
-Operands are Blobs; arrays of other libraries are refused. Every function returns a new Blob, on the
-device of the operand, without a transfer, in its precision; `fftn` and `ifftn` return a view where
-`axes` is empty. Integers are computed with as float64.
+Operands are Blobs; arrays of other libraries raise a TypeError. Every function returns a new Blob,
+computed on its operand's device and in its precision, without a transfer. `fftn` and `ifftn` return
+a view if `axes` is empty. Integers are converted to float64.
 
-Of all transforms:
+Parameters of all transforms:
 
 n, s
-    The size of the transformed axis, or a size for each of `axes`: shorter axes are filled up with
-    zeros, longer ones cut off. None, or a size of -1, takes an axis as it is. For the inverse of a
-    real transform, and for `hfft`, it is the size of the result; the axis of the operand has
-    ``n // 2 + 1`` elements then.
+    The size of the transformed axis, or a size for each of `axes`: shorter axes are padded with
+    zeros, longer ones truncated. None, or a size of -1, keeps the size of the axis. For the inverse
+    of a real transform, and for `hfft`, it is the size of the result; the axis of the operand has
+    ``n // 2 + 1`` elements.
 axis, axes
-    What is transformed: the last axis by default, or all of them.
+    The axis or axes to transform: the last axis by default, or all of them.
 norm
-    What the result is divided by: ``"backward"``, n for inverse transforms and 1 for the others;
-    ``"forward"``, the other way round; ``"ortho"``, the square root of n for both.
+    The divisor of the result. ``"backward"``: n for inverse transforms, 1 for forward ones;
+    ``"forward"``: the reverse; ``"ortho"``: the square root of n for both.
 """
 
 from __future__ import annotations
@@ -70,12 +70,12 @@ def fft(x: Blob, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backw
 
 
 def ifft(x: Blob, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Blob:
-    """Transform one axis back: the inverse of `fft`."""
+    """Compute the inverse of `fft` along one axis."""
     return apply("fft.ifft", x, n=_size(n), axis=axis, norm=norm)
 
 
 def rfft(x: Blob, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Blob:
-    """Transform one axis of real numbers: real to complex, the ``n // 2 + 1`` first elements.
+    """Transform one axis of real numbers, and return the first ``n // 2 + 1`` complex elements.
 
     Raises
     ------
@@ -86,23 +86,23 @@ def rfft(x: Blob, /, *, n: int | None = None, axis: int = -1, norm: Norm = "back
 
 
 def irfft(x: Blob, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Blob:
-    """Transform one axis back to real numbers: the inverse of `rfft`.
+    """Compute the inverse of `rfft` along one axis: complex to real.
 
-    ``n=None`` gives ``2 * (M - 1)`` elements of M.
+    If `n` is None, an axis of M elements gives ``2 * (M - 1)`` elements.
     """
     return apply("fft.irfft", x, n=_size(n), axis=axis, norm=norm)
 
 
 def hfft(x: Blob, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Blob:
-    """Transform one axis of Hermitian symmetry, of which one half is given: complex to real.
+    """Transform one axis with Hermitian symmetry, given one half of it: complex to real.
 
-    ``n=None`` gives ``2 * (M - 1)`` elements of M.
+    If `n` is None, an axis of M elements gives ``2 * (M - 1)`` elements.
     """
     return apply("fft.hfft", x, n=_size(n), axis=axis, norm=norm)
 
 
 def ihfft(x: Blob, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Blob:
-    """Transform one axis back to one half of a Hermitian symmetric one: the inverse of `hfft`.
+    """Compute the inverse of `hfft` along one axis: one half of a Hermitian-symmetric axis.
 
     Raises
     ------
@@ -128,7 +128,7 @@ def fftn(
     Raises
     ------
     ValueError
-        If `s` is given without `axes`, or with another number of them.
+        If `s` is given without `axes`, or their lengths differ.
     """
     return apply("fft.fftn", x, s=_sizes(x, s, axes), axes=axes, norm=norm)
 
@@ -141,12 +141,12 @@ def ifftn(
     axes: Sequence[int] | None = None,
     norm: Norm = "backward",
 ) -> Blob:
-    """Transform several axes back: the inverse of `fftn`.
+    """Compute the inverse of `fftn`.
 
     Raises
     ------
     ValueError
-        As `fftn`.
+        As for `fftn`.
     """
     return apply("fft.ifftn", x, s=_sizes(x, s, axes), axes=axes, norm=norm)
 
@@ -159,14 +159,14 @@ def rfftn(
     axes: Sequence[int] | None = None,
     norm: Norm = "backward",
 ) -> Blob:
-    """Transform several axes of real numbers, the last of them as `rfft` does.
+    """Transform several axes of real numbers: the last one by `rfft`, the others by `fft`.
 
     Raises
     ------
     TypeError
         If `x` is complex.
     ValueError
-        As `fftn`.
+        As for `fftn`.
     """
     return apply("fft.rfftn", _real("rfftn", x), s=_sizes(x, s, axes), axes=axes, norm=norm)
 
@@ -179,12 +179,12 @@ def irfftn(
     axes: Sequence[int] | None = None,
     norm: Norm = "backward",
 ) -> Blob:
-    """Transform several axes back to real numbers, the last of them as `irfft` does.
+    """Compute the inverse of `rfftn`: complex to real.
 
     Raises
     ------
     ValueError
-        As `fftn`.
+        As for `fftn`.
     """
     return apply("fft.irfftn", x, s=_sizes(x, s, axes, to_real=True), axes=axes, norm=norm)
 
@@ -200,14 +200,14 @@ def fftfreq(
     dtype: DTypeLike | None = None,
     device: Device | str | None = None,
 ) -> Blob:
-    """Return the frequencies of a transform of n elements: shape (n,), zero first.
+    """Return the frequencies of a transform of n elements: zero first, with shape (n,).
 
     Parameters
     ----------
     n
         The size, at least 1.
     d
-        The distance between two samples.
+        The sample spacing.
     dtype
         A real floating-point dtype; None for float64.
     device
@@ -216,7 +216,7 @@ def fftfreq(
     Raises
     ------
     TypeError
-        If `dtype` is another one.
+        If `dtype` is not a real floating-point dtype.
     ValueError
         If `n` is less than 1.
     """
@@ -231,7 +231,7 @@ def rfftfreq(
     dtype: DTypeLike | None = None,
     device: Device | str | None = None,
 ) -> Blob:
-    """Return the frequencies of a transform of n real elements: shape (n // 2 + 1,), ascending.
+    """Return the frequencies of a transform of n real elements: ascending, n // 2 + 1 of them.
 
     Parameters
     ----------
@@ -241,26 +241,26 @@ def rfftfreq(
     Raises
     ------
     TypeError, ValueError
-        As `fftfreq`.
+        As for `fftfreq`.
     """
     return _frequencies("rfftfreq", n, d, dtype, device)
 
 
 def fftshift(x: Blob, /, *, axes: int | Sequence[int] | None = None) -> Blob:
-    """Exchange the halves of axes, so that frequency zero comes to their middle.
+    """Swap the halves of axes, which moves the zero frequency to the middle.
 
     Parameters
     ----------
     x
-        Of any dtype.
+        A Blob of any dtype.
     axes
-        None for all.
+        The axes; None for all.
     """
     return apply("fft.fftshift", x, axes=axes)
 
 
 def ifftshift(x: Blob, /, *, axes: int | Sequence[int] | None = None) -> Blob:
-    """Exchange the halves of axes back: the inverse of `fftshift`.
+    """Swap the halves of axes back: the inverse of `fftshift`.
 
     Parameters
     ----------
@@ -274,7 +274,7 @@ def ifftshift(x: Blob, /, *, axes: int | Sequence[int] | None = None) -> Blob:
 
 
 def _real(name: str, x: Any) -> Any:
-    """Refuse complex numbers, as the standard does: CuPy drops their imaginary parts."""
+    """Raise a TypeError for complex numbers; CuPy would drop their imaginary parts."""
     require_blobs(name, x)
     if x.dtype.kind == "c":
         raise TypeError(f"{name} expects real numbers, got {x.dtype}; use fft or fftn")
@@ -282,9 +282,9 @@ def _real(name: str, x: Any) -> Any:
 
 
 def _size(n: int | None) -> int | None:
-    """Check the size of one axis: CuPy cuts elements off for a negative one, where NumPy refuses.
+    """Check the size of one axis. NumPy raises for sizes below 1.
 
-    For 0 it raises an error of cuFFT's.
+    CuPy truncates for a negative size, and raises a cuFFT error for 0.
     """
     if n is not None and operator.index(n) < 1:
         raise ValueError(f"expected a size of 1 or more data points, got {n}")
@@ -294,9 +294,9 @@ def _size(n: int | None) -> int | None:
 def _sizes(
     x: Any, s: Sequence[int] | None, axes: Sequence[int] | None, *, to_real: bool = False
 ) -> tuple[int, ...] | None:
-    """Check sizes, and replace those of -1, which stand for all elements of an axis.
+    """Check sizes, and replace -1, which stands for the whole axis.
 
-    CuPy does not know them. NumPy does, but the inverse of a real transform drops elements then.
+    CuPy does not support -1. NumPy does, but its inverse of a real transform drops elements.
     """
     if s is None:
         return None

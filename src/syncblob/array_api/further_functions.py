@@ -1,9 +1,9 @@
-"""Functions that the standard does not have and that libraries built on it call: NumPy's.
+"""Functions of NumPy's that the standard lacks, but that libraries built on it call.
 
 https://numpy.org/doc/stable/reference/routines.html
 
-They compute on the device of the operands; on the accelerator where some operands are there and
-some are not. What is no Blob is refused with a TypeError.
+They compute on their operands' device; if the operands are on both the CPU and an accelerator, they
+compute on the accelerator. Operands that are not Blobs raise a TypeError.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ __all__ = ["einsum", "pad", "transpose"]
 
 
 def einsum(subscripts: str, /, *operands: Blob, optimize: Any = False) -> Blob:
-    """Sum products of elements as Einstein's convention says.
+    """Evaluate the Einstein summation convention on the operands.
 
     Parameters
     ----------
     subscripts
-        The axes of the operands and of the result, as ``"ij,jk->ik"``.
+        The axes of the operands and of the result, such as ``"ij,jk->ik"``.
     *operands
         The factors.
     optimize
-        True looks for a good order of the products first; or what NumPy's einsum takes.
+        True optimizes the order of the products. Other values as for `numpy.einsum`.
 
     Returns
     -------
     Blob
-        A view where nothing is summed or multiplied, as for ``"ii->i"``.
+        A view if nothing is summed or multiplied, as for ``"ii->i"``; else a new Blob.
 
     Raises
     ------
     ValueError
-        If the subscripts do not fit the operands.
+        If the subscripts do not match the operands.
     """
     require_blobs("einsum", *operands)
     return np.einsum(subscripts, *operands, optimize=optimize)
@@ -56,29 +56,30 @@ def pad(
     mode: str = "constant",
     **options: Any,
 ) -> Blob:
-    """Add elements at the ends of axes, in a new Blob.
+    """Return a new Blob with elements added at the ends of the axes.
 
     Parameters
     ----------
     x
-        What stands in the middle.
+        The Blob to pad.
     pad_width
-        How many: a number, ``(before, after)`` for all axes, or a pair for each axis.
+        The number of elements to add: one number, ``(before, after)`` for all axes, or a pair for
+        each axis.
     mode
-        ``"constant"``, ``"edge"``, ``"reflect"`` or another one of NumPy's.
+        ``"constant"``, ``"edge"``, ``"reflect"`` or another mode of `numpy.pad`.
     **options
-        What the mode takes, as ``constant_values``.
+        Options of the mode, such as ``constant_values``.
 
     Raises
     ------
     ValueError
-        If there is no such mode, or the widths do not fit the axes.
+        If the mode is unknown, or the widths do not match the axes.
     """
     return apply("pad", x, pad_width=pad_width, mode=mode, **options)
 
 
 def transpose(x: Blob, /, axes: Sequence[int] | None = None) -> Blob:
-    """Return a view with the axes in another order; in reverse order by default.
+    """Return a view with the axes permuted; reversed by default.
 
     Raises
     ------

@@ -2,10 +2,10 @@
 
 https://data-apis.org/array-api/2025.12/API_specification/indexing_functions.html
 
-Both return a new Blob. They compute on the device of the operands, without a transfer; on the
-accelerator where only one of two is there. Negative indices count from the end. Indices out of
-range raise an IndexError on the host, and select some other element on CUDA devices, as CuPy does,
-which does not wait to see them. What is no Blob is refused with a TypeError.
+Both return a new Blob. They compute on their operands' device, without a transfer; if the operands
+are on both the CPU and an accelerator, they compute on the accelerator. Negative indices count from
+the end. Indices out of range raise an IndexError on the host. On CUDA devices they select another
+element, because CuPy does not check them. Operands that are not Blobs raise a TypeError.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ __all__ = ["take", "take_along_axis"]
 
 
 def take(x: Blob, indices: Blob, /, *, axis: int | None = None) -> Blob:
-    """Select along an axis, by indices.
+    """Select elements along an axis by their indices.
 
     Parameters
     ----------
     x
         The Blob.
     indices
-        A Blob of integers with one axis.
+        A Blob of integers, with one axis.
     axis
-        The axis. It must be given if there are several.
+        The axis. Required if `x` has several axes.
 
     Raises
     ------
     TypeError
-        If the indices have no integer dtype.
+        If the dtype of the indices is not an integer dtype.
     ValueError
-        If they have not one axis, or `x` has several and none is given.
+        If `indices` does not have one axis, or `x` has several axes and `axis` is None.
     IndexError
         If the axis is out of range.
     """
@@ -55,21 +55,21 @@ def take(x: Blob, indices: Blob, /, *, axis: int | None = None) -> Blob:
 
 
 def take_along_axis(x: Blob, indices: Blob, /, *, axis: int = -1) -> Blob:
-    """Select along an axis, with other indices for each position on the other axes.
+    """Select elements along an axis, with separate indices for each position on the other axes.
 
     Parameters
     ----------
     x
         The Blob.
     indices
-        A Blob of integers with as many axes. The other axes are broadcast.
+        A Blob of integers with as many axes as `x`. The other axes broadcast.
     axis
         The axis.
 
     Raises
     ------
     TypeError
-        If the indices have no integer dtype.
+        If the dtype of the indices is not an integer dtype.
     ValueError
         If the numbers of axes differ, or the shapes do not broadcast.
     IndexError

@@ -1,4 +1,4 @@
-"""Inspection (array API standard 2025.12): what this namespace can do, and on which devices.
+"""Inspection (array API standard 2025.12): the capabilities, devices and dtypes of this namespace.
 
 https://data-apis.org/array-api/2025.12/API_specification/inspection.html
 """
@@ -25,12 +25,12 @@ _DEFAULTS = {
 
 
 class Info:
-    """What ``__array_namespace_info__`` returns: the standard's inspection functions."""
+    """The standard's inspection functions; ``__array_namespace_info__`` returns an instance."""
 
     __slots__ = ()
 
     def capabilities(self) -> dict[str, Any]:
-        """Return what is supported: boolean indexing, data-dependent shapes, up to 64 axes."""
+        """Return the supported features: boolean indexing, data-dependent shapes, up to 64 axes."""
         return {
             "boolean indexing": True,
             "data-dependent shapes": True,
@@ -38,24 +38,24 @@ class Info:
         }
 
     def default_device(self) -> Device:
-        """Return the device of new Blobs: that of `use_device`, else the process's default."""
+        """Return the default device: that of `use_device`, else that of the process."""
         return _devices.default_device()
 
     def default_dtypes(
         self, *, device: Device | str | None = None
     ) -> dict[str, np.dtype[np.generic]]:
-        """Return the dtypes of results where none is named: the same on every device."""
+        """Return the default dtypes, which are the same on every device."""
         _check(device)
         return dict(_DEFAULTS)
 
     def devices(self) -> tuple[Device, ...]:
-        """List the devices that can be used."""
+        """Return the available devices."""
         return _devices.devices()
 
     def dtypes(
         self, *, device: Device | str | None = None, kind: str | tuple[str, ...] | None = None
     ) -> dict[str, np.dtype[np.generic]]:
-        """Return the standard's dtypes by name: the same on every device.
+        """Return the standard's dtypes by name, the same on every device.
 
         Parameters
         ----------
@@ -67,7 +67,7 @@ class Info:
         Raises
         ------
         ValueError
-            If there is no such kind or device.
+            If the kind or the device does not exist.
         """
         _check(device)
         dtypes = {

@@ -1,15 +1,14 @@
-"""The extension for linear algebra (array API standard 2025.12).
+"""The linear algebra extension (array API standard 2025.12).
 
 https://data-apis.org/array-api/2025.12/extensions/linear_algebra_functions.html
 
-Operands are Blobs; arrays of other libraries are refused. The last two axes are those of the
-matrices, the axes before them those of a stack. Every function returns new Blobs, unless it says
-that it returns a view. It is computed on the device of the operands, without a transfer; on the
-accelerator where only one of two is there.
+Operands are Blobs; arrays of other libraries raise a TypeError. The last two axes are those of the
+matrices, the axes before them those of a stack. Every function returns new Blobs, except those
+documented to return a view. Every function computes on its operands' device, without a transfer; if
+they are on both the CPU and an accelerator, it computes on the accelerator.
 
-Integers are computed with as float64. float16 has no decompositions. What is refused for its
-values, a singular matrix for example, raises `numpy.linalg.LinAlgError`, a ValueError; CuPy does
-not look at values.
+Integers are converted to float64. Decompositions do not support float16. Invalid values, such as a
+singular matrix, raise `numpy.linalg.LinAlgError`, a ValueError; CuPy does not check values.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ __all__ = [
 
 
 class EigResult(NamedTuple):
-    """Eigenvalues, and eigenvectors in the columns of matrices: both complex."""
+    """Complex eigenvalues, and complex eigenvectors in the columns of matrices."""
 
     eigenvalues: Blob
     eigenvectors: Blob
@@ -99,7 +98,7 @@ class SlogdetResult(NamedTuple):
 
 
 def cholesky(x: Blob, /, *, upper: bool = False) -> Blob:
-    """Decompose Hermitian, positive-definite matrices into a triangular one and its adjoint.
+    """Compute the Cholesky decomposition of Hermitian positive-definite matrices.
 
     Parameters
     ----------
@@ -117,7 +116,7 @@ def cross(x1: Blob, x2: Blob, /, *, axis: int = -1) -> Blob:
     Parameters
     ----------
     x1, x2
-        Their other axes broadcast.
+        Blobs; their other axes broadcast.
     axis
         The axis of the vectors, counted from the last.
 
@@ -126,7 +125,7 @@ def cross(x1: Blob, x2: Blob, /, *, axis: int = -1) -> Blob:
     ValueError
         If the size of the axis is not 3.
     IndexError
-        If there is no such axis.
+        If the axis is out of range.
     """
     require_blobs("cross", x1, x2)
     return apply(_corrected_linalg.cross, x1, x2, axis=axis)
@@ -138,14 +137,14 @@ def det(x: Blob, /) -> Blob:
 
 
 def diagonal(x: Blob, /, *, offset: int = 0) -> Blob:
-    """Return a view of a diagonal of each matrix, in the last axis.
+    """Return a view of a diagonal of each matrix, as the last axis.
 
     Parameters
     ----------
     x
         Of shape (..., M, N).
     offset
-        Which diagonal: the main one for 0, above it for positive numbers.
+        The diagonal: 0 is the main one, positive numbers lie above it.
     """
     return view(x, "diagonal", lambda array: _corrected_linalg.diagonal(array, offset))
 
@@ -223,23 +222,23 @@ def matrix_norm(
 
 
 def matrix_power(x: Blob, n: int, /) -> Blob:
-    """Raise matrices of shape (..., M, M) to an integer power; a view of `x` for 1.
+    """Raise matrices of shape (..., M, M) to an integer power.
 
-    A power of 0 gives identity matrices, a negative one powers of the inverse.
+    0 returns identity matrices, 1 a view of `x`, negative numbers powers of the inverse.
     """
     return apply("linalg.matrix_power", x, n=operator.index(n))
 
 
 def matrix_rank(x: Blob, /, *, rtol: float | Blob | None = None) -> Blob:
-    """Count the singular values of each matrix that are not small: int64.
+    """Return the rank of each matrix, the number of singular values that are not small, as int64.
 
     Parameters
     ----------
     x
         Of shape (..., M, N).
     rtol
-        Which are small: those up to `rtol` times the largest. A number, or a Blob that broadcasts
-        with the stack; None for ``max(M, N)`` times the distance from 1 to the next number.
+        Singular values up to `rtol` times the largest are small. A number, or a Blob that
+        broadcasts with the stack; None for ``max(M, N)`` times the machine epsilon.
 
     Raises
     ------
@@ -250,26 +249,26 @@ def matrix_rank(x: Blob, /, *, rtol: float | Blob | None = None) -> Blob:
 
 
 def outer(x1: Blob, x2: Blob, /) -> Blob:
-    """Multiply each element of one vector with each of another: shape (N, M).
+    """Compute the outer product of two vectors, of shape (N, M).
 
     Raises
     ------
     ValueError
-        If one has another number of axes than one.
+        If an operand does not have one axis.
     """
     require_blobs("outer", x1, x2)
     return apply(_corrected_linalg.outer, x1, x2)
 
 
 def pinv(x: Blob, /, *, rtol: float | Blob | None = None) -> Blob:
-    """Compute the pseudo-inverses of matrices: shape (..., N, M).
+    """Compute the pseudo-inverses of matrices, of shape (..., N, M).
 
     Parameters
     ----------
     x
         Of shape (..., M, N).
     rtol
-        Which singular values count as zero; as for `matrix_rank`.
+        Singular values up to `rtol` times the largest count as zero; as for `matrix_rank`.
     """
     return apply(_corrected_linalg.pinv, x, rtol)
 
@@ -288,7 +287,7 @@ def qr(x: Blob, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QRRes
     Raises
     ------
     ValueError
-        If `mode` is another one.
+        If `mode` is something else.
     """
     if mode not in {"reduced", "complete"}:
         raise ValueError(f'expected mode "reduced" or "complete", got {mode!r}')
@@ -296,7 +295,7 @@ def qr(x: Blob, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QRRes
 
 
 def slogdet(x: Blob, /) -> SlogdetResult:
-    """Compute the signs and logarithms of determinants, which may be too large or small for `det`.
+    """Compute the signs and logarithms of determinants, also of those that overflow in `det`.
 
     Parameters
     ----------
@@ -306,7 +305,7 @@ def slogdet(x: Blob, /) -> SlogdetResult:
     Returns
     -------
     SlogdetResult
-        The signs in the dtype of `x`, the logarithms real. 0 and -inf of a singular matrix.
+        The signs with the dtype of `x`, the logarithms real; 0 and -inf for a singular matrix.
     """
     return SlogdetResult(*apply("linalg.slogdet", x))
 
@@ -361,10 +360,10 @@ def trace(x: Blob, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Blo
     x
         Of shape (..., M, N).
     offset
-        Which diagonal: the main one for 0, above it for positive numbers.
+        The diagonal: 0 is the main one, positive numbers lie above it.
     dtype
-        To convert to before the sum. None for int64 or uint64 of smaller integers, else that of
-        `x`.
+        The dtype of the result and of the sum. None for that of `x`; for integers of fewer than 64
+        bits, int64 or uint64.
     """
     wanted = None if dtype is None else as_dtype(dtype)
     return apply("linalg.trace", x, offset=offset, dtype=wanted)
@@ -385,11 +384,11 @@ def vector_norm(
     x
         Of any shape.
     axis
-        The axis of the vectors; several of them, or all (None), are taken for one.
+        The axis of the vectors; several axes, or all (None), are flattened to one.
     keepdims
         Keep these axes, with size 1.
     ord
-        p of the p-norm; inf and -inf for the largest and the smallest absolute value, 0 for the
-        number of elements that are not 0.
+        The p of the p-norm; inf and -inf for the largest and the smallest absolute value, 0 for the
+        number of nonzero elements.
     """
     return apply("linalg.vector_norm", x, axis=axis, keepdims=keepdims, ord=ord)

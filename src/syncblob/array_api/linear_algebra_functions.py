@@ -2,9 +2,10 @@
 
 https://data-apis.org/array-api/2025.12/API_specification/linear_algebra_functions.html
 
-Operands are Blobs; arrays of other libraries and scalars are refused. dtypes are promoted as NumPy
-promotes them. It is computed on the device of the operands, without a transfer; on the accelerator
-where only one of two is there. The functions of the extension ``syncblob.linalg`` include these.
+Operands are Blobs; arrays of other libraries and scalars raise a TypeError. Dtypes are promoted as
+in NumPy. Every function computes on its operands' device, without a transfer; if they are on both
+the CPU and an accelerator, it computes on the accelerator. The extension ``syncblob.linalg`` also
+contains these functions.
 """
 
 from __future__ import annotations
@@ -32,18 +33,18 @@ def matmul(x1: Blob, x2: Blob, /) -> Blob:
     Parameters
     ----------
     x1, x2
-        Of shapes (..., M, K) and (..., K, N), whose leading axes broadcast. One of a single axis is
-        a row (`x1`) or a column (`x2`).
+        Of shapes (..., M, K) and (..., K, N), whose leading axes broadcast. A 1-d `x1` is a row, a
+        1-d `x2` a column.
 
     Returns
     -------
     Blob
-        New, of shape (..., M, N); without the axis of a row or a column that was none before.
+        New, of shape (..., M, N); without M if `x1` is 1-d, and without N if `x2` is 1-d.
 
     Raises
     ------
     ValueError
-        If one has no axis, or the shapes do not fit.
+        If an operand is 0-d, or the shapes do not match.
     """
     if type(x1) is not type(x2):
         require_blobs("matmul", x1, x2)
@@ -51,7 +52,7 @@ def matmul(x1: Blob, x2: Blob, /) -> Blob:
 
 
 def matrix_transpose(x: Blob, /) -> Blob:
-    """Return a view of a stack of matrices with the last two axes exchanged.
+    """Return a view of a stack of matrices with the last two axes swapped.
 
     Raises
     ------
@@ -75,8 +76,8 @@ def tensordot(
     x1, x2
         Blobs; complex ones are not conjugated.
     axes
-        Which axes are summed over: a number N for the last N of `x1` and the first N of `x2`, or
-        two sequences of as many axes, those of `x1` and those of `x2`. They are not broadcast.
+        The axes to sum over: a number N for the last N of `x1` and the first N of `x2`, or two
+        sequences of equal length, axes of `x1` and axes of `x2`. They do not broadcast.
 
     Returns
     -------
@@ -86,9 +87,9 @@ def tensordot(
     Raises
     ------
     ValueError
-        If the number is negative, an axis is named twice, or the sizes of two axes differ.
+        If the number is negative, an axis is repeated, or the sizes of two axes differ.
     IndexError
-        If there is no such axis.
+        If the axis is out of range.
     """
     require_blobs("tensordot", x1, x2)
     return apply(_corrected_linalg.tensordot, x1, x2, axes=axes)
@@ -100,19 +101,19 @@ def vecdot(x1: Blob, x2: Blob, /, *, axis: int = -1) -> Blob:
     Parameters
     ----------
     x1, x2
-        Their other axes broadcast.
+        Blobs; their other axes broadcast.
     axis
         The axis of the vectors, counted from the last, of the same size in both.
 
     Returns
     -------
     Blob
-        New, without that axis.
+        A new Blob without that axis.
 
     Raises
     ------
     ValueError
-        If the sizes of the axis differ, or there is no such axis.
+        If the sizes of the axis differ, or the axis is out of range.
     """
     require_blobs("vecdot", x1, x2)
     return apply("vecdot", x1, x2, axis=axis)

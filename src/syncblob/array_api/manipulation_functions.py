@@ -2,9 +2,9 @@
 
 https://data-apis.org/array-api/2025.12/API_specification/manipulation_functions.html
 
-The functions that return views read no element, and nothing moves. The others compute on the device
-of the operands, without a transfer; on the accelerator where some operands are there and some are
-not. What is no Blob is refused with a TypeError.
+Functions that return views read no element and cause no transfer. The others compute on their
+operands' device, without a transfer; if the operands are on both the CPU and an accelerator, they
+compute on the accelerator. Operands that are not Blobs raise a TypeError.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def broadcast_arrays(*arrays: Blob) -> tuple[Blob, ...]:
     Returns
     -------
     tuple of Blob
-        Views, one for each Blob; const views where elements are repeated.
+        Views, one for each Blob; const views if elements are repeated.
 
     Raises
     ------
@@ -69,7 +69,7 @@ def broadcast_arrays(*arrays: Blob) -> tuple[Blob, ...]:
 
 
 def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """Broadcast shapes against one another; without any, return the shape of no axes.
+    """Return the shape to which shapes broadcast; ``()`` without arguments.
 
     Raises
     ------
@@ -80,13 +80,13 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def broadcast_to(x: Blob, /, shape: tuple[int, ...]) -> Blob:
-    """Return a view of another shape in which elements are repeated along axes of length 1.
+    """Return a view of another shape, which repeats elements along axes of length 1.
 
     Returns
     -------
     Blob
-        A const view if elements are repeated, because they share memory: what is written to one
-        would appear in others. A view that may be written otherwise.
+        A const view if elements are repeated, because a write to one would change the others; else
+        a writable view.
 
     Raises
     ------
@@ -118,7 +118,7 @@ def _expanded(a: Any, axis: int | tuple[int, ...]) -> Any:
     ndim = a.ndim + (len(axis) if isinstance(axis, tuple) else 1)
     axes = normalize_axis_tuple(axis, ndim)
     key = tuple(None if place in axes else _WHOLE for place in range(ndim))
-    # The Ellipsis keeps an index of no axes from reading an element.
+    # The Ellipsis keeps the result for no axes an array, not a scalar.
     return a[(*key, ...)]
 
 
@@ -132,17 +132,17 @@ def reshape(x: Blob, /, shape: tuple[int, ...], *, copy: bool | None = None) -> 
     shape
         The new dimensions; one may be -1.
     copy
-        None copies only where strides allow no view, True always, False never.
+        None copies only if the strides allow no view, True always, False never.
 
     Returns
     -------
     Blob
-        A view, or a new Blob where `copy` says so.
+        A view, or a new Blob if the elements are copied.
 
     Raises
     ------
     ValueError
-        If the count of elements differs, or if `copy` is False and a view is impossible.
+        If the number of elements differs, or if `copy` is False and a view is impossible.
     """
     if type(x) is not Blob:
         require_blobs("reshape", x)
@@ -166,7 +166,7 @@ def squeeze(x: Blob, /, axis: int | tuple[int, ...]) -> Blob:
 
 
 def flip(x: Blob, /, *, axis: int | tuple[int, ...] | None = None) -> Blob:
-    """Return a view with the elements in reverse order along axes; along all if None is given.
+    """Return a view with the elements reversed along axes; along all axes if `axis` is None.
 
     Raises
     ------
@@ -190,14 +190,14 @@ def moveaxis(
     destination: int | tuple[int, ...],
     /,
 ) -> Blob:
-    """Return a view with some axes at new positions; the others keep their order.
+    """Return a view with axes moved to new positions; the others keep their order.
 
     Raises
     ------
     IndexError
         If an axis or a position is out of range.
     ValueError
-        If one is given twice, or there are more of one than of the other.
+        If one is repeated, or the numbers of sources and destinations differ.
     """
     return view(x, "moveaxis", lambda a: a.transpose(_moved(a.ndim, source, destination)))
 
@@ -205,7 +205,7 @@ def moveaxis(
 def _moved(
     ndim: int, source: int | tuple[int, ...], destination: int | tuple[int, ...]
 ) -> list[int]:
-    """Return the order of axes after some have moved."""
+    """Return the order of the axes after the move."""
     moving = normalize_axis_tuple(source, ndim, "source")
     places = normalize_axis_tuple(destination, ndim, "destination")
     if len(moving) != len(places):
@@ -217,14 +217,14 @@ def _moved(
 
 
 def permute_dims(x: Blob, /, axes: tuple[int, ...]) -> Blob:
-    """Return a view with the axes in another order.
+    """Return a view with the axes permuted.
 
     Raises
     ------
     IndexError
         If an axis is out of range.
     ValueError
-        If `axes` is no permutation of the axes.
+        If `axes` is not a permutation of the axes.
     """
     return view(x, "permute_dims", lambda a: a.transpose(normalize_axis_tuple(axes, a.ndim)))
 
@@ -236,15 +236,15 @@ def roll(
     *,
     axis: int | tuple[int, ...] | None = None,
 ) -> Blob:
-    """Shift the elements along axes; those that leave at one end come back at the other.
+    """Shift elements along axes; elements shifted beyond one end re-enter at the other.
 
     Parameters
     ----------
     x
         The Blob.
     shift
-        By how many places: towards higher indices if positive. A tuple has one entry for each
-        entry of `axis`; an integer is for all of them.
+        The number of places, towards higher indices if positive. A tuple has one entry for each
+        entry of `axis`; an integer applies to all of them.
     axis
         The axes; None shifts the elements in C order, and restores the shape.
 
@@ -256,23 +256,23 @@ def roll(
     Raises
     ------
     ValueError
-        If `shift` is a tuple and `axis` is none of the same length.
+        If `shift` is a tuple and `axis` is not a tuple of the same length.
     IndexError
         If an axis is out of range.
     """
-    # NumPy would broadcast the two against each other; the standard allows no more than this.
+    # NumPy would broadcast the two; the standard requires equal lengths.
     if isinstance(shift, tuple) and not (isinstance(axis, tuple) and len(axis) == len(shift)):
         raise ValueError(f"expected a tuple of {len(shift)} axes, one for each shift, got {axis!r}")
     return apply("roll", x, shift=shift, axis=axis)
 
 
 def unstack(x: Blob, /, *, axis: int = 0) -> tuple[Blob, ...]:
-    """Split a Blob along an axis, which goes.
+    """Split a Blob along an axis, which is removed.
 
     Returns
     -------
     tuple of Blob
-        Views, as many as the axis is long.
+        One view for each index of the axis.
 
     Raises
     ------
@@ -289,14 +289,14 @@ def unstack(x: Blob, /, *, axis: int = 0) -> tuple[Blob, ...]:
 
 
 def concat(arrays: Sequence[Blob], /, *, axis: int | None = 0) -> Blob:
-    """Join Blobs along an axis that they have.
+    """Join Blobs along an existing axis.
 
     Parameters
     ----------
     arrays
-        Blobs whose shapes differ in that axis at most. Dtypes are promoted as NumPy promotes them.
+        Blobs whose shapes are equal except along that axis. Dtypes are promoted as in NumPy.
     axis
-        The axis; None joins the elements of each in C order.
+        The axis; None flattens the Blobs first.
 
     Returns
     -------
@@ -306,7 +306,7 @@ def concat(arrays: Sequence[Blob], /, *, axis: int | None = 0) -> Blob:
     Raises
     ------
     ValueError
-        If there are none, or their shapes do not fit.
+        If there are no Blobs, or their shapes do not match.
     IndexError
         If the axis is out of range.
     """
@@ -320,10 +320,10 @@ def stack(arrays: Sequence[Blob | np.generic], /, *, axis: int = 0) -> Blob:
     Parameters
     ----------
     arrays
-        The Blobs, or NumPy's scalars, which iterating over a Blob gives: they are brought to the
-        device of the first Blob. Dtypes are promoted as NumPy promotes them.
+        Blobs, or NumPy scalars, which iterating over a Blob yields; they are brought to the device
+        of the first Blob. Dtypes are promoted as in NumPy.
     axis
-        Where the new axis is in the result.
+        The position of the new axis in the result.
 
     Returns
     -------
@@ -333,7 +333,7 @@ def stack(arrays: Sequence[Blob | np.generic], /, *, axis: int = 0) -> Blob:
     Raises
     ------
     ValueError
-        If there are none, or their shapes differ.
+        If there are no Blobs, or their shapes differ.
     IndexError
         If the axis is out of range.
     """
@@ -351,22 +351,23 @@ def repeat(x: Blob, repeats: int | Blob, /, *, axis: int | None = None) -> Blob:
     x
         The Blob.
     repeats
-        How often: for all, or a Blob of integers with one entry for all or one for each. Such a
-        Blob on an accelerator makes the host wait, because its contents say how long the result is.
+        The number of repetitions: an integer, or a Blob of integers with one entry for all elements
+        or one for each. A Blob on an accelerator synchronizes, because its contents determine the
+        shape of the result.
     axis
-        The axis along which to repeat; None repeats the elements in C order.
+        The axis along which to repeat; None flattens `x` first.
 
     Returns
     -------
     Blob
-        A new Blob; of one axis if `axis` is None.
+        A new Blob; 1-d if `axis` is None.
 
     Raises
     ------
     TypeError
-        If `repeats` is no integer and has no integer dtype.
+        If `repeats` is neither an integer nor a Blob of integers.
     ValueError
-        If a count is negative, or there are neither one nor as many as elements.
+        If a count is negative, or `repeats` does not broadcast to the length of the axis.
     IndexError
         If the axis is out of range.
     """
@@ -378,15 +379,15 @@ def repeat(x: Blob, repeats: int | Blob, /, *, axis: int | None = None) -> Blob:
 
 
 def tile(x: Blob, repetitions: tuple[int, ...], /) -> Blob:
-    """Lay copies of a Blob side by side.
+    """Repeat a whole Blob along its axes.
 
     Parameters
     ----------
     x
         The Blob.
     repetitions
-        How many along each axis. Where there are fewer than axes, they are for the last axes; where
-        there are more, axes of length 1 are put before those of `x`.
+        The number of copies along each axis. Fewer numbers than axes apply to the last axes; for
+        more, `x` gets leading axes of length 1.
 
     Returns
     -------

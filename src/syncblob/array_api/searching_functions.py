@@ -2,9 +2,9 @@
 
 https://data-apis.org/array-api/2025.12/API_specification/searching_functions.html
 
-Every function returns new Blobs. It computes on the device of the operands, without a transfer; on
-the accelerator where some operands are there and some are not. What is neither a Blob nor a scalar
-where one is allowed is refused with a TypeError. Indices are 64-bit integers.
+Every function returns new Blobs. It computes on its operands' device, without a transfer; if they
+are on both the CPU and an accelerator, it computes on the accelerator. Operands that are neither
+Blobs nor, if allowed, scalars raise a TypeError. Indices are 64-bit integers.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ __all__ = ["argmax", "argmin", "count_nonzero", "nonzero", "searchsorted", "wher
 
 
 def argmax(x: Blob, /, *, axis: int | None = None, keepdims: bool = False) -> Blob:
-    """Return the indices of the first maxima along an axis; without one, in C order over all.
+    """Return the indices of the first maxima along an axis, or in C order if it is None.
 
     Raises
     ------
     ValueError
-        If there is no element to choose from.
+        If there are no elements.
     IndexError
         If the axis is out of range.
     """
@@ -39,12 +39,12 @@ def argmax(x: Blob, /, *, axis: int | None = None, keepdims: bool = False) -> Bl
 
 
 def argmin(x: Blob, /, *, axis: int | None = None, keepdims: bool = False) -> Blob:
-    """Return the indices of the first minima along an axis; without one, in C order over all.
+    """Return the indices of the first minima along an axis, or in C order if it is None.
 
     Raises
     ------
     ValueError
-        If there is no element to choose from.
+        If there are no elements.
     IndexError
         If the axis is out of range.
     """
@@ -58,7 +58,7 @@ def count_nonzero(
     axis: int | tuple[int, ...] | None = None,
     keepdims: bool = False,
 ) -> Blob:
-    """Count the elements that are not zero, along axes or all of them.
+    """Count the nonzero elements, along axes or in total.
 
     Raises
     ------
@@ -69,9 +69,9 @@ def count_nonzero(
 
 
 def nonzero(x: Blob, /) -> tuple[Blob, ...]:
-    """Return the indices, in C order, of the elements that are not zero.
+    """Return the indices of the nonzero elements, in C order.
 
-    On an accelerator the host waits for it, because the contents say how long the results are.
+    On an accelerator this synchronizes, because the contents determine the shape of the results.
 
     Returns
     -------
@@ -81,7 +81,7 @@ def nonzero(x: Blob, /) -> tuple[Blob, ...]:
     Raises
     ------
     ValueError
-        If `x` has no axes.
+        If `x` is 0-d.
     """
     require_blobs("nonzero", x)
     if not x.shape:
@@ -97,30 +97,30 @@ def searchsorted(
     side: Literal["left", "right"] = "left",
     sorter: Blob | None = None,
 ) -> Blob:
-    """Find where values belong in a sorted Blob.
+    """Return the indices at which to insert values to keep a Blob sorted.
 
     Parameters
     ----------
     x1
-        A Blob of one axis, in ascending order; NaN comes last, as `sort` puts it.
+        A Blob with one axis, in ascending order; NaN comes last, as in the result of `sort`.
     x2
-        The values: a Blob, or a scalar, which takes the dtype of `x1` where it can.
+        The values: a Blob, or a scalar, which takes the dtype of `x1` if possible.
     side
-        Among equal elements, ``"left"`` finds the first place and ``"right"`` the last.
+        ``"left"`` returns the first suitable index, ``"right"`` the last.
     sorter
         Indices that put `x1` in ascending order.
 
     Returns
     -------
     Blob
-        Indices, in the shape of `x2`.
+        Indices, with the shape of `x2`.
 
     Raises
     ------
     ValueError
-        If `x1` has not one axis, `sorter` another length, or `side` is something else.
+        If `x1` does not have one axis, the length of `sorter` differs, or `side` is something else.
     TypeError
-        If `sorter` has no integer dtype.
+        If the dtype of `sorter` is not an integer dtype.
     """
     require_blobs("searchsorted", x1)
     require_blob_and_scalar("searchsorted", x1, x2)
@@ -128,7 +128,7 @@ def searchsorted(
         require_blobs("searchsorted", sorter)
         require_integers("searchsorted", sorter)
     if side not in ("left", "right"):
-        # NumPy says so itself; CuPy takes anything else for "left".
+        # CuPy treats any other value as "left".
         raise ValueError(f'expected side to be "left" or "right", got {side!r}')
     return apply(_corrected.searchsorted, x1, x2, sorter, side=side)
 
@@ -139,14 +139,14 @@ def where(
     x2: Blob | complex,
     /,
 ) -> Blob:
-    """Choose elements of `x1` where a condition holds, and of `x2` elsewhere.
+    """Choose elements of `x1` where a condition is true, and of `x2` elsewhere.
 
     Parameters
     ----------
     condition
-        Truth values; of another dtype, what is not zero is true.
+        A Blob of bool; in other dtypes, nonzero elements are true.
     x1, x2
-        Blobs, one of which may be a Python scalar. The three are broadcast.
+        Blobs, one of which may be a Python scalar. The three operands broadcast.
 
     Raises
     ------

@@ -2,11 +2,11 @@
 
 https://data-apis.org/array-api/2025.12/API_specification/set_functions.html
 
-Every function returns new Blobs. It computes on the device of the operands, without a transfer; on
-the accelerator where only one of two is there. Elements are the same if they are equal: each NaN is
-another element, and zeros of both signs are one. Unique elements come in ascending order. On an
-accelerator the host waits for them, because the contents say how many there are. What is no Blob is
-refused with a TypeError.
+Every function returns new Blobs. It computes on its operands' device, without a transfer; if they
+are on both the CPU and an accelerator, it computes on the accelerator. Every NaN is unique, and 0.0
+and -0.0 are the same element. Unique elements are in ascending order. On an accelerator the
+functions synchronize, because the contents determine the number of results. Operands that are not
+Blobs raise a TypeError.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["isin", "unique_all", "unique_counts", "unique_inverse", "unique_valu
 
 
 class UniqueAllResult(NamedTuple):
-    """What `unique_all` returns."""
+    """The result of `unique_all`."""
 
     values: Blob
     indices: Blob
@@ -33,62 +33,62 @@ class UniqueAllResult(NamedTuple):
 
 
 class UniqueCountsResult(NamedTuple):
-    """What `unique_counts` returns."""
+    """The result of `unique_counts`."""
 
     values: Blob
     counts: Blob
 
 
 class UniqueInverseResult(NamedTuple):
-    """What `unique_inverse` returns."""
+    """The result of `unique_inverse`."""
 
     values: Blob
     inverse_indices: Blob
 
 
 def isin(x1: Blob | int, x2: Blob | int, /, *, invert: bool = False) -> Blob:
-    """Tell for each element of `x1` whether it is in `x2`.
+    """Return for each element of `x1` whether it is in `x2`.
 
     Parameters
     ----------
     x1, x2
         Blobs, one of which may be a Python scalar.
     invert
-        Tell whether it is not.
+        Return whether it is not in `x2`.
 
     Returns
     -------
     Blob
-        Truth values, in the shape of `x1`.
+        A Blob of bool, with the shape of `x1`.
     """
     require_blob_and_scalar("isin", x1, x2)
     return apply(_corrected.isin, x1, x2, invert=invert)
 
 
 def unique_all(x: Blob, /) -> UniqueAllResult:
-    """Return the unique elements, where they are, and how often.
+    """Return the unique elements, their indices, and their counts.
 
     Returns
     -------
     values
         The unique elements, in ascending order, along one axis.
     indices
-        For each, where it occurs first in `x`, counted in C order.
+        For each of `values`, the index of its first occurrence in `x`, in C order.
     inverse_indices
-        For each element of `x`, in the shape of `x`, its index in `values`.
+        For each element of `x`, its index in `values`; with the shape of `x`.
     counts
-        For each of `values`, how often it occurs.
+        For each of `values`, the number of its occurrences.
     """
     return UniqueAllResult(*apply(_corrected.unique_all, x))
 
 
 def unique_counts(x: Blob, /) -> UniqueCountsResult:
-    """Return the unique elements, `values`, and how often each occurs, `counts`."""
+    """Return the unique elements, `values`, and the number of occurrences of each, `counts`."""
     return UniqueCountsResult(*apply(_corrected.unique_counts, x))
 
 
 def unique_inverse(x: Blob, /) -> UniqueInverseResult:
-    """Return the unique elements, `values`, and what makes `x` of them, `inverse_indices`."""
+    """Return the unique elements, `values`, and the indices into them that give `x`."""
     return UniqueInverseResult(*apply(_corrected.unique_inverse, x))
 
 

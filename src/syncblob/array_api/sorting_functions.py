@@ -2,9 +2,9 @@
 
 https://data-apis.org/array-api/2025.12/API_specification/sorting_functions.html
 
-Both return a new Blob, computed on the device of the operand, without a transfer. NaN counts as
-greater than every number: it comes last in ascending order and first in descending order. What is
-no Blob is refused with a TypeError.
+Both return a new Blob, computed on its operand's device, without a transfer. NaN counts as greater
+than every number: it is last in ascending order and first in descending order. Operands that are
+not Blobs raise a TypeError.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def argsort(x: Blob, /, *, axis: int = -1, descending: bool = False, stable: boo
     axis
         The axis.
     descending
-        Sort from the greatest to the least.
+        Sort in descending order.
     stable
-        Keep equal elements in their order, in either direction.
+        Keep the order of equal elements, in either direction.
 
     Raises
     ------

@@ -2,9 +2,9 @@
 
 https://data-apis.org/array-api/2025.12/API_specification/statistical_functions.html
 
-Every function returns a new Blob, computed on the device of the operand, without a transfer.
-`axis` is one axis, a tuple of them, or None for all; with `keepdims` they stay, with length 1. An
-axis out of range raises an IndexError. What is no Blob is refused with a TypeError.
+Every function returns a new Blob, computed on its operand's device, without a transfer. `axis` is
+one axis, a tuple of axes, or None for all; `keepdims` keeps them, with length 1. An axis out of
+range raises an IndexError. Operands that are not Blobs raise a TypeError.
 """
 
 from __future__ import annotations
@@ -38,23 +38,23 @@ def cumulative_prod(
     dtype: DTypeLike | None = None,
     include_initial: bool = False,
 ) -> Blob:
-    """Return the products of the elements up to each along an axis.
+    """Return the cumulative products along an axis.
 
     Parameters
     ----------
     x
-        The Blob. Without axes, it counts as one element along one axis.
+        The Blob. A 0-d Blob counts as one with a single element.
     axis
-        The axis. It must be given if there are several.
+        The axis. Required if `x` has several axes.
     dtype
         As for `sum`.
     include_initial
-        Begin with 1, so that the axis is longer by one.
+        Include the initial 1, which makes the axis longer by one.
 
     Raises
     ------
     ValueError
-        If there are several axes and none is given.
+        If `x` has several axes and `axis` is None.
     """
     return _cumulative("cumulative_prod", x, axis, dtype, include_initial)
 
@@ -67,23 +67,23 @@ def cumulative_sum(
     dtype: DTypeLike | None = None,
     include_initial: bool = False,
 ) -> Blob:
-    """Return the sums of the elements up to each along an axis.
+    """Return the cumulative sums along an axis.
 
     Parameters
     ----------
     x
-        The Blob. Without axes, it counts as one element along one axis.
+        The Blob. A 0-d Blob counts as one with a single element.
     axis
-        The axis. It must be given if there are several.
+        The axis. Required if `x` has several axes.
     dtype
         As for `sum`.
     include_initial
-        Begin with 0, so that the axis is longer by one.
+        Include the initial 0, which makes the axis longer by one.
 
     Raises
     ------
     ValueError
-        If there are several axes and none is given.
+        If `x` has several axes and `axis` is None.
     """
     return _cumulative("cumulative_sum", x, axis, dtype, include_initial)
 
@@ -93,25 +93,25 @@ def _cumulative(
 ) -> Blob:
     require_blobs(name, x)
     if not x.shape:
-        # What NumPy does, and CuPy does not.
+        # NumPy does this itself; CuPy does not.
         x = x.reshape(1)
     wanted = None if dtype is None else as_dtype(dtype)
     return apply(name, x, axis=axis, dtype=wanted, include_initial=include_initial)
 
 
 def max(x: Blob, /, *, axis: Axes = None, keepdims: bool = False) -> Blob:
-    """Return the greatest element, along axes or of all; NaN where there is one.
+    """Return the maximum along axes; NaN if an element is NaN.
 
     Raises
     ------
     ValueError
-        If there is no element to choose from.
+        If there are no elements.
     """
     return apply("max", x, axis=axis, keepdims=keepdims)
 
 
 def mean(x: Blob, /, *, axis: Axes = None, keepdims: bool = False) -> Blob:
-    """Return the arithmetic mean, along axes or of all; of no elements it is NaN.
+    """Return the arithmetic mean along axes; NaN if there are no elements.
 
     The result has the dtype of `x`; float64 for integers.
     """
@@ -119,12 +119,12 @@ def mean(x: Blob, /, *, axis: Axes = None, keepdims: bool = False) -> Blob:
 
 
 def min(x: Blob, /, *, axis: Axes = None, keepdims: bool = False) -> Blob:
-    """Return the least element, along axes or of all; NaN where there is one.
+    """Return the minimum along axes; NaN if an element is NaN.
 
     Raises
     ------
     ValueError
-        If there is no element to choose from.
+        If there are no elements.
     """
     return apply("min", x, axis=axis, keepdims=keepdims)
 
@@ -132,14 +132,14 @@ def min(x: Blob, /, *, axis: Axes = None, keepdims: bool = False) -> Blob:
 def prod(
     x: Blob, /, *, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False
 ) -> Blob:
-    """Multiply the elements, along axes or all; of no elements the product is 1.
+    """Return the product of the elements along axes; 1 if there are none.
 
     Parameters
     ----------
     x
         The Blob.
     axis, keepdims
-        See above.
+        As described at the top of this module.
     dtype
         As for `sum`.
     """
@@ -156,24 +156,24 @@ def std(
     keepdims: bool = False,
     ddof: float | None = None,
 ) -> Blob:
-    """Return the standard deviation, along axes or of all: the square root of `var`."""
+    """Return the standard deviation along axes: the square root of `var`."""
     return _spread("std", x, axis, correction, ddof, keepdims)
 
 
 def sum(
     x: Blob, /, *, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False
 ) -> Blob:
-    """Add the elements up, along axes or all; of no elements the sum is 0.
+    """Return the sum of the elements along axes; 0 if there are none.
 
     Parameters
     ----------
     x
         The Blob.
     axis, keepdims
-        See above.
+        As described at the top of this module.
     dtype
-        The dtype of the result, which elements are converted to first. None means that of `x`; for
-        integers of fewer than 64 bits the one with 64, signed or unsigned as they are.
+        The dtype of the result and of the sum. None for that of `x`; for integers of fewer than 64
+        bits, int64 or uint64.
     """
     if axis is None and dtype is None and not keepdims:
         return unary(_corrected.sum, x)
@@ -190,19 +190,19 @@ def var(
     keepdims: bool = False,
     ddof: float | None = None,
 ) -> Blob:
-    """Return the variance, along axes or of all.
+    """Return the variance along axes.
 
     Parameters
     ----------
     x
         The Blob.
     axis, keepdims
-        See above.
+        As described at the top of this module.
     correction
-        Degrees of freedom that are subtracted from the number of elements, the divisor; 1 for a
-        sample. Where nothing is left, the variance is NaN.
+        The divisor is the number of elements minus `correction`; 1 for a sample. If the divisor is
+        not positive, the variance is NaN.
     ddof
-        NumPy's name of `correction`, which xarray uses.
+        NumPy's name for `correction`, which xarray uses.
 
     Raises
     ------
@@ -212,7 +212,7 @@ def var(
     return _spread("var", x, axis, correction, ddof, keepdims)
 
 
-def _spread(  # noqa: PLR0913, PLR0917  # what the two functions are given
+def _spread(  # noqa: PLR0913, PLR0917  # the parameters of both functions
     name: str, x: Blob, axis: Axes, correction: float, ddof: float | None, keepdims: bool
 ) -> Blob:
     require_blobs(name, x)
@@ -226,5 +226,5 @@ def _spread(  # noqa: PLR0913, PLR0917  # what the two functions are given
     axes = tuple(range(x.ndim)) if axis is None else normalize_axis_tuple(axis, x.ndim)
     if math.prod(x.shape[place] for place in axes) > correction:
         return apply(name, x, axis=axis, correction=correction, keepdims=keepdims)
-    # NumPy divides by zero, which may give infinity; the standard has NaN here.
+    # NumPy divides by zero, which may give infinity; the standard requires NaN.
     return apply(_corrected.undefined, x, axes=axes, keepdims=keepdims)

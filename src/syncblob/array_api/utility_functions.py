@@ -2,9 +2,9 @@
 
 https://data-apis.org/array-api/2025.12/API_specification/utility_functions.html
 
-Every function returns a new Blob. It computes on the device of the operands, without a transfer; on
-the accelerator where some operands are there and some are not. An axis out of range raises an
-IndexError. What is no Blob is refused with a TypeError.
+Every function returns a new Blob. It computes on its operands' device, without a transfer; if they
+are on both the CPU and an accelerator, it computes on the accelerator. An axis out of range raises
+an IndexError. Operands that are not Blobs raise a TypeError.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ __all__ = ["all", "any", "diff"]
 
 
 def all(x: Blob, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Blob:
-    """Tell whether all elements are true, or not zero, along axes or everywhere.
+    """Test whether all elements along axes are true, that is nonzero.
 
-    NaN and the infinities are true. Of no elements, all are.
+    NaN and the infinities are true. The result is true if there are no elements.
     """
     return apply("all", x, axis=axis, keepdims=keepdims)
 
 
 def any(x: Blob, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Blob:
-    """Tell whether an element is true, or not zero, along axes or anywhere.
+    """Test whether any element along axes is true, that is nonzero.
 
-    NaN and the infinities are true. Of no elements, none is.
+    NaN and the infinities are true. The result is false if there are no elements.
     """
     return apply("any", x, axis=axis, keepdims=keepdims)
 
@@ -48,24 +48,24 @@ def diff(
     prepend: Blob | None = None,
     append: Blob | None = None,
 ) -> Blob:
-    """Subtract each element from the next one along an axis.
+    """Return the differences of neighbouring elements along an axis.
 
     Parameters
     ----------
     x
-        The Blob. Of truth values, the differences tell whether the two differ.
+        The Blob. For bool, the result tells whether neighbours differ.
     axis
-        The axis, which gets shorter by `n`.
+        The axis, which `n` shortens.
     n
-        How often it is done.
+        How many times to take the difference.
     prepend, append
-        What is put before and behind the elements first: Blobs of the shape of `x`, except for that
-        axis.
+        Blobs to join before and after `x` first; their shapes are equal to that of `x` except along
+        `axis`.
 
     Raises
     ------
     ValueError
-        If `n` is negative, or the shapes do not fit.
+        If `n` is negative, or the shapes do not match.
     """
     parts = [part for part in (prepend, x, append) if part is x or part is not None]
     require_blobs("diff", *parts)

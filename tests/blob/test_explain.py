@@ -176,7 +176,7 @@ def test_exposed_ranges_are_drawn_and_named_too() -> None:
     blob.memory.expose(Side.HOST, start=0, stop=20)
     rows = rows_of(blob)
     assert rows["host aliases"] == FULL * 10 + NONE * 30
-    assert rows["exposed"].startswith("the host side, to somebody of unknown lifetime, at ")
+    assert rows["exposed"].startswith("the host side, to an alias of unknown lifetime, at ")
     assert rows["exposed"].endswith(", bytes 0 to 20")
     blob[:10].assume_unaliased()
     assert rows_of(blob)["exposed"].endswith(", bytes 10 to 20")

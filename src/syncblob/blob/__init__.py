@@ -1,8 +1,8 @@
 """The Blob: an N-dimensional array over two memories, data and diff.
 
-`blob` is the class with every public name. `core` is what it consists of, and what all other
-modules ask of it. `operators` and `ndarray_methods` are mixins. The rest are functions that take a
-Blob first.
+`blob` has the class with every public name. `core` has its fields and the methods that the other
+modules use. `operators` and `ndarray_methods` are mixins. The other modules contain functions whose
+first argument is a Blob.
 """
 
 from __future__ import annotations

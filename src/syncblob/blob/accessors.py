@@ -1,4 +1,4 @@
-"""Caffe's accessors, but for those that lend data and diff: sides replaced, elements, sharing."""
+"""Caffe's accessors except those that return arrays: replace a side, read an element, share."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def replace_side(blob: BlobCore, side: Side, array: Any, action: str, *, diff: b
         raise ValueError(f"{action} is for a C-contiguous Blob, and this is a strided view")
     memory = blob._memory_of(diff=diff)
     memory.replace_side(side, *buffer_of(array, side, memory.accelerator, blob._layout))
-    # Views of this Blob let go of the buffer that was replaced when they are next used.
+    # Views of this Blob release the replaced buffer when they are next used.
     if diff:
         blob._kept = NOTHING_KEPT
     else:
@@ -46,7 +46,7 @@ def element(blob: Blob, indices: tuple[Any, ...], action: str, *, diff: bool) ->
 
 
 def gpu_shape(blob: BlobCore) -> Any:
-    """Return the dimensions as an int32 array on the accelerator; see `Blob.gpu_shape`."""
+    """Return the shape as an int32 array on the accelerator; see `Blob.gpu_shape`."""
     accelerator = blob._memory.accelerator
     shape = blob.shape
     of, known = blob._shape_blob
@@ -61,7 +61,7 @@ def gpu_shape(blob: BlobCore) -> Any:
 
 
 def share_data(blob: BlobCore, other: BlobCore) -> None:
-    """Use the memory of another Blob's data from now on; see `Blob.share_data`."""
+    """Share the memory of another Blob's data; see `Blob.share_data`."""
     _require_sharable(blob, other, "share_data")
     if other._memory is blob._memory:
         return
@@ -72,7 +72,7 @@ def share_data(blob: BlobCore, other: BlobCore) -> None:
 
 
 def share_diff(blob: BlobCore, other: BlobCore) -> None:
-    """Use the memory of another Blob's diff from now on; see `Blob.share_diff`."""
+    """Share the memory of another Blob's diff; see `Blob.share_diff`."""
     _require_sharable(blob, other, "share_diff")
     diff = other._diff_memory()
     if diff is blob._diff:

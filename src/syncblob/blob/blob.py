@@ -61,14 +61,14 @@ __all__ = ["Blob"]
 
 
 class _TorchDispatch:
-    """In the place of `syncblob.dispatch.torch`, which imports torch, until something asks for it.
+    """Stands for `syncblob.dispatch.torch` until its first use, because that imports torch.
 
-    An import statement would take as long as much of a call.
+    An import statement in the methods would take noticeable time in every call.
     """
 
     def __getattr__(self, name: str) -> Any:
-        global _torch  # noqa: PLW0603  # so that the next call finds the module
-        if name.startswith("__"):  # what others ask of any object
+        global _torch  # noqa: PLW0603  # caches the module
+        if name.startswith("__"):  # protocols that other libraries probe on any object
             raise AttributeError(name)
         import_optional("torch")
         from syncblob.dispatch import torch
@@ -123,7 +123,7 @@ class Blob(Operators, NdarrayMethods):
 
     __slots__ = ()
 
-    # Dask asks whose functions compute where arrays of several libraries meet: the highest's.
+    # For mixed arrays, Dask uses the functions of the type with the highest priority.
     __array_priority__: float = 1000.0
 
     def __init__(
@@ -280,7 +280,7 @@ class Blob(Operators, NdarrayMethods):
         layout = making.dense_layout(shape, dtype)
         return making.in_shared_memory(cls, layout, name, create, device)
 
-    # --- what it is; nothing here moves data -----------------------------------------------------
+    # --- attributes; none of them moves data -----------------------------------------------------
 
     @property
     def num_axes(self) -> int:
@@ -357,7 +357,7 @@ class Blob(Operators, NdarrayMethods):
         Raises
         ------
         TypeError
-            If there is no axis.
+            If this Blob is 0-d.
         """
         shape = self.shape
         if not shape:
@@ -487,10 +487,10 @@ class Blob(Operators, NdarrayMethods):
 
     # --- Caffe's accessors of data ---------------------------------------------------------------
 
-    # The arrays are borrows: good until the next access on the other side. A NumPy borrow that may
-    # write becomes read-only at that moment; a slice taken from it before does not. On the host
-    # they are NumPy arrays, on a CUDA device CuPy arrays, on a simulated device NumPy arrays over
-    # the device's own memory.
+    # The arrays are borrows, valid until the next access on the other side. A writable NumPy borrow
+    # becomes read-only at that moment; a slice taken from it earlier does not. On the host they are
+    # NumPy arrays, on a CUDA device CuPy arrays, on a simulated device NumPy arrays over the
+    # device's own memory.
 
     def cpu_data(self) -> NDArray[Any]:
         """Return data on the host, read-only. Downloads what is newer on the accelerator."""
@@ -635,8 +635,8 @@ class Blob(Operators, NdarrayMethods):
 
     # --- views -----------------------------------------------------------------------------------
 
-    # A view shares memory, head and buffers with the Blob it was taken from, and its gradient too,
-    # for as long as that Blob keeps its memory.
+    # A view shares memory, head, buffers and gradient with the Blob it was taken from, as long as
+    # that Blob keeps its memory.
 
     @property
     def data(self) -> Self:
@@ -790,7 +790,7 @@ class Blob(Operators, NdarrayMethods):
         return reshape(self, shape, copy)
 
     def transpose(self, *axes: SupportsIndex | Iterable[SupportsIndex]) -> Self:
-        """Return a view with the axes in another order, reversed if none is given."""
+        """Return a view with the axes permuted; reversed by default."""
         return views.transpose(self, axes)
 
     @property
@@ -895,16 +895,16 @@ class Blob(Operators, NdarrayMethods):
         return get_item(self, key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        """Assign as NumPy does, on this Blob's device.
+        """Assign to elements as NumPy does, on this Blob's device.
 
-        Values from elsewhere are brought to that device. An assignment to all elements moves
-        nothing else; one to a part is a mutable access. Where key or value do not fit, nothing has
-        changed.
+        Values are transferred to that device if needed. Assigning to all elements transfers nothing
+        else; assigning to some is a mutable access. If the key or the value is invalid, nothing
+        changes.
         """
         set_item(self, key, value)
 
     def __delitem__(self, key: Any) -> NoReturn:
-        """Refuse it, as NumPy does.
+        """Raise, as NumPy does.
 
         Raises
         ------
@@ -916,16 +916,16 @@ class Blob(Operators, NdarrayMethods):
         )
 
     def __iter__(self) -> Iterator[Any]:
-        """Iterate over the first axis: views, or the elements of a Blob of one axis.
+        """Iterate over the first axis: yield views, or the elements of a 1-d Blob.
 
-        Elements are NumPy's scalars, read on the host: brought there at once, and again what is
-        written on the device while the iteration goes on. So writes are seen, as by an ndarray's
-        iteration. Only while another library may write on the device, what is written there is not.
+        Elements are NumPy scalars, read on the host. As with an ndarray, writes during the
+        iteration are seen; those on the device are downloaded. Exception: while another library may
+        write on the device, writes there are not seen.
 
         Raises
         ------
         TypeError
-            If there is no axis.
+            If this Blob is 0-d.
         """
         if self.ndim == 1:
             return scalars.elements(self)
@@ -1066,13 +1066,12 @@ class Blob(Operators, NdarrayMethods):
     def __reduce_ex__(self, protocol: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         """Pickle shape, dtype, device and the bytes of data and diff, out-of-band with protocol 5.
 
-        Reads on the host. The Blob comes back with its contents on the host, for the same device
-        and accelerator where they can be used, else for the host. UNINITIALIZED memory is not
-        written.
+        Reads on the host. The unpickled Blob has its contents on the host, and the same device and
+        accelerator if they are available, else the host. UNINITIALIZED memory is not written.
 
-        Of data in shared memory (`Blob.in_shared_memory`) the name is pickled, and where the Blob
-        lies in it. That is a mutable access of the host, unless the Blob is const, and what comes
-        back is const then.
+        For data in shared memory (`Blob.in_shared_memory`), the name of the block and the layout
+        are pickled. This is a mutable access of the host; for a const Blob a const access, and the
+        unpickled Blob is const.
         """
         return pickling.reduce(self, protocol)
 
@@ -1247,51 +1246,51 @@ class Blob(Operators, NdarrayMethods):
         return self.tobytes()
 
     def __bool__(self) -> bool:
-        """Convert a Blob without axes. Moves its element alone, and changes no state."""
+        """Convert a 0-d Blob. Transfers only its element, and changes no state."""
         return bool(scalars.scalar(self, "bool"))
 
     def __int__(self) -> int:
-        """Convert a Blob without axes. Moves its element alone, and changes no state."""
+        """Convert a 0-d Blob. Transfers only its element, and changes no state."""
         return int(scalars.scalar(self, "int"))
 
     def __float__(self) -> float:
-        """Convert a Blob without axes. Moves its element alone, and changes no state."""
+        """Convert a 0-d Blob. Transfers only its element, and changes no state."""
         return float(scalars.scalar(self, "float"))
 
     def __complex__(self) -> complex:
-        """Convert a Blob without axes. Moves its element alone, and changes no state."""
+        """Convert a 0-d Blob. Transfers only its element, and changes no state."""
         return complex(scalars.scalar(self, "complex"))
 
     def __index__(self) -> int:
-        """Convert an integer Blob without axes. Moves its element alone."""
+        """Convert a 0-d integer Blob. Transfers only its element, and changes no state."""
         return scalars.index(self)
 
     def __format__(self, spec: str, /) -> str:
-        """Format the element of a Blob without axes; others take no `spec`. Reads on the host.
+        """Format the element of a 0-d Blob; other Blobs accept no `spec`. Reads on the host.
 
-        Without a `spec` it is `str`.
+        Without a `spec`, the same as `str`.
         """
         if not spec:
             return str(self)
         return format(scalars.scalar(self, "a formatted number", "__format__"), spec)
 
     def __round__(self, ndigits: SupportsIndex | None = None) -> Any:
-        """Round the element of a Blob without axes, to a Python number. Reads on the host.
+        """Round the element of a 0-d Blob to a Python number. Reads on the host.
 
         The method `round` rounds the elements of any Blob.
         """
         return round(scalars.scalar(self, "a rounded number", "__round__"), ndigits)
 
     def __repr__(self) -> str:
-        """Show shape, dtype, device and head. Never moves anything."""
+        """Return shape, dtype, device and head. Transfers nothing."""
         return f"Blob({text.described(self)})"
 
     def __str__(self) -> str:
-        """Show the values as NumPy does, or the number of a Blob without axes.
+        """Return the values as NumPy formats them.
 
-        NumPy's print options apply, and long axes are summarised. Reads at most what is shown, on
-        the host, and may download it. Where a guard forbids the download, or a graph is being
-        captured on the accelerator, it is `repr` and the reason.
+        NumPy's print options apply, and long axes are summarized. Reads only the elements shown, on
+        the host, and may download them. If a guard or a graph capture forbids the download, returns
+        `repr` with the reason.
         """
         return text.values_of(self)
 
@@ -1312,24 +1311,25 @@ class Blob(Operators, NdarrayMethods):
         Raises
         ------
         ValueError
-            If it is another one.
+            If the version is not supported.
         """
         return protocols.namespace(api_version)
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
-        """Give NumPy data on the host, read-only and without a copy. Downloads if it must.
+        """Return data on the host, read-only and without a copy. Downloads if needed.
 
         Parameters
         ----------
         dtype
-            Convert to another dtype; that is a private, writable copy.
+            Convert to another dtype, as a private, writable copy.
         copy
-            True makes a private, writable copy; False refuses conversions and downloads.
+            True returns a private, writable copy; False raises if a conversion or a download is
+            needed.
 
         Raises
         ------
         ValueError
-            If `copy` is False and either is needed.
+            If `copy` is False and a conversion or a download is needed.
         """
         if dtype is None and copy is None and not verifying():
             return self._read_host("__array__")
@@ -1343,7 +1343,7 @@ class Blob(Operators, NdarrayMethods):
         Parameters
         ----------
         dtype
-            Convert to another dtype; that is a private, writable copy.
+            Convert to another dtype, as a private, writable copy.
         copy
             True makes a private, writable copy.
         """
@@ -1367,31 +1367,31 @@ class Blob(Operators, NdarrayMethods):
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        """Lend data through DLPack, to be written by the consumer; a const Blob lends to read.
+        """Export data through DLPack, writable; read-only for a const Blob.
 
         Parameters
         ----------
         stream
-            The consumer's CUDA stream, as the standard numbers them; it is made to wait. None on
-            the host.
+            The consumer's CUDA stream, as numbered by the standard, which waits for the data. None
+            on the host.
         max_version
-            The newest version the consumer knows. A const Blob needs (1, 0).
+            The newest version that the consumer supports. A const Blob needs (1, 0).
         dl_device
-            The device wanted, ``(1, 0)`` for the host; None for `device`. On the other side of
-            this Blob it gets a private copy; `cpu` and `gpu` lend the side that they name.
+            The requested device, ``(1, 0)`` for the host; None for `device`. The other side of this
+            Blob is exported as a private copy; use `cpu` or `gpu` to export it without a copy.
         copy
-            True lends a private copy; False refuses to copy.
+            True exports a private copy; False raises if a copy is needed.
 
         Returns
         -------
         PyCapsule
-            Over the Blob's own memory, unless it is a copy. Transfers if it must.
+            A capsule over the Blob's memory, unless it is a copy. Transfers if needed.
 
         Raises
         ------
         BufferError
-            If the request cannot be met, or a stride is negative, which not every consumer takes:
-            ``.copy()`` has none.
+            If the request cannot be met, or a stride is negative, which some consumers do not
+            support; use ``.copy()``.
         """
         kept = self._kept[HOST_DATA]
         if (
@@ -1401,8 +1401,8 @@ class Blob(Operators, NdarrayMethods):
             and dl_device is None
             and copy is None
         ):
-            # The usual case. It is here because another call would take noticeable time, also when
-            # the user's line is looked for on the stack.
+            # The usual case, inlined because another call would take noticeable time, also for
+            # finding the user's line on the stack.
             held: Any = self._held
             layout: Any = self._placed
             array = held.export_again(kept[0], kept[3], "DLPack", layout.start, layout.stop, 1)
@@ -1416,35 +1416,36 @@ class Blob(Operators, NdarrayMethods):
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """Data on the CUDA device, to be written by the consumer; version 3.
+        """The interface of data on the CUDA device, version 3; writable.
 
-        Uploads if it must. The consumer keeps the Blob, so the buffer lives as long as the Blob.
+        Uploads if needed. The consumer keeps the Blob, so the buffer lives as long as the Blob.
 
         Raises
         ------
         AttributeError
-            Unless `device` is a CUDA device; and for bfloat16, which the interface has no name for.
+            If `device` is not a CUDA device, or the dtype is bfloat16, which the interface does not
+            support.
         """
         return protocols.cuda_array_interface(self)
 
     @property
     def __cupy_get_ndarray__(self) -> Callable[[], Any]:
-        """What CuPy calls for a Blob that has no ``__cuda_array_interface__``.
+        """The function that CuPy calls for a Blob without ``__cuda_array_interface__``.
 
-        It gives an alias of data on the CUDA device, which is tracked, and uploads if it must. To
-        ask for it moves nothing.
+        The function returns a tracked alias of data on the CUDA device, and uploads if needed.
+        Reading the attribute transfers nothing.
 
         Raises
         ------
         AttributeError
-            Where there is no CUDA device, or the memory is on a device of another kind.
+            If there is no CUDA device, or the memory is on a device of another kind.
         """
         return cuda.for_cupy(self._memory, self.gpu)
 
     def __arrow_array__(self, type: Any = None) -> Any:  # noqa: A002  # PyArrow's name
-        """Give PyArrow a Blob of one axis, const on the host and without a copy.
+        """Convert a 1-d Blob to a PyArrow array over host data, read-only and without a copy.
 
-        Downloads if it must. Truth values, which PyArrow packs, and conversions are copied.
+        Downloads if needed. Conversions are copied, and so is bool, which PyArrow packs.
 
         Parameters
         ----------
@@ -1460,9 +1461,9 @@ class Blob(Operators, NdarrayMethods):
 
     @property
     def __arrow_c_array__(self) -> Callable[..., tuple[Any, Any]]:
-        """What Polars and others call for Arrow's capsules, made by PyArrow as for ``pa.array``.
+        """The function that Polars and others call for Arrow capsules, made by ``pa.array``.
 
-        To ask for it moves nothing.
+        Reading the attribute transfers nothing.
 
         Raises
         ------
@@ -1474,29 +1475,29 @@ class Blob(Operators, NdarrayMethods):
 
     @property
     def __jax_array__(self) -> Callable[[], Any]:
-        """What JAX calls for an array of its own: a copy, because JAX's arrays never change.
+        """The function that JAX calls for an array; a copy, because JAX arrays are immutable.
 
-        JAX asks for it in some of its functions, in operators with its arrays on the left, and for
-        what a compiled function closes over.
+        JAX uses it in some functions, in operators with a JAX array on the left, and for variables
+        that a compiled function closes over.
 
         Raises
         ------
         AttributeError
-            If `device` is a CUDA device, whose memory JAX takes by other protocols.
+            If `device` is a CUDA device, whose memory JAX accesses by other protocols.
         """
         if not self._home.native:
             raise AttributeError("__jax_array__ would copy by way of the host")
         return partial(protocols.jax_array, self)
 
     def _sympy_(self) -> Any:
-        """Give SymPy a number, or an Array of numbers where there are axes. Reads on the host."""
+        """Convert to a SymPy Array, or a 0-d Blob to a SymPy number. Reads on the host."""
         return protocols.sympy_value(self)
 
     # --- NumPy's functions -----------------------------------------------------------------------
 
-    # A function is computed where the Blobs are: on the accelerator if one of them is there, by
-    # CuPy if that is a CUDA device. Inputs take the const path. What the function writes takes the
-    # mutable path; a fully overwritten `out` causes no transfer.
+    # A function runs on the Blobs' device: on the accelerator if one of them is there, with CuPy if
+    # that is a CUDA device. Inputs take the const path. Written arguments take the mutable path; a
+    # fully overwritten `out` causes no transfer.
 
     def __array_ufunc__(
         self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any
@@ -1506,8 +1507,8 @@ class Blob(Operators, NdarrayMethods):
         Returns
         -------
         Blob or tuple of Blob
-            What was given as `out` is returned as it is, an array too. A result of a dtype that
-            no Blob has, such as longdouble, is an array.
+            `out` itself if given, even if it is an array. A result of an unsupported dtype, such as
+            longdouble, is an array.
         """
         return array_ufunc(self, ufunc, method, inputs, kwargs)
 
@@ -1523,18 +1524,18 @@ class Blob(Operators, NdarrayMethods):
         Returns
         -------
         Any
-            As the function gives it, with a Blob in the place of each array and of each of NumPy's
-            scalars. Blobs that share memory with an argument are views of it. What was given as
-            `out` is returned as it is, an array too.
+            The result of the function, with arrays and NumPy scalars replaced by Blobs. Blobs that
+            share memory with an argument are views of it. `out` itself is returned if given, even
+            if it is an array.
         """
         return array_function(self, func, types, args, kwargs)
 
     # --- PyTorch's functions; torch is imported when one of these is called ----------------------
 
-    # A function is computed where the tensors among its arguments are: on a CUDA device, or on the
-    # host. Without tensors it is where the Blobs are; torch knows no simulated device, so that
-    # counts as the host. Inputs take the const path, what the function writes takes the mutable
-    # path, and a fully overwritten `out` causes no transfer.
+    # A function runs on the device of the tensors among its arguments: a CUDA device or the host.
+    # Without tensors it runs on the Blobs' device; torch has no simulated device, so that counts as
+    # the host. Inputs take the const path, written arguments the mutable path, and a fully
+    # overwritten `out` causes no transfer.
 
     @classmethod
     def __torch_function__(
@@ -1549,11 +1550,11 @@ class Blob(Operators, NdarrayMethods):
         Returns
         -------
         Any
-            As the function gives it: tensors. One that is over a Blob's memory, such as a reshaped
-            input or an `out`, is a tracked alias of the Blob, on the mutable path; of a const Blob
-            it is a copy.
+            The result of the function, with tensors. A tensor over a Blob's memory, such as a
+            reshaped input or an `out`, is a tracked alias of the Blob, on the mutable path; for a
+            const Blob it is a copy.
         """
-        del types  # The function asks those of the other arguments again.
+        del types  # The function calls the protocols of the other arguments again.
         return _torch.call(func, args, kwargs or {})
 
     def to_torch(self, *, copy: bool | None = None) -> Tensor:
@@ -1596,12 +1597,12 @@ class Blob(Operators, NdarrayMethods):
         return _torch.parameter_over(self)
 
     def dim(self) -> int:
-        """Return the number of axes. torch's name: some of its modules call it."""
+        """Return the number of axes, under torch's name, which some of its modules call."""
         return self.ndim
 
-    # --- what it does not have -------------------------------------------------------------------
+    # --- attributes that Blobs lack --------------------------------------------------------------
 
-    if not TYPE_CHECKING:  # to a checker they are as unknown as any other name
+    if not TYPE_CHECKING:  # hidden from type checkers, which report them as unknown
         bfloat16, double, float, half, long = map(
             Missing, ["blob.astype(dtype) converts; dtypes are named as NumPy's"] * 5
         )

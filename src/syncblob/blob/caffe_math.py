@@ -1,8 +1,8 @@
-"""What Caffe's Blob computes itself: sums, scaling and updates, for every dtype.
+"""The computations of Caffe's Blob: sums, scaling and updates, for every dtype.
 
-It runs where the head is, SYNCED meaning the accelerator; where no side has all of the contents, on
-the Blob's device. The kernels run on NumPy and CuPy arrays alike. Sums are accumulated in double
-precision or 64-bit integers, which is at least as accurate as BLAS in the array's own precision.
+They run on the head's side; on the accelerator for SYNCED, and on the Blob's device if neither side
+has all newest contents. The kernels accept NumPy and CuPy arrays. Sums are accumulated in double
+precision or 64-bit integers, which is at least as accurate as BLAS in the array's precision.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["asum", "scale", "sumsq", "update"]
 
-# Elements converted at a time: the temporary arrays stay in the cache.
+# The number of elements converted at a time, so that temporary arrays fit in the cache.
 _BLOCK = 1 << 16
 
 
@@ -67,9 +67,9 @@ def scale(blob: BlobCore, memory: SyncedMemory | None, factor: complex, reason: 
 
 
 def _head_side(blob: BlobCore, memory: SyncedMemory) -> Side:
-    """Choose the side Caffe computes on: the head's, the accelerator for SYNCED.
+    """Return the side on which Caffe computes: the head's, or the accelerator for SYNCED.
 
-    Where the head is neither, it is the side of the device.
+    For UNINITIALIZED and SPLIT, it is the side of the device.
     """
     head = memory.head_over(*memory.range_of(blob._layout))
     if head in {Head.UNINITIALIZED, Head.SPLIT}:
@@ -108,12 +108,12 @@ def _require_factor(factor: complex, dtype: np.dtype[np.generic]) -> None:
 
 
 def _asum(array: Any, xp: ModuleType) -> float | int:
-    """Sum the absolute values; of a complex number ``|re| + |im|``, as BLAS's scasum does."""
+    """Sum the absolute values; for complex numbers ``|re| + |im|``, as BLAS's scasum."""
     return _total(array, lambda part: xp.sum(_magnitudes(part, xp)))
 
 
 def _sumsq(array: Any, xp: ModuleType) -> float | int:
-    """Sum the squares; of a complex number its squared modulus."""
+    """Sum the squares; for complex numbers, of the modulus."""
     return _total(array, lambda part: xp.sum(_squares(part)))
 
 
@@ -131,7 +131,7 @@ def _total(array: Any, reduce: Any) -> float | int:
     total: Any = 0
     for part in _blocks(array):
         total += reduce(part).item()
-    # Integers wrap around like the 64-bit accumulator that this is.
+    # Integer sums wrap around as in a 64-bit accumulator.
     if array.dtype.kind == "i":
         return (int(total) + 2**63) % 2**64 - 2**63
     return int(total) % 2**64 if array.dtype.kind in "ub" else float(total)

@@ -1,8 +1,8 @@
-"""Computing with Blobs: operands brought to one device, results made Blobs without a copy.
+"""Computing with Blobs: bring operands to one device, and wrap results without a copy.
 
-The functions of the array API go through here, and what is not the usual case of an elementwise
-operation. What they call are NumPy's functions. CuPy arrays take the ufuncs among them over by
-NumPy's own protocol; the others are looked up by name in the namespace of the device.
+The functions of the array API use this module, and so do elementwise operations outside the usual
+case. They call NumPy's functions: CuPy arrays override ufuncs through NumPy's protocol; other
+functions are looked up by name in the namespace of the device.
 """
 
 from __future__ import annotations
@@ -49,30 +49,30 @@ __all__ = [
     "write_by",
 ]
 
-# Python's scalars, which adapt to the dtype beside them, and NumPy's, which have one.
+# Python's scalars, which adapt to the other operand's dtype, and NumPy's, which have their own.
 SCALARS = frozenset({bool, int, float, complex, *SCALAR_CLASSES})
 
 
 def require_device_of(name: str, *operands: Any) -> None:
-    """Refuse an operation if a guard forbids the device that it would run on. Nothing moves.
+    """Raise if a guard forbids the device that an operation would run on. Causes no transfer.
 
-    Where a call takes noticeable time, callers look at ``HOST.direct`` themselves.
+    Hot callers check ``HOST.direct`` themselves to save the call.
 
     Parameters
     ----------
     name
         The operation, for the message.
     *operands
-        It would run where these Blobs are: on the accelerator, if one of them is there. What is no
-        Blob is passed over.
+        The operation would run on the device of these Blobs: on the accelerator, if one of them is
+        there. Other objects are ignored.
 
     Raises
     ------
     DeviceGuardError
-        If it is to run elsewhere.
+        If the operation would run on a forbidden device.
     """
     if HOST.direct:
-        # No `computed_on` is open.
+        # No `computed_on` is active.
         return
     found = [x.device for x in operands if isinstance(x, BlobCore)]
     if found:
@@ -80,22 +80,22 @@ def require_device_of(name: str, *operands: Any) -> None:
 
 
 def apply(function: str | Callable[..., Any], *operands: Any, **keywords: Any) -> Any:
-    """Compute with Blobs on their device and make the result a Blob, or several.
+    """Compute with Blobs on their device, and return the result as one Blob or several.
 
     Parameters
     ----------
     function
-        The name of a function of the device's array library, as ``"linalg.inv"``, or a function
-        that is given that library and the arrays.
+        The name of a function of the device's array library, such as ``"linalg.inv"``, or a
+        function that takes that library and the arrays.
     *operands
         Blobs, and scalars or None.
     **keywords
-        Passed on as they are.
+        Passed on unchanged.
 
     Returns
     -------
     Blob or tuple of Blob
-        Views of the operands where the result overlaps one of them.
+        A result that overlaps an operand is a view of it.
 
     Raises
     ------
@@ -114,7 +114,7 @@ def apply(function: str | Callable[..., Any], *operands: Any, **keywords: Any) -
         else:
             result = function(np, *arrays, **keywords)
         if type(result) is np.ndarray and result.base is None:
-            # It has memory of its own that no Blob tracks, unless it is an operand itself.
+            # It owns its memory, which no Blob tracks unless the result is an operand itself.
             for array in arrays:
                 if result is array:
                     break
@@ -134,14 +134,14 @@ def apply(function: str | Callable[..., Any], *operands: Any, **keywords: Any) -
 
 
 def _kept_arrays(operands: Sequence[Any]) -> tuple[list[Any], BlobCore | None]:
-    """Replace Blobs by the arrays that they keep for computations; scalars and None stay.
+    """Replace Blobs by the arrays that they keep for computations. Keep scalars and None.
 
     Returns
     -------
     arrays
-        What the operands are replaced by.
+        The operands with Blobs replaced.
     like
-        The first Blob. None if the arrays are not to be used: one is not current, they are in
+        The first Blob. None if the arrays must not be used: one is not current, the Blobs are in
         several homes, or an operand is something else.
     """
     arrays: list[Any] = []
@@ -162,13 +162,13 @@ def _kept_arrays(operands: Sequence[Any]) -> tuple[list[Any], BlobCore | None]:
 
 @cache
 def _of_numpy(name: str) -> Callable[..., Any]:
-    """Return what computes a function of NumPy's with its own arrays, which need not be asked."""
+    """Return the implementation of a NumPy function, which skips ``__array_function__``."""
     function: Callable[..., Any] = attrgetter(name)(np)
     return getattr(function, "_implementation", function)
 
 
 def view(x: Any, name: str, function: Callable[[Any], Any]) -> Any:
-    """Return the view that a function makes of a Blob's array. Nothing is read or moved.
+    """Return the view that a function makes of a Blob's array. Reads no element, moves none.
 
     Parameters
     ----------
@@ -177,13 +177,13 @@ def view(x: Any, name: str, function: Callable[[Any], Any]) -> Any:
     name
         The operation, for messages.
     function
-        Given an array of NumPy or CuPy, which may lie at an address that holds nothing, it returns
-        a view.
+        Takes an array of NumPy or CuPy and returns a view. The array may lie at an invalid address,
+        so the function must not read it.
 
     Raises
     ------
     TypeError
-        If `x` is no Blob.
+        If `x` is not a Blob.
     """
     if not isinstance(x, BlobCore):
         raise refusal(name, x)
@@ -191,12 +191,12 @@ def view(x: Any, name: str, function: Callable[[Any], Any]) -> Any:
 
 
 def operand(x: Any, name: str) -> tuple[Any, Home]:
-    """Return a Blob's data as an array on its device, to read, and the home it lies in.
+    """Return a Blob's data as an array to read on its device, and the home of the array.
 
     Raises
     ------
     TypeError
-        If `x` is no Blob.
+        If `x` is not a Blob.
     """
     if not isinstance(x, BlobCore):
         raise refusal(name, x)
@@ -206,14 +206,14 @@ def operand(x: Any, name: str) -> tuple[Any, Home]:
 def gather(name: str, *operands: Any) -> tuple[list[Any], Home]:
     """Bring the data of Blobs to one device: the accelerator, if one of them is there.
 
-    Scalars and None stay as they are.
+    Scalars and None stay unchanged.
 
     Raises
     ------
     TypeError
-        If there is no Blob among them, or something else.
+        If no operand is a Blob, or one is neither a Blob, a scalar nor None.
     DeviceMismatchError
-        If two are on different accelerators.
+        If two operands are on different accelerators.
     DeviceGuardError
         If a guard forbids that device.
     """
@@ -240,7 +240,7 @@ def gather(name: str, *operands: Any) -> tuple[list[Any], Home]:
             else TypeError(f"{name} expects at least one Blob, got {operands}")
         )
     if mixed and isinstance(home, Accelerator):
-        # Only now it is known where to compute. What was on the accelerator already does not move.
+        # Only now is the device known. Operands already on the accelerator do not move.
         for place, x in enumerate(operands):
             if isinstance(x, BlobCore):
                 x._memory.bind(home)
@@ -249,7 +249,7 @@ def gather(name: str, *operands: Any) -> tuple[list[Any], Home]:
 
 
 def bind(x: BlobCore, home: Home) -> Side:
-    """Put a Blob's memory on a home, as far as it is an accelerator, and return the home's side.
+    """Bind a Blob's memory to a home, if that is an accelerator, and return the home's side.
 
     Raises
     ------
@@ -263,10 +263,9 @@ def bind(x: BlobCore, home: Home) -> Side:
 
 
 def forgets_newest(x: BlobCore, side: Side) -> bool:
-    """Tell whether an overwrite on a side forgets newest contents: of the other, or of a source.
+    """Return whether an overwrite on a side drops newest contents of the other side or a source.
 
-    What overwrites a Blob then is to be computed apart and put there when nothing can fail any
-    more.
+    If so, callers compute the new contents separately, and store them when nothing can fail.
     """
     memory, layout = x._memory, x._layout
     newest_here = memory.spans.common(*memory.range_of(layout)) & (1 << side)
@@ -274,20 +273,20 @@ def forgets_newest(x: BlobCore, side: Side) -> bool:
 
 
 def wrap(array: Any, home: Home, *operands: BlobCore) -> Any:
-    """Make a Blob of the result of a computation, without a copy.
+    """Wrap the result of a computation in a Blob, without a copy.
 
-    An array or scalar that overlaps one of the operands becomes a view of it.
+    A result that overlaps an operand becomes a view of it.
     """
     if type(array) is not np.ndarray:
         array = home.as_array(array)
     if array.base is None:
         for x in operands:
-            # Some functions return the operand itself where there is nothing to do.
+            # Some functions return the operand itself if there is nothing to do.
             if array is x._array:
                 break
         else:
             return operands[0]._fresh(array, home)
-    # A result over memory that a Blob tracks has to share its heads, or writes would be missed.
+    # A result over memory that a Blob tracks must share that memory, or writes would be missed.
     side = Side.HOST if home is HOST else Side.ACCELERATOR
     for x in operands:
         buffer = x._memory.buffer(side)
@@ -299,7 +298,7 @@ def wrap(array: Any, home: Home, *operands: BlobCore) -> Any:
 
 
 def result_on(blob: AnyBlob, side: Side, array: Any, *, copy: bool = False) -> AnyBlob:
-    """Make a Blob of an array that was computed on one side of a Blob's memory."""
+    """Wrap an array that was computed on one side of a Blob's memory."""
     home = blob._memory.home(side)
     array = home.as_array(array)
     if copy or not can_adopt(array):
@@ -316,16 +315,16 @@ def write_by(
     function: Callable[..., Any],
     *arguments: Any,
 ) -> None:
-    """Call a function that writes into an array of one side, on its home, and finish the write.
+    """Call a function that writes an array on one side, in its home, and finish the write.
 
     Parameters
     ----------
     memory, layout, side
-        What the array is over.
+        The memory, layout and side of the array.
     reason
         The operation, for the history.
     function, arguments
-        What is called. An array that may be written is among the arguments.
+        The function to call, and its arguments. The writable array is among them.
     """
     try:
         memory.home(side).compute(function, *arguments)
@@ -334,17 +333,17 @@ def write_by(
 
 
 def blob_to_read(array: Any, like: AnyBlob) -> AnyBlob:
-    """Make a Blob over an array of NumPy or CuPy, to be read only."""
+    """Make a Blob over an array of NumPy or CuPy, only for reading."""
     device = "cpu" if isinstance(array, np.ndarray) else None
     memory, layout = adopt(array, dtype=None, device=device, copy=None, owned=True)
     return like._of(memory, layout)
 
 
 def converted(x: Any, like: Any) -> Any:
-    """Make a Blob of an array or a scalar of another library.
+    """Convert an array or scalar of another library to a Blob.
 
-    NotImplemented of something else, of what no Blob can hold, and of NumPy's matrices, whose
-    operators mean other things.
+    Return NotImplemented for other objects, for dtypes that Blobs do not support, and for
+    `numpy.matrix`, whose operators have another meaning.
     """
     if is_stranger((type(x),), "__array_ufunc__") or isinstance(x, np.matrix):
         return NotImplemented
@@ -356,5 +355,5 @@ def converted(x: Any, like: Any) -> Any:
 
 
 def refusal(name: str, x: object) -> TypeError:
-    """Return the error for an operand that is no Blob."""
+    """Return the error for an operand that is not a Blob."""
     return TypeError(f"{name} expects a Blob, got {type(x).__name__}; use syncblob.asarray() first")

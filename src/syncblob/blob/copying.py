@@ -39,7 +39,7 @@ def copy(blob: AnyBlob, order: str) -> AnyBlob:
 
 
 def _axes_in_memory(blob: BlobCore, order: str) -> list[int]:
-    """Return the axes as they follow each other in the memory of a copy, the last the closest."""
+    """Return the axes in the order of a copy's memory; the last one varies fastest."""
     layout = blob._layout
     axes = list(range(blob.ndim))
     if order == "A":
@@ -56,7 +56,7 @@ def astype(blob: AnyBlob, dtype: DTypeLike, order: Any, casting: Any, *, copy: b
     """Return data in another dtype, converted on this Blob's device; see `Blob.astype`."""
     wanted = as_dtype(dtype)
     if order is not None or casting != "unsafe":
-        # NumPy raises what there is to raise.
+        # NumPy checks the arguments.
         np.empty(0, blob.dtype).astype(wanted, order, casting)
     if wanted == blob.dtype and not copy:
         kind = "K" if order is None else order.upper()
@@ -71,7 +71,7 @@ def astype(blob: AnyBlob, dtype: DTypeLike, order: Any, casting: Any, *, copy: b
 
 
 def to_device(blob: AnyBlob, device: Device | str, *, stream: Any) -> AnyBlob:
-    """Return this Blob, or a copy of data that lives on another device; see `Blob.to_device`."""
+    """Return this Blob, or a copy of data on another device; see `Blob.to_device`."""
     if stream is not None:
         raise ValueError(f"expected stream=None, got {stream!r}; use CuPy's current stream")
     device = Device(device)
@@ -108,10 +108,10 @@ def copy_from(blob: BlobCore, source: Any, *, copy_diff: bool, resize: bool) -> 
     origin = source._memory_of(diff=copy_diff)
     blob._bind_partner(origin, side)
     contents = origin.array(side, CONST, source._layout, "copy_from")
-    # No local name for the target: `assign` counts who refers to it.
+    # No local name for the target: `assign` counts references to it.
     blob._bind_partner(blob._memory_of(diff=copy_diff), side)
     if source.dtype != blob.dtype:
-        # Before anything is overwritten: a conversion may raise, where the user asks for it.
+        # Convert first: under ``numpy.errstate``, a conversion may raise.
         contents = blob._memory.home(side).compute(contents.astype, blob.dtype)
     elif origin is blob._memory_of(diff=copy_diff):
         contents = blob._memory.home(side).compute(contents.copy)
@@ -120,7 +120,7 @@ def copy_from(blob: BlobCore, source: Any, *, copy_diff: bool, resize: bool) -> 
 
 
 def _duplicate(blob: BlobCore, memory: SyncedMemory) -> SyncedMemory:
-    """Copy this Blob's elements out of a memory into a new one, on a side that holds them."""
+    """Copy this Blob's elements from a memory to a new one, on a side that holds them."""
     layout = blob._layout
     if memory.blank:
         duplicate = memory.successor(blob.nbytes)
@@ -132,7 +132,7 @@ def _duplicate(blob: BlobCore, memory: SyncedMemory) -> SyncedMemory:
         side = side.other
     home = memory.home(side)
     if held:
-        # Nothing moves, also where more of the memory is in use than this Blob shows.
+        # Causes no transfer, even if the memory has more elements in use than this Blob.
         layout = layout.of_view()
     if held or layout.gapless:
         array = memory.array(side, CONST, layout, "copy")

@@ -1,10 +1,10 @@
-"""BlobCore: what a Blob consists of, and what the modules around the class ask of it.
+"""BlobCore: the fields of a Blob, and the methods that the modules around the class use.
 
-A Blob is *untouched*, *fresh* or *settled*. One that was made from a shape is untouched: it has a
-layout and a home. The result of a computation is fresh: it has an array that nobody else has, and
-the home of the array. Its memory is made when something needs it: nearly any use of an untouched
-Blob, and any use of a fresh one but a computation. From then on the Blob is settled, and its array
-is only a shortcut, which may be out of date.
+A Blob is *untouched*, *fresh* or *settled*. A Blob made from a shape is untouched: it has a layout
+and a home. The result of a computation is fresh: it has an array that nothing else references, and
+the home of that array. The memory is made on demand: by nearly any use of an untouched Blob, and by
+any use of a fresh one except a computation. From then on the Blob is settled, and its array is only
+a shortcut, which may be out of date.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from syncblob.devices import Device
     from syncblob.devices.base import Home
 
-    # A buffer, and arrays over it to make views of: one to read, one to write, and one to export
-    # through DLPack; None where that is not possible. Last what torch's functions read on the host,
-    # once one was called: see `dispatch/torch/tensors.py`.
+    # A buffer, and arrays over it from which views are made: one to read, one to write, and one to
+    # export through DLPack, each None if that is not possible. The last entry is the tensor that
+    # torch functions read on the host, once one was called: see `dispatch/torch/tensors.py`.
     Kept = tuple[Any, NDArray[Any], NDArray[Any] | None, NDArray[Any] | None, Any]
 
 __all__ = [
@@ -49,7 +49,7 @@ __all__ = [
     "making",
 ]
 
-# Results are of the class of the Blob that they come from.
+# Results have the class of the Blob that they are computed from.
 AnyBlob = TypeVar("AnyBlob", bound="BlobCore")
 
 # Held while a memory of a Blob is made.
@@ -57,33 +57,33 @@ making: Lock = Lock()
 
 _new = object.__new__
 
-# In the place of a buffer: unlike None, it is never the exclusive buffer of a memory.
+# Stands for a buffer. Unlike None, it is never the exclusive buffer of a memory.
 NO_BUFFER = object()
 
 
 class _NoMemory:
-    """In the place of the memory of an untouched Blob. No array of the Blob is current."""
+    """Stands for the memory of an untouched Blob. No array of the Blob is current."""
 
     __slots__ = ()
 
     _exclusive_buffer = object()
 
 
-# `Any`: whoever uses more of it than that has to ask for `_memory`.
+# `Any`: code that uses more than `_exclusive_buffer` must use `_memory` instead.
 NO_MEMORY: Any = _NoMemory()
 
 NO_SHAPE: tuple[None, None] = (None, None)
 
-# The places in `BlobCore._kept`: the side, plus 2 for diff.
+# The indices into `BlobCore._kept`: the side, plus 2 for diff.
 HOST_DATA, GPU_DATA, HOST_DIFF, GPU_DIFF = range(4)
 
-# Also assigned where a buffer is given up, so that the Blob does not keep it alive.
+# Also assigned when a buffer is released, so that the Blob does not keep it alive.
 NOTHING_KEPT = (None,) * 4
 
 _SIDES = tuple(Side)
 
-# What `sys.getrefcount` returns for a memory that only one Blob holds: the Blob's reference and
-# that of the call.
+# What `sys.getrefcount` returns for a memory that only one Blob holds: it counts the Blob's
+# reference and its own argument.
 _SOLE = 2
 
 
@@ -112,40 +112,41 @@ class BlobCore:
     #
     # - An untouched Blob has `NO_MEMORY` for `_held`, a layout, and no array.
     # - A fresh Blob has `_array`, and neither `_held` nor `_placed`. The array is the Blob.
-    # - A settled Blob has `_held`. `_array` is data as it is now exactly if the memory's exclusive
-    #   buffer is `_buffer`: then one side alone holds everything, nothing is under way, and an
-    #   access of that side would change nothing. The memory clears its exclusive buffer before
-    #   anything changes, so one comparison without the lock tells (`_array_is_current`).
-    # - `_held` is assigned last when a memory is made, because whoever reads without the lock looks
-    #   at it first. Where a memory is replaced (`_use`), array and buffer are dropped before.
-    # - Each of these changes consists of assignments without a call in between: CPython runs signal
-    #   handlers after calls only, so no interrupt finds half of it.
+    # - A settled Blob has `_held`. `_array` is current if and only if the memory's exclusive buffer
+    #   is `_buffer`: then one side alone holds the newest contents, no transfer is pending, and an
+    #   access of that side changes nothing. The memory clears its exclusive buffer before any
+    #   change, so one comparison without the lock is enough (`_array_is_current`).
+    # - `_held` is assigned last when a memory is made, because readers without the lock look at it
+    #   first. When a memory is replaced (`_use`), array and buffer are dropped first.
+    # - Each of these changes is a series of assignments without a call in between. CPython runs
+    #   signal handlers only after calls, so an interrupt never sees half of a change.
 
-    # An array of data, of this shape, dtype and strides; None where none was made yet.
+    # An array of data, with this shape, dtype and strides; None if none was made yet.
     _array: Any
-    # The home of the Blob's device, where operations run and that array lies.
+    # The home of the Blob's device, where operations run and `_array` is.
     _home: Home
-    # The buffer under the array. For a fresh Blob `NO_BUFFER`, or the place where the array was
-    # taken from somebody who still has it.
+    # The buffer under the array. For a fresh Blob `NO_BUFFER`, or, if the array still has another
+    # owner, the place in the user's code where it was taken.
     _buffer: Any
-    # The memory of data, and how data lies in it; None of a fresh Blob. See `_memory`, `_layout`.
+    # The memory of data, and the layout of data in it; None for a fresh Blob. See `_memory`,
+    # `_layout`.
     _held: SyncedMemory | None
     _placed: Layout | None
-    # The memory of diff; None until somebody asks for the gradient.
+    # The memory of diff; None until the gradient is first used.
     _diff: SyncedMemory | None
-    # The Blob that a view was taken from, or None: its gradient is the view's gradient too.
+    # The Blob that a view was taken from, or None. Its gradient is also the view's gradient.
     _base: Any
     _readonly: bool
-    # Buffers whose address went out through __cuda_array_interface__: the consumer keeps the Blob.
+    # Buffers exported through __cuda_array_interface__, whose consumers reference only the Blob.
     _exposed: tuple[Any, ...]
-    # A shape, and a Blob of it, once somebody asked for it on the accelerator.
+    # A shape and a Blob that contains it, made by `gpu_shape`.
     _shape_blob: tuple[tuple[int, ...] | None, Any]
-    # For data on the host and on the accelerator and for diff on the two, once they were asked for.
+    # Data on the host and on the accelerator, then diff on both; each None until first used.
     _kept: tuple[Kept | None, ...]
 
     # --- making ----------------------------------------------------------------------------------
 
-    def _fill(  # noqa: PLR0913, PLR0917  # what a Blob consists of
+    def _fill(  # noqa: PLR0913, PLR0917  # the fields of a Blob
         self,
         memory: SyncedMemory,
         layout: Layout,
@@ -178,7 +179,7 @@ class BlobCore:
         self._shape_blob = NO_SHAPE
 
     @classmethod
-    def _of(  # noqa: PLR0913  # what a Blob consists of
+    def _of(  # noqa: PLR0913  # the fields of a Blob
         cls,
         memory: SyncedMemory,
         layout: Layout,
@@ -188,9 +189,9 @@ class BlobCore:
         base: Any = None,
         readonly: bool = False,
     ) -> Self:
-        """Make a Blob over an existing memory; its home is that of the memory's device, or another.
+        """Make a Blob over an existing memory; `home` defaults to that of the memory's device.
 
-        A memory has to be bound to the accelerator that the home is.
+        If `home` is an accelerator, the memory must be bound to it.
         """
         blob = cls.__new__(cls)
         blob._fill(memory, layout, home, diff, base, readonly)
@@ -198,11 +199,11 @@ class BlobCore:
 
     @classmethod
     def _fresh(cls, array: Any, home: Home) -> Self:
-        """Make a Blob of an array that nobody else has, in the home where it was computed.
+        """Make a Blob of an array that nothing else references, in the home where it was computed.
 
-        The array owns its memory, or `adopt` finds nothing against it.
+        The array must own its memory, or be one that `adopt` accepts.
         """
-        # The attributes are assigned here, because a call of `_fill` would slow every operation.
+        # The attributes are assigned inline, because calling `_fill` would slow every operation.
         blob = _new(cls)
         blob._array = array
         blob._home = home
@@ -219,9 +220,9 @@ class BlobCore:
 
     @classmethod
     def _lent(cls, array: NDArray[Any]) -> Self:
-        """Make a fresh Blob of a view of an array on the host that somebody else can write into.
+        """Make a fresh Blob over a host array that other code may still write.
 
-        The array is C-contiguous, aligned, writable and of a dtype that a Blob can have.
+        The array must be C-contiguous, aligned, writable and of a dtype that Blobs support.
         """
         blob = cls._fresh(array.view(), HOST)
         # The four innermost frames are this one, two of `making`, and the method of Blob.
@@ -229,7 +230,7 @@ class BlobCore:
         return blob
 
     def _view(self, layout: Layout, *, readonly: bool = False) -> Self:
-        """Make a view of this Blob, const if this one is const or if asked for."""
+        """Make a view of this Blob; const if this Blob or `readonly` is."""
         cls = type(self)
         blob = cls.__new__(cls)
         blob._fill(self._memory, layout, self._home, None, self._root(), readonly or self._readonly)
@@ -238,9 +239,9 @@ class BlobCore:
     def _view_of_array(self, array: Any) -> Self:
         """Make a view of this Blob from a view of its array.
 
-        The array must be current and over a memory: see `_make_array_current`.
+        The array must be current and lie over a memory: see `_make_array_current`.
         """
-        # As in `_fresh`.
+        # Inline, as in `_fresh`.
         blob = _new(type(self))
         blob._array = array
         blob._home = self._home
@@ -257,26 +258,26 @@ class BlobCore:
         return blob
 
     def _derived(self, view: Callable[[Any], Any]) -> Self:
-        """Return the view that a function makes of this Blob's array, without reading elements."""
+        """Return the view that a function makes of this Blob's array. Reads no element."""
         if self._make_array_current():
             return self._view_of_array(view(self._array))
         return self._view(self._layout.derive(view))
 
     def _root(self) -> Any:
-        """Return the Blob that this one is a view of, or this one."""
+        """Return the Blob that this one is a view of, or the Blob itself."""
         return self if self._base is None else self._base
 
-    # --- what is made when it is needed ----------------------------------------------------------
+    # --- memories and layouts, made on demand -----------------------------------------------------
 
     @property
     def _memory(self) -> SyncedMemory:
-        """The memory of data, made now if there is none: that of a fresh Blob over its array."""
+        """The memory of data, made if there is none; for a fresh Blob, over its array."""
         held = self._held
         return self._make_memory() if held is None or held is NO_MEMORY else held
 
     @property
     def _layout(self) -> Layout:
-        """How data lies in the memory."""
+        """The layout of data in the memory."""
         placed = self._placed
         if placed is None:
             if self._held is None:
@@ -317,8 +318,8 @@ class BlobCore:
                     )
                     buffer = memory.exclusive_buffer()
                     array = home.view(buffer, layout, writable=not self._readonly)
-                # An interrupt or a fork before this changes nothing: without a memory, the array
-                # is the Blob.
+                # An interrupt or a fork before these lines changes nothing: without a memory, the
+                # array is the Blob.
                 self._placed = layout
                 self._held = memory
                 self._array = array
@@ -326,10 +327,10 @@ class BlobCore:
             return self._held
 
     def _use(self, memory: SyncedMemory, layout: Layout | None = None) -> None:
-        """Replace the memory of data by another, or keep it with another layout."""
+        """Replace the memory of data, its layout, or both."""
         if layout is None:
             layout = self._layout
-        # Plain assignments, of which no interrupt finds only a part done.
+        # Plain assignments, so that an interrupt never sees half of the change.
         self._placed = layout
         self._array = None
         self._buffer = NO_BUFFER
@@ -337,24 +338,24 @@ class BlobCore:
         self._held = memory
 
     def _make_const(self) -> None:
-        """Refuse writes from now on; see `Flags.writeable`."""
+        """Make this Blob const; see `Flags.writeable`."""
         self._readonly = True
-        # The arrays that are kept can be written.
+        # Drops the kept arrays, which are writable.
         self._use(self._memory)
 
     # --- the array that computations use ---------------------------------------------------------
 
     def _array_is_current(self) -> bool:
-        """Tell whether `_array` is data as it is now.
+        """Return whether `_array` is current.
 
-        `binary` and `inplace` have this written out for two Blobs, where the calls would take 3 %
-        of the time, and `get_item` for a settled one.
+        `binary` and `inplace` inline this for two Blobs, because the calls would take 3 % of their
+        time, and `get_item` inlines it for a settled Blob.
         """
         held = self._held
         return held is None or held._exclusive_buffer is self._buffer
 
     def _make_array_current(self) -> bool:
-        """Tell whether `_array` is data as it is now, over a memory; make it if it can be."""
+        """Make a memory, and an array over it if possible. Return whether `_array` is current."""
         held = self._memory
         if held._exclusive_buffer is self._buffer:
             return True
@@ -363,14 +364,14 @@ class BlobCore:
         return held._exclusive_buffer is self._buffer
 
     def _keep_array(self, memory: SyncedMemory, layout: Layout) -> None:
-        """Make the array that computations use, if the memory's one buffer is on the device."""
+        """Make the array that computations use, if the memory's only buffer is on the device."""
         buffer = memory.exclusive_buffer()
         if buffer is not None and buffer is memory.buffer(self._side):
             self._array = self._home.view(buffer, layout, writable=not self._readonly)
             self._buffer = buffer
 
     def _on_device(self, reason: str) -> tuple[Any, Home]:
-        """Return data as an array on this Blob's device, to read, and the home it lies in."""
+        """Return data as an array to read on this Blob's device, and the home of the array."""
         held = self._held
         if held is None or held._exclusive_buffer is self._buffer:
             return self._array, self._home
@@ -401,24 +402,24 @@ class BlobCore:
 
     @property
     def size(self) -> int:
-        """The number of elements; 1 for a Blob without axes."""
+        """The number of elements; 1 for a 0-d Blob."""
         return math.prod(self.shape)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all elements of data, without gaps."""
+        """The bytes of all elements of data, without gaps."""
         return self.size * self.dtype.itemsize
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Bytes from one element to the next along each axis."""
+        """The bytes from one element to the next along each axis."""
         return self._layout.strides
 
     @property
     def device(self) -> Device:
-        """Where operations run. It never changes; `on` gives a view with another device.
+        """The device on which operations run, which never changes.
 
-        `head` says where the newest contents are.
+        `on` returns a view with another device; `head` tells where the newest contents are.
         """
         return self._home.device
 
@@ -430,7 +431,7 @@ class BlobCore:
     # --- memories --------------------------------------------------------------------------------
 
     def _memory_of(self, *, diff: bool) -> SyncedMemory:
-        """Return the memory of diff, created where it must be, or that of data."""
+        """Return the memory of diff, created if it does not exist, or that of data."""
         return self._diff_memory() if diff else self._memory
 
     def _existing_diff(self) -> SyncedMemory | None:
@@ -441,15 +442,15 @@ class BlobCore:
             if diff is None or diff.nbytes >= self._layout.stop:
                 return diff
         diff = self._diff
-        # A resize may have been interrupted before it let go of one that is too small now.
+        # An interrupted resize may have left one that is too small now.
         return None if diff is None or diff.nbytes < self._layout.stop else diff
 
     def _diff_memory(self) -> SyncedMemory:
-        """Return the memory of diff; created here, with the capacity of data."""
+        """Return the memory of diff; create it if needed, with the capacity of data."""
         base: BlobCore | None = self._base
         if base is not None and base._memory is self._memory:
             diff = base._diff_memory()
-            # A smaller one may have been shared into the base since.
+            # The base may share a smaller one since then.
             if diff.nbytes >= self._layout.stop:
                 return diff
         existing = self._diff
@@ -460,27 +461,27 @@ class BlobCore:
         with making.held:
             if self._diff is existing:
                 self._diff = diff
-            return self._diff  # type: ignore[return-value]  # another thread may have been quicker
+            return self._diff  # type: ignore[return-value]  # another thread may have made it
 
     def _owns_data_alone(self) -> bool:
-        """Tell whether no other Blob or view can see the memory of data.
+        """Return whether no other Blob or view can see the memory of data.
 
-        CPython counts the references to it. One that is held elsewhere for a moment, by a local
-        name of a caller too, makes the answer False, which is the careful one.
+        Uses CPython's reference count. A temporary reference, even a caller's local name, makes the
+        answer False, which is the safe one.
         """
         return sys.getrefcount(self._memory) <= _SOLE
 
     def _owns_diff_alone(self) -> bool:
-        """Tell whether no other Blob or view can see the memory of diff; see `_owns_data_alone`."""
+        """Return whether no other Blob or view can see the memory of diff."""
         return sys.getrefcount(self._diff) <= _SOLE
 
     def _bind_partner(self, partner: SyncedMemory, side: Side) -> None:
-        """Bind another memory to this Blob's accelerator, for work with it on a side.
+        """Bind another memory to this Blob's accelerator, if both are to be used on that side.
 
         Raises
         ------
         DeviceMismatchError
-            If it is on another one.
+            If it is bound to another accelerator.
         """
         accelerator = self._memory.accelerator
         if side is Side.ACCELERATOR and accelerator is not None:
@@ -494,7 +495,7 @@ class BlobCore:
             raise ValueError(f"{action} writes, and this Blob is {what}")
 
     def _require_own(self, action: str) -> None:
-        """Refuse what replaces the layout or a memory, unless this Blob is no view."""
+        """Raise unless this Blob has its own memory, which can then be replaced."""
         self._require_writable(action)
         if self._base is not None:
             raise ValueError(f"{action} is for a Blob of its own, and this one is a view")
@@ -504,23 +505,23 @@ class BlobCore:
     # --- arrays over memories --------------------------------------------------------------------
 
     def _values(self, layout: Layout, reason: str) -> NDArray[Any]:
-        """Return a private copy of elements on the host. Moves no others, and changes no state."""
+        """Return a private copy of elements on the host. Transfers only them; changes no state."""
         return self._memory.gather(Side.HOST, layout, reason)
 
     def _elements(self, side: Side, reason: str) -> Any:
-        """Return data on a side, to be copied; see `SyncedMemory.elements`."""
+        """Return data on a side, to be copied from; see `SyncedMemory.elements`."""
         return self._memory.elements(side, self._layout, reason)
 
     def _array_on(self, side: Side, access: Access, reason: str) -> Any:
-        """Return an array over data for work that is over soon; see `SyncedMemory.array`."""
+        """Return an array over data for short use; see `SyncedMemory.array`."""
         if access is not CONST:
             self._require_writable(reason)
         return self._memory.array(side, access, self._layout, reason)
 
     def _finish_write(self, home: Home, reason: str) -> None:
-        """Finish a write of data on a home, by an array that was lent for it.
+        """Finish a write of data in a home, made through a borrowed array.
 
-        The side that was written becomes the newest again, if the other was read meanwhile.
+        If the other side was read meanwhile, the written side becomes the newest again.
         """
         held = self._held
         if held is not None and held._fast_buffer is None:
@@ -574,10 +575,10 @@ class BlobCore:
         return array
 
     def _keep(self, place: int, memory: SyncedMemory) -> None:
-        """Make the arrays that further ones are views of, if NumPy computes on that side."""
+        """Keep arrays from which later accesses make views, if NumPy computes on that side."""
         side = place & 1
         if memory._fast_buffer is None and not memory.on_both_sides:
-            # So that one comparison will tell that nothing has changed.
+            # Sets the exclusive buffer, so that one comparison shows that nothing has changed.
             memory.exclusive_buffer()
         kept = self._kept[place]
         if kept is not None and kept[0] is memory.buffer(_SIDES[side]):
@@ -590,18 +591,18 @@ class BlobCore:
         if buffer is None:
             return
         if layout.stop > memory.used_nbytes:
-            # A resize on another thread has come in between.
+            # Another thread has resized the Blob meanwhile.
             return
         const = home.view(buffer, layout, writable=False)
         writable = exported = None
         if not self._readonly:
             writable = home.view(buffer, layout, writable=True)
-            # NumPy exports no bfloat16, and `dlpack.export` no negative strides.
+            # NumPy does not export bfloat16, nor `dlpack.export` negative strides.
             if not is_bfloat16(layout.dtype) and not layout.backwards:
                 exported = writable
         arrays: list[Kept | None] = list(self._kept)
         arrays[place] = buffer, const, writable, exported, None
         self._kept = tuple(arrays)
-        # A resize on another thread forgets these, before or now.
+        # If another thread has resized the Blob meanwhile, these arrays are out of date.
         if self._placed is not layout:
             self._kept = NOTHING_KEPT

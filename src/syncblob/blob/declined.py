@@ -1,6 +1,6 @@
-"""Operators with ndarray-likes that know no Blobs, such as SciPy's sparse arrays and units.
+"""Operators with array-likes that do not know Blobs, such as SciPy's sparse arrays and units.
 
-They are asked first. Where they decline, the Blob stands for a const array on the host.
+They are called first. If they decline, the Blob is replaced by a read-only host array.
 """
 
 from __future__ import annotations
@@ -41,10 +41,11 @@ _MIRRORED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "
 
 
 def answer_of(kernel: Callable[..., Any], blob: Any, other: Any) -> Any:
-    """Return what an operand answers to an operator on its left, NotImplemented if it declines.
+    """Return the result of the right operand's reflected operator, or NotImplemented.
 
-    Who has an ``__array_ufunc__`` of its own is asked by that, as ndarray's operators do, and its
-    reflected operators may never have been tried: pint's ``__rmatmul__`` is its ``__matmul__``.
+    If the operand has its own ``__array_ufunc__``, that is called instead, as ndarray's operators
+    do, because its reflected operators may be untested: pint's ``__rmatmul__`` is its
+    ``__matmul__``.
     """
     ufunc = kernel.__name__.lstrip("_")
     usual = np.ndarray.__array_ufunc__
@@ -56,16 +57,16 @@ def answer_of(kernel: Callable[..., Any], blob: Any, other: Any) -> Any:
 
 
 def by_array(kernel: Callable[..., Any], x1: Any, x2: Any, blob: Any) -> Any:
-    """Compute an operator with an operand that declines the Blob; asked here if not by Python.
+    """Compute an operator with an operand that declines Blobs.
 
     Returns
     -------
     Any
-        What comes of an ndarray.
+        The result of the reflected operator, or of the operator with an ndarray.
     """
     compute = getattr(operator, f"__{_NAMES[kernel.__name__.lstrip('_')]}__")
     if blob is not x1:
-        # Python has asked the left operand.
+        # Python has tried the left operand already.
         return compute(x1, np.asarray(blob))
     answer = answer_of(kernel, blob, x2)
     return compute(np.asarray(blob), x2) if answer is NotImplemented else answer

@@ -1,7 +1,7 @@
 """The two homes of a memory, drawn for notebooks as HTML with inline SVG.
 
-There is no script, no style sheet and no id, so that many fit into one page. Text and frames have
-the colour of the page's text, for light and dark themes. Widths are in percent, for narrow cells.
+It uses no script, style sheet or id, so that one page can contain many drawings. Text and frames
+have the page's text colour, for light and dark themes. Widths are in percent, for narrow cells.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 __all__ = ["HomeSeen", "Lent", "MemorySeen", "covered", "document", "joined"]
 
-# Okabe and Ito's, as in the time line: the colour of a transfer is that of the home it goes to.
+# From Okabe and Ito's palette, as in the timeline, where a transfer has its target's colour.
 _COLOURS = {Side.HOST: "#D55E00", Side.ACCELERATOR: "#0072B2"}
 
-# A map of more pieces is drawn in this many equal parts.
+# A map with more pieces is drawn as this many equal parts.
 _MOST_PIECES = 100
 
-# Aliases that are listed without being asked.
+# Up to this many aliases are listed unfolded.
 _LISTED = 4
 
 _LEGEND = (
@@ -35,14 +35,14 @@ _BOX = "border:1px solid rgba(128,128,128,.5);border-radius:4px;padding:4px 8px;
 
 
 class Lent(NamedTuple):
-    """A range that somebody outside may write into.
+    """A range of bytes that other code may write.
 
     Attributes
     ----------
     label, text
-        What it is, in one word and in one line.
+        Its kind, and a description in one line.
     start, stop
-        Its bytes.
+        The range of bytes.
     """
 
     label: str
@@ -52,20 +52,20 @@ class Lent(NamedTuple):
 
 
 class HomeSeen(NamedTuple):
-    """One home of a memory, as it was at one moment.
+    """One home of a memory at one moment.
 
     Attributes
     ----------
     side
-        Which.
+        Its side.
     contents
-        What it has, in words.
+        A description of its contents.
     allocated
         The bytes of its buffer; None without one.
     newest
-        The ranges that it holds the newest contents of, in order.
+        The ranges of which it holds the newest contents, in order.
     lent
-        What others have of it.
+        The ranges that other code may write.
     """
 
     side: Side
@@ -76,16 +76,16 @@ class HomeSeen(NamedTuple):
 
 
 class MemorySeen(NamedTuple):
-    """A memory, as it was at one moment.
+    """A memory at one moment.
 
     Attributes
     ----------
     head
-        Its head and what that means.
+        Its head, and the meaning of that.
     nbytes
         The bytes in use.
     view, part
-        Those of the Blob; and the same in words.
+        The range of bytes of the Blob, and a description of it.
     homes
         Its two homes.
     history
@@ -101,7 +101,7 @@ class MemorySeen(NamedTuple):
 
 
 def covered(ranges: Iterable[tuple[int, int]], nbytes: int, cells: int) -> list[float]:
-    """Return which share of each of some equal parts of a memory lies in any of some ranges."""
+    """Divide a memory into equal cells, and return the share of each that the ranges cover."""
     shares = [0.0] * cells
     for start, stop in joined(ranges):
         for cell in range(start * cells // nbytes, -(-stop * cells // nbytes)):
@@ -111,7 +111,7 @@ def covered(ranges: Iterable[tuple[int, int]], nbytes: int, cells: int) -> list[
 
 
 def joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return ranges in order, with those that touch or overlap joined."""
+    """Sort ranges, and join those that touch or overlap."""
     found: list[tuple[int, int]] = []
     for start, stop in sorted(ranges):
         if found and start <= found[-1][1]:
@@ -129,11 +129,11 @@ def document(
     Parameters
     ----------
     title
-        What it is.
+        The name and type of the Blob.
     facts
-        Labels and texts, shown below the title.
+        Labels and texts to show below the title.
     memories
-        What is drawn, each below a heading; an empty one is left out.
+        Headings and memories to draw. An empty heading is omitted.
     """
     parts = [f"<strong>{_escaped(title)}</strong>", *(_fact(*fact) for fact in facts)]
     for heading, memory in memories:
@@ -150,8 +150,8 @@ def _fact(label: str, text: str) -> str:
 
 def _memory(memory: MemorySeen) -> Iterator[str]:
     for home in memory.homes:
-        # Aliases of the host above its bytes, those of the accelerator below: the bytes of both
-        # are near each other.
+        # Host aliases are above the host's bytes, accelerator aliases below the accelerator's, so
+        # that the bytes of both are next to each other.
         strips = [_lane(home, memory.nbytes), _strip(home.lent, memory.nbytes, "alias")]
         pictures = "".join(strips if home.side is Side.ACCELERATOR else reversed(strips))
         fact = _fact(home.side.name.lower(), home.contents)
@@ -180,7 +180,7 @@ def _folded(summary: str, rows: Sequence[str], *, shown: bool) -> str:
 
 
 def _lane(home: HomeSeen, nbytes: int) -> str:
-    """Draw the bytes of a home: filled where they are the newest."""
+    """Draw the bytes of a home; the newest are filled."""
     colour = _COLOURS[home.side]
     absent = home.allocated is None
     frame = " stroke-dasharray='4'" if absent else ""
@@ -189,7 +189,7 @@ def _lane(home: HomeSeen, nbytes: int) -> str:
         f"<rect width='100%' height='{_LANE}' fill='currentColor' "
         f"fill-opacity='{0 if absent else 0.1}' stroke='currentColor' "
         f"stroke-opacity='.6'{frame}><title>{other}</title></rect>"
-        # An edge of the same colour: one byte of a gigabyte is a line, and not nothing.
+        # A stroke of the same colour keeps even one byte of a gigabyte visible.
         f"<g fill='{colour}' stroke='{colour}'>"
         + "".join(_marks([(*part, "newest") for part in home.newest], nbytes, _LANE))
         + "</g>"
@@ -201,7 +201,7 @@ def _lane(home: HomeSeen, nbytes: int) -> str:
 
 
 def _strip(lent: Sequence[Lent], nbytes: int, what: str) -> str:
-    """Draw ranges as a thin line; nothing where there are none."""
+    """Draw ranges as a thin line, or nothing if there are none."""
     parts = [
         (one.start, min(one.stop, nbytes), one.text)
         for one in lent
@@ -215,7 +215,7 @@ def _strip(lent: Sequence[Lent], nbytes: int, what: str) -> str:
 
 
 def _marks(parts: Sequence[tuple[int, int, str]], nbytes: int, height: int) -> Iterator[str]:
-    """Yield a rectangle for each of some ranges, or for each equal part if they are too many."""
+    """Yield a rectangle for each range, or for each of equal parts if there are too many ranges."""
     if len(parts) <= _MOST_PIECES:
         for start, stop, text in parts:
             yield _mark(start / nbytes, stop / nbytes, height, f"bytes {start} to {stop}: {text}")
@@ -242,6 +242,6 @@ def _svg(label: str, body: str, height: int) -> str:
 
 
 def _escaped(text: str) -> str:
-    import html  # it takes longer than this module, and only notebooks need it
+    import html  # slow to import, and only notebooks need it
 
     return html.escape(text)

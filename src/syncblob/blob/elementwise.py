@@ -1,6 +1,6 @@
 """Elementwise operations and ``@``, in as few steps as possible.
 
-The operators of Blob, the functions of the array API and NumPy's ufuncs on Blobs all come here.
+The operators of Blob, the functions of the array API and NumPy's ufuncs on Blobs use this module.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
 
 __all__ = ["OPERATOR", "binary", "inplace", "unary"]
 
-# For `binary`: an operator asks.
+# For `binary`: the caller is an operator.
 OPERATOR = True
 
-# What Python compares with lists and tuples, too, and would otherwise call different.
+# These also accept lists and tuples, which Python would otherwise call unequal.
 _COMPARES_LISTS = (np.equal, np.not_equal)
 
 
 def unary(kernel: Callable[..., Any], x: Any) -> Any:
-    """Compute ``kernel(x)``, element by element, in a new Blob on the Blob's device.
+    """Compute ``kernel(x)``, elementwise, in a new Blob on the Blob's device.
 
     Raises
     ------
     TypeError
-        If `x` is no Blob, or the kernel does not take its dtype.
+        If `x` is not a Blob, or the kernel does not support its dtype.
     """
     try:
         current = x._array_is_current()
@@ -63,30 +63,30 @@ def unary(kernel: Callable[..., Any], x: Any) -> Any:
     return x._fresh(result, home)
 
 
-def binary(  # a keyword would take time with each operation
+def binary(  # a keyword argument would slow every operation
     kernel: Callable[..., Any],
     x1: Any,
     x2: Any,
     operator: bool = False,  # noqa: FBT002  # see above
 ) -> Any:
-    """Compute ``kernel(x1, x2)``, element by element, in a new Blob.
+    """Compute ``kernel(x1, x2)``, elementwise, in a new Blob.
 
     Parameters
     ----------
     kernel
-        A ufunc, or a function of two arrays made of ufuncs.
+        A ufunc, or a function of two arrays composed of ufuncs.
     x1, x2
         Blobs, one of which may be a scalar.
     operator
-        Accept arrays of other libraries for one of the two, and return NotImplemented for the rest,
-        as operators do; ``==`` and ``!=`` accept lists and tuples too.
+        Accept an array of another library as one operand, and return NotImplemented for other
+        objects, as operators do; ``==`` and ``!=`` also accept lists and tuples.
 
     Raises
     ------
     TypeError
-        If an operand is none of these, or the kernel does not take their dtypes.
+        If an operand is none of these, or the kernel does not support their dtypes.
     DeviceMismatchError
-        If the two are on different accelerators.
+        If the operands are on different accelerators.
     """
     if type(x1) is type(x2):
         try:
@@ -121,7 +121,7 @@ def binary(  # a keyword would take time with each operation
 
 
 def _binary(kernel: Callable[..., Any], x1: Any, x2: Any, operator: bool) -> Any:
-    """Do what `binary` does for all operands."""
+    """Compute `binary` for operands outside the usual cases."""
     like = x1 if isinstance(x1, BlobCore) else x2
     if operator:
         other = x2 if like is x1 else x1
@@ -133,7 +133,8 @@ def _binary(kernel: Callable[..., Any], x1: Any, x2: Any, operator: bool) -> Any
                 result = kernel(array, other) if like is x1 else kernel(other, array)
                 return like._fresh(home.as_array(result), home)
         if not isinstance(other, BlobCore) and type(other) not in SCALARS:
-            # A tensor that requires a gradient is for torch's own operator, which is asked next.
+            # Leave a tensor that requires a gradient to torch's own operator, which Python tries
+            # next.
             graph = getattr(other, "requires_grad", False) is True
             listed = kernel in _COMPARES_LISTS and isinstance(other, (list, tuple))
             operand = np.asarray(other) if listed else other
@@ -149,20 +150,20 @@ def _binary(kernel: Callable[..., Any], x1: Any, x2: Any, operator: bool) -> Any
 
 
 @writes("x1")
-def inplace(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:  # noqa: C901, PLR0912  # the steps of each case are spelled out, because calls take time
+def inplace(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:  # noqa: C901, PLR0912  # each case is inlined, because calls take time
     """Compute ``kernel(x1, x2)`` into x1, without a temporary array, and return x1.
 
-    Runs on the accelerator if one of the two is there. Nothing is written where it raises, but
-    for what ``numpy.errstate`` turns into an error: NumPy finds that while it writes.
+    Runs on the accelerator if one of the operands is there. An exception leaves x1 unchanged,
+    except a floating-point error raised by ``numpy.errstate``, which NumPy detects while it writes.
 
     Raises
     ------
     TypeError
-        If the result has another dtype than `x1`.
+        If the dtype of the result differs from that of `x1`.
     ValueError
-        If it has another shape, or `x1` is a const view.
+        If the shape differs, or `x1` is const.
     DeviceMismatchError
-        If the two are on different accelerators.
+        If the operands are on different accelerators.
     """
     if x1._readonly:
         x1._require_writable(f"in-place {kernel.__name__}")
@@ -175,9 +176,9 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:  # noqa: C901,
                 array1 = x1._array
                 array2 = x2._array
                 if home.direct and array1.dtype is array2.dtype:
-                    # The usual case. The dtype stays, unless a kernel never keeps it.
+                    # The usual case. Most kernels keep the common dtype.
                     if array1.size == 1 and array1.shape == array2.shape:
-                        # NumPy takes twice as long to write a single number where it read it.
+                        # For one element, NumPy's ``out=`` takes twice as long.
                         result = kernel(array1, array2)
                         if result.dtype is array1.dtype:
                             array1[...] = result
@@ -198,7 +199,7 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:  # noqa: C901,
             like = own or is_ndarray_like(x2)
             answer = answer_of(kernel, x1, x2) if like and not own else NotImplemented
             if like and (answer is NotImplemented or type(answer) is np.ndarray):
-                # What comes of it is a new array, which is not to have the name of this Blob.
+                # The result would be a new array, to which x1 would be rebound.
                 raise TypeError(
                     f"in-place {kernel.__name__} keeps the Blob, and cannot take "
                     f"{type(x2).__name__}; convert it with numpy.asarray(), or write x = x op y"
@@ -208,7 +209,7 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:  # noqa: C901,
     require_device_of(f"in-place {kernel.__name__}", x1, x2)
     (array1, array2), home = gather(kernel.__name__, x1, x2)
     if array1 is not x1._array:
-        # Not the shortcut: now that nothing speaks against it, get the right to write.
+        # The array is read-only. After these checks, request a writable one.
         _require_same_dtype(kernel, array1.dtype, array2)
         _try_empty(kernel, array1, array2)
         _require_same_shape(kernel, array1.shape, getattr(array2, "shape", ()))
@@ -218,14 +219,14 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:  # noqa: C901,
 
 
 def _finish_write(kernel: Callable[..., Any], x1: Any, home: Home) -> None:
-    """Finish a write, where the other side was read meanwhile."""
+    """Finish a write if the other side was read meanwhile."""
     held = x1._held
     if held is not None and held._fast_buffer is None:
         x1._finish_write(home, kernel.__name__)
 
 
 def _write(kernel: Callable[..., Any], x1: Any, array1: Any, array2: Any, home: Home) -> Any:
-    """Compute into an array that may be written, if the dtype stays."""
+    """Compute into a writable array; raise if the dtype would change."""
     if type(array2) in SCALARS or array1.dtype is not array2.dtype:
         _require_same_dtype(kernel, array1.dtype, array2)
     if home.direct:
@@ -250,7 +251,7 @@ def _require_same_dtype(kernel: Callable[..., Any], dtype: Any, other: Any) -> N
 
 
 def _try_empty(kernel: Callable[..., Any], array1: Any, array2: Any) -> None:
-    """Raise what the kernel has against the dtypes, before anything may be written."""
+    """Let the kernel raise for unsupported dtypes before anything is written."""
     trial = np.empty((0, 0), array1.dtype)
     other = array2 if type(array2) in SCALARS else np.empty((0, 0), array2.dtype)
     kernel(trial, other, trial)

@@ -1,4 +1,4 @@
-"""The state of a Blob, told in words: what `Blob.explain` returns."""
+"""The state of a Blob in words: the result of `Blob.explain`."""
 
 from __future__ import annotations
 
@@ -23,16 +23,15 @@ __all__ = ["Explanation"]
 # The width of a picture of a memory, in characters.
 _CELLS = 40
 
-# Blocks of a picture: all, some, or none of the bytes; and what stands for them where the terminal
-# cannot show them.
+# The blocks of a picture for all, some or none of the bytes, and their ASCII replacements.
 _BLOCKS = "▓▒░"
 _PLAIN = str.maketrans(_BLOCKS, "#+.")
 
 
 class Explanation:
-    """What `Blob.explain` returns: rows of a label and a text, printed as a table.
+    """The result of `Blob.explain`: rows of a label and a text, printed as a table.
 
-    A notebook draws the two homes instead. It is made at once and does not change with the Blob.
+    A notebook draws the two homes instead. It is a snapshot, which does not change with the Blob.
 
     Attributes
     ----------
@@ -68,7 +67,7 @@ class Explanation:
             self.rows += [(f"diff {label}", text) for label, text in rows]
 
     def __str__(self) -> str:
-        """Return the table as text; in plain letters where standard output has no blocks."""
+        """Return the table as text, in ASCII if standard output cannot encode block characters."""
         width = max(len(label) for label, _ in self.rows)
         text = "\n".join(
             [self.title, *(f"  {label:<{width}}  {text}" for label, text in self.rows)]
@@ -87,7 +86,7 @@ class Explanation:
 
 
 def _seen(memory: SyncedMemory, layout: Layout) -> MemorySeen:
-    """Look at a memory. Nothing is moved or waited for."""
+    """Describe a memory. Neither transfers nor synchronizes."""
     nbytes = memory.used_nbytes
     head = f"{memory.head_over(*memory.range_of(layout)).name}: {_meaning(memory, layout)}"
     runs = list(memory.spans.runs(0, nbytes))
@@ -104,7 +103,7 @@ def _seen(memory: SyncedMemory, layout: Layout) -> MemorySeen:
             for lease in list(loans.leases)
         ]
         for exposure in loans.exposures:
-            whose = f"the {side.name.lower()} side, to somebody of unknown lifetime"
+            whose = f"the {side.name.lower()} side, to an alias of unknown lifetime"
             where = _bytes(memory, exposure.start, exposure.stop)
             text = f"{whose}, at {exposure.place.line.described()}{where}"
             lent.append(Lent("exposed", text, exposure.start, exposure.stop))
@@ -126,7 +125,7 @@ def _rows(memory: MemorySeen) -> list[tuple[str, str]]:
 
 
 def _picture(memory: MemorySeen) -> list[tuple[str, str]]:
-    """Draw the map, and below it the ranges of aliases; nothing where there are no parts."""
+    """Draw the map and the ranges of aliases; nothing if all of them cover the whole memory."""
     nbytes = memory.nbytes
     lent = {
         home.side.name.lower(): [
@@ -162,7 +161,7 @@ def _part(memory: SyncedMemory, layout: Layout) -> str:
 
 
 def _bytes(memory: SyncedMemory, start: int, stop: int) -> str:
-    """Say which bytes are meant, where it is not all of them."""
+    """Return a range of bytes as text; empty if it is all of them."""
     return "" if start == 0 and stop >= memory.used_nbytes else f", bytes {start} to {stop}"
 
 
@@ -202,10 +201,10 @@ def _contents(memory: SyncedMemory, side: Side) -> str:
 
 
 def _speed(memory: SyncedMemory, side: Side) -> str:
-    """Say of a host buffer that the accelerator copies it slowly; empty where it does not."""
+    """Return a note if a host buffer is not page-locked, else an empty string."""
     accelerator = memory.accelerator
     if side is Side.HOST and accelerator is not None:
-        # In the child of a fork nobody can tell.
+        # In a forked child this cannot be determined.
         with suppress(NoDeviceError):
             if not accelerator.is_page_locked(memory.buffer(side)):
                 return ", not page-locked: copies are slower"

@@ -1,4 +1,4 @@
-"""How a Blob lies in memory, and whether it may be written, as ndarray's ``flags`` say it."""
+"""Flags: the memory layout and writability of a Blob, like ndarray's ``flags``."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _NAMES = ("c_contiguous", "f_contiguous", "owndata", "writeable", "aligned", "fn
 
 
 class Flags:
-    """How the data of a Blob lies in memory, by NumPy's names. Asking moves nothing.
+    """The memory layout and writability of a Blob, under NumPy's names. Causes no transfer.
 
-    ``writeable`` can be set to False. ``flags["C_CONTIGUOUS"]`` is ``flags.c_contiguous``.
+    ``writeable`` can be set to False. ``flags["C_CONTIGUOUS"]`` equals ``flags.c_contiguous``.
     """
 
     __slots__ = ("_blob",)
@@ -25,35 +25,37 @@ class Flags:
 
     @property
     def c_contiguous(self) -> bool:
-        """Whether the elements follow each other in C order."""
+        """Whether the elements are contiguous in C order."""
         return self._blob._layout.contiguous
 
     @property
     def f_contiguous(self) -> bool:
-        """Whether they do in Fortran order."""
+        """Whether the elements are contiguous in Fortran order."""
         return self._blob._derived(lambda a: a.transpose())._layout.contiguous
 
     @property
     def fnc(self) -> bool:
-        """Whether they do in Fortran order, and not in C order."""
+        """Whether the elements are contiguous in Fortran order, but not in C order."""
         return self.f_contiguous and not self.c_contiguous
 
     @property
     def owndata(self) -> bool:
-        """Whether this is no view."""
+        """Whether this Blob is not a view."""
         return self._blob._base is None
 
     @property
     def aligned(self) -> bool:
-        """Whether the elements lie at multiples of their alignment."""
+        """Whether the elements are aligned for their dtype."""
         layout = self._blob._layout
         return layout.aligned(layout.dtype)
 
     @property
     def writeable(self) -> bool:
-        """Whether this is not const. False makes it const from then on, and views taken from then.
+        """Whether this Blob is not const.
 
-        What was taken before can still be written. True is refused with a ValueError where this is
+        Setting it to False makes this Blob, and views taken later, const.
+
+        Views taken earlier stay writable. Setting it to True raises a ValueError if the Blob is
         const.
         """
         return not self._blob._readonly
@@ -78,5 +80,5 @@ class Flags:
         self.writeable = value
 
     def __repr__(self) -> str:
-        """Show each flag in a line, as NumPy does."""
+        """Return one line for each flag, as NumPy does."""
         return "\n".join(f"  {name.upper()} : {self[name]}" for name in _NAMES[:-1])

@@ -1,8 +1,8 @@
-"""Blobs that other threads are writing when the process forks: they are half-written in the child.
+"""Blobs that other threads write while the process forks, which the child finds half-written.
 
 A write that changes the state of a memory holds the memory's lock, and the child finds it locked.
-Most writes change no state and take no lock. They are found on the stacks of the other threads,
-just before the fork, and so cost nothing at any other time.
+Most writes change no state and take no lock. These are found on the stacks of the other threads
+just before a fork, and therefore cost nothing otherwise.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 __all__ = ["writes"]
 
-# The functions that write or reshape Blobs, and the local name of what they change.
+# The functions that write or reshape Blobs, and the local variable with the changed object.
 _writers: dict[CodeType, str] = {}
 
-_PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep  # noqa: PTH120  # a prefix of names
+_PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep  # noqa: PTH120  # compared as a prefix
 
-# What was found before the last fork.
+# The Blobs and memories found before the last fork.
 _half_done: list[BlobCore | SyncedMemory] = []
 
 
@@ -38,8 +38,8 @@ def writes(local: str) -> Callable[[Function], Function]:
     Parameters
     ----------
     local
-        The local name of what it changes: a Blob, a memory, or an object with a list `written` of
-        Blobs. None, or no such name, stands for nothing yet.
+        The local variable with the changed object: a Blob, a memory, or an object with a list
+        `written` of Blobs. If it is unset or None, nothing has been changed yet.
     """
 
     def mark(function: Function) -> Function:
@@ -55,8 +55,8 @@ def _before_fork() -> None:
     innermost.pop(threading.get_ident(), None)
     while innermost:
         frame: FrameType | None = innermost.popitem()[1]
-        # A frame that is looked at keeps what its function has, so no frame of the user's is, but
-        # for the moment that this takes.
+        # A frame keeps its function's locals alive, so frames of user code are held only for the
+        # duration of this loop.
         while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
             if frame.f_code in _writers:
                 _half_done.extend(_changed(frame.f_locals.get(_writers[frame.f_code])))
@@ -64,7 +64,7 @@ def _before_fork() -> None:
 
 
 def _changed(found: Any) -> list[BlobCore | SyncedMemory]:
-    """Return the Blobs or the memory that a function changes; none before it has begun to."""
+    """Return the Blobs or the memory that a function changes; empty before the change."""
     if found is None or isinstance(found, (BlobCore, SyncedMemory)):
         return [] if found is None else [found]
     return list(found.written)

@@ -1,4 +1,4 @@
-"""Indexing: what an index selects, as a view or as a copy, and assignment to it."""
+"""Indexing: views and copies of selected elements, and assignment to them."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ __all__ = ["get_item", "set_item"]
 
 _NUMBERS = frozenset({bool, int, float})
 
-# What an entry of an index nearly always is.
+# The types of nearly all entries of indices.
 _BASIC = frozenset({int, slice, type(None), type(Ellipsis)})
 
 
 def get_item(blob: AnyBlob, key: Any) -> AnyBlob:
-    """Return what an index selects; see `Blob.__getitem__`."""
+    """Return the elements that an index selects; see `Blob.__getitem__`."""
     full = _full_index(key)
     if full is None:
         if type(key) is type(blob):
-            # One Blob of integers or truth values, the usual case.
+            # One Blob of integers or bool, the usual case.
             if not HOST.direct and key.shape:
                 require_device_of("__getitem__", blob)
             indices, home = key._on_device("__getitem__")
@@ -53,7 +53,7 @@ def get_item(blob: AnyBlob, key: Any) -> AnyBlob:
 
 @writes("blob")
 def set_item(blob: BlobCore, key: Any, value: Any) -> None:
-    """Assign to what an index selects; see `Blob.__setitem__`."""
+    """Assign to the elements that an index selects; see `Blob.__setitem__`."""
     if blob._readonly:
         blob._require_writable("assignment")
     full = _full_index(key)
@@ -78,7 +78,7 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:
         target = blob._layout.derive(lambda a: a[full])
         prepared = _prepared(blob, value, target.shape, side)
         if getattr(prepared, "dtype", blob.dtype) != blob.dtype:
-            # Before anything is overwritten: a conversion may raise, where a user wants it.
+            # Convert first: under ``numpy.errstate``, a conversion may raise.
             prepared = blob._memory.home(side).compute(prepared.astype, blob.dtype)
         blob._memory.write(side, OVERWRITE, target, "__setitem__", operator.setitem, ..., prepared)
         return
@@ -94,10 +94,10 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:
 
 
 def _full_index(key: Any) -> Any:
-    """Complete an index of integers, slices, None and Ellipsis; None where it is another one.
+    """Complete an index of integers, slices, None and Ellipsis; return None for other indices.
 
-    For the types that indices nearly always have. An Ellipsis keeps a full index from reading an
-    element.
+    Handles only the usual types of entries. The Ellipsis makes a full index return a 0-d view
+    instead of a scalar.
     """
     kind = type(key)
     if kind is int:
@@ -119,12 +119,12 @@ def _completed(key: Any) -> Any:
 
 
 def _selected_shape(shape: tuple[int, ...], key: Any) -> tuple[int, ...] | None:
-    """Return the shape that an index selects; None if only an accelerator could tell.
+    """Return the shape that an index selects; None if that depends on data on an accelerator.
 
     Raises
     ------
     IndexError
-        If it does not fit.
+        If the index is out of bounds.
     """
     entries = key if isinstance(key, tuple) else (key,)
     if any(hasattr(entry, "__cuda_array_interface__") for entry in entries):
@@ -133,9 +133,9 @@ def _selected_shape(shape: tuple[int, ...], key: Any) -> tuple[int, ...] | None:
 
 
 def _plain(key: Any) -> Any:
-    """Replace what is an integer to Python, 0-d Blobs and tensors too, in an index by integers.
+    """Replace objects with ``__index__``, such as 0-d Blobs and tensors, by integers.
 
-    As in NumPy its own arrays without axes select a copy.
+    0-d ndarrays stay, because in NumPy they select a copy.
     """
     if isinstance(key, tuple):
         return tuple(_plain(entry) for entry in key)
@@ -148,7 +148,7 @@ def _plain(key: Any) -> Any:
     try:
         return operator.index(key)
     except TypeError:
-        # Tensors have the method, whatever they hold.
+        # All tensors have the method.
         return key
 
 
@@ -175,13 +175,13 @@ def _selected(blob: AnyBlob, key: Any) -> AnyBlob:
 
 
 def _operand(blob: BlobCore, other: BlobCore, side: Side, reason: str) -> Any:
-    """Return another Blob's data on one side, for an operation with this Blob there."""
+    """Return another Blob's data on one side, for an operation with this Blob."""
     blob._bind_partner(other._memory, side)
     return other._array_on(side, CONST, reason)
 
 
 def _prepared(blob: BlobCore, value: Any, shape: tuple[int, ...] | None, side: Side) -> Any:
-    """Bring a value to a side, and check that it fits before anything is touched."""
+    """Bring a value to a side, after checking its dtype and shape."""
     if isinstance(value, np.generic):
         if value.dtype.kind != "c":
             return value.astype(blob.dtype)
@@ -199,18 +199,18 @@ def _prepared(blob: BlobCore, value: Any, shape: tuple[int, ...] | None, side: S
         value = blob_to_read(value, blob)
     prepared = _operand(blob, value, side, "__setitem__")
     if value._memory is blob._memory:
-        # NumPy copes with overlap, but the source must be up to date before it is overwritten.
+        # Copy, because the source must be newest here before the target is overwritten.
         prepared = blob._memory.home(side).compute(prepared.copy)
     return prepared
 
 
 def _require_broadcast(shape: tuple[int, ...], target: tuple[int, ...] | None) -> None:
-    """Refuse values that do not fit. Where the target is None, only the device can tell.
+    """Raise unless a shape broadcasts to the target; None means that only the device can tell.
 
     Raises
     ------
     ValueError
-        If NumPy could not assign values of this shape to elements of that one.
+        If values of this shape cannot be assigned to elements of the target shape.
     """
     if target is None:
         return

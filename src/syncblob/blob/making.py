@@ -1,4 +1,4 @@
-"""Making Blobs: of arrays of any library, of a source, and in shared memory."""
+"""Making Blobs: from arrays of any library, from a source, and in shared memory."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def dense_layout(shape: Any, dtype: DTypeLike) -> Layout:
 
 @lru_cache(maxsize=256)
 def _dense_layout(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Layout:
-    """Return a layout, the same for Blobs of the same shape and dtype."""
+    """Return a layout, shared by Blobs of the same shape and dtype."""
     layout = Layout.c_order(shape, dtype)
     layout.whole = True
     return layout
@@ -51,11 +51,11 @@ def asarray(
     device: Device | str | None,
     copy: bool | None,
 ) -> _Blob:
-    """Make a Blob of anything that is, or converts to, an array; see `Blob.asarray`."""
+    """Convert an array, or an object that converts to one, to a Blob; see `Blob.asarray`."""
     wanted = None if dtype is None else as_dtype(dtype)
     if not isinstance(x, BlobCore):
         try:
-            # Only what is kept as it is: see `memory_of_tensor`.
+            # Only if neither a copy nor another dtype is wanted: see `memory_of_tensor`.
             array, owned = None, False
             if not copy and wanted is None:
                 array = memory_of_tensor(x)
@@ -119,7 +119,7 @@ def in_shared_memory(
     create: bool,
     device: Device | str | None,
 ) -> _Blob:
-    """Make a Blob whose data on the host is a block; see `Blob.in_shared_memory`."""
+    """Make a Blob whose host data is a block of shared memory; see `Blob.in_shared_memory`."""
     if create:
         memory = shared_memory.create(name, layout.nbytes, device)
     elif name is None:
@@ -138,10 +138,10 @@ def _over(  # noqa: PLR0913  # an array, and what it becomes
     *,
     owned: bool = False,
 ) -> _Blob:
-    """Make a Blob of an array of NumPy or CuPy, for a device; None for that of the array.
+    """Make a Blob over an array of NumPy or CuPy; `device` defaults to that of the array.
 
-    An array that somebody else has is copied if it is not there: over memory that its owner may
-    still write into, each use on the device would have to fetch the contents again.
+    An array that has another owner is copied if it is on another device: because the owner may
+    still write it, each use on the device would have to transfer the contents again.
     """
     here = CPU if isinstance(array, np.ndarray) else backend_of(array).device
     elsewhere = device is not None and device != here

@@ -1,4 +1,4 @@
-"""Names of tensors and CuPy's arrays that Blobs do not have, and what to use instead."""
+"""Attributes of tensors and CuPy arrays that Blobs lack, with advice on what to use instead."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["Missing"]
 
 
 class Missing:
-    """In the place of a tensor's method that Blobs do not have: the error says what to use."""
+    """Descriptor for an attribute that Blobs lack; its error says what to use instead."""
 
     __slots__ = ("_advice", "_name")
 
@@ -16,7 +16,7 @@ class Missing:
         self._advice = advice
 
     def __set_name__(self, owner: type, name: str) -> None:
-        """Take the name that the attribute has."""
+        """Store the name of the attribute."""
         self._name = name
 
     def __get__(self, blob: Any, owner: type | None = None) -> NoReturn:

@@ -1,6 +1,6 @@
-"""The methods that an ndarray computes, where Caffe's names do not stand in the way.
+"""The computing methods of ndarray, except those whose names Caffe uses.
 
-Those that give views are in `blob`, beside the other views.
+Methods that return views are in `blob`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class NdarrayMethods(BlobCore):
     """NumPy's methods, computed on the Blob's device.
 
     Parameters are those of ``numpy.ndarray``; ``resize``, ``count`` and ``offset`` are Caffe's.
-    Each result is a new Blob unless something else is said.
+    Each result is a new Blob, unless documented otherwise.
     """
 
     __slots__ = ()
@@ -42,7 +42,7 @@ class NdarrayMethods(BlobCore):
         keepdims: bool = False,
         **options: Any,
     ) -> Self:
-        """Add the elements, along axes; see `numpy.sum`."""
+        """Return the sum of the elements along axes; see `numpy.sum`."""
         return by_method(self, np.sum, (axis, dtype), out, (keepdims,), options)
 
     def prod(
@@ -53,7 +53,7 @@ class NdarrayMethods(BlobCore):
         keepdims: bool = False,
         **options: Any,
     ) -> Self:
-        """Multiply the elements, along axes; see `numpy.prod`."""
+        """Return the product of the elements along axes; see `numpy.prod`."""
         return by_method(self, np.prod, (axis, dtype), out, (keepdims,), options)
 
     def mean(
@@ -64,7 +64,7 @@ class NdarrayMethods(BlobCore):
         keepdims: bool = False,
         **options: Any,
     ) -> Self:
-        """Average the elements, along axes; see `numpy.mean`."""
+        """Return the mean of the elements along axes; see `numpy.mean`."""
         return by_method(self, np.mean, (axis, dtype), out, (keepdims,), options)
 
     def std(
@@ -98,7 +98,7 @@ class NdarrayMethods(BlobCore):
         keepdims: bool = False,
         **options: Any,
     ) -> Self:
-        """Return the least elements, along axes; see `numpy.min`."""
+        """Return the minima along axes; see `numpy.min`."""
         return by_method(self, np.min, (axis,), out, (keepdims,), options)
 
     def max(
@@ -108,7 +108,7 @@ class NdarrayMethods(BlobCore):
         keepdims: bool = False,
         **options: Any,
     ) -> Self:
-        """Return the greatest elements, along axes; see `numpy.max`."""
+        """Return the maxima along axes; see `numpy.max`."""
         return by_method(self, np.max, (axis,), out, (keepdims,), options)
 
     def any(
@@ -118,7 +118,7 @@ class NdarrayMethods(BlobCore):
         keepdims: bool = False,
         **options: Any,
     ) -> Self:
-        """Tell whether any element is true, along axes; see `numpy.any`."""
+        """Return whether any element along axes is true; see `numpy.any`."""
         return by_method(self, np.any, (axis,), out, (keepdims,), options)
 
     def all(
@@ -128,7 +128,7 @@ class NdarrayMethods(BlobCore):
         keepdims: bool = False,
         **options: Any,
     ) -> Self:
-        """Tell whether all elements are true, along axes; see `numpy.all`."""
+        """Return whether all elements along axes are true; see `numpy.all`."""
         return by_method(self, np.all, (axis,), out, (keepdims,), options)
 
     def argmin(
@@ -137,7 +137,7 @@ class NdarrayMethods(BlobCore):
         out: Any = None,
         keepdims: bool = False,
     ) -> Self:
-        """Return where the least elements are; see `numpy.argmin`."""
+        """Return the indices of the minima; see `numpy.argmin`."""
         return self._call(np.argmin, axis=axis, keepdims=keepdims, out=out)
 
     def argmax(
@@ -146,7 +146,7 @@ class NdarrayMethods(BlobCore):
         out: Any = None,
         keepdims: bool = False,
     ) -> Self:
-        """Return where the greatest elements are; see `numpy.argmax`."""
+        """Return the indices of the maxima; see `numpy.argmax`."""
         return self._call(np.argmax, axis=axis, keepdims=keepdims, out=out)
 
     def cumsum(
@@ -155,7 +155,7 @@ class NdarrayMethods(BlobCore):
         dtype: DTypeLike | None = None,
         out: Any = None,
     ) -> Self:
-        """Return the running sums; see `numpy.cumsum`."""
+        """Return the cumulative sums; see `numpy.cumsum`."""
         return by_method(self, np.cumsum, (axis, dtype), out, (), {})
 
     def cumprod(
@@ -164,7 +164,7 @@ class NdarrayMethods(BlobCore):
         dtype: DTypeLike | None = None,
         out: Any = None,
     ) -> Self:
-        """Return the running products; see `numpy.cumprod`."""
+        """Return the cumulative products; see `numpy.cumprod`."""
         return by_method(self, np.cumprod, (axis, dtype), out, (), {})
 
     def trace(
@@ -178,14 +178,14 @@ class NdarrayMethods(BlobCore):
         """Return the sum of a diagonal."""
         return self._call(np.trace, offset, axis1, axis2, dtype, out=out)
 
-    # --- element by element, and products --------------------------------------------------------
+    # --- elementwise, and products ---------------------------------------------------------------
 
     def round(self, decimals: SupportsIndex = 0, out: Any = None) -> Self:
-        """Round to a number of decimals, halves to even."""
+        """Round to a number of decimals; halves to even."""
         return self._call(np.round, decimals, out=out)
 
     def clip(self, min: Any = None, max: Any = None, out: Any = None, **options: Any) -> Self:
-        """Limit the elements to what is from `min` to `max`."""
+        """Clip the elements to the range from `min` to `max`."""
         return self._call(np.clip, min, max, out=out, **options)
 
     def conj(self) -> Self:
@@ -197,7 +197,7 @@ class NdarrayMethods(BlobCore):
         return self._call(np.conjugate)
 
     def dot(self, b: Any, out: Any = None) -> Self:
-        """Multiply matrices and vectors; see `numpy.dot`."""
+        """Return the product of matrices or vectors; see `numpy.dot`."""
         return self._call(np.dot, b, out=out)
 
     # --- elements chosen -------------------------------------------------------------------------
@@ -214,7 +214,7 @@ class NdarrayMethods(BlobCore):
 
     def compress(self, condition: Any, axis: SupportsIndex | None = None, out: Any = None) -> Self:
         """Return the slices along an axis for which a condition holds."""
-        blob: Any = self  # to NumPy's types a core is no array
+        blob: Any = self  # BlobCore is no array for NumPy's type hints
         return np.compress(condition, blob, axis=axis, out=out)
 
     def repeat(self, repeats: Any, axis: SupportsIndex | None = None) -> Self:
@@ -222,16 +222,16 @@ class NdarrayMethods(BlobCore):
         return self._call(np.repeat, repeats, axis=axis)
 
     def nonzero(self) -> tuple[Self, ...]:
-        """Return the indices of the elements that are not zero, one Blob for each axis."""
+        """Return the indices of the nonzero elements, one Blob for each axis."""
         indices: Any = self._call(np.nonzero)
         return tuple(indices)
 
     def __contains__(self, value: object) -> bool:
-        """Tell whether any element is equal to a value."""
+        """Return whether any element is equal to a value."""
         return bool(np.any(self == value))
 
     def searchsorted(self, v: Any, side: Any = "left", sorter: Any = None) -> Self:
-        """Return where elements belong in this sorted Blob."""
+        """Return the indices at which to insert elements into this sorted Blob."""
         return self._call(np.searchsorted, v, side=side, sorter=sorter)
 
     def argsort(self, axis: SupportsIndex | None = -1, kind: Any = None, **options: Any) -> Self:
@@ -243,7 +243,7 @@ class NdarrayMethods(BlobCore):
         return self._call(np.argpartition, kth, axis=axis)
 
     def choose(self, choices: Any, out: Any = None, mode: Any = "raise") -> Self:
-        """Return elements of the arrays whose numbers are in this Blob; see `numpy.choose`."""
+        """Return elements of the arrays that this Blob's elements select; see `numpy.choose`."""
         return self._call(np.choose, choices, mode=mode, out=out)
 
     # --- written in place ------------------------------------------------------------------------
@@ -253,15 +253,15 @@ class NdarrayMethods(BlobCore):
         self._write_by(_sort, axis=axis, kind=kind)
 
     def partition(self, kth: Any, axis: SupportsIndex = -1) -> None:
-        """Put the elements `kth` in place where sorting would put them, and the rest around."""
+        """Partition in place along an axis; see `numpy.partition`."""
         self._write_by(_partition, kth, axis=axis)
 
     def put(self, indices: Any, values: Any, mode: Any = "raise") -> None:
-        """Set elements, counted in C order, in place; see `numpy.put`."""
+        """Set elements in place, by indices in C order; see `numpy.put`."""
         self._call(np.put, indices, values, mode=mode)
 
     def fill(self, value: Any) -> None:
-        """Set every element to one value. Transfers nothing.
+        """Set every element to one value. Causes no transfer.
 
         Raises
         ------
@@ -277,7 +277,7 @@ class NdarrayMethods(BlobCore):
     def _call(
         self, function: Callable[..., Any], *args: Any, out: Any = None, **kwargs: Any
     ) -> Self:
-        """Call a function of NumPy's, which asks `__array_function__`."""
+        """Call a NumPy function, which calls `__array_function__`."""
         if out is not None:
             kwargs["out"] = out
         return function(self, *args, **kwargs)

@@ -1,7 +1,7 @@
-"""Operators: those of the array API, elementwise but for ``@``.
+"""The operators of the array API: elementwise, except ``@``.
 
-Each computes in a new Blob, on the accelerator if one of the operands is there. The other operand
-may be a Python scalar, and an array of any library, on either side.
+Each returns a new Blob, computed on the accelerator if one of the operands is there. The other
+operand may be a Python scalar or an array of any library, on either side of the operator.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ __all__ = ["Operators"]
 
 
 class Operators(BlobCore):
-    """The operators. The in-place ones keep dtype and shape, and need no temporary array."""
+    """The operators. In-place operators keep dtype and shape, and need no temporary array."""
 
     __slots__ = ()
 
-    # Contents change, and in the array API equality is element by element: no key for a dict.
-    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # the documented way to say so
+    # Not hashable, because contents change and ``==`` is elementwise.
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # as Python documents it
 
     # --- of one Blob -----------------------------------------------------------------------------
 
@@ -43,33 +43,33 @@ class Operators(BlobCore):
         return unary(np.absolute, self)
 
     def __invert__(self) -> Self:
-        """Return ``~self``: every bit inverted, or not."""
+        """Return ``~self``, the bitwise NOT; for bool, the logical NOT."""
         return unary(np.invert, self)
 
     # --- comparisons -----------------------------------------------------------------------------
 
-    def __eq__(self, other: object, /) -> Self:  # type: ignore[override]  # element by element, as in NumPy
-        """Compare element by element: ``self == other``."""
+    def __eq__(self, other: object, /) -> Self:  # type: ignore[override]  # elementwise, as in NumPy
+        """Compare elementwise: ``self == other``."""
         return binary(np.equal, self, other, OPERATOR)
 
-    def __ne__(self, other: object, /) -> Self:  # type: ignore[override]  # element by element, as in NumPy
-        """Compare element by element: ``self != other``."""
+    def __ne__(self, other: object, /) -> Self:  # type: ignore[override]  # elementwise, as in NumPy
+        """Compare elementwise: ``self != other``."""
         return binary(np.not_equal, self, other, OPERATOR)
 
     def __lt__(self, other: object, /) -> Self:
-        """Compare element by element: ``self < other``."""
+        """Compare elementwise: ``self < other``."""
         return binary(np.less, self, other, OPERATOR)
 
     def __le__(self, other: object, /) -> Self:
-        """Compare element by element: ``self <= other``."""
+        """Compare elementwise: ``self <= other``."""
         return binary(np.less_equal, self, other, OPERATOR)
 
     def __gt__(self, other: object, /) -> Self:
-        """Compare element by element: ``self > other``."""
+        """Compare elementwise: ``self > other``."""
         return binary(np.greater, self, other, OPERATOR)
 
     def __ge__(self, other: object, /) -> Self:
-        """Compare element by element: ``self >= other``."""
+        """Compare elementwise: ``self >= other``."""
         return binary(np.greater_equal, self, other, OPERATOR)
 
     # --- arithmetic ------------------------------------------------------------------------------
@@ -135,23 +135,23 @@ class Operators(BlobCore):
         return inplace(_corrected_elementwise.floor_divide, self, other)
 
     def __mod__(self, other: Any, /) -> Self:
-        """Divide, and return the remainder, which has the divisor's sign: ``self % other``."""
+        """Return the remainder, with the sign of the divisor: ``self % other``."""
         return binary(_corrected_elementwise.remainder, self, other, OPERATOR)
 
     def __rmod__(self, other: Any, /) -> Self:
-        """Divide, and return the remainder, which has the divisor's sign: ``other % self``."""
+        """Return the remainder, with the sign of the divisor: ``other % self``."""
         return binary(_corrected_elementwise.remainder, other, self, OPERATOR)
 
     def __imod__(self, other: Any, /) -> Self:
-        """Divide, and return the remainder, which has the divisor's sign: ``self %= other``."""
+        """Return the remainder, with the sign of the divisor: ``self %= other``."""
         return inplace(_corrected_elementwise.remainder, self, other)
 
     def __divmod__(self, other: Any, /) -> tuple[Self, Self]:
-        """Divide and round down, and return the remainder: ``(self // other, self % other)``."""
+        """Return the floored quotient and the remainder: ``(self // other, self % other)``."""
         return self // other, self % other
 
     def __rdivmod__(self, other: Any, /) -> tuple[Self, Self]:
-        """Divide and round down, and return the remainder: ``(other // self, other % self)``."""
+        """Return the floored quotient and the remainder: ``(other // self, other % self)``."""
         return other // self, other % self
 
     def __pow__(self, other: Any, /) -> Self:
@@ -167,51 +167,51 @@ class Operators(BlobCore):
         return inplace(_corrected_elementwise.power, self, other)
 
     def __matmul__(self, other: Any, /) -> Self:
-        """Multiply as matrices: ``self @ other``."""
+        """Multiply matrices: ``self @ other``."""
         return binary(np.matmul, self, other, OPERATOR)
 
     def __rmatmul__(self, other: Any, /) -> Self:
-        """Multiply as matrices: ``other @ self``."""
+        """Multiply matrices: ``other @ self``."""
         return binary(np.matmul, other, self, OPERATOR)
 
     def __imatmul__(self, other: Any, /) -> Self:
-        """Multiply as matrices: ``self @= other``."""
+        """Multiply matrices: ``self @= other``."""
         return inplace(_corrected_elementwise.matmul, self, other)
 
     def __and__(self, other: Any, /) -> Self:
-        """Combine bit by bit with and: ``self & other``."""
+        """Compute the bitwise AND: ``self & other``."""
         return binary(np.bitwise_and, self, other, OPERATOR)
 
     def __rand__(self, other: Any, /) -> Self:
-        """Combine bit by bit with and: ``other & self``."""
+        """Compute the bitwise AND: ``other & self``."""
         return binary(np.bitwise_and, other, self, OPERATOR)
 
     def __iand__(self, other: Any, /) -> Self:
-        """Combine bit by bit with and: ``self &= other``."""
+        """Compute the bitwise AND: ``self &= other``."""
         return inplace(np.bitwise_and, self, other)
 
     def __or__(self, other: Any, /) -> Self:
-        """Combine bit by bit with or: ``self | other``."""
+        """Compute the bitwise OR: ``self | other``."""
         return binary(np.bitwise_or, self, other, OPERATOR)
 
     def __ror__(self, other: Any, /) -> Self:
-        """Combine bit by bit with or: ``other | self``."""
+        """Compute the bitwise OR: ``other | self``."""
         return binary(np.bitwise_or, other, self, OPERATOR)
 
     def __ior__(self, other: Any, /) -> Self:
-        """Combine bit by bit with or: ``self |= other``."""
+        """Compute the bitwise OR: ``self |= other``."""
         return inplace(np.bitwise_or, self, other)
 
     def __xor__(self, other: Any, /) -> Self:
-        """Combine bit by bit with exclusive or: ``self ^ other``."""
+        """Compute the bitwise XOR: ``self ^ other``."""
         return binary(np.bitwise_xor, self, other, OPERATOR)
 
     def __rxor__(self, other: Any, /) -> Self:
-        """Combine bit by bit with exclusive or: ``other ^ self``."""
+        """Compute the bitwise XOR: ``other ^ self``."""
         return binary(np.bitwise_xor, other, self, OPERATOR)
 
     def __ixor__(self, other: Any, /) -> Self:
-        """Combine bit by bit with exclusive or: ``self ^= other``."""
+        """Compute the bitwise XOR: ``self ^= other``."""
         return inplace(np.bitwise_xor, self, other)
 
     def __lshift__(self, other: Any, /) -> Self:

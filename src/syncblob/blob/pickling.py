@@ -1,4 +1,4 @@
-"""Pickling: contents, in or out of the pickle, or the name of shared memory."""
+"""Pickling: the contents, in-band or out-of-band, or the name of shared memory."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 __all__ = ["reduce"]
 
 _OUT_OF_BAND = 5
-# Of the largest dtype, which is complex128.
+# That of complex128, the largest dtype.
 _ALIGNMENT = 16
 
 
 def reduce(blob: BlobCore, protocol: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """Return what pickle is to write; see `Blob.__reduce_ex__`."""
+    """Return the value for pickle; see `Blob.__reduce_ex__`."""
     if shared_memory.name_of(blob._memory) is not None:
         return _reduce_shared(blob)
     out_of_band = int(protocol) >= _OUT_OF_BAND
@@ -44,7 +44,7 @@ def reduce(blob: BlobCore, protocol: Any) -> tuple[Callable[..., Any], tuple[Any
 
 
 def _reduce_shared(blob: BlobCore) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """Pickle the name of data's block, and all of diff: views lie in it as they do in data."""
+    """Pickle the name of data's block, and all of diff; offsets of views are equal in both."""
     memory, layout = blob._memory, blob._layout
     where = _where(blob)
     access = CONST if blob._readonly else MUTABLE
@@ -71,7 +71,7 @@ def _reduce_shared(blob: BlobCore) -> tuple[Callable[..., Any], tuple[Any, ...]]
 
 
 def _where(blob: BlobCore) -> tuple[str, str | None]:
-    """Name the device, and the accelerator, which may be another than the device."""
+    """Return the names of the device and of the accelerator, which may differ."""
     accelerator = blob._memory.accelerator
     return str(blob.device), None if accelerator is None else str(accelerator.device)
 
@@ -81,12 +81,12 @@ def _pickled(blob: BlobCore, memory: SyncedMemory | None, *, out_of_band: bool) 
         return None
     array = memory.elements(Side.HOST, blob._layout, "pickle")
     flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-    # Whoever loads it takes over what can be written, and a pickle may be loaded twice.
+    # Read-only, because loading adopts writable buffers, and a pickle may be loaded twice.
     flat.flags.writeable = False
     return pickle.PickleBuffer(flat.data) if out_of_band else flat.tobytes()
 
 
-def _unpickle(  # noqa: PLR0913, PLR0917  # what was pickled
+def _unpickle(  # noqa: PLR0913, PLR0917  # the pickled values
     cls: type[BlobCore],
     shape: tuple[int, ...],
     dtype: np.dtype[np.generic],
@@ -101,7 +101,7 @@ def _unpickle(  # noqa: PLR0913, PLR0917  # what was pickled
     )
 
 
-def _attach(  # noqa: PLR0913, PLR0917  # what was pickled
+def _attach(  # noqa: PLR0913, PLR0917  # the pickled values
     cls: type[BlobCore],
     name: str,
     nbytes: int,
@@ -118,7 +118,7 @@ def _attach(  # noqa: PLR0913, PLR0917  # what was pickled
 
 
 def _placed(where: tuple[str, str | None], make: Callable[[str], SyncedMemory]) -> SyncedMemory:
-    """Make a memory for a device, bound to an accelerator, as far as they can be used here."""
+    """Make a memory for a device, bound to an accelerator, if these are available here."""
     device, bound_to = (name if name is not None and _usable(name) else None for name in where)
     memory = make(device or "cpu")
     if bound_to is not None:
@@ -130,7 +130,7 @@ def _usable(device: str) -> bool:
     try:
         home_of(device)
     except (NoDeviceError, ValueError):
-        # None here, or of a kind that is registered elsewhere only.
+        # No such device here, or its backend is not registered in this process.
         return False
     return True
 
@@ -144,7 +144,7 @@ def _holding(buffer: Any, nbytes: int, device: str) -> SyncedMemory:
         return SyncedMemory(nbytes, device=device)
     contents = np.frombuffer(buffer, dtype=np.uint8) if nbytes else np.empty(0, dtype=np.uint8)
     if contents.flags.writeable and contents.ctypes.data % _ALIGNMENT == 0:
-        # Never pickle's, whose buffers are read-only: one that was received for this Blob alone.
+        # A buffer received for this Blob alone; pickle's own buffers are read-only.
         return SyncedMemory.adopting(Side.HOST, contents, device=device)
     memory = SyncedMemory(nbytes, device=device)
     memory.overwrite_cpu_data()[...] = contents

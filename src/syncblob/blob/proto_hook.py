@@ -1,8 +1,8 @@
-"""The hook by which Caffe's messages come into Blob's methods.
+"""The hook that connects Blob's methods to Caffe's messages.
 
-`Blob.from_proto`, `load_proto`, `to_proto` and `shape_equals` are Caffe's, and so methods of Blob.
-What they do belongs to Caffe's formats, which are built on Blobs. So the formats are registered
-here, by `syncblob` itself, and imported when the first of these methods is called.
+`Blob.from_proto`, `load_proto`, `to_proto` and `shape_equals` are methods of Blob, as in Caffe.
+Their implementation belongs to Caffe's formats, which are built on Blobs. Therefore `syncblob`
+registers it here, and the first call of one of these methods imports it.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from syncblob.devices import Device
 
     class Messages(Protocol):
-        """What reads and writes messages: the module `syncblob.caffe.blobproto`."""
+        """The functions that read and write messages: the module `syncblob.caffe.blobproto`."""
 
         def from_proto(
             self, proto: BlobProto | bytes, dtype: DTypeLike | None, device: Device | str | None
         ) -> Blob:
-            """Make a Blob of a message."""
+            """Make a Blob from a message."""
 
         def load_proto(self, blob: Blob, proto: BlobProto | bytes, *, resize: bool) -> None:
             """Read a message into a Blob."""
 
         def to_proto(self, blob: Blob, *, write_diff: bool) -> BlobProto:
-            """Make a message of a Blob."""
+            """Make a message from a Blob."""
 
         def shape_equals(self, shape: tuple[int, ...], proto: BlobProto) -> bool:
             """Compare a shape with that of a message."""
@@ -39,16 +39,16 @@ if TYPE_CHECKING:
 
 __all__ = ["messages", "register_messages"]
 
-# What `syncblob` has registered.
+# The functions that `syncblob` has registered.
 _imports: list[Callable[[], Messages]] = []
 
 
 def register_messages(import_them: Callable[[], Messages]) -> None:
-    """Register the function that imports what reads and writes messages."""
+    """Register the function that imports the implementation."""
     _imports.append(import_them)
 
 
 @cache
 def messages() -> Messages:
-    """Return what reads and writes messages; it is imported by the first call."""
+    """Return the implementation, which the first call imports."""
     return _imports[-1]()

@@ -1,4 +1,4 @@
-"""What other libraries call: DLPack, the CUDA array interface, the namespace, methods for one."""
+"""Methods that other libraries call: DLPack, the CUDA array interface and others."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def namespace(api_version: str | None) -> ModuleType:
             f"expected a version of the array API standard, {', '.join(_API_VERSIONS)}, "
             f"got {api_version!r}"
         )
-    # Not imported: the namespace is above this module, and there before any Blob is.
+    # Not imported, because it lies above this module; it is loaded before any Blob exists.
     return sys.modules["syncblob"]
 
 
@@ -51,7 +51,7 @@ def dlpack_capsule(
     dl_device: tuple[int, int] | None,
     copy: bool | None,
 ) -> Any:
-    """Lend data through DLPack, in any case; see `Blob.__dlpack__`."""
+    """Export data through DLPack, in the general case; see `Blob.__dlpack__`."""
     capsule = dlpack.export(
         blob._memory,
         blob._layout,
@@ -76,8 +76,8 @@ def cuda_array_interface(blob: BlobCore) -> dict[str, Any]:
     """Describe data on the CUDA device; see `Blob.__cuda_array_interface__`."""
     cuda.require_own_interface(blob._home)
     memory, layout = blob._memory, blob._layout
-    # CuPy asks twice, to see whether there is an interface and to get it. What the first look
-    # has left behind is not warned of again.
+    # CuPy reads the attribute twice: to test for it and to get it. The second read must not repeat
+    # the warning.
     again = memory.is_exposed(Side.ACCELERATOR, layout.start, layout.stop)
     access = CONST if blob._readonly or again else MUTABLE
     array = cuda.array_over_memory(memory, layout, access)
@@ -88,36 +88,36 @@ def cuda_array_interface(blob: BlobCore) -> dict[str, Any]:
     return cuda.describe(memory, array, readonly=blob._readonly)
 
 
-# --- methods that one library asks for, which is there then --------------------------------------
+# --- methods that a single library calls, which is installed then ---------------------------------
 
 
 def arrow_array(blob: BlobCore, kind: Any) -> Any:
-    """Return PyArrow's array of a Blob; see `Blob.__arrow_array__`."""
+    """Convert a Blob to an array of PyArrow's; see `Blob.__arrow_array__`."""
     import pyarrow as pa
 
     return pa.array(np.asarray(blob), type=kind)
 
 
 def require_arrow(blob: BlobCore) -> None:
-    """Raise AttributeError where a Blob has no capsules of Arrow's."""
+    """Raise AttributeError if a Blob has no Arrow capsules."""
     if blob.ndim != 1 or find_spec("pyarrow") is None:
         raise AttributeError("__arrow_c_array__ is for a Blob of one axis, and needs pyarrow")
 
 
 def arrow_capsules(blob: BlobCore, requested_schema: Any = None) -> tuple[Any, Any]:
-    """Return Arrow's capsules of a Blob; see `Blob.__arrow_c_array__`."""
+    """Return the Arrow capsules of a Blob; see `Blob.__arrow_c_array__`."""
     return arrow_array(blob, None).__arrow_c_array__(requested_schema)
 
 
 def jax_array(blob: BlobCore) -> Any:
-    """Return an array of JAX's, a copy; see `Blob.__jax_array__`."""
+    """Copy a Blob to an array of JAX's; see `Blob.__jax_array__`."""
     import jax.numpy
 
     return jax.numpy.array(np.asarray(blob))
 
 
 def sympy_value(blob: BlobCore) -> Any:
-    """Return what SymPy makes of a Blob; see `Blob._sympy_`."""
+    """Convert a Blob to a SymPy object; see `Blob._sympy_`."""
     import sympy
 
     if not blob.shape:

@@ -1,6 +1,6 @@
-"""Resize: a Blob takes another shape, and other memories where it must.
+"""Resize: a Blob gets another shape, and other memories if necessary.
 
-Whatever fails or interrupts it, everything has been done or nothing.
+A failure or an interrupt leaves either all of the change or none of it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def resize_like(blob: Blob, other: BlobCore) -> None:
 
 
 @writes("blob")
-def assign(  # noqa: PLR0913  # what is written, where, and for what
+def assign(  # noqa: PLR0913  # contents, their place, and the reason
     blob: BlobCore,
     contents: Any,
     layout: Layout,
@@ -56,20 +56,20 @@ def assign(  # noqa: PLR0913  # what is written, where, and for what
     diff: bool = False,
     gradient: Any = None,
 ) -> None:
-    """Take a shape and contents of that shape, which are written on one side.
+    """Resize to a shape, and write contents of that shape on one side.
 
-    Whatever fails or interrupts it, all of that has been done or nothing.
+    A failure or an interrupt leaves either all of the change or none of it.
 
     Parameters
     ----------
     contents
-        An array on that side, of this Blob's dtype.
+        An array on that side, with this Blob's dtype.
     layout, side, reason
-        The shape, the side, and the operation for the journal.
+        The new layout, the side, and the operation for the journal.
     diff
-        Whether the contents are for diff and not for data. The shape is that of both.
+        Whether the contents are for diff instead of data. Both get the shape.
     gradient
-        Contents for diff besides; None leaves it as it is.
+        Contents for diff in addition; None leaves diff unchanged.
     """
     old = blob._layout
     new = old if layout.shape == old.shape else layout
@@ -77,7 +77,7 @@ def assign(  # noqa: PLR0913  # what is written, where, and for what
 
     def write(array: Any) -> None:
         nonlocal written
-        # Assignments without a call: no interrupt comes between them.
+        # Plain assignments, so that no interrupt comes between them.
         array[...] = contents
         written = True
         if new is not old:
@@ -114,21 +114,21 @@ def assign(  # noqa: PLR0913  # what is written, where, and for what
             try:
                 assign(blob, gradient, new, side, reason, diff=True)
             except BaseException:
-                # Half of it is done: an interrupt must not keep the other half from it.
+                # Data is written, so diff must be written even after an interrupt.
                 assign(blob, gradient, new, side, reason, diff=True)
                 raise
 
 
 def _refit(blob: BlobCore, layout: Layout, finish: Callable[[], None]) -> None:
-    """Take a layout within the capacity; fit both memories to it, unless others look at them.
+    """Apply a layout within the capacity, and fit both memories to it unless others use them.
 
-    `finish` puts it in the place of the old one. If it fails to, nothing has changed.
+    `finish` replaces the old layout. If it fails, nothing has changed.
     """
     nbytes = layout.nbytes
-    # A view of data can reach diff too. No local name here may refer to a memory yet: whether this
-    # Blob has it alone is told by the number of references.
+    # A view of data can also reach diff. No local name may refer to a memory yet, because the
+    # reference count tells whether this Blob owns it alone.
     alone, diff_alone = blob._owns_data_alone(), blob._owns_diff_alone()
-    # Another Blob's, shared, and too small: from now on this one has its own.
+    # The shared diff of another Blob, now too small; this Blob gets its own.
     outgrown = blob._diff is not None and nbytes > blob._diff.nbytes
     fitting: list[SyncedMemory] = []
     if nbytes > blob._memory.used_nbytes or (alone and not blob._memory.aliased):
@@ -143,7 +143,7 @@ def _refit(blob: BlobCore, layout: Layout, finish: Callable[[], None]) -> None:
     def refit() -> None:
         before = [memory.fitted() for memory in fitting]
         try:
-            # Under the lock, so that a fork finds that this thread is in the middle of it.
+            # Under the lock, so that a forked child knows that the change is incomplete.
             with blob._memory.lock:
                 for memory in fitting:
                     memory.fit(nbytes)
@@ -165,8 +165,8 @@ def _refit(blob: BlobCore, layout: Layout, finish: Callable[[], None]) -> None:
 def _replace_memories(
     blob: BlobCore, data: SyncedMemory, diff: SyncedMemory | None, layout: Layout, action: str
 ) -> None:
-    """Put other memories, and a layout, in the place of both."""
-    # First, before a local name refers to a memory: see `_refit`.
+    """Replace both memories and the layout."""
+    # Before a local name refers to a memory: see `_refit`.
     alone, diff_alone = blob._owns_data_alone(), blob._owns_diff_alone()
     given_up = [(blob._memory, alone)]
     if blob._diff is not None:
@@ -181,22 +181,22 @@ def _replace_memories(
 
 @writes("blob")
 def let_go(
-    blob: BlobCore,  # noqa: ARG001  # a fork looks for it
+    blob: BlobCore,  # noqa: ARG001  # `forks` looks for it
     action: str,
     given_up: list[tuple[SyncedMemory, bool]],
     replace: Callable[[], None],
 ) -> None:
-    """Give memories up for others, after a warning of all their aliases.
+    """Replace memories by others, after warnings for all their aliases.
 
     Parameters
     ----------
     action
-        What the warning calls it.
+        The name of the operation in the warnings.
     given_up
-        The memories, and of each whether this Blob has it alone: then nobody will see what is
-        written into it, and the arrays that it has handed out lose their write permission.
+        The memories, and for each whether this Blob owns it alone. If so, later writes to it would
+        be lost, so its borrows become read-only.
     replace
-        What puts others in their place. If it fails to, nothing has changed.
+        The function that replaces them. If it fails, nothing has changed.
     """
 
     def give_up() -> None:

@@ -1,4 +1,4 @@
-"""Elements as Python's numbers."""
+"""Elements as Python scalars."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["elements", "index", "item", "scalar"]
 
-# What to use instead of a conversion to one number.
+# Alternatives to a conversion to one number.
 _FOR_MANY = {"bool": "any() or all()", "a rounded number": "round()"}
 
 
@@ -24,10 +24,10 @@ def item(blob: BlobCore, indices: tuple[Any, ...]) -> Any:
     """Return one element as a Python scalar; see `Blob.item`."""
     layout = blob._layout
     if blob._memory.newest(Side.HOST, layout) is not None:
-        # A const access on the host changes nothing.
+        # A const access on the host causes no transfer.
         return blob._read_host("item").item(*indices)
     shape = layout.shape
-    # NumPy raises what there is to raise.
+    # NumPy checks the indices.
     np.broadcast_to(np.uint8(0), shape).item(*indices)
     if len(indices) == 1 and isinstance(indices[0], tuple):
         (indices,) = indices
@@ -38,14 +38,14 @@ def item(blob: BlobCore, indices: tuple[Any, ...]) -> Any:
 
 
 def elements(blob: BlobCore) -> Iterator[Any]:
-    """Yield the elements of a Blob of one axis as NumPy's scalars; see `Blob.__iter__`."""
+    """Yield the elements of a 1-d Blob as NumPy scalars; see `Blob.__iter__`."""
     blob._make_memory()
     array: Any = ()
     seen = None
     for place in count():
-        # What changes the Blob on the accelerator replaces the map of its memory. So does a read
-        # while others may write there, by an equal one. No local name keeps the memory over a
-        # `yield`: `resize` counts who refers to it.
+        # A change on the accelerator replaces the map of the memory. So does a read while aliases
+        # may write there, with an equal map. No local name keeps the memory over a `yield`, because
+        # `resize` counts references to it.
         spans = blob._held._spans  # type: ignore[union-attr]  # it was made
         if spans is not seen:
             if spans != seen:
@@ -59,9 +59,9 @@ def elements(blob: BlobCore) -> Iterator[Any]:
 
 
 def scalar(blob: BlobCore, kind: str, reason: str = "") -> Any:
-    """Return the element of a Blob without axes. Moves it alone, and changes no state.
+    """Return the element of a 0-d Blob. Transfers only that element, and changes no state.
 
-    `kind` is what it is converted to, for the error; `reason` the operation, for the journal.
+    `kind` is the target of the conversion, for the error; `reason` the operation, for the journal.
 
     Raises
     ------
@@ -80,12 +80,12 @@ def scalar(blob: BlobCore, kind: str, reason: str = "") -> Any:
 
 
 def index(blob: BlobCore) -> int:
-    """Return the element of an integer Blob without axes.
+    """Return the element of a 0-d integer Blob.
 
     Raises
     ------
     TypeError
-        If it has axes or another dtype.
+        If the Blob has axes or another dtype.
     """
     if blob.dtype.kind not in "iu":
         raise TypeError(f"only an integer Blob can be an index, this one has {blob.dtype}")

@@ -1,4 +1,4 @@
-"""A Blob as text: `repr`, and NumPy's text of an array, from the elements that it shows."""
+"""A Blob as text: `repr`, and `str` as NumPy formats it, reading only the elements shown."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
     from syncblob.blob.blob import Blob
 
-    # Gives the elements of one block: a slice for each axis, with a start and a stop.
+    # Returns the elements of one block: a slice for each axis, with a start and a stop.
     Read = Callable[[tuple[slice, ...]], NDArray[Any]]
 
 __all__ = ["described", "text_of", "values_of"]
 
 
 def described(blob: Blob) -> str:
-    """Return shape, dtype, device and head, as `repr` shows them. Never moves anything."""
+    """Return shape, dtype, device and head for `repr`. Causes no transfer."""
     const = ", const" if blob._readonly else ""
     return (
         f"shape={blob.shape}, dtype={blob.dtype.name}, device={blob.device}, "
@@ -37,7 +37,7 @@ def values_of(blob: Blob) -> str:
     memory, layout = blob._memory, blob._layout
 
     def read(key: tuple[slice, ...]) -> NDArray[Any]:
-        # With an ellipsis it is a view even where there is no axis.
+        # The Ellipsis makes it a view even for 0-d.
         index: Any = (*key, ...)
         return blob._values(layout.derive(lambda array: array[index]), "str")
 
@@ -60,36 +60,36 @@ def _without_values(blob: Blob, reason: str) -> str:
 
 
 def text_of(shape: tuple[int, ...], dtype: np.dtype[np.generic], read: Read) -> str:
-    """Return what ``str`` of an ndarray with these elements returns, with NumPy's print options.
+    """Return the ``str`` of an ndarray with these elements, under NumPy's print options.
 
     Parameters
     ----------
     shape, dtype
-        Of the array.
+        Those of the array.
     read
-        Called with a slice for each axis, returns an ndarray of these elements. It is called for
-        the blocks that the text shows, once for each, and not at all if there is no element.
+        Takes a slice for each axis, and returns an ndarray of these elements. It is called once for
+        each block that the text shows; never if there are no elements.
     """
     if 0 in shape:
         return str(np.empty(shape, dtype))
     options = np.get_printoptions()
     edge = options["edgeitems"]
     summarised = shape and math.prod(shape) > options["threshold"]
-    # With less than one item at each edge, NumPy measures elements that it does not show.
+    # If `edgeitems` is less than 1, NumPy's format depends on elements that it does not show.
     if not summarised or edge < 1:
         return str(read(tuple(slice(0, dim) for dim in shape)))
-    # NumPy decides how to format the numbers by those that it shows. It must summarise this array
-    # too, which may have fewer elements than the threshold.
+    # NumPy's format depends on the numbers that it shows. The threshold of 0 makes it summarize
+    # this smaller array too.
     return np.array2string(_corners(shape, edge, read), threshold=0)
 
 
 def _corners(
     shape: tuple[int, ...], edge: int, read: Read, key: tuple[slice, ...] = ()
 ) -> NDArray[Any]:
-    """Return the array with each axis that NumPy summarises cut to both edges and one item.
+    """Return the array with each summarized axis cut to both edges and one item between.
 
-    The item between them stands for what is left out. It is a copy of one at the edge, so that it
-    would not change the text even if it were looked at.
+    That item stands for the omitted ones. It is a copy of one at the edge, so that it cannot change
+    the format.
     """
     axis = len(key)
     if axis == len(shape):

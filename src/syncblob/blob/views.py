@@ -1,4 +1,4 @@
-"""Views: Blobs that share the memories of another, and the other shapes of its elements."""
+"""Views: Blobs that share the memories of another, also with another shape."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ __all__ = [
 
 
 def shape_from(shape: tuple[Any, ...]) -> Any:
-    """Accept a shape as one argument or as one argument for each dimension."""
+    """Accept a shape as one argument, or as one argument for each dimension."""
     return shape[0] if len(shape) == 1 else shape
 
 
@@ -59,7 +59,7 @@ def shape_from(shape: tuple[Any, ...]) -> Any:
 
 
 def view_as(blob: AnyBlob, dtype: DTypeLike | None) -> AnyBlob:
-    """Return a view of the same bytes as elements of another dtype; see `Blob.view`."""
+    """Return a view of the same bytes with another dtype; see `Blob.view`."""
     layout = blob._layout
     if dtype is None:
         return blob._view(layout)
@@ -75,7 +75,7 @@ def view_as(blob: AnyBlob, dtype: DTypeLike | None) -> AnyBlob:
 
 
 def view_of_diff(blob: AnyBlob) -> AnyBlob:
-    """Return a Blob over the memory of diff, which is created if there is none."""
+    """Return a Blob over the memory of diff, which is created if needed."""
     return blob._of(
         blob._diff_memory(),
         blob._layout,
@@ -86,14 +86,14 @@ def view_of_diff(blob: AnyBlob) -> AnyBlob:
 
 
 def require_in_place(blob: BlobCore, value: Any, memory: SyncedMemory | None, name: str) -> None:
-    """Accept what an in-place operator assigns: the Blob that it was given, written already.
+    """Accept the assignment of an in-place operator: its own operand, already written.
 
     Raises
     ------
     AttributeError
-        If it is anything else.
+        If the value is anything else.
     ValueError
-        If `blob` is a const view.
+        If `blob` is const.
     """
     blob._require_writable(f"assignment to {name}")
     if (
@@ -121,7 +121,7 @@ def on_device(blob: AnyBlob, device: Device | str) -> AnyBlob:
 
 
 def side_view(blob: BlobCore, side: Side) -> SideView:
-    """Return one side, to be handed to other libraries; of a const view, to be read only."""
+    """Return one side as an object for other libraries; read-only if this Blob is const."""
     access = CONST if blob._readonly else MUTABLE
     return SideView(lambda: (blob._memory, blob._layout), side, access)
 
@@ -136,7 +136,7 @@ def assume_unaliased(blob: BlobCore) -> None:
 
 
 def refresh(blob: BlobCore) -> None:
-    """Count what others wrote on the host as newest, once; see `Blob.refresh`."""
+    """Mark the host as newest once, after a write by other code; see `Blob.refresh`."""
     memory, layout = blob._memory, blob._layout
     memory.refresh(*memory.range_of(layout), still_exposed=not layout.gapless)
 
@@ -150,7 +150,7 @@ def reshape(blob: AnyBlob, shape: tuple[Any, ...], copy: bool | None) -> AnyBlob
         try:
             return blob._view_of_array(blob._array.reshape(*shape))
         except (TypeError, ValueError):
-            pass  # said below, in our words
+            pass  # raised below, with our message
     wanted = _completed_shape(blob, shape_from(shape))
     if copy:
         return _reshaped_copy(blob, wanted)
@@ -169,13 +169,13 @@ def reshape(blob: AnyBlob, shape: tuple[Any, ...], copy: bool | None) -> AnyBlob
 
 
 def transpose(blob: AnyBlob, axes: tuple[Any, ...]) -> AnyBlob:
-    """Return a view with the axes in another order, reversed if none is given."""
+    """Return a view with the axes permuted; reversed by default."""
     order = None if not axes else shape_from(axes)
     return blob._derived(lambda a: a.transpose(order))
 
 
 def matrix_transpose(blob: AnyBlob) -> AnyBlob:
-    """Return a view with the last two axes exchanged.
+    """Return a view with the last two axes swapped.
 
     Raises
     ------
@@ -188,7 +188,7 @@ def matrix_transpose(blob: AnyBlob) -> AnyBlob:
 
 
 def flat(blob: _Blob) -> _Blob:
-    """Return the elements in C order along one axis; a const copy where no view is possible."""
+    """Return the elements in C order along one axis; a const copy if no view is possible."""
     elements = blob.ravel()
     return elements if elements._memory is blob._memory else elements.const
 
@@ -196,7 +196,7 @@ def flat(blob: _Blob) -> _Blob:
 def flatten(blob: Blob, order: Any, end_dim: int | None) -> Any:
     """Return a copy along one axis, or a tensor for PyTorch's modules; see `Blob.flatten`."""
     if not isinstance(order, str) or end_dim is not None:
-        import torch  # only its modules call it like this
+        import torch  # only torch's modules call it with these arguments
 
         x: Any = blob
         return torch.flatten(x, order, -1 if end_dim is None else end_dim)
@@ -205,14 +205,14 @@ def flatten(blob: Blob, order: Any, end_dim: int | None) -> Any:
 
 def unflatten(blob: BlobCore, dim: int, sizes: Any) -> Tensor:
     """Return a tensor for PyTorch's modules; see `Blob.unflatten`."""
-    import torch  # only its modules call it
+    import torch  # only torch's modules call it
 
     x: Any = blob
     return torch.unflatten(x, dim, sizes)
 
 
 def assign_flat(blob: Blob, values: Any) -> None:
-    """Assign values in C order: repeated or cut off, as NumPy's ``ndarray.flat = values`` does."""
+    """Assign values in C order, repeated or truncated, as ``ndarray.flat = values`` does."""
     blob._require_writable("assignment to flat")
     source = values if isinstance(values, BlobCore) else native_array(values)[0]
     if math.prod(source.shape):
@@ -236,7 +236,7 @@ def set_imag(blob: Blob, values: Any) -> None:
 
 
 def _completed_shape(blob: BlobCore, shape: Any) -> tuple[int, ...]:
-    """Fill in a dimension of -1 and check the count."""
+    """Replace a dimension of -1, and check the number of elements."""
     entries = (shape,) if is_integer(shape) else tuple(shape)
     dims = [operator.index(entry) for entry in entries]
     if dims.count(-1) == 1:
@@ -258,15 +258,15 @@ def _reshaped_copy(blob: AnyBlob, shape: tuple[int, ...]) -> AnyBlob:
     require_device_of("reshape", blob)
     side = blob._side
     result = result_on(blob, side, blob._elements(side, "reshape"), copy=True)
-    # A fresh Blob is its array. A reshaped Blob would be a view.
+    # Reshape the array, because reshaping the Blob would return a view.
     result._array = result._array.reshape(shape)
     return result
 
 
 def _in_c_order(values: Any, shape: tuple[int, ...]) -> Any:
-    """Return values, in C order, in another shape: repeated or cut off, as ``ndarray.flat`` does.
+    """Reshape values in C order, repeated or truncated as by ``ndarray.flat``.
 
-    They are a Blob, or an array of NumPy or CuPy; not without elements.
+    `values` is a Blob, or an array of NumPy or CuPy, with at least one element.
     """
     flat = values.reshape(-1)
     size = math.prod(shape)

@@ -1,4 +1,4 @@
-"""The nested lists, tuples and dicts that arguments and results come in."""
+"""Walks through nested lists, tuples and dicts of arguments and results."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def replaced(x: Any, kind: type, replace: Callable[[Any], Any]) -> Any:
     Returns
     -------
     Any
-        The same object where nothing has changed, otherwise a copy of the same type.
+        The same object if nothing has changed, otherwise a copy of the same type.
     """
     if isinstance(x, kind):
         return replace(x)
@@ -42,17 +42,17 @@ def replaced(x: Any, kind: type, replace: Callable[[Any], Any]) -> Any:
 
 
 def mapped(x: Any, function: Callable[[Any], Any]) -> Any:
-    """Apply a function to all that is in nested lists and tuples; returns as `replaced` does."""
+    """Apply a function to all items of nested lists and tuples; return the same as `replaced`."""
     if not isinstance(x, (list, tuple)):
         return function(x)
     return _rebuilt(x, [mapped(item, function) for item in x])
 
 
 def _rebuilt(x: list[Any] | tuple[Any, ...], items: list[Any]) -> Any:
-    """Make a sequence of other items; the same object where none is another one."""
+    """Return a sequence with new items; the same object if no item has changed."""
     if all(map(operator.is_, items, x)):
         return x
     if isinstance(x, list):
         return items
-    # The constructor of a named tuple takes the fields one by one.
+    # A named tuple's constructor takes the fields as separate arguments.
     return type(x)(*items) if hasattr(x, "_fields") else type(x)(items)

@@ -1,4 +1,4 @@
-"""Any call of a NumPy function with Blobs: brought to one home, computed, made Blobs again."""
+"""Any call of a NumPy function with Blobs: bring operands to one home, compute, wrap results."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 __all__ = ["LEAVES", "Operands", "call", "makes_views", "shape_only"]
 
-# What is passed on as it is.
+# Types that are passed on unchanged.
 LEAVES = (bool, int, float, complex, str, bytes, type, np.generic, np.dtype, np.ufunc)
 
 
 @writes("running")
-def call(  # noqa: PLR0913  # a call, and what is known of its function
+def call(  # noqa: PLR0913  # a call, and properties of its function
     function: Callable[..., Any],
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
@@ -47,43 +47,45 @@ def call(  # noqa: PLR0913  # a call, and what is known of its function
     const: bool = False,
     by_name: bool = False,
 ) -> Any:
-    """Call a function of arrays with Blobs in the places of arrays.
+    """Call a function of arrays with Blobs in place of arrays.
 
     Parameters
     ----------
     function
-        What NumPy and, by its protocols, CuPy compute; it is given arrays of one home.
+        The function, which NumPy or, through its protocols, CuPy computes. It gets arrays of one
+        home.
     args, kwargs
         Blobs, arrays of any library, nested sequences of them, and anything else.
     like
-        Where to compute if there is no Blob among them.
+        The Blob whose device computes if no argument is a Blob.
     name
-        The function, for messages and for the journal.
+        The name of the function, for messages and the journal.
     written
-        The arguments that the function writes, and whether it writes all of their elements.
+        The arguments that the function writes; True for those that it overwrites fully.
     plain
-        The arguments in which an array stands for a tuple of numbers.
+        The arguments for which an array stands for a tuple of numbers.
     home
-        Where to compute; None for the accelerator, if an operand is there, else the host.
+        The home that computes; None for the accelerator if an operand is there, else the host.
     const
         Whether results that are views are const.
     by_name
-        Whether the home's library has a function of that name which its arrays do not lead to.
+        Whether to look up the function by name in the home's library, because its arrays do not
+        dispatch to it.
 
     Returns
     -------
     Any
-        With a Blob in the place of each array that a Blob can hold: views of the Blobs whose
-        memory they share.
+        The result, with arrays of supported dtypes replaced by Blobs. Arrays that share a Blob's
+        memory become views of it.
 
     Raises
     ------
     DeviceMismatchError
         If two operands are on different accelerators.
     DeviceGuardError
-        If a guard forbids that device. Where `home` is given, the guards are not asked.
+        If a guard forbids that device. Not checked if `home` is given.
     ValueError
-        If a const Blob is to be written.
+        If a const Blob would be written.
     """
     targets = {} if written is None else written
     places: dict[int | str, Any] = dict(enumerate(args))
@@ -96,10 +98,10 @@ def call(  # noqa: PLR0913  # a call, and what is known of its function
     if home is None and not HOST.direct and not makes_views(function, args, kwargs):
         require_device(running.home.device, name)
     for place, x in places.items():
-        # NumPy would ask again about a Blob that is left among its arguments.
+        # NumPy would dispatch again if a Blob remained among the arguments.
         if place not in targets and (place not in plain or isinstance(x, BlobCore)):
             places[place] = mapped(x, running.read)
-    # Last of all: what is read as well is on this home by now.
+    # Last, because inputs must be on this home before their memory is written.
     for place, whole in targets.items():
         places[place] = running.write(places[place], whole=whole)
     arrays = [places[place] for place in range(len(args))]
@@ -119,10 +121,10 @@ def call(  # noqa: PLR0913  # a call, and what is known of its function
 def makes_views(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> bool:
-    """Tell whether a function makes views and computes nothing."""
+    """Return whether a function only makes views."""
     if function is not np.reshape and function is not np.ravel:
         return function in MERE_VIEWS
-    # In C order, and without a copy.
+    # Only in C order, and if no copy is needed.
     known = 1 if function is np.ravel else 2
     return (
         0 < len(args) <= known
@@ -133,16 +135,16 @@ def makes_views(
 
 
 class Operands:
-    """The operands of one call, brought to one home.
+    """The operands of one call in one home.
 
     Attributes
     ----------
     name
-        The function, for messages and for the journal.
+        The name of the function, for messages and the journal.
     like
         A Blob of the class that results have.
     home
-        Where everything is brought to.
+        The home that computes.
     """
 
     __slots__ = ("_blobs", "_foreign", "_given", "_late", "home", "like", "name", "written")
@@ -151,12 +153,12 @@ class Operands:
         self.name: str = name
         self.like: BlobCore = like
         self.home: Home = home
-        # The Blobs that are read or written, and the arrays of the user's that are.
+        # The Blobs and the user's arrays that are read or written.
         self._blobs: list[BlobCore] = []
         self._foreign: list[Any] = []
-        # By identity: each array that goes into the function, and what it stands for.
+        # By id: each array passed to the function, and the argument that it replaces.
         self._given: dict[int, tuple[Any, Any]] = {}
-        # Arrays to be copied, when all has gone well, to where they belong.
+        # Targets, and the arrays to copy into them after a successful call.
         self._late: list[tuple[Any, Any]] = []
         # The Blobs that are written.
         self.written: list[BlobCore] = []
@@ -164,7 +166,7 @@ class Operands:
     # --- before ----------------------------------------------------------------------------------
 
     def read(self, x: Any) -> Any:
-        """Replace a Blob or an array by a read-only array on the home."""
+        """Replace a Blob or an array by an array to read on the home."""
         if isinstance(x, BlobCore):
             return self._given_for(self._const(x), x)
         if x is None or isinstance(x, LEAVES):
@@ -172,16 +174,16 @@ class Operands:
         return self._read_foreign(x) if is_array(x) else x
 
     def take(self, operands: Iterable[tuple[Any, BlobCore]]) -> None:
-        """Note the arrays that the function was given, each with its Blob."""
+        """Record the arrays passed to the function, each with its Blob."""
         for array, x in operands:
             self._blobs.append(x)
             self._given_for(array, x)
 
     def write(self, x: Any, *, whole: bool) -> Any:
-        """Replace Blobs and arrays by arrays on the home that the function may write.
+        """Replace Blobs and arrays by arrays on the home that the function can write.
 
-        What is to be written completely is not brought there. It is written when the function has
-        not failed: an overwrite forgets the newest contents, which are elsewhere.
+        Fully overwritten operands are not transferred. They are written after the call has
+        succeeded, because an overwrite discards the newest contents on the other side.
         """
         if isinstance(x, BlobCore):
             return self._given_for(self._mutable(x, whole=whole), x)
@@ -207,7 +209,7 @@ class Operands:
         return array
 
     def _const(self, x: BlobCore) -> Any:
-        """Return a Blob's data on the home. Its array cannot be written, where NumPy has it."""
+        """Return a Blob's data on the home; NumPy arrays are read-only."""
         self._blobs.append(x)
         if x._home is self.home:
             array = x._on_device(self.name)[0]
@@ -219,7 +221,7 @@ class Operands:
         return array
 
     def _mutable(self, x: BlobCore, *, whole: bool) -> Any:
-        """Return an array for a Blob's data on the home, to be written."""
+        """Return a writable array for a Blob's data on the home."""
         x._require_writable(self.name)
         self._blobs.append(x)
         self.written.append(x)
@@ -244,13 +246,13 @@ class Operands:
         return array
 
     def _adopted(self, array: Any) -> BlobCore:
-        """Make a Blob, to be used on the home, of an array that others have too."""
+        """Make a Blob for use on the home, over an array that has other owners."""
         return _adopted(array, self.like, self.home.device)
 
     # --- afterwards ------------------------------------------------------------------------------
 
     def deliver(self) -> None:
-        """Copy what was written elsewhere to where it belongs."""
+        """Copy temporary arrays to their targets."""
         for target, scratch in self._late:
             if isinstance(target, BlobCore):
                 target._memory.write(
@@ -271,7 +273,7 @@ class Operands:
             x._finish_write(self.home, self.name)
 
     def give(self, result: Any, *, const: bool) -> Any:
-        """Replace arrays and NumPy's scalars by Blobs, and those that were given by themselves."""
+        """Replace arrays and NumPy scalars by Blobs; inputs by the arguments they stand for."""
         if isinstance(result, (list, tuple)):
             return mapped(result, partial(self.give, const=const))
         scalar = isinstance(result, np.generic)
@@ -287,7 +289,7 @@ class Operands:
     def _blob_of(self, array: Any, *, const: bool) -> Any:
         overlap = self.home.overlap
         if const and not any(overlap(array, given) for given, _ in self._given.values()):
-            # Not to be taken over: even a look at the flags of such an array may warn.
+            # Copied, because even reading the flags of such an array may warn.
             return self.like._fresh(self.home.compute(array.copy), self.home)
         if any(overlap(array, foreign) for foreign in self._foreign):
             return self._adopted(array)
@@ -296,7 +298,7 @@ class Operands:
 
 
 def shape_only(x: Any) -> Any:
-    """Replace a Blob by an array of the same layout without contents."""
+    """Replace a Blob by an array of the same shape, strides and dtype without contents."""
     if not isinstance(x, BlobCore):
         return x
     return np.lib.stride_tricks.as_strided(np.empty((), x.dtype), x.shape, x.strides)
@@ -309,7 +311,7 @@ def _common_home(operands: Any, like: BlobCore) -> Home:
 
 
 def _of_cuda(x: Any, like: BlobCore) -> Any:
-    """Make a Blob of an array on a CUDA device: it says where to compute."""
+    """Wrap an array on a CUDA device in a Blob, because it determines where to compute."""
     if x is None or isinstance(x, (BlobCore, np.ndarray, *LEAVES)):
         return x
     on_cuda = hasattr(x, "__cuda_array_interface__")

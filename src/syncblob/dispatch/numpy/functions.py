@@ -1,4 +1,4 @@
-"""Ufuncs, and the methods of a Blob that are NumPy's functions."""
+"""Ufuncs, and the methods of Blob that NumPy's functions implement."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["array_ufunc", "by_method"]
 _Blob = TypeVar("_Blob", bound=BlobCore)
 
 
-def by_method(  # noqa: PLR0913, PLR0917  # a call's arguments: keywords would take time
+def by_method(  # noqa: PLR0913, PLR0917  # positional, because keyword arguments are slower
     blob: _Blob,
     function: Callable[..., Any],
     before: tuple[Any, ...],
@@ -33,7 +33,7 @@ def by_method(  # noqa: PLR0913, PLR0917  # a call's arguments: keywords would t
     after: tuple[Any, ...],
     options: dict[str, Any],
 ) -> _Blob:
-    """Do what a method of a Blob does for which NumPy has a function.
+    """Implement a method of Blob by the NumPy function.
 
     Parameters
     ----------
@@ -42,8 +42,8 @@ def by_method(  # noqa: PLR0913, PLR0917  # a call's arguments: keywords would t
     function
         The function.
     before, out, after
-        Its further arguments, in their order. Before `out` are one or two, None by default; after
-        it, what is false or zero by default.
+        The function's other arguments, in order: one or two before `out`, None by default, and
+        those after it, False or 0 by default.
     options
         Keywords.
     """
@@ -53,14 +53,14 @@ def by_method(  # noqa: PLR0913, PLR0917  # a call's arguments: keywords would t
     else:
         args: tuple[Any, ...] = (blob, *before, None, *after)
         if before[0] is None and before[-1] is None and not any(after):
-            # What is left out takes no time.
+            # Omit defaults, which is faster.
             args = (blob,)
         result = array_function(blob, function, (), args, options, METHODS.get(function))
     return result
 
 
 def array_ufunc(like: Any, ufunc: np.ufunc, method: str, inputs: Any, kwargs: Any) -> Any:
-    """Answer ``__array_ufunc__`` of the Blob that NumPy asks."""
+    """Implement ``__array_ufunc__``; `like` is the Blob whose protocol NumPy calls."""
     if not kwargs and method == "__call__" and ufunc in ELEMENTWISE:
         if len(inputs) == 1:
             return unary(ufunc, like)
@@ -77,7 +77,7 @@ def array_ufunc(like: Any, ufunc: np.ufunc, method: str, inputs: Any, kwargs: An
         return ufunc_with_strangers(ufunc, method, inputs, kwargs)
     written: dict[int | str, bool] = {}
     if "out" in kwargs:
-        # A reduction writes all of it, whatever is masked.
+        # A reduction writes every element, even with a mask.
         written["out"] = kwargs.get("where", True) is True or method != "__call__"
     if method == "at":
         written[0] = False
@@ -102,7 +102,7 @@ def array_ufunc(like: Any, ufunc: np.ufunc, method: str, inputs: Any, kwargs: An
 
 
 def _is_at_hand(blob: Any, other: Any) -> bool:
-    """Tell whether NumPy can compute with a Blob's array and an operand as they are."""
+    """Return whether NumPy can compute with a Blob's array and an operand as they are."""
     home = blob._home
     if not (home.direct and blob._array_is_current()):
         return False

@@ -1,9 +1,9 @@
-"""What is known of a call before its arguments are looked at, made once and kept.
+"""Plans of calls, made once for each function and pattern of arguments.
 
-A plan is for one function and one pattern of arguments: the types of those given by place, and the
-keywords with theirs. It knows which arguments are Blobs, which may hold some, whether the function
-writes any of them, and what NumPy computes. What depends on a Blob's state is asked in each call,
-and that is little: whether the array that it keeps is good.
+A pattern is the types of the positional arguments, and the keywords with their types. A plan
+records which arguments are Blobs, which may contain Blobs, which are written, and which
+implementation NumPy runs. Each call checks only what depends on a Blob's state: whether its kept
+array is current.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["array_function"]
 
-# An array that a function is given, and the Blob that it is given for.
+# An array that is passed to a function, and the Blob that it replaces.
 _Operand = tuple[Any, Any]
 Args = tuple[Any, ...]
 Named = dict[str, Any]
@@ -40,16 +40,16 @@ Named = dict[str, Any]
 _ndarray = np.ndarray
 _asarray = np.asarray
 
-# Types of keywords that make no difference: neither Blobs nor written, whatever their name is.
+# Types of keyword arguments that do not change the plan: neither Blobs nor written.
 _PLAIN = frozenset({*SCALARS, str, type, type(None)})
 
-# Programs have far fewer patterns. Functions and classes that are made again and again are not to
-# be kept for ever.
+# Programs have far fewer patterns. The limit keeps functions and classes that are created
+# repeatedly from accumulating.
 _MOST_PLANS = 4_096
 _plans: dict[tuple[Any, ...], Plan] = {}
 
 
-def array_function(  # noqa: PLR0913, PLR0917  # what the protocol has
+def array_function(  # noqa: PLR0913, PLR0917  # the protocol's parameters
     like: Any,
     function: Callable[..., Any],
     types: Collection[type],
@@ -57,24 +57,24 @@ def array_function(  # noqa: PLR0913, PLR0917  # what the protocol has
     kwargs: Named,
     method: Callable[..., Any] | None = None,
 ) -> Any:
-    """Answer ``__array_function__``, by the plan for such a call.
+    """Implement ``__array_function__`` by the plan of the call.
 
     Parameters
     ----------
     like
-        The Blob that NumPy asks: results have its class.
+        The Blob whose protocol NumPy calls. Results have its class.
     function, types, args, kwargs
-        As the protocol has them.
+        The protocol's arguments.
     method
-        What computes the same with NumPy's arrays in less time; by default, what is behind the
-        function's own dispatch.
+        A faster equivalent for NumPy arrays; None for the function's implementation behind its
+        dispatch.
     """
     if len(types) > 1:
         others = [kind for kind in types if not issubclass(kind, BlobCore)]
         if others and is_stranger(others, "__array_function__"):
             return function_with_strangers(function, types, args, kwargs)
     computed = function if method is None else method
-    # Spelled out for few arguments, because `map` takes longer than all the rest.
+    # Inlined for few arguments, because `map` would take most of the time.
     key: tuple[Any, ...]
     match args:
         case (x1,):
@@ -137,7 +137,7 @@ def _for_operands(
     places: dict[int | str, Any],
     method: Callable[..., Any] | None,
 ) -> Plan:
-    """Plan a call that reads what it is given, by place and keyword."""
+    """Plan a call that only reads its arguments."""
     blobs = [place for place, x in places.items() if isinstance(x, BlobCore)]
     nested = [place for place, x in places.items() if type(x) in {list, tuple}]
     others = places.keys() - {*blobs, *nested}
@@ -149,7 +149,7 @@ def _for_operands(
 
 
 def _by_place(args: Args, kwargs: Named) -> dict[int | str, Any]:
-    """Return arguments by place and by keyword."""
+    """Return arguments by position and by keyword."""
     places: dict[int | str, Any] = dict(enumerate(args))
     places.update(kwargs)
     return places
@@ -160,7 +160,7 @@ def _is_leaf(kind: type) -> bool:
 
 
 class Plan:
-    """The plan for any call: nothing is known of its arguments, and all is asked."""
+    """The plan for any call: each call inspects all arguments."""
 
     __slots__ = ("const", "function", "native")
 
@@ -168,7 +168,7 @@ class Plan:
         self, function: Callable[..., Any], method: Callable[..., Any] | None = None
     ) -> None:
         self.function: Callable[..., Any] = function
-        # What NumPy computes with its own arrays: they need not be asked for what they are.
+        # The implementation for NumPy arrays, which skips the dispatch.
         self.native: Callable[..., Any] = (
             getattr(function, "_implementation", function) if method is None else method
         )
@@ -180,7 +180,7 @@ class Plan:
         Parameters
         ----------
         like
-            The Blob that NumPy asks.
+            The Blob whose protocol NumPy calls.
         args, kwargs
             The arguments.
         """
@@ -198,30 +198,30 @@ class Plan:
             plain=tables.plain_arguments(function, args, kwargs) if with_arrays else (),
             home=home,
             const=self.const,
-            # This Blob was given as `like`, which NumPy keeps for itself.
+            # The Blob was passed as NumPy's ``like=``, which is not among the arguments.
             by_name=home is None and next(instances(everything, BlobCore), None) is None,
         )
 
     def compute(self, home: Home, given: Sequence[Any], args: Args, kwargs: Named) -> Any:
-        """Call the function where NumPy does not compute, or a guard must be asked."""
+        """Call the function outside NumPy, or after a check of the guards."""
         function = self.function
         if not HOST.direct and not makes_views(function, args, kwargs):
             require_device(home.device, function.__name__)
         return home.compute(function, *given, **kwargs)
 
     def give(self, result: Any, like: Any, home: Home, operands: Sequence[_Operand]) -> Any:
-        """Replace arrays and NumPy's scalars in a result by Blobs; an operand's by the operand.
+        """Replace arrays and NumPy scalars in a result by Blobs; inputs by their Blobs.
 
         Parameters
         ----------
         result
-            What the function returned.
+            The result of the function.
         like
             A Blob of the class that results have.
         home
-            Where it was computed.
+            The home that computed it.
         operands
-            The arrays that the function was given, each with its Blob.
+            The arrays passed to the function, each with its Blob.
         """
         kind = type(result)
         if kind is _ndarray:
@@ -236,13 +236,13 @@ class Plan:
             return [self.give(item, like, home, operands) for item in result]
         elif kind is tuple:
             return tuple([self.give(item, like, home, operands) for item in result])
-        # CuPy's arrays, for example.
+        # Other results, such as CuPy arrays.
         general = Operands(self.function.__name__, like, home)
         general.take(operands)
         return general.give(result, const=self.const)
 
     def _of_array(self, array: Any, like: Any, home: Home, operands: Sequence[_Operand]) -> Any:
-        """Make a Blob of an array of NumPy's by its base; None where that does not tell."""
+        """Wrap a NumPy array according to its base; return None if that is inconclusive."""
         base = array.base
         sharing = 0
         for given, x in operands:
@@ -263,7 +263,7 @@ class Plan:
 
 
 def _is_independent(base: Any, operands: Sequence[_Operand]) -> bool:
-    """Tell whether a base owns its memory, and no operand lies there."""
+    """Return whether a base owns its memory, and no operand shares it."""
     if type(base) is not _ndarray or base.base is not None:
         return False
     for given, _ in operands:
@@ -276,12 +276,12 @@ def _is_independent(base: Any, operands: Sequence[_Operand]) -> bool:
 
 
 def _view(x: Any, given: Any, array: Any, const: bool) -> Any:
-    """Make a view of a Blob from a view of the array given for it; None if the Blob has another."""
+    """Make a view of a Blob from a view of its array; None if the Blob has another array now."""
     if not x._make_array_current():
         return None
     view = x._view_of_array(array)
     if x._array is not given:
-        # Another thread has put the Blob over another buffer.
+        # Another thread has replaced the buffer.
         return None
     if const:
         array.flags.writeable = False
@@ -296,7 +296,7 @@ class _OneBlob(Plan):
 
     def run(self, like: Any, args: Args, kwargs: Named) -> Any:
         x = args[0]
-        # `_array_is_current`, written out.
+        # `_array_is_current`, inlined.
         held = x._held
         if held is not None and held._exclusive_buffer is not x._buffer:
             return Plan.run(self, like, args, kwargs)
@@ -324,7 +324,7 @@ class _OneBlob(Plan):
 
 
 class _SomeBlobs(Plan):
-    """Blobs are arguments or in nested sequences, and the others are plain values."""
+    """Arguments or nested sequences contain Blobs, and the others are plain values."""
 
     __slots__ = ("blobs", "keywords", "nested")
 
@@ -340,7 +340,7 @@ class _SomeBlobs(Plan):
         self.nested = nested
         self.keywords = any(isinstance(name, str) for name in blobs + nested)
 
-    def run(self, like: Any, args: Args, kwargs: Named) -> Any:  # noqa: C901, PLR0912  # the steps are spelled out, because calls take time
+    def run(self, like: Any, args: Args, kwargs: Named) -> Any:  # noqa: C901, PLR0912  # inlined, because calls take time
         home = like._home
         given: Any = _by_place(args, kwargs) if self.keywords else [*args]
         operands: list[_Operand] = []
@@ -381,7 +381,7 @@ class _SomeBlobs(Plan):
 
 
 def _arrays_in(items: Any, home: Home, operands: list[_Operand]) -> Any:
-    """Replace the Blobs in nested sequences by the arrays that they keep; None if one cannot be."""
+    """Replace the Blobs in nested sequences by their kept arrays; None if one is not current."""
     found: list[Any] = []
     for item in items:
         x = item
@@ -401,7 +401,7 @@ def _arrays_in(items: Any, home: Home, operands: list[_Operand]) -> Any:
 
 
 class _View(Plan):
-    """The result is a view of the first argument, whatever its elements are: nothing moves."""
+    """The result is a view of the first argument. Causes no transfer."""
 
     __slots__ = ()
 
@@ -420,7 +420,7 @@ class _View(Plan):
 
 
 class _Piecewise(Plan):
-    """A condition without axes is one of several, as NumPy takes its scalars."""
+    """Accept a 0-d Blob as the only condition, as NumPy accepts a scalar."""
 
     __slots__ = ()
 
@@ -434,7 +434,7 @@ class _Piecewise(Plan):
 
 
 class _EmptyLike(Plan):
-    """The first argument gives shape, dtype and device, and is not read."""
+    """The first argument gives only the shape, dtype and device."""
 
     __slots__ = ()
 
@@ -456,7 +456,7 @@ class _EmptyLike(Plan):
 
 
 class _Question(Plan):
-    """The function looks at no element."""
+    """The function reads no element."""
 
     __slots__ = ()
 
@@ -475,7 +475,7 @@ class _Question(Plan):
 
 
 class _Sharing(Plan):
-    """The function compares what there is of two operands on either side. Nothing moves."""
+    """The function compares the existing buffers of two operands. Causes no transfer."""
 
     __slots__ = ()
 
@@ -492,7 +492,7 @@ class _Sharing(Plan):
 
 
 def _buffers_of(x: Any) -> list[Any]:
-    """Return arrays over what a Blob has on either side."""
+    """Return arrays over a Blob's existing buffers."""
     if not isinstance(x, BlobCore):
         return [native_array(x)[0]]
     memory = x._memory

@@ -1,6 +1,7 @@
-"""Calls with ndarray-likes that answer NumPy's protocols themselves.
+"""Calls with array-likes that implement NumPy's protocols themselves ("strangers").
 
-They are asked first. Where all of them decline, Blobs stand for const arrays on the host.
+Their protocols are called first. If all of them decline, Blobs are replaced by read-only host
+arrays.
 """
 
 from __future__ import annotations
@@ -22,17 +23,17 @@ __all__ = ["function_with_strangers", "ufunc_with_strangers"]
 
 
 def ufunc_with_strangers(ufunc: np.ufunc, method: str, inputs: Any, kwargs: Any) -> Any:
-    """Answer ``__array_ufunc__`` where an operand is a stranger.
+    """Implement ``__array_ufunc__`` for calls with strangers.
 
     Returns
     -------
     Any
-        The first stranger's answer that is not NotImplemented, else what comes of ndarrays.
+        The first stranger's result that is not NotImplemented, else that with ndarrays.
 
     Raises
     ------
     TypeError
-        If all decline and a Blob is to be written.
+        If all decline and a Blob would be written.
     """
     protocol, out = "__array_ufunc__", kwargs.get("out", ())
     strangers = [x for x in (*inputs, *out) if _is_stranger(type(x), protocol)]
@@ -47,17 +48,18 @@ def ufunc_with_strangers(ufunc: np.ufunc, method: str, inputs: Any, kwargs: Any)
 def function_with_strangers(
     function: Callable[..., Any], types: Collection[type], args: Any, kwargs: Any
 ) -> Any:
-    """Answer ``__array_function__`` where an operand is a stranger.
+    """Implement ``__array_function__`` for calls with strangers.
 
     Returns
     -------
     Any
-        As `ufunc_with_strangers`; NotImplemented where a stranger is not found among the arguments.
+        As for `ufunc_with_strangers`; NotImplemented if a stranger is not found among the
+        arguments.
 
     Raises
     ------
     TypeError
-        If all decline and a Blob is to be written, or a masked array might lose its mask.
+        If all decline and a Blob would be written, or a masked array might lose its mask.
     """
     name, protocol = function.__name__, "__array_function__"
     everything = (*args, *kwargs.values())
@@ -88,7 +90,7 @@ def _is_stranger(kind: type, protocol: str) -> bool:
 def _answer(
     protocol: str, strangers: Iterable[Any], request: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> Any:
-    """Ask from left to right, as NumPy does; NotImplemented if all decline."""
+    """Call the protocols from left to right, as NumPy does; NotImplemented if all decline."""
     for x in strangers:
         answer = getattr(type(x), protocol)(x, *request, **kwargs)
         if answer is not NotImplemented:
@@ -97,7 +99,7 @@ def _answer(
 
 
 def _require_arrays(name: str, written: Any, strangers: Iterable[Any]) -> None:
-    """Raise if a Blob is to be written."""
+    """Raise if a Blob would be written."""
     if next(instances([*written], BlobCore), None) is not None:
         kinds = ", ".join(sorted({type(x).__name__ for x in strangers}))
         raise TypeError(

@@ -1,6 +1,6 @@
-"""What NumPy's functions do with their arguments, as far as arrays of two homes must know it.
+"""Tables of NumPy's functions: which arguments they write, and which return views.
 
-A function that is in none of these tables reads its arguments and makes new arrays.
+A function in none of these tables reads its arguments and returns new arrays.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ class Written(NamedTuple):
     parameter: str
     """Its name."""
     option: str = ""
-    """The parameter that makes the function write; empty where it always does."""
+    """The parameter that makes the function write; empty if it always writes."""
     value: bool = True
     """The value of the option with which it writes."""
     whole: bool = False
     """Whether every element is written, if no mask is given."""
 
 
-# Besides, every function writes what is given as its `out`.
+# In addition, every function writes its `out`.
 WRITES: dict[Callable[..., Any], Written] = {
     np.copyto: Written("dst", whole=True),
     np.fill_diagonal: Written("a"),
@@ -62,8 +62,7 @@ WRITES: dict[Callable[..., Any], Written] = {
     np.quantile: Written("a", "overwrite_input"),
 }
 
-# They return a view of their first argument, whatever its elements are. Of one without axes
-# `np.flip` returns the element, and so is not among them.
+# They always return a view of their first argument. Not `np.flip`, which returns a scalar for 0-d.
 VIEWS = frozenset(
     {
         np.broadcast_to,
@@ -85,7 +84,7 @@ VIEWS = frozenset(
     }
 )
 
-# They return views too, but several, or of another dtype, or of several arguments.
+# They also return views, but several, of another dtype, or of several arguments.
 MERE_VIEWS = frozenset(
     {
         np.array_split,
@@ -104,7 +103,7 @@ MERE_VIEWS = frozenset(
     }
 )
 
-# Their views are read-only in NumPy: for most, several of its elements are one in memory.
+# Their views are read-only in NumPy, most of them because elements share memory.
 OVERLAPPING = frozenset(
     {
         np.broadcast_arrays,
@@ -117,7 +116,7 @@ OVERLAPPING = frozenset(
     }
 )
 
-# They ask for shapes and dtypes and look at no element.
+# They use only shapes and dtypes, and read no element.
 QUESTIONS = frozenset(
     {
         np.can_cast,
@@ -132,7 +131,7 @@ QUESTIONS = frozenset(
     }
 )
 
-# So do these, of their first argument.
+# The same for their first argument.
 EMPTY_LIKE = frozenset({np.empty_like, np.full_like, np.ones_like, np.zeros_like})
 
 SHARING = frozenset({np.may_share_memory, np.shares_memory})
@@ -150,7 +149,7 @@ TEXTS_AND_FILES = frozenset(
     }
 )
 
-# Parameters that take numbers for axes, shapes and the like; an array there is no operand.
+# Parameters for axes, shapes and the like; an array passed to them is not an operand.
 _PLAIN = frozenset(
     """
     axes axis axis1 axis2 axisa axisb axisc dims indices_or_sections n order pad_width reps repeats
@@ -158,14 +157,14 @@ _PLAIN = frozenset(
     """.split()  # noqa: SIM905  # reads best as words
 )
 
-# The functions written in C have no signature in some versions of NumPy.
+# Functions written in C have no signature in some versions of NumPy.
 _WITHOUT_SIGNATURE: dict[Callable[..., Any], tuple[str, ...]] = {
     np.concatenate: ("arrays", "axis", "out"),
     np.copyto: ("dst", "src", "casting", "where"),
     np.dot: ("a", "b", "out"),
 }
 
-# Arrays have methods that take the same arguments in the same order, in less time.
+# Faster methods of ndarray with the same parameters in the same order.
 METHODS: dict[Callable[..., Any], Callable[..., Any]] = {
     np.cumprod: np.ndarray.cumprod,
     np.cumsum: np.ndarray.cumsum,
@@ -178,7 +177,7 @@ METHODS: dict[Callable[..., Any], Callable[..., Any]] = {
     np.var: np.ndarray.var,
 }
 
-# NumPy's own ufuncs with one result: of what a Blob can hold they make what a Blob can hold.
+# NumPy's ufuncs with one result. For supported dtypes, their results have supported dtypes.
 ELEMENTWISE = frozenset(
     function
     for function in vars(np).values()
@@ -188,7 +187,7 @@ ELEMENTWISE = frozenset(
 
 @cache
 def _places(function: Callable[..., Any]) -> dict[str, int]:
-    """Return the places of a function's parameters; -1 for those that are keywords only."""
+    """Return the positions of a function's parameters; -1 for keyword-only ones."""
     try:
         parameters = inspect.signature(function).parameters
     except ValueError:
@@ -203,7 +202,7 @@ def _places(function: Callable[..., Any]) -> dict[str, int]:
 def _argument(
     function: Callable[..., Any], name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> int | str | None:
-    """Return under which place or keyword an argument was given; None where it was not."""
+    """Return the position or keyword of an argument; None if it was not given."""
     if name in kwargs:
         return name
     place = _places(function).get(name, -1)
@@ -213,7 +212,7 @@ def _argument(
 def value_of(
     function: Callable[..., Any], name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Any:
-    """Return the value that a parameter was given; None where it was not."""
+    """Return the value of an argument; None if it was not given."""
     found = _argument(function, name, args, kwargs)
     if found is None:
         return None
@@ -223,12 +222,12 @@ def value_of(
 def written_arguments(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> dict[int | str, bool]:
-    """Return which arguments of a call of a NumPy function it writes.
+    """Return the arguments that a call of a NumPy function writes.
 
     Returns
     -------
     dict
-        From the argument's place or keyword to whether every element of it is written.
+        For the position or keyword of each written argument, whether every element is written.
     """
     if len(args) <= 1 and "out" not in kwargs and function not in WRITES:
         return {}
@@ -236,7 +235,7 @@ def written_arguments(
     result: dict[int | str, bool] = {}
     out = _argument(function, "out", args, kwargs)
     if out is not None:
-        # The others that take a mask are reductions.
+        # The other functions with a mask are reductions, which write every element.
         result[out] = whole or function is not np.clip
     rule = WRITES.get(function)
     if rule is not None and _writes(function, rule, args, kwargs):
@@ -258,6 +257,6 @@ def _writes(
 def plain_arguments(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> set[int | str]:
-    """Return the places and keywords of the arguments that are axes, shapes and the like."""
+    """Return the positions and keywords of arguments for axes, shapes and the like."""
     found = {_argument(function, name, args, kwargs) for name in _PLAIN & {*_places(function)}}
     return {argument for argument in found if argument is not None}

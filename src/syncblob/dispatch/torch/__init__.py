@@ -1,4 +1,4 @@
-"""PyTorch's functions with Blobs, and tensors and parameters over Blobs. Imports torch."""
+"""PyTorch's functions called with Blobs; tensors and parameters over Blobs. Imports torch."""
 
 from __future__ import annotations
 

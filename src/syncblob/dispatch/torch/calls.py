@@ -1,4 +1,4 @@
-"""One call of a function of PyTorch's, with Blobs among its arguments."""
+"""One call of a PyTorch function with Blobs among its arguments."""
 
 from __future__ import annotations
 
@@ -33,29 +33,29 @@ if TYPE_CHECKING:
 
 __all__ = ["call"]
 
-# For an error: to move a Blob does not always help.
+# Part of an error: moving a Blob does not always help.
 _ADVICE = (
     "torch computes where its tensors are, or where the Blobs are if there is no tensor; it has no "
     "simulated devices, and uses the host for them"
 )
 
-# What autograd saves, and how often it had been written then.
+# A tensor that autograd saves, and its version at that time.
 _Saved = tuple[torch.Tensor, int]
 
-# A Blob, and what it has lent to a function that reads.
+# A Blob, and the loan that a reading function got.
 _Lent = tuple[BlobCore, Loan]
 
 
 @untraced
 @writes("running")
 def call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """Call a torch function with Blobs, and nested sequences of them, in the places of tensors.
+    """Call a torch function with Blobs, or nested sequences of them, in place of tensors.
 
     Returns
     -------
     Any
-        What the function returns. A tensor in it that is over a Blob's memory is an alias of the
-        Blob, of a const one a copy.
+        The result of the function. Tensors in it that lie over a Blob's memory are aliases of the
+        Blob, or copies if the Blob is const.
 
     Raises
     ------
@@ -64,7 +64,7 @@ def call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str,
     DeviceGuardError
         If a guard forbids that device.
     ValueError
-        If a const Blob is to be written, or an `out` has another shape than the result.
+        If a const Blob would be written, or the shape of an `out` differs from that of the result.
     """
     values = [*args, *kwargs.values()]
     names = tuple(kwargs) if kwargs else ()
@@ -90,20 +90,20 @@ def call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str,
         return running.finish(result)
     finally:
         if isinstance(home, Accelerator):
-            # Also after a failure: what was queued before it still runs.
+            # Also after a failure, because work queued before it still runs.
             order_after(home)
 
 
 def _call_directly(
     plan: Plan, function: Callable[..., Any], values: Sequence[Any], names: tuple[str, ...]
 ) -> Any:
-    """Do what `call` does where nothing is written, and torch computes on the host.
+    """Implement `call` for the usual case: nothing is written, and torch computes on the host.
 
     Returns
     -------
     Any
-        NotImplemented, before anything was called, where that is not so; and where a Blob has
-        negative strides, or autograd has no hooks.
+        NotImplemented in other cases, if a Blob has negative strides, or if autograd has no hooks;
+        the function has not been called then.
     """
     tensors = plan.tensors_in(values) if plan.holds_tensors else ()
     for x in tensors:
@@ -130,7 +130,7 @@ def _call_directly(
 
 
 def _lend(plan: Plan, operands: list[Any]) -> list[Loan] | None:
-    """Put tensors in the places of Blobs; return the loans, None where one cannot be had."""
+    """Replace Blobs by tensors. Return the loans, or None if a Blob cannot lend."""
     if len(plan.blobs) != 1 or plan.nested_blobs:
         return _lend_several(plan, operands)
     (place,) = plan.blobs
@@ -142,10 +142,10 @@ def _lend(plan: Plan, operands: list[Any]) -> list[Loan] | None:
 
 
 def _lend_several(plan: Plan, operands: list[Any]) -> list[Loan] | None:
-    """Do what `_lend` does for several Blobs: those over the same elements get the same tensor."""
+    """Implement `_lend` for several Blobs; those over the same elements get the same tensor."""
     name = plan.name
     loans: list[Any] = []
-    # What was lent of each memory.
+    # The loans of each memory.
     known: dict[int, list[tuple[Layout, Loan]]] = {}
 
     def lend(x: BlobCore) -> Any:
@@ -170,7 +170,7 @@ def _lend_several(plan: Plan, operands: list[Any]) -> list[Loan] | None:
 
 
 def _is_followed(tensors: Iterable[torch.Tensor]) -> bool:
-    """Tell whether autograd follows a call with these tensors."""
+    """Return whether autograd records a call with these tensors."""
     return torch.is_grad_enabled() and (
         any(x.requires_grad for x in tensors) or _transformation() is not None
     )
@@ -181,13 +181,13 @@ def _compute(
     operands: Sequence[Any],
     names: tuple[str, ...],
 ) -> Any:
-    """Call a function of tensors, of which the last ones are given by keyword."""
+    """Call a function; the last operands are keyword arguments."""
     unnamed = len(operands) - len(names)
     return function(*operands[:unnamed], **dict(zip(names, operands[unnamed:], strict=True)))
 
 
 def _is_apart(result: Any, loans: Sequence[Loan]) -> bool:
-    """Tell whether no loan was written and no result is over one, as far as that is quickly seen.
+    """Return whether no loan was written and no result shares its memory, by a quick check.
 
     The result is a tensor or a tuple of tensors.
     """
@@ -196,10 +196,10 @@ def _is_apart(result: Any, loans: Sequence[Loan]) -> bool:
     try:
         start = result.data_ptr()
     except RuntimeError:
-        # Sparse tensors, and the stand-ins of torch's own transformations, have no storage.
+        # Sparse tensors and the wrappers of torch.func have no storage.
         return False
     if not start:
-        # It has no elements, and yet perhaps the storage of a loan.
+        # Without elements, it may still share the storage of a loan.
         return False
     for loan in loans:
         if loan.start <= start <= loan.stop or loan.tensor._version != loan.version:
@@ -208,12 +208,12 @@ def _is_apart(result: Any, loans: Sequence[Loan]) -> bool:
 
 
 def _finish_reading(result: Any, lent: Sequence[_Lent], home: Home, name: str) -> Any:
-    """Make aliases of the loans that were written or that a result is over.
+    """Make aliases of the loans that were written or whose memory a result shares.
 
     Returns
     -------
     Any
-        The result, with copies in the place of tensors over const Blobs.
+        The result, with tensors over const Blobs replaced by copies.
     """
     aliases: list[Loan] = []
 
@@ -240,23 +240,23 @@ def _finish_reading(result: Any, lent: Sequence[_Lent], home: Home, name: str) -
 
 
 class _Written(NamedTuple):
-    """A tensor over the memory of a Blob that a function writes."""
+    """A written Blob, and the tensor over its memory."""
 
     blob: BlobCore
     tensor: torch.Tensor
     place: Any
-    """Where the tensor's elements were before the call."""
+    """The address and strides of the tensor before the call."""
 
 
 class _Call:
-    """What a call lends, on any device, and what it writes.
+    """The loans and the written arguments of one call, on any device.
 
     Attributes
     ----------
     written
         The Blobs that the function writes.
     copying
-        Whether torch remembers what it is lent, and nobody can replace that: then it gets copies.
+        Whether torch keeps its inputs and hooks cannot replace them, so that it must get copies.
     """
 
     __slots__ = (
@@ -287,31 +287,32 @@ class _Call:
         self._name = plan.name
         self._device = device
         self._home = home
-        # A kept tensor is over the host's side, and its loan is not verified again.
+        # Kept tensors lie on the host side, and reusing one skips the verification.
         self._keeps = plan.keeps and home is HOST and not verifying()
         self.copying = copying
         written = [values[place] for place in plan.written]
         self.written: list[BlobCore] = [*instances(written, BlobCore)]
         self._written_tensors = [*instances(written, torch.Tensor)]
-        # Of each memory and layout one loan, so that torch sees where operands are the same.
+        # One loan for each memory and layout, so that torch recognizes identical operands.
         self._read: dict[tuple[int, Layout], _Lent] = {}
         self._direct: list[_Written] = []
-        # Written elsewhere, and delivered when the function has not failed: an overwrite forgets
-        # the newest contents, which are on the other side; and torch has no negative strides.
+        # Temporary tensors, copied to the Blobs after a successful call. Needed if an overwrite
+        # would discard the newest contents on the other side, and for negative strides, which torch
+        # lacks.
         self._late: list[tuple[BlobCore, torch.Tensor]] = []
-        # Copies that were lent to be read, because torch has no negative strides.
+        # Copies for reading Blobs with negative strides, which torch lacks.
         self._reversed: list[tuple[BlobCore, torch.Tensor]] = []
 
     # --- before ----------------------------------------------------------------------------------
 
     def lend(self, values: list[Any]) -> None:
-        """Put tensors in the places of Blobs."""
+        """Replace Blobs by tensors."""
         plan = self._plan
         read = self._shape_only if plan.shape_only else self._read_tensor
         for place in (*plan.blobs, *plan.nested_blobs):
             if place not in plan.written:
                 values[place] = replaced(values[place], BlobCore, read)
-        # Last: what is read as well is on this side by now.
+        # Last, because inputs must be on this side before their memory is written.
         for place, whole in plan.written.items():
             write = self._overwritten_tensor if whole else self._written_tensor
             values[place] = replaced(values[place], BlobCore, write)
@@ -321,7 +322,7 @@ class _Call:
                     values[place] = replaced(values[place], torch.Tensor, self._apart)
 
     def addresses(self) -> set[int | None]:
-        """Return where the storages of the tensors over Blobs begin."""
+        """Return the start addresses of the storages of tensors over Blobs."""
         read = [loan.tensor for _, loan in self._read.values()]
         written = [written.tensor for written in self._direct]
         return set(map(over.address, (*read, *written)))
@@ -352,11 +353,11 @@ class _Call:
         return any(y._memory is memory and y._layout != layout for y in self.written)
 
     def _shape_only(self, x: BlobCore) -> torch.Tensor:
-        """Return a tensor with this shape, dtype and strides. Nothing is read or moved."""
+        """Return a tensor with this shape, dtype and strides. Reads and transfers nothing."""
         return over.empty(x._layout, self._device)
 
     def _apart(self, x: torch.Tensor) -> torch.Tensor:
-        """Return a tensor that is read, copied if it overlaps one over a Blob that is written."""
+        """Return an input tensor; a copy if it overlaps a written Blob's tensor."""
         overlaps = any(over.partially_overlaps(x, lent.tensor) for lent in self._direct)
         return x.clone() if overlaps else x
 
@@ -366,7 +367,7 @@ class _Call:
         memory, layout = x._memory, x._layout
         side = bind(x, self._home)
         if layout.reversed_axes:
-            # Torch has no tensors with negative strides.
+            # Torch does not support negative strides.
             scratch = over.private(memory, layout, side, self._name)
             self._late.append((x, scratch))
             return scratch
@@ -381,7 +382,7 @@ class _Call:
         return tensor
 
     def _overwritten_tensor(self, x: BlobCore) -> torch.Tensor:
-        """Return a tensor that is going to be written completely. Nothing moves."""
+        """Return a tensor to overwrite completely. Causes no transfer."""
         x._require_writable(self._name)
         if not forgets_newest(x, bind(x, self._home)):
             return self._written_tensor(x)
@@ -392,13 +393,13 @@ class _Call:
     # --- afterwards ------------------------------------------------------------------------------
 
     def finish(self, result: Any) -> Any:
-        """Deliver what was written elsewhere, and make aliases of what somebody keeps.
+        """Copy temporary tensors to their Blobs, and make aliases of loans that are still in use.
 
         Returns
         -------
         Any
-            The result, with tensors over the Blobs in the place of those that were written
-            elsewhere, and copies in the place of those over const Blobs.
+            The result, with temporary tensors replaced by tensors over the Blobs, and tensors over
+            const Blobs by copies.
         """
         for x, tensor in (*self._late, *(written[:2] for written in self._direct)):
             if tuple(tensor.shape) != x.shape:
@@ -422,7 +423,7 @@ class _Call:
         return _finish_reading(result, [*self._read.values()], self._home, self._name)
 
     def _deliver(self, x: BlobCore, scratch: torch.Tensor) -> torch.Tensor:
-        """Copy what was written elsewhere into a Blob; return a tensor with its contents."""
+        """Copy a temporary tensor into a Blob; return a tensor with its contents."""
         memory, layout, side = x._memory, x._layout, bind(x, self._home)
         axes = layout.reversed_axes
         contents = scratch.detach().flip(axes) if axes else scratch.detach()
@@ -435,27 +436,26 @@ class _Call:
 # --- autograd -------------------------------------------------------------------------------------
 
 
-# Whether hooks can replace what autograd saves: torch.func switches them off.
 def _hooks_reach_all() -> bool:
-    """Tell whether hooks see all that autograd saves: within torch.func they do not."""
+    """Return whether hooks see everything that autograd saves; within torch.func they do not."""
     return _hooks_are_enabled() and _transformation() is None
 
 
-# None outside of torch.func. Within, a tensor may not know that autograd follows it.
+# Returns None outside of torch.func. Within, `requires_grad` may be False for recorded tensors.
 _transformation: Callable[[], object] = torch._C._functorch.peek_interpreter_stack
 _hooks_are_enabled: Callable[[], bool] = torch._C._autograd._saved_tensors_hooks_is_enabled  # type: ignore[attr-defined]  # not in torch's stubs
 
 
 def _saving_copies(addresses: set[int | None]) -> Callable[[torch.Tensor], _Saved]:
-    """Return what saves tensors for autograd, and copies of those over some storages.
+    """Return a hook that saves tensors for autograd, and copies those over given storages.
 
-    Blobs are written when autograd cannot see it. The graph keeps this function: it knows no Blob
-    and no tensor.
+    Copies, because autograd does not see writes to Blobs. The graph keeps the hook alive, so it
+    must reference neither a Blob nor a tensor.
 
     Parameters
     ----------
     addresses
-        Where the storages begin.
+        The start addresses of the storages.
     """
     addresses.discard(None)
 
@@ -468,7 +468,7 @@ def _saving_copies(addresses: set[int | None]) -> Callable[[torch.Tensor], _Save
 
 
 def _unsaved(saved: _Saved) -> torch.Tensor:
-    """Return what autograd has saved; it leaves this check to those who save in its place."""
+    """Return a saved tensor. With hooks, autograd leaves this version check to them."""
     tensor, version = saved
     if tensor._version != version:
         raise RuntimeError(

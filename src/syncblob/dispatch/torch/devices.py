@@ -1,4 +1,4 @@
-"""Where PyTorch's functions compute, and in which order with CuPy's work."""
+"""The device of PyTorch's functions, and the order of their work and CuPy's."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ __all__ = ["device_of_tensors", "order_after", "require_reach"]
 
 
 def require_reach(home: Home) -> None:
-    """Raise where this PyTorch cannot use the device of a home: before anything moves there.
+    """Raise if this PyTorch cannot use the device of a home, before any transfer.
 
     Raises
     ------
     NoDeviceError
-        If it is a CUDA device, and PyTorch was built without CUDA or finds none.
+        If it is a CUDA device, and PyTorch was built without CUDA or finds no device.
     """
     if home.native or torch.cuda.is_available():
         return
@@ -39,15 +39,15 @@ def require_reach(home: Home) -> None:
 def device_of_tensors(
     tensors: Sequence[torch.Tensor], devices: Iterable[Device]
 ) -> tuple[torch.device, Home]:
-    """Return where a function computes.
+    """Return the device on which a function runs.
 
     Parameters
     ----------
     tensors
         The tensors among its arguments.
     devices
-        The devices of the Blobs among them. They decide where no tensor does: tensors without axes
-        are used on any device. torch has no simulated devices, which count as the host.
+        The devices of the Blobs among them. They matter only if all tensors are 0-d on the host,
+        which torch accepts with any device. Simulated devices count as the host.
 
     Returns
     -------
@@ -66,13 +66,13 @@ def device_of_tensors(
 
 
 def order_after(backend: Accelerator) -> None:
-    """Make CuPy's current stream wait for torch's, if they differ: later transfers are on it."""
-    import cupy  # only where a CUDA tensor is at hand
+    """Make CuPy's current stream, on which transfers run, wait for torch's if they differ."""
+    import cupy  # only called with CUDA tensors
 
     index = backend.device.index
     stream = torch.cuda.current_stream(index)
     with cupy.cuda.Device(index):
         current = cupy.cuda.get_current_stream().ptr
     if current != stream.cuda_stream:
-        # Not `ExternalStream`: of 0, which is the default stream, it makes another one.
+        # Not `ExternalStream`, which makes another stream of 0, the default stream.
         torch.cuda.get_stream_from_external(current, device=index).wait_stream(stream)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BlobParameter", "parameter_over", "put_over"]
 
-# Where a tensor keeps its storage and its gradient.
+# The descriptors for a tensor's storage and gradient.
 _DATA: Any = torch.Tensor.data
 _GRAD: Any = torch.Tensor.grad
 
@@ -39,10 +39,10 @@ def parameter_over(blob: BlobCore) -> BlobParameter:
 
 @untraced
 def put_over(pairs: Iterable[tuple[torch.nn.Parameter, BlobCore]], reason: str) -> None:
-    """Put parameters over Blobs that have their contents already. They stay the same objects.
+    """Replace the storage of parameters by Blobs that already have their contents, in place.
 
-    What they have as gradients is copied into diff. Those that require no gradient have none until
-    they do. If this raises, no parameter has changed.
+    Existing gradients are copied into diff. Parameters that do not require a gradient get none
+    until they do. If this raises, no parameter has changed.
     """
     prepared: list[tuple[Any, ...]] = []
     for parameter, blob in pairs:
@@ -56,7 +56,7 @@ def put_over(pairs: Iterable[tuple[torch.nn.Parameter, BlobCore]], reason: str) 
     for parameter, blob, data, diff, gradient in prepared:
         _GRAD.__set__(parameter, None)
         _DATA.__set__(parameter, data)
-        # As torch does where a lazy module gets its shapes.
+        # As torch does when it initializes a lazy module.
         parameter.__class__ = BlobParameter
         parameter._follow(blob, data, diff)
         _GRAD.__set__(parameter, gradient)
@@ -83,27 +83,27 @@ def _tensors_over(blob: BlobCore, reason: str) -> tuple[torch.Tensor, torch.Tens
 
 
 class BlobParameter(torch.nn.Parameter):
-    """A parameter over a Blob's data, whose gradient is over the Blob's diff and stays there.
+    """A parameter over a Blob's data, whose gradient is always over the Blob's diff.
 
-    Where another parameter would get or drop a storage or a gradient, this one writes: setting
-    `data` copies, setting `grad` to a tensor copies it into diff, setting it to None, as
-    ``zero_grad`` does, sets diff to zero. A copy of it is a parameter as any other. So is the
-    parameter itself, after a warning, once torch has put another storage in the place of the
-    Blob's.
+    Assignments copy instead of replacing the storage or the gradient: setting `data` copies into
+    data, setting `grad` to a tensor copies into diff, and setting it to None, as ``zero_grad``
+    does, fills diff with zeros. A copy of it is an ordinary parameter. After a warning, so is the
+    parameter itself once torch has replaced its storage.
     """
 
     _diff: torch.Tensor | None = None
-    # Where data and diff lie.
+    # The addresses of data and diff.
     _addresses: tuple[int, int]
     _blob: BlobCore
 
     def _follow(self, blob: BlobCore, data: torch.Tensor, diff: torch.Tensor) -> None:
-        """Begin to be over a Blob: the storage is that of `data` already."""
+        """Attach to a Blob. The storage is already that of `data`."""
         self._blob = blob
         self._addresses = data.data_ptr(), diff.data_ptr()
         self._diff = diff
-        # What `register_post_accumulate_grad_hook` does, without a handle, which takes longer than
-        # all else here. Handles count from 0; other hooks find the gradient in diff.
+        # Like `register_post_accumulate_grad_hook`, but without a handle, which would take most of
+        # the time. Handles start at 0. First in order, so that other hooks find the gradient in
+        # diff.
         hooks: Any = self._post_accumulate_grad_hooks
         if hooks is None:
             self._post_accumulate_grad_hooks = OrderedDict({-1: _accumulated})
@@ -112,7 +112,7 @@ class BlobParameter(torch.nn.Parameter):
             hooks.move_to_end(-1, last=False)
 
     def release(self) -> None:
-        """Become a parameter as any other, with the storage and the gradient that this one has."""
+        """Become an ordinary parameter that keeps its storage and gradient."""
         self._post_accumulate_grad_hooks.pop(-1, None)
         for name in ("_diff", "_addresses", "_blob"):
             self.__dict__.pop(name, None)
@@ -121,7 +121,7 @@ class BlobParameter(torch.nn.Parameter):
 
     @property
     def blob(self) -> BlobCore | None:
-        """The Blob that this is over; None once something has put other memory in its place."""
+        """The Blob under this parameter; None once its storage has been replaced."""
         return self._blob if self._diff is not None and self._is_over_the_blob() else None
 
     def _is_over_the_blob(self) -> bool:
@@ -130,7 +130,7 @@ class BlobParameter(torch.nn.Parameter):
 
     @property
     def data(self) -> torch.Tensor:
-        """A tensor over the Blob's data that autograd does not follow."""
+        """A tensor over the Blob's data that autograd does not record."""
         return _DATA.__get__(self)
 
     @data.setter
@@ -153,7 +153,7 @@ class BlobParameter(torch.nn.Parameter):
     def grad(self, value: torch.Tensor | None) -> None:
         diff = self._followed()
         if diff is None or value is not None:
-            _GRAD.__set__(self, value)  # which sees to it that the value fits
+            _GRAD.__set__(self, value)  # torch checks the value
         if diff is not None:
             if value is None:
                 with torch.no_grad():
@@ -167,7 +167,7 @@ class BlobParameter(torch.nn.Parameter):
         self.grad = None
 
     def _followed(self) -> torch.Tensor | None:
-        """Return the tensor over diff; None, and a warning, once this is not over the Blob."""
+        """Return the tensor over diff; warn and return None if the storage was replaced."""
         diff = self._diff
         if diff is not None and not self._is_over_the_blob():
             _warn_of_parting()
@@ -175,20 +175,20 @@ class BlobParameter(torch.nn.Parameter):
         return diff
 
     def __deepcopy__(self, memo: dict[int, Any]) -> torch.nn.Parameter:
-        """Copy into a parameter with a memory of its own, and without a gradient as torch does."""
+        """Copy into an ordinary parameter with its own memory; as in torch, without a gradient."""
         if id(self) not in memo:
             contents = self.data.clone(memory_format=torch.preserve_format)
             memo[id(self)] = torch.nn.Parameter(contents, self.requires_grad)
         return memo[id(self)]
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """Pickle as a parameter without a Blob."""
+        """Pickle as an ordinary parameter."""
         plain: Any = torch.nn.Parameter(self.data, self.requires_grad)
         return plain.__reduce_ex__(protocol)
 
 
 def _accumulated(parameter: torch.Tensor) -> None:
-    """Store a gradient that autograd has just accumulated."""
+    """Store in diff a gradient that autograd has just accumulated."""
     if isinstance(parameter, BlobParameter):
         gradient, diff = _GRAD.__get__(parameter), parameter._followed()
         if diff is not None and gradient is not None and gradient is not diff:
@@ -196,7 +196,7 @@ def _accumulated(parameter: torch.Tensor) -> None:
 
 
 def _store_gradient(parameter: BlobParameter, gradient: torch.Tensor, diff: torch.Tensor) -> None:
-    """Copy a gradient that autograd has not accumulated in place into diff, with its graph."""
+    """Copy a gradient that autograd did not accumulate in place into diff, with its graph."""
     if gradient.layout is not torch.strided:
         gradient = gradient.to_dense()
     if place_of(gradient) == place_of(diff):
@@ -208,7 +208,7 @@ def _store_gradient(parameter: BlobParameter, gradient: torch.Tensor, diff: torc
 
 
 def _apart(x: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
-    """Return a tensor that can be copied into another: a copy if they share their storage."""
+    """Return a tensor that can be copied into another; a copy if they share storage."""
     return x.clone() if lies_in(x, tensor) else x
 
 

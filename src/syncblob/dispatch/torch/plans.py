@@ -1,8 +1,7 @@
-"""What is known of a call from its function and the types of its arguments.
+"""Plans of calls, made once for each function and pattern of arguments.
 
-The schema of an operator says of each argument whether its memory is written. Functions that are
-written in Python have none; of those the parameters tell: ``inplace=True``, ``running_mean`` while
-training, ``max_norm``.
+The schema of an operator declares which arguments are written. Functions written in Python have no
+schema. Their parameters tell: ``inplace=True``, ``running_mean`` while training, ``max_norm``.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Plan", "plan_call"]
 
-# They ask for shape and dtype and look at no element.
+# They use only shapes and dtypes, and read no element.
 _SHAPE_ONLY = frozenset(
     {
         torch.empty_like,
@@ -45,14 +44,14 @@ _SHAPE_ONLY = frozenset(
     }
 )
 
-# Written while a flag of the function is set; without such a flag, always. Torch's schemas are
-# silent about them.
+# Written if a flag of the function is set, or always if it has none. Torch's schemas do not declare
+# this.
 _RUNNING = frozenset({"running_mean", "running_var"})
 _TRAINING = ("training", "use_input_stats", "train")
-# Rows of the weight are scaled down to this norm, in place.
+# With `max_norm`, rows of the weight are renormalized in place.
 _RENORMALISED = ("weight", "max_norm")
 
-# Functions of torch.distributed: what they receive is written.
+# Functions of torch.distributed, and their parameters that receive data.
 _RECEIVED = {
     "all_gather": "tensor_list",
     "all_gather_coalesced": "output_tensor_lists",
@@ -75,45 +74,45 @@ _RECEIVED = {
 
 
 class Plan(NamedTuple):
-    """What is known of the calls of one function with one pattern of arguments.
+    """The plan of the calls of one function with one pattern of arguments.
 
-    Arguments are numbered: those without a keyword first, then those with one.
+    Arguments are numbered: first the positional ones, then the keyword arguments.
     """
 
     name: str
-    """The function, for messages and for the journal."""
+    """The name of the function, for messages and the journal."""
     shape_only: bool
-    """Whether the function looks at no element of its arguments."""
+    """Whether the function reads no element of its arguments."""
     computes: bool
-    """Whether it computes elements, so that the guards are asked."""
+    """Whether it computes elements, so that guards apply."""
     written: Mapping[int, bool]
-    """The arguments that are written, and whether every element of them is."""
+    """The arguments that are written, and whether every element of each is."""
     blobs: tuple[int, ...]
     """The arguments that are Blobs."""
     tensors: tuple[int, ...]
     """The arguments that are tensors."""
     nested_blobs: tuple[int, ...]
-    """The lists, tuples and dicts that may hold Blobs."""
+    """The lists, tuples and dicts that may contain Blobs."""
     nested_tensors: tuple[int, ...]
-    """The same of tensors."""
+    """The lists, tuples and dicts that may contain tensors."""
     holds_tensors: bool
     """Whether there may be a tensor among the arguments."""
     keeps: bool
-    """Whether a Blob may lend the tensor that it keeps: torch's own functions store none."""
+    """Whether a Blob may lend its kept tensor: torch's own functions store no argument."""
     direct: bool
-    """Whether the function only reads, and tensors that Blobs keep will do."""
+    """Whether the function only reads, and can use kept tensors."""
     decisive: tuple[int, ...]
-    """The arguments whose contents count besides their types: another plan is for those."""
+    """The arguments whose contents, and not only types, determine the plan."""
 
     def blobs_in(self, values: Sequence[Any]) -> list[BlobCore]:
-        """Return the Blobs among the arguments of a call, nested ones too."""
+        """Return the Blobs among the arguments of a call, including nested ones."""
         found = [values[place] for place in self.blobs]
         for place in self.nested_blobs:
             found += instances(values[place], BlobCore)
         return found
 
     def tensors_in(self, values: Sequence[Any]) -> list[torch.Tensor]:
-        """Return the tensors among the arguments of a call, nested ones too."""
+        """Return the tensors among the arguments of a call, including nested ones."""
         found = [values[place] for place in self.tensors]
         for place in self.nested_tensors:
             found += instances(values[place], torch.Tensor)
@@ -121,14 +120,14 @@ class Plan(NamedTuple):
 
 
 def plan_call(function: Callable[..., Any], values: Sequence[Any], names: tuple[str, ...]) -> Plan:
-    """Return the plan of a call of a torch function; made once for each pattern of arguments.
+    """Return the plan of a call of a torch function, cached by pattern of arguments.
 
     Parameters
     ----------
     function
-        What torch was asked to compute.
+        The torch function.
     values
-        The arguments without a keyword, then those with one.
+        The positional arguments, then the keyword arguments.
     names
         The keywords.
     """
@@ -142,8 +141,8 @@ def plan_call(function: Callable[..., Any], values: Sequence[Any], names: tuple[
     return plan
 
 
-# In a pattern: the type of an argument; of a list or tuple, the patterns of its items, each once;
-# of a flag that decides what is written, its truth.
+# An entry of a pattern: the type of an argument; for a list or tuple, the set of the patterns of
+# its items; for a flag that determines which arguments are written, its truth value.
 _Pattern = Any
 
 _SEQUENCES = frozenset({list, tuple})
@@ -172,7 +171,7 @@ def _plan(
     return Plan(
         name,
         shape_only,
-        # Those that make a tensor of the same shape compute its elements.
+        # The ``*_like`` functions compute the elements of their result.
         not shape_only or name.endswith("_like"),
         written,
         arguments.of(BlobCore),
@@ -191,22 +190,22 @@ def _is_kind(pattern: _Pattern, kind: type | tuple[type, ...]) -> bool:
 
 
 def _may_hold(pattern: _Pattern, kind: type) -> bool:
-    """Tell whether an argument may be a list, tuple or dict with an instance of a class in it."""
+    """Return whether an argument may be a collection that contains instances of a class."""
     if not isinstance(pattern, frozenset):
-        # What is in a dict, or in a subclass of these, is not part of the pattern.
+        # The contents of a dict, or of a subclass of these types, are not part of the pattern.
         return _is_kind(pattern, NESTED)
     return any(_is_kind(item, kind) or _may_hold(item, kind) for item in pattern)
 
 
 class _Arguments:
-    """The pattern of one call, beside what is known of the function."""
+    """The pattern of one call, with the rule of its function."""
 
     def __init__(self, rule: _Rule, pattern: tuple[_Pattern, ...], names: tuple[str, ...]) -> None:
         self._rule = rule
         self._pattern = pattern
         self._unnamed = len(pattern) - len(names)
         self._named = {name: self._unnamed + i for i, name in enumerate(names)}
-        # The arguments that have to be looked at: `written` adds the flags.
+        # The arguments whose contents matter; `written` adds the flags.
         self.decisive = {i for i, given in enumerate(pattern) if given in _SEQUENCES}
 
     def of(self, kind: type) -> tuple[int, ...]:
@@ -214,7 +213,7 @@ class _Arguments:
         return tuple(i for i, given in enumerate(self._pattern) if _is_kind(given, kind))
 
     def holding(self, kind: type) -> tuple[int, ...]:
-        """Return the arguments that may hold instances of a class."""
+        """Return the arguments that may contain instances of a class."""
         return tuple(i for i, given in enumerate(self._pattern) if _may_hold(given, kind))
 
     def written(self) -> dict[int, bool]:
@@ -232,7 +231,7 @@ class _Arguments:
         return result
 
     def _conditional(self) -> Iterator[str]:
-        """Yield the parameters that are written because of what other arguments say."""
+        """Yield the parameters that are written because of other arguments."""
         parameters = {*self._rule.parameters, *self._named}
         if self._rule.parameters and self._flag("inplace"):
             yield self._rule.parameters[0]
@@ -242,12 +241,12 @@ class _Arguments:
             yield weight
         if parameters.issuperset(_RUNNING):
             flags = [flag for flag in _TRAINING if flag in parameters]
-            # A flag that was left out keeps its default: which one, the memory need not know.
+            # For a flag that was not given, assume that its default makes the function write.
             if not flags or any(self._flag(flag) is not False for flag in flags):
                 yield from _RUNNING
 
     def _flag(self, name: str) -> bool | None:
-        """Return the truth of a flag; None where it is None, was not given, or is not known yet."""
+        """Return the truth value of a flag; None if it is None, missing, or not known yet."""
         place = self._place(name)
         given = NoneType if place is None else self._pattern[place]
         if place is None or given is NoneType:
@@ -258,7 +257,7 @@ class _Arguments:
         return bool(given)
 
     def _place(self, name: str) -> int | None:
-        """Return the argument that was given for a parameter; None where none was."""
+        """Return the number of the argument for a parameter; None if it was not given."""
         if name in self._named:
             return self._named[name]
         parameters = self._rule.parameters
@@ -267,23 +266,23 @@ class _Arguments:
 
 
 class _Rule(NamedTuple):
-    """What is known of a function."""
+    """Which arguments a function writes."""
 
     parameters: tuple[str, ...]
-    """Their names, as far as arguments without a keyword go."""
+    """The names of the positional parameters."""
     places: frozenset[int]
     """The arguments that are written."""
     names: frozenset[str]
-    """The same, where they are given by keyword."""
+    """The names of the written parameters."""
     outs: frozenset[str]
-    """The keywords of results, which are written completely."""
+    """The keywords of outputs, which are overwritten completely."""
     keeps: bool
-    """Whether it is a function of torch's own."""
+    """Whether the function is torch's own."""
 
 
 @lru_cache(maxsize=4096)
 def _rule(function: Callable[..., Any]) -> _Rule:
-    """Find out what a function writes."""
+    """Determine which arguments a function writes."""
     schemas = _schemas(function)
     parameters = _signature(function)
     places: set[int] = set()
@@ -311,25 +310,25 @@ def _rule(function: Callable[..., Any]) -> _Rule:
         )
     names = {parameters[place] for place in places if place < len(parameters)}
     if "self" in names:
-        # What the schemas call so is "input" in Python.
+        # "self" in the schemas is "input" in Python.
         names.add("input")
-    # An operator of somebody else's may store what it is given, or write it in secret.
+    # A third-party operator may store its arguments, or write them undeclared.
     own = f"{module}.".startswith(("torch.", "."))
     keeps = own and all(schema.name.startswith("aten::") for schema in schemas)
     return _Rule(parameters, frozenset(places), frozenset(names), frozenset(outs), keeps)
 
 
 def _is_written(argument: Any) -> bool:
-    """Tell whether the memory of an argument, or of the tensors in it, is written."""
+    """Return whether the memory of an argument, or of the tensors in it, is written."""
     alias = argument.alias_info
     if alias is None or not alias.is_write:
         return False
-    # A list that is written itself is TorchScript's: its elements change, and not their memory.
+    # A written list, in TorchScript, has its items replaced; their memory is not written.
     return not (alias.before_set and str(argument.type).startswith("List"))
 
 
 def _schemas(function: Callable[..., Any]) -> list[Any]:
-    """Return the schemas of a function; none where torch has none."""
+    """Return the schemas of a function; empty if torch has none."""
     own = getattr(function, "_schema", None)
     if own is not None:
         return [own]
@@ -344,7 +343,7 @@ def _schemas(function: Callable[..., Any]) -> list[Any]:
 
 
 def _signature(function: Callable[..., Any]) -> tuple[str, ...]:
-    """Return the parameters of a function that is written in Python."""
+    """Return the parameters of a function written in Python."""
     if not inspect.isfunction(function):
         return ()
     return tuple(inspect.signature(function).parameters)

@@ -1,13 +1,13 @@
 """Tensors over Blobs and their memories.
 
-A tensor can always be written. So every tensor that somebody may keep is an alias on the mutable
-path, tracked as any other.
+A tensor is always writable. Therefore every tensor that may outlive a call is an alias on the
+mutable path, tracked like any other alias.
 
-A tensor that a function of torch's only reads is a *loan*: it takes the const path, and nobody has
-it when the function has returned. So a Blob keeps it for the next function, beside the arrays that
-it keeps (`Arrays._kept`): it is good as long as these are. What could make more of a loan than that
-is looked for after each call. If the function has written it, or a result shares its storage, the
-Blob forgets the loan, and it becomes an alias.
+A tensor that a torch function only reads is a *loan*: it takes the const path, and nothing
+references it after the function has returned. The Blob keeps it for the next function, with its
+other kept arrays (`BlobCore._kept`), and it is valid as long as these. Each call is checked
+afterwards. If the function has written the loan, or a result shares its storage, the Blob drops the
+loan, and it becomes an alias.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ __all__ = [
 ]
 
 _KIND = "tensor"
-# The frames between the user and `alias_over`'s export: its own, its caller's, that of `untraced`
-# and that of Blob's method.
+# The frames between the user and the export in `alias_over`: its own, its caller's, that of
+# `untraced` and that of Blob's method.
 _OURS = 4
 
-# The methods that give what a sparse tensor is made of.
+# The methods that return the components of a sparse tensor.
 _BY_ROWS = ("values", "crow_indices", "col_indices")
 _BY_COLUMNS = ("values", "ccol_indices", "row_indices")
 _SPARSE_PARTS = {
@@ -68,10 +68,10 @@ _SPARSE_PARTS = {
     torch.sparse_bsc: _BY_COLUMNS,
 }
 
-# The stubs say that no tensor can be one.
+# Typed here, because the stubs say that it is never true.
 _is_wrapper: Callable[[object], bool] = _python_dispatch.is_traceable_wrapper_subclass
 
-# The pointer of CUDA's default stream, and the number that DLPack has for it.
+# The pointer of CUDA's default stream, and DLPack's number for it.
 _DEFAULT_STREAM = 0
 _DLPACK_DEFAULT_STREAM = 1
 
@@ -103,13 +103,13 @@ def alias_over(blob: BlobCore, memory: SyncedMemory, place: int, reason: str) ->
     Parameters
     ----------
     blob
-        The Blob. It is not const, and no stride is negative.
+        The Blob. It must not be const or have negative strides.
     memory
-        That of its data or diff.
+        The memory of its data or diff.
     place
         `HOST_DATA` for data, `HOST_DIFF` for diff.
     reason
-        The operation, for messages and for the journal.
+        The operation, for messages and the journal.
     """
     kept, layout = blob._kept[place], blob._layout
     if kept is not None and blob._home is HOST:
@@ -125,18 +125,18 @@ def alias_over(blob: BlobCore, memory: SyncedMemory, place: int, reason: str) ->
 
 
 class Loan:
-    """A tensor over a Blob's data that a function of torch's reads.
+    """A tensor over a Blob's data that torch functions read.
 
     Attributes
     ----------
     tensor
         The tensor.
     owner
-        What lives exactly as long as the tensor's storage.
+        An object that lives exactly as long as the tensor's storage.
     version
-        How often torch says that the tensor was written, when it was made.
+        Torch's version counter of the tensor when it was made.
     start, stop
-        The addresses where the memory behind the tensor's storage begins and ends.
+        The start and end addresses of the tensor's storage.
     """
 
     __slots__ = ("owner", "start", "stop", "tensor", "version")
@@ -151,27 +151,27 @@ class Loan:
 
     @property
     def was_written(self) -> bool:
-        """Whether the tensor was written, though neither a schema nor a parameter says so."""
+        """Whether the tensor was written, although no schema or parameter declares it."""
         return self.tensor._version != self.version
 
     def become_alias(self, x: BlobCore, home: Home, reason: str) -> None:
-        """Make an alias of the loan of a Blob, which somebody keeps or has written.
+        """Turn this loan into an alias, because it was written or is still in use.
 
-        That is a mutable access of the home's side. The Blob keeps the loan no longer.
+        This is a mutable access of the home's side. The Blob drops the loan.
         """
         self.forget(x)
         memory, layout = x._memory, x._layout
         memory.export(bind(x, home), MUTABLE, layout, reason, _KIND, self.owner)
 
     def forget(self, x: BlobCore) -> None:
-        """Let a Blob keep the loan no longer."""
+        """Make a Blob drop this loan."""
         kept = x._kept[HOST_DATA]
         if kept is not None and kept[4] is self:
             _keep(x, x._layout, kept, None)
 
 
 def host_loan(x: BlobCore, reason: str) -> Loan | None:
-    """Lend a Blob's data on the host, brought up to date there: once more, or for the first time.
+    """Lend a Blob's newest data on the host, with the kept loan or a new one.
 
     Parameters
     ----------
@@ -183,12 +183,12 @@ def host_loan(x: BlobCore, reason: str) -> Loan | None:
     Returns
     -------
     Loan or None
-        None of a Blob on a device that torch knows, or with negative strides.
+        None if the Blob is on a CUDA device or has negative strides.
     """
     kept = x._kept[HOST_DATA]
     if kept is not None:
         loan: Loan | None = kept[4]
-        # Somebody may have got hold of the tensor in a way that nobody sees, and written it.
+        # The version check detects writes through references that were not found.
         if loan is not None and loan.tensor._version == loan.version:
             held: Any = x._held
             layout: Any = x._placed
@@ -205,16 +205,16 @@ def _new_host_loan(x: BlobCore, reason: str) -> Loan | None:
     if layout.size:
         x._keep(HOST_DATA, memory)
         kept = x._kept[HOST_DATA]
-        # The buffer may be another one by now.
+        # Another thread may have replaced the buffer.
         if kept is not None and _address_of(kept[1]) == loan.tensor.data_ptr():
             _keep(x, layout, kept, loan)
     return loan
 
 
 def _keep(x: BlobCore, layout: Layout, kept: Kept, loan: Loan | None) -> None:
-    """Let a Blob keep a loan of a layout, or none, beside the arrays that it keeps."""
+    """Store a loan of a layout, or None, with a Blob's kept arrays."""
     x._kept = ((*kept[:4], loan), *x._kept[1:])
-    # A resize on another thread forgets what is kept, before or now.
+    # If another thread has resized the Blob meanwhile, the kept arrays are out of date.
     if x._placed is not layout:
         x._kept = NOTHING_KEPT
 
@@ -229,34 +229,35 @@ def _address_of(array: np.ndarray[Any, Any]) -> int:
 def tensor_over_memory(
     memory: SyncedMemory, layout: Layout, side: Side, access: Access, reason: str
 ) -> tuple[torch.Tensor, Any]:
-    """Return a tensor over one side of a memory, brought up to date as the access says.
+    """Return a tensor over one side of a memory, updated according to the access.
 
-    A writable one is an alias: leased until its storage is gone.
+    A writable one is an alias, leased until its storage is freed.
 
     Parameters
     ----------
     memory, layout
-        What is lent. An axis of negative stride is reversed in the tensor.
+        The memory and the layout of the tensor. Axes with negative strides are reversed in the
+        tensor.
     side
-        Where.
+        The side.
     access
-        What is going to be done with it. A tensor of a const access may be written all the same,
-        and must not be: use it for a `Loan`.
+        The access. A tensor of a const access is writable, but must not be written: use it for a
+        `Loan`.
     reason
-        The operation, for messages and for the journal.
+        The operation, for messages and the journal.
 
     Returns
     -------
     tensor : torch.Tensor
     owner
-        What lives exactly as long as the tensor's storage.
+        An object that lives exactly as long as the tensor's storage.
     """
     home = memory.home(side)
     require_reach(home)
     array = memory.export(side, access, layout.forwards(), reason, _KIND)
     if access is CONST and isinstance(array, np.ndarray):
-        # Torch has no tensors to read only: of an array that cannot be written it takes none, or
-        # takes no notice, depending on its version. This array is nobody else's.
+        # Torch has no read-only tensors: depending on its version, it rejects a read-only array or
+        # ignores the flag. Only this function references the array.
         array.flags.writeable = True
     return _tensor(home, array)
 
@@ -274,7 +275,7 @@ def private(memory: SyncedMemory, layout: Layout, side: Side, reason: str) -> to
 def overwrite(
     memory: SyncedMemory, layout: Layout, side: Side, reason: str, contents: torch.Tensor
 ) -> None:
-    """Copy a tensor into one side; an axis of negative stride is reversed in the tensor.
+    """Copy a tensor into one side; axes with negative strides are reversed in the tensor.
 
     Parameters are those of `tensor_over_memory`.
     """
@@ -287,14 +288,14 @@ def overwrite(
 
 
 def empty(layout: Layout, device: torch.device) -> torch.Tensor:
-    """Return a tensor of the shape, the dtype and, but for their signs, the strides of a layout."""
+    """Return an empty tensor with the shape, dtype and absolute strides of a layout."""
     dtype = getattr(torch, layout.dtype.name)
     strides = [step // layout.dtype.itemsize for step in layout.forwards().strides]
     return torch.empty_strided(layout.shape, strides, dtype=dtype, device=device)
 
 
 def lies_in(result: torch.Tensor, tensor: torch.Tensor) -> bool:
-    """Tell whether a tensor, or a part that it is made of, is over the storage of another."""
+    """Return whether a tensor, or a component of it, shares the storage of another."""
     found = address(result)
     if found is None:
         return any(lies_in(part, tensor) for part in _parts(result))
@@ -302,7 +303,7 @@ def lies_in(result: torch.Tensor, tensor: torch.Tensor) -> bool:
 
 
 def apart(result: torch.Tensor) -> torch.Tensor:
-    """Return a copy of a tensor that shares none of the parts that it is made of."""
+    """Return a copy of a tensor that shares no component with it."""
     if not _is_wrapper(result):
         return result.clone()
     # The clone of a nested tensor shares its offsets.
@@ -313,7 +314,7 @@ def apart(result: torch.Tensor) -> torch.Tensor:
 
 
 def _parts(tensor: torch.Tensor) -> list[torch.Tensor]:
-    """Return the tensors that a tensor without a storage is made of."""
+    """Return the components of a tensor without storage."""
     if is_functorch_wrapped_tensor(tensor):
         return [get_unwrapped(tensor)]
     if _is_wrapper(tensor):
@@ -323,18 +324,18 @@ def _parts(tensor: torch.Tensor) -> list[torch.Tensor]:
 
 
 def address(tensor: torch.Tensor) -> int | None:
-    """Return where a tensor's storage begins; None where it has none, or one of no bytes."""
+    """Return the address of a tensor's storage; None if it has none, or an empty one."""
     try:
         return tensor.untyped_storage().data_ptr() or None
     except RuntimeError:
-        # Sparse and nested tensors, and the stand-ins of torch's own transformations, have none.
+        # Sparse and nested tensors and the wrappers of torch.func have none.
         return None
 
 
 def partially_overlaps(tensor: torch.Tensor, other: torch.Tensor) -> bool:
-    """Tell whether two tensors share memory, and not element by element.
+    """Return whether two tensors share memory, but are not over the same elements.
 
-    Torch sees that of one storage only, and each export of a Blob is a storage of its own.
+    Torch detects this only within one storage, and each export of a Blob has its own storage.
     """
     starts = address(tensor), address(other)
     if None in starts or (tensor.shape == other.shape and place_of(tensor) == place_of(other)):
@@ -347,12 +348,12 @@ def partially_overlaps(tensor: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def place_of(tensor: torch.Tensor) -> tuple[int, tuple[int, ...]]:
-    """Return where the elements of a tensor with storage are: an address and the strides."""
+    """Return the address and strides of a tensor with storage."""
     return tensor.data_ptr(), tensor.stride()
 
 
 def _tensor(home: Home, array: Any) -> tuple[torch.Tensor, Any]:
-    """Lay a tensor over an array; return it and what its storage keeps alive."""
+    """Return a tensor over an array, and the object that its storage keeps alive."""
     stream = None
     if not home.native:
         stream = torch.cuda.current_stream(home.device.index).cuda_stream
@@ -361,14 +362,14 @@ def _tensor(home: Home, array: Any) -> tuple[torch.Tensor, Any]:
     bfloat16 = is_bfloat16(array.dtype)
     if bfloat16:
         array = array.view(np.uint16)
-    # A capsule of the kind that every version of torch understands. `torch.from_numpy` would do for
-    # most dtypes, but not within a transformation of torch's, which gets a tensor of its own there.
+    # An unversioned capsule, which every version of torch supports. `torch.from_numpy` would work
+    # for most dtypes, but within torch.func it returns a wrapper.
     capsule = home.capsule(array, stream=stream, max_version=None)
     if bfloat16:
         _capsule.edit(capsule, code=_capsule.BFLOAT)
-    # What `torch.utils.dlpack.from_dlpack` does with a capsule.
+    # As `torch.utils.dlpack.from_dlpack` does with a capsule.
     if not torch.is_inference_mode_enabled():
         return torch._C._from_dlpack(capsule), array
-    # Torch does not count the writes into a tensor that was made in inference mode.
+    # Torch keeps no version counter for tensors made in inference mode.
     with torch.inference_mode(mode=False):
         return torch._C._from_dlpack(capsule), array

@@ -1,4 +1,4 @@
-"""What torch.compile is not to trace, and whether `make_fx` records a call."""
+"""Functions that torch.compile must not trace, and whether `make_fx` records a call."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _Result = TypeVar("_Result")
 
 
 def untraced(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
-    """Let torch.compile call a function as it is, in place of tracing it.
+    """Make torch.compile call a function instead of tracing it.
 
     Does not import the compiler.
     """
@@ -36,7 +36,7 @@ def untraced(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, 
 
 
 def is_recorded() -> bool:
-    """Tell whether calls are recorded in a graph, which keeps the tensors that it did not get.
+    """Return whether calls are recorded in a graph, which keeps tensors that are not its inputs.
 
     `torch.func.linearize` does so, with `make_fx`.
     """

@@ -1,5 +1,5 @@
-"""The protocols through which other array libraries take a Blob, and Blobs take their arrays.
+"""The protocols that exchange arrays between Blobs and other libraries.
 
 `dask`, `einops`, `torch` and `torch_data` are the public names of modules in
-`syncblob.integrations`, which are built on Blobs; `ndarrays` is built on them, too.
+`syncblob.integrations`, which use Blob; so does `ndarrays`.
 """

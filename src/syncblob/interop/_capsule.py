@@ -1,4 +1,4 @@
-"""Editing DLPack capsules: the fields that NumPy and CuPy cannot be asked to set.
+"""Editing DLPack capsules: the fields that NumPy and CuPy provide no way to set.
 
 The structures are those of ``dlpack.h``, version 1.0.
 """
@@ -82,7 +82,7 @@ _get_pointer.restype = ctypes.c_void_p
 
 
 def is_versioned(capsule: Any) -> bool:
-    """Tell whether a capsule, consumed or not, is of DLPack 1.0 or later, and so has flags."""
+    """Return whether a capsule, used or not, is versioned (DLPack 1.0 or later) and has flags."""
     return bool(_is_valid(capsule, _VERSIONED) or _is_valid(capsule, _USED_VERSIONED))
 
 
@@ -95,7 +95,7 @@ def _managed(capsule: Any) -> _DLManagedTensor | _DLManagedTensorVersioned:
 
 
 def is_read_only(capsule: Any) -> bool:
-    """Tell whether an unused capsule says that its memory must not be written."""
+    """Return whether an unused capsule has the read-only flag."""
     managed = _managed(capsule)
     return isinstance(managed, _DLManagedTensorVersioned) and bool(managed.flags & READ_ONLY)
 
@@ -113,16 +113,16 @@ def edit(
     Parameters
     ----------
     capsule
-        A ``dltensor`` or ``dltensor_versioned`` capsule that nobody has consumed.
+        An unused ``dltensor`` or ``dltensor_versioned`` capsule.
     device_id, code
-        The new device id and type code, where given.
+        The new device id and type code; None keeps them.
     flags
-        Bits to set, in a versioned capsule.
+        Flag bits to set in a versioned capsule.
 
     Raises
     ------
     BufferError
-        If `capsule` is something else, or was consumed.
+        If `capsule` is something else, or has been consumed.
     """
     managed = _managed(capsule)
     if device_id is not None:

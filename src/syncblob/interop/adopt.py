@@ -1,4 +1,4 @@
-"""Arrays of other libraries, taken over as memories: without a copy where the memory allows it."""
+"""Adopting arrays of other libraries as memories, without a copy if possible."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["adopt", "can_adopt"]
 
 
-def adopt(  # noqa: PLR0913  # where an array is, what it becomes and whose it is
+def adopt(  # noqa: PLR0913  # an array, its target, and its ownership
     array: Any,
     *,
     dtype: np.dtype[np.generic] | None,
@@ -27,34 +27,34 @@ def adopt(  # noqa: PLR0913  # where an array is, what it becomes and whose it i
     backend: Accelerator | None = None,
     owned: bool = False,
 ) -> tuple[SyncedMemory, Layout]:
-    """Make a memory of a NumPy or CuPy array.
+    """Make a memory from a NumPy or CuPy array.
 
-    Memory is taken over if it can be written, is aligned, and every byte from its first to its
-    last belongs to exactly one element: then a transfer cannot touch bytes that are not the
-    array's. Any order of the axes will do. Other arrays are copied.
+    An array is adopted without a copy if it is writable and aligned, and if every byte from its
+    first to its last belongs to exactly one element, because transfers write that whole range. The
+    order of the axes does not matter. Other arrays are copied.
 
     Parameters
     ----------
     array
         A NumPy or CuPy array.
     dtype
-        The dtype wanted, None for that of the array.
+        The dtype of the memory; None for that of the array.
     device
-        Where the contents are to be used; they move there on first use.
+        The device for the contents, which are transferred there on first use.
     copy
         True always copies, False never.
     backend
-        The accelerator that holds a NumPy array, where it is not on the host: results computed
-        on a simulated device.
+        The accelerator of a NumPy array that is not on the host, such as a result computed on a
+        simulated device.
     owned
-        Whether nobody else has the array. Memory that somebody else may write into is exposed.
+        Whether the array has no other owner. If it has, its memory is exposed.
 
     Raises
     ------
     ValueError
         If `copy` is False and a copy or a transfer is needed.
     TypeError
-        If a Blob cannot hold the dtype.
+        If Blobs do not support the dtype.
     """
     if backend is None and not isinstance(array, np.ndarray):
         backend = cuda.backend_of(array)
@@ -78,7 +78,7 @@ def adopt(  # noqa: PLR0913  # where an array is, what it becomes and whose it i
 
 
 def can_adopt(array: Any) -> bool:
-    """Tell whether the memory of an array can be taken over as it is."""
+    """Return whether an array can be adopted without a copy."""
     if type(array) is np.ndarray and array.flags.carray and array.dtype in SUPPORTED:
         # The usual case.
         return True
@@ -86,7 +86,7 @@ def can_adopt(array: Any) -> bool:
 
 
 def _obstacle(array: Any, dtype: np.dtype[np.generic] | None) -> str | None:
-    """Say why the memory of an array cannot be taken over as it is; None where it can."""
+    """Return why an array cannot be adopted without a copy; None if it can."""
     if dtype is not None and array.dtype != dtype:
         return f"a conversion from {array.dtype} to {dtype} is needed"
     if not is_supported(array.dtype):
@@ -103,7 +103,7 @@ def _obstacle(array: Any, dtype: np.dtype[np.generic] | None) -> str | None:
 
 
 def _dense_base(array: Any) -> Any:
-    """Return a C-contiguous view of exactly the bytes of an array, or None where there is none."""
+    """Return a C-contiguous view of exactly an array's bytes; None if there is none."""
     if array.flags.c_contiguous:
         return array
     forward = array[tuple(slice(None, None, -1 if step < 0 else 1) for step in array.strides)]
@@ -113,7 +113,7 @@ def _dense_base(array: Any) -> Any:
 
 
 def _dense(array: Any) -> tuple[Any, Layout]:
-    """Return the dense base of an array and how the array lies in it."""
+    """Return the dense base of an array, and the layout of the array in it."""
     base = _dense_base(array)
     if base is array:
         return array, Layout.c_order(tuple(array.shape), array.dtype)

@@ -33,18 +33,18 @@ __all__ = [
 
 
 def require_cuda() -> None:
-    """Raise NoDeviceError where CuPy has no CUDA device."""
+    """Raise NoDeviceError if CuPy has no CUDA device."""
     if not device_count():
         accelerator("cuda:0")
 
 
 def _backend(memory: SyncedMemory, name: str = "__cuda_array_interface__") -> CudaBackend:
-    """Return the CUDA device that a memory is or can be on.
+    """Return the CUDA device that a memory is or can be bound to.
 
     Raises
     ------
     AttributeError
-        If there is none, so that ``hasattr(blob, name)`` is honest.
+        If there is none, so that ``hasattr(blob, name)`` is False.
     """
     try:
         backend = memory.home(Side.ACCELERATOR)
@@ -58,11 +58,11 @@ def _backend(memory: SyncedMemory, name: str = "__cuda_array_interface__") -> Cu
 
 
 def require_own_interface(home: Home) -> None:
-    """Raise AttributeError where a Blob does not compute on a CUDA device: it has no interface.
+    """Raise AttributeError unless operations of the Blob run on a CUDA device.
 
-    Libraries ask each array for the interface, and take what has one for an array of a CUDA device.
+    Libraries treat every object with this interface as an array on a CUDA device.
     """
-    # What NumPy computes in is none, which is seen more quickly.
+    # The first test is faster than the second.
     if home.native or not isinstance(home, CudaBackend):
         raise AttributeError(  # what hasattr() expects of a missing protocol
             f"__cuda_array_interface__: operations of this Blob run on {home.device}; blob.gpu and "
@@ -78,16 +78,16 @@ def array_over_memory(
     Parameters
     ----------
     memory, layout
-        What is lent.
+        The memory, and the layout of the array.
     access
-        What the consumer is going to do.
+        The access of the consumer.
     target
-        What the consumer keeps and nobody else; None to make no lease.
+        An object that only the consumer keeps; None to make no lease.
 
     Raises
     ------
     AttributeError
-        If this memory cannot be on a CUDA device, or the interface has no name for the dtype.
+        If this memory cannot be on a CUDA device, or the interface does not support the dtype.
     """
     _backend(memory)
     name = "__cuda_array_interface__"
@@ -99,17 +99,17 @@ def array_over_memory(
 
 
 def describe(memory: SyncedMemory, array: Any, *, readonly: bool) -> dict[str, Any]:
-    """Return the interface, version 3, of an `array_over_memory`, with the current stream."""
+    """Return the interface, version 3, of an array, with the current stream."""
     described = _backend(memory).interface(array)
     described["data"] = (described["data"][0], readonly)
     return described
 
 
 def for_cupy(memory: SyncedMemory, lender: Any) -> Callable[[], Any]:
-    """Return what CuPy calls where an object has no ``__cuda_array_interface__``.
+    """Return the function that CuPy calls if an object has no ``__cuda_array_interface__``.
 
-    It makes a CuPy array over the accelerator side, by the DLPack of `lender`. Nothing moves before
-    it is called.
+    It returns a CuPy array over the accelerator side, through the DLPack of `lender`. Only its call
+    causes a transfer.
 
     Raises
     ------
@@ -117,7 +117,7 @@ def for_cupy(memory: SyncedMemory, lender: Any) -> Callable[[], Any]:
         If this memory cannot be on a CUDA device.
     """
     _backend(memory, "__cupy_get_ndarray__")
-    import cupy  # there is a CUDA device
+    import cupy  # installed: there is a CUDA device
 
     return lambda: cupy.from_dlpack(lender)
 
@@ -125,15 +125,16 @@ def for_cupy(memory: SyncedMemory, lender: Any) -> Callable[[], Any]:
 def from_interface(x: Any, *, copy: bool | None = None) -> Any:
     """Return a CuPy array over the memory of an object with ``__cuda_array_interface__``.
 
-    DLPack is asked where the object has it too: PyTorch's tensors have version 2 of the interface,
-    which says nothing of streams, and of bfloat16 the interface gives the size alone.
+    If the object also has DLPack, that is used: PyTorch's tensors have version 2 of the interface,
+    which has no stream, and the interface cannot describe bfloat16.
 
     Parameters
     ----------
     x
-        The object. Of one that says "read-only" the array is a copy: CuPy's can be written.
+        The object. If it is read-only, the array is a copy, because CuPy arrays are always
+        writable.
     copy
-        False refuses that copy; True leaves it to the caller.
+        False raises instead of that copy; True leaves the copy to the caller.
 
     Raises
     ------
@@ -143,7 +144,7 @@ def from_interface(x: Any, *, copy: bool | None = None) -> Any:
         If `copy` is False and `x` is read-only.
     """
     require_cuda()
-    import cupy  # only where a CUDA array is at hand
+    import cupy  # only called with CUDA arrays
 
     if isinstance(x, cupy.ndarray):
         return x
@@ -152,7 +153,7 @@ def from_interface(x: Any, *, copy: bool | None = None) -> Any:
     described = x.__cuda_array_interface__
     address, readonly = described["data"]
     runtime = cupy.cuda.runtime
-    # CuPy copies what is on another device than the current one.
+    # CuPy copies memory that is not on the current device.
     index = runtime.pointerGetAttributes(address).device if address else runtime.getDevice()
     with cupy.cuda.Device(index):
         array = cupy.asarray(x)
@@ -170,10 +171,10 @@ def from_dlpack(x: Any, *, copy: bool | None = None) -> Any:
     Raises
     ------
     NoDeviceError, ValueError
-        As `from_interface`.
+        As for `from_interface`.
     """
     require_cuda()
-    import cupy  # only where a CUDA array is at hand
+    import cupy  # only called with CUDA arrays
 
     producer = _Producer(x)
     array = cupy.from_dlpack(producer)
@@ -181,7 +182,7 @@ def from_dlpack(x: Any, *, copy: bool | None = None) -> Any:
 
 
 def _writable(array: Any, copy: bool | None) -> Any:
-    """Return a copy of an array that must not be written, where one may and has to be made."""
+    """Return a copy of a read-only array, or raise if `copy` is False."""
     if copy is False:
         raise ValueError(
             "copy=False was asked for, but the array is read-only, and a Blob's memory is written "
@@ -191,7 +192,7 @@ def _writable(array: Any, copy: bool | None) -> Any:
 
 
 class _Producer:
-    """A DLPack producer, and whether its capsule says "read-only", which CuPy does not look at."""
+    """A DLPack producer that records the read-only flag of its capsule, which CuPy ignores."""
 
     def __init__(self, producer: Any) -> None:
         self._producer = producer

@@ -1,8 +1,8 @@
-"""Dask: importing this module lets Dask arrays be made of Blobs and sends Blobs without a copy.
+"""Dask: importing this module enables Dask arrays of Blobs, sent without a copy.
 
-Most of what Dask does to a chunk it does through NumPy's functions, which Blobs take anyway. Here
-is the rest: how large a Blob is, its percentiles, the array backend ``"syncblob"`` that Dask's own
-creation functions use, and, where distributed is installed, the serialisation between processes.
+Dask mostly calls NumPy's functions on its chunks, which accept Blobs anyway. This module adds the
+size of a Blob, percentiles, the array backend ``"syncblob"`` for Dask's creation functions, and, if
+distributed is installed, serialization between processes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""DLPack, out of a memory (https://dmlc.github.io/dlpack/latest/python_spec.html).
+"""DLPack exports of a memory (https://dmlc.github.io/dlpack/latest/python_spec.html).
 
-The other direction is in `native`.
+Imports are in `native`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ HOST_DEVICE = HOST.dlpack_device
 
 
 def device_of(memory: SyncedMemory, side: Side) -> tuple[int, int]:
-    """Answer ``__dlpack_device__``: where `export` lends when no device is named."""
+    """Implement ``__dlpack_device__``: the device on which `export` lends by default."""
     home, buffer = memory.home(side), memory.buffer(side)
     return home.dlpack_device if buffer is None else home.dlpack_device_of(buffer)
 
@@ -52,8 +52,8 @@ def _named_side(memory: SyncedMemory, side: Side, dl_device: tuple[int, int] | N
 
 
 def _within_reach(memory: SyncedMemory, side: Side, own: Side) -> Side:
-    """Return the Blob's own side for a request for the other, if that reaches it without a copy."""
-    # The memory of a simulated device is the host's.
+    """Return the Blob's own side if it can meet a request for the other without a copy."""
+    # The host can read the memory of a simulated device.
     if side is Side.HOST and isinstance(memory.home(own), NumpyHome):
         return own
     raise BufferError(
@@ -73,31 +73,30 @@ def export(  # noqa: PLR0913  # the keywords of the protocol
     dl_device: tuple[int, int] | None,
     copy: bool | None,
 ) -> Any:
-    """Answer ``__dlpack__`` of a Blob or of one side of it: a capsule over one side of the memory.
+    """Implement ``__dlpack__`` of a Blob or a SideView: return a capsule over one side.
 
     Parameters
     ----------
     memory, layout, side
-        What is lent, and where.
+        The memory, layout and side to export.
     access
-        What the consumer is going to do. A const access gives the capsule the read-only flag; a
-        copy takes the const path in any case, and so does what `dl_device` asks of the other side:
-        a copy.
+        The consumer's access. A const access sets the capsule's read-only flag. Copies always take
+        the const path; so does `dl_device` naming the other side, which makes a copy.
     stream, max_version, dl_device, copy
         The keywords of the protocol; see `Blob.__dlpack__`.
 
     Raises
     ------
     BufferError
-        If the request cannot be met: of the other side without a copy, unless that is the host and
-        the memory of a simulated device, which it reaches, can be lent.
+        If the request cannot be met, such as one for the other side without a copy. The host's side
+        of a Blob on a simulated device can be requested without a copy.
     """
     own, side = side, _named_side(memory, side, dl_device)
     reported = memory.home(side).dlpack_device
     if side is not own and copy is False:
         side = _within_reach(memory, side, own)
     elif side is not own:
-        # A change of device is a copy: reading on the other side lends nothing of it.
+        # A change of device is a copy, so that nothing of the other side is lent.
         copy = True
     readonly = access is CONST
     versioned = max_version is not None and max_version[0] >= 1
@@ -109,7 +108,7 @@ def export(  # noqa: PLR0913  # the keywords of the protocol
         )
     if layout.backwards and not copy:
         if layout.reversed_axes:
-            # Some versions of PyTorch end the process when they are given one.
+            # Some versions of PyTorch abort the process for negative strides.
             raise BufferError(
                 f"DLPack consumers such as torch take no negative strides, got {layout.strides}; "
                 "use .copy(), or np.asarray() to read"
@@ -122,7 +121,7 @@ def export(  # noqa: PLR0913  # the keywords of the protocol
         flags = _capsule.IS_COPIED
     else:
         array = memory.export(side, access, layout, "__dlpack__", "DLPack")
-        # NumPy sets the flag itself, from the array.
+        # NumPy sets the flag itself, according to the array.
         flags = _capsule.READ_ONLY if readonly and not isinstance(home, NumpyHome) else 0
     bfloat16 = is_bfloat16(layout.dtype)
     capsule = home.capsule(

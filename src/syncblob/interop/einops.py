@@ -1,4 +1,4 @@
-"""einops: importing this module lets ``einops.rearrange`` and its other functions take Blobs."""
+"""einops: importing this module makes ``einops.rearrange`` and its other functions accept Blobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays of other libraries: what counts as one, and which must be asked what a function does."""
+"""Recognizing arrays of other libraries, and those that implement NumPy's protocols."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 __all__ = ["is_array", "is_ndarray_like", "is_stranger"]
 
-# What an array of any library has.
+# Every array library has one of these.
 _PROTOCOLS = ("__cuda_array_interface__", "__dlpack__", "__array__")
 
 
 def is_array(x: Any) -> bool:
-    """Tell whether something is an array of any library, and no scalar and no type."""
+    """Return whether an object is an array of any library; not a scalar or a type."""
     if isinstance(x, np.ndarray):
         return True
     if isinstance(x, (np.generic, type)):
@@ -26,7 +26,7 @@ def is_array(x: Any) -> bool:
 
 
 def is_ndarray_like(x: Any) -> bool:
-    """Tell whether something takes part in the operators of ndarrays, by NumPy's protocols."""
+    """Return whether an object takes part in the operators of ndarrays, by NumPy's protocols."""
     return is_array(x) or any(
         getattr(type(x), name, None) is not None
         for name in ("__array_ufunc__", "__array_priority__")
@@ -34,10 +34,10 @@ def is_ndarray_like(x: Any) -> bool:
 
 
 def is_stranger(kinds: Iterable[type], protocol: str) -> bool:
-    """Tell whether a type has its own answer to a protocol of NumPy's, and must be asked.
+    """Return whether one of the types implements a protocol of NumPy's in its own way.
 
-    Arrays of NumPy and CuPy have one too, but are operands like any other. Masked arrays are
-    strangers: their masks would be lost.
+    Arrays of NumPy and CuPy do not count; they are ordinary operands. Masked arrays count, because
+    their masks would be lost.
 
     Parameters
     ----------

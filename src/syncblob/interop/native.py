@@ -1,6 +1,6 @@
-"""Arrays of other libraries as arrays of NumPy or CuPy, over the same memory.
+"""Conversion of other libraries' arrays to NumPy or CuPy arrays over the same memory.
 
-Knows no memory of ours: `SyncedMemory` takes buffers from here.
+Independent of `SyncedMemory`, which gets its buffers from here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from syncblob._shape import Layout
     from syncblob.devices.base import Accelerator, Home
 
-# What PyTorch says of tensors whose memory does not have their values.
+# How PyTorch marks tensors whose memory does not contain their values.
 _WITHOUT_VALUES = (
     ("is_neg", "is to be read negated", "resolve_neg()"),
     ("_is_zerotensor", "has no memory, only zeros", "clone()"),
@@ -34,30 +34,30 @@ __all__ = ["buffer_of", "import_array", "memory_of_tensor", "native_array"]
 def native_array(
     x: Any, *, copy: bool | None = None, dtype: np.dtype[np.generic] | None = None
 ) -> tuple[Any, bool]:
-    """Return `x` as a NumPy or CuPy array, over its own memory wherever a protocol allows it.
+    """Return `x` as a NumPy or CuPy array, over its own memory if a protocol allows it.
 
-    Arrays are asked for the CUDA array interface, then for DLPack; everything else is NumPy's to
-    convert: ``__array__``, buffers, nested sequences and scalars.
+    The CUDA array interface is tried first, then DLPack. NumPy converts everything else:
+    ``__array__``, buffers, nested sequences and scalars.
 
     Parameters
     ----------
     x
-        Anything that is, or converts to, an array.
+        An array, or an object that converts to one.
     copy
-        False refuses what can only be converted.
+        False raises if a copy is needed.
     dtype
-        The dtype that numbers which have none are converted to; None for NumPy's choice.
+        The dtype for Python numbers; None for NumPy's choice.
 
     Returns
     -------
     array : numpy.ndarray or cupy.ndarray
     owned : bool
-        Whether nobody else has it.
+        Whether the array has no other owner.
 
     Raises
     ------
     ValueError, BufferError
-        If `copy` is False and `x` has no array memory to share, or does not want to.
+        If `copy` is False, and `x` has no array memory or does not share it.
     """
     if isinstance(x, np.ndarray):
         return np.asarray(x), False
@@ -75,10 +75,10 @@ def native_array(
 
 
 def memory_of_tensor(x: Any) -> NDArray[Any] | None:
-    """Return the memory of a tensor as PyTorch itself gives it to NumPy; None where it does not.
+    """Return a tensor's memory as an ndarray made by PyTorch; None if PyTorch cannot.
 
-    DLPack leads to the same memory, and takes several times as long. PyTorch refuses to resize the
-    tensor from now on. So this is for whoever is going to keep the memory.
+    DLPack shares the same memory, but is several times slower. PyTorch refuses to resize the tensor
+    from then on, so use this only to keep the memory.
     """
     torch = sys.modules.get("torch")
     if torch is None or type(x) is not getattr(torch, "Tensor", None):
@@ -99,23 +99,23 @@ def buffer_of(
     Parameters
     ----------
     array
-        C-contiguous, aligned, writable.
+        A C-contiguous, aligned and writable array.
     side, accelerator
-        The side, and the accelerator that the memory is bound to, if it is.
+        The side, and the accelerator to which the memory is bound, or None.
     layout
-        The dtype and the size that the array must have; None where only its bytes count.
+        The dtype and size that the array must have; None if only its bytes matter.
 
     Returns
     -------
     buffer : ndarray
-        What `SyncedMemory.replace_side` takes.
+        The buffer, for `SyncedMemory.replace_side`.
     accelerator : Accelerator or None
-        Where it lies; None for the host.
+        The accelerator of the buffer; None for the host.
 
     Raises
     ------
     TypeError
-        If the dtype is not that of the layout, or the array is of the other side's library.
+        If the dtype is not that of the layout, or the array is not on that side.
     ValueError
         If the size differs, or the array is not C-contiguous, aligned and writable.
     """
@@ -164,7 +164,7 @@ def _home_for(
 
 
 def import_array(x: Any, *, copy: bool | None = None) -> Any:
-    """Take an array from any DLPack producer, as a NumPy or CuPy array over its memory.
+    """Return a NumPy or CuPy array over the memory of a DLPack producer.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ def import_array(x: Any, *, copy: bool | None = None) -> Any:
     BufferError
         If the memory is on a device of another kind, or the producer refuses.
     """
-    # PyTorch exports such tensors as if they were others, and those of zeros without memory.
+    # PyTorch exports such tensors without applying the negation, or with a null pointer.
     for name, got, advice in _WITHOUT_VALUES:
         if hasattr(x, name) and getattr(x, name)():
             raise BufferError(
@@ -202,18 +202,18 @@ def _import_host(x: Any, copy: bool | None) -> NDArray[Any]:
     except (RuntimeError, BufferError):  # BufferError since NumPy 2.5
         if _capsule.type_code(capsule) != _capsule.BFLOAT:
             raise
-        # NumPy takes no bfloat16, and has left the capsule as it was.
+        # NumPy does not support bfloat16, and has not consumed the capsule.
         _capsule.edit(capsule, code=_capsule.UINT)
         array = np.from_dlpack(holder).view(as_dtype("bfloat16"))
     if not (array.flags.writeable or _capsule.is_versioned(capsule)):
-        # Capsules before 1.0 cannot say "read-only", so NumPy assumes it; every other consumer
-        # takes them for writable, and so did their producer.
+        # Unversioned capsules have no read-only flag. NumPy treats them as read-only; all other
+        # consumers, and their producers, treat them as writable.
         array = np.asarray(_Writable(array)).view(array.dtype)
     return array
 
 
 def _ask(x: Any, copy: bool | None) -> Any:
-    """Get a capsule, also from producers that know only an older ``__dlpack__``."""
+    """Request a capsule, also from producers with an older ``__dlpack__``."""
     keywords: dict[str, Any] = {"max_version": (1, 0)}
     if copy is False:
         keywords["copy"] = False

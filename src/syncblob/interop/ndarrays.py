@@ -1,6 +1,6 @@
-"""Functions that insist on ndarrays, made to take Blobs.
+"""Make functions that require ndarrays accept Blobs.
 
-They get read-only arrays on the host, and arrays that may be written where that is asked for.
+They get read-only host arrays, or writable ones for the arguments in `write`.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ def takes_blobs(
 ) -> Callable[..., Any]:
     """Convert the Blobs among a function's arguments to ndarrays; also a decorator.
 
-    Those in lists, tuples and dicts are converted too. What moves is what `numpy.asarray` moves.
+    This includes Blobs in lists, tuples and dicts. Transfers are those of `numpy.asarray`.
 
     Parameters
     ----------
     function
-        What takes ndarrays.
+        A function of ndarrays.
     write
-        Places, names, or both, of the arguments that the function writes. Their Blobs are lent by
-        `syncblob.Blob.cpu`, a mutable access of the host, for as long as the function keeps the
-        arrays. All others are read-only arrays.
+        Positions or names of the arguments that the function writes. It gets writable arrays of
+        `syncblob.Blob.cpu`, a mutable access of the host that lasts as long as the arrays. All
+        other arrays are read-only.
 
     Returns
     -------
     Callable
-        Calls the function. An array that was given for a Blob and is returned is that Blob again;
-        other results stay as they are.
+        A function that calls `function`. If the result is, or contains, an array that replaced a
+        Blob, the Blob is returned instead; other results are unchanged.
 
     Raises
     ------
     TypeError
         If `write` is a string.
     ValueError
-        In a call, if a const Blob is to be written.
+        In a call, if a const Blob would be written.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def takes_blobs(
 
 
 def _names_of(function: Callable[..., Any]) -> dict[int | str, str]:
-    """Return the names of a function's parameters by place: none of some of C."""
+    """Return a function's parameter names by position; empty for some functions written in C."""
     try:
         return dict(enumerate(inspect.signature(function).parameters))
     except ValueError:

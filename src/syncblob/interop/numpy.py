@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["to_ndarray"]
 
 
-def to_ndarray(  # noqa: PLR0913  # what is lent, how, and the keywords of the protocol
+def to_ndarray(  # noqa: PLR0913  # the export, and the protocol's keywords
     memory: SyncedMemory,
     layout: Layout,
     dtype: DTypeLike | None,
@@ -28,16 +28,16 @@ def to_ndarray(  # noqa: PLR0913  # what is lent, how, and the keywords of the p
     side: Side = Side.HOST,
     access: Access = CONST,
 ) -> NDArray[Any]:
-    """Answer ``__array__`` of a Blob or of one side of it; see `Blob.__array__`.
+    """Implement ``__array__`` of a Blob or a SideView; see `Blob.__array__`.
 
     Parameters
     ----------
     memory, layout, side
-        What is lent, and where: on a side that NumPy can reach.
+        The memory, layout and side to export; NumPy must be able to access that side.
     dtype, copy
         The keywords of the protocol.
     access
-        What the consumer is going to do. Conversions and copies take the const path in any case.
+        The consumer's access. Conversions and copies always take the const path.
     """
     convert = dtype is not None and np.dtype(dtype) != layout.dtype
     if copy is False:

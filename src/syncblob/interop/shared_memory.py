@@ -1,4 +1,4 @@
-"""Blocks of ``multiprocessing.shared_memory`` as host buffers, which several processes have."""
+"""Blocks of ``multiprocessing.shared_memory`` as host buffers, shared by several processes."""
 
 from __future__ import annotations
 
@@ -28,34 +28,35 @@ _patching = Lock()
 
 
 class _Block:
-    """What the arrays over a block keep alive: the block is closed when the last of them is gone.
+    """The object that arrays over a block keep alive; it closes the block after the last of them.
 
-    They are made from its ``__array_interface__``, and so have it as their base.
+    The arrays are made from its ``__array_interface__``, so it is their base.
     """
 
     def __init__(self, shared: SharedMemory, nbytes: int, *, creator: bool) -> None:
         self.name = shared.name
-        # Let go at once: while there is an array over it, it cannot be closed.
-        self.start = np.frombuffer(shared.buf, np.uint8).ctypes.data  # type: ignore[arg-type]  # None where it is closed
+        # A temporary array, because the block cannot be closed while an array over its buffer
+        # exists.
+        self.start = np.frombuffer(shared.buf, np.uint8).ctypes.data  # type: ignore[arg-type]  # None only if closed
         self.__array_interface__ = {
             "version": 3,
             "shape": (nbytes,),
             "typestr": "|u1",
             "data": (self.start, False),
         }
-        # At the end of the process arrays may be in use until the very last.
+        # At exit, arrays may be in use until the end of the process.
         weakref.finalize(self, shared.close).atexit = False
         if creator:
             weakref.finalize(self, _unlink, shared, os.getpid())
 
 
 def create(name: str | None, nbytes: int, device: Device | str | None) -> SyncedMemory:
-    """Make a memory whose host buffer is a new block, full of zeros.
+    """Make a memory whose host buffer is a new block, filled with zeros.
 
     Parameters
     ----------
     name
-        The name of the block; None for a new one.
+        The name of the block; None generates one.
     nbytes
         The capacity.
     device
@@ -64,7 +65,7 @@ def create(name: str | None, nbytes: int, device: Device | str | None) -> Synced
     Raises
     ------
     FileExistsError
-        If there is a block of that name.
+        If there is a block with that name.
     """
     from multiprocessing.shared_memory import SharedMemory
 
@@ -85,9 +86,9 @@ def attach(name: str, nbytes: int, device: Device | str | None) -> SyncedMemory:
     Raises
     ------
     FileNotFoundError
-        If there is no block of that name.
+        If there is no block with that name.
     ValueError
-        If it is smaller.
+        If the block is smaller than `nbytes`.
     """
     try:
         shared = _attached(name)
@@ -107,7 +108,7 @@ def attach(name: str, nbytes: int, device: Device | str | None) -> SyncedMemory:
 
 
 def name_of(memory: SyncedMemory) -> str | None:
-    """Return the name of the block that is a memory's host buffer; None of a part, or no block."""
+    """Return the name of a memory's host block; None for a part of a block or other memory."""
     buffer: Any = memory.buffer(Side.HOST)
     block: Any = buffer
     while isinstance(block, np.ndarray):
@@ -124,7 +125,7 @@ def _memory_over(block: _Block, device: Device | str | None) -> SyncedMemory:
 
 
 def _attached(name: str) -> SharedMemory:
-    """Attach without becoming responsible for the block, which stays its creator's."""
+    """Attach without becoming responsible for unlinking the block."""
     attached = _attached_class()
     if sys.version_info >= (3, 13):
         return attached(name, track=False)
@@ -138,17 +139,17 @@ def _attached_class() -> type[SharedMemory]:
 
     class Attached(SharedMemory):
         def unlink(self) -> None:
-            """Do nothing: the constructor would unlink the creator's block if mapping it fails."""
+            """No-op; otherwise the constructor would unlink the block if mapping it fails."""
 
     return Attached
 
 
 @contextmanager
 def _untracked() -> Iterator[None]:
-    """Keep what this thread attaches to from the resource tracker.
+    """Hide the blocks that this thread attaches to from the resource tracker.
 
-    Before Python 3.13 it is told of every block, and removes it from the system when the first
-    process that attached has ended, even while the creator still uses it.
+    Before Python 3.13, attaching registers the block with the tracker, which unlinks it when the
+    first attached process ends, even if the creator still uses it.
     """
     from multiprocessing import resource_tracker
 
@@ -168,7 +169,7 @@ def _untracked() -> Iterator[None]:
 
 
 def _unlink(shared: SharedMemory, creator: int) -> None:
-    """Take the name of a block from the system; a forked process leaves that to its parent."""
+    """Unlink a block; a forked process leaves this to its parent."""
     if os.getpid() == creator:
         with suppress(FileNotFoundError):
             shared.unlink()

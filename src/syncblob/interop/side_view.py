@@ -22,11 +22,11 @@ __all__ = ["SideView"]
 
 
 class SideView:
-    """One side of a Blob, for an array library to read, write or overwrite.
+    """One side of a Blob, for other libraries to read, write or overwrite.
 
-    It has the protocols of that side: DLPack, ``__array__`` where NumPy can reach the memory, and
-    the CUDA array interface on a CUDA device. Every writable alias that is made through it is
-    tracked: `cupy.asarray` keeps the SideView itself, whose life is then the alias's.
+    It supports the protocols of that side: DLPack, ``__array__`` if NumPy can access the memory,
+    and the CUDA array interface on a CUDA device. Every writable alias made through it is tracked.
+    `cupy.asarray` keeps the SideView, whose lifetime then stands for that of the alias.
     """
 
     __slots__ = ("__weakref__", "_access", "_lent", "_side", "_what")
@@ -34,7 +34,7 @@ class SideView:
     def __init__(
         self, what: Callable[[], tuple[SyncedMemory, Layout]], side: Side, access: Access
     ) -> None:
-        # Asked anew each time: a resize or an adoption may have replaced the memory.
+        # Called for each access, because a resize or an adoption may replace the memory.
         self._what = what
         self._side = side
         self._access = access
@@ -42,38 +42,38 @@ class SideView:
 
     @property
     def const(self) -> SideView:
-        """The same side, for reading."""
+        """The same side for reading."""
         return SideView(self._what, self._side, CONST)
 
     @property
     def overwrite(self) -> SideView:
-        """The same side, for overwriting every element, without a transfer.
+        """The same side for overwriting every element, without a transfer.
 
         A view with gaps is updated first, because the bytes between its elements must survive.
 
         Raises
         ------
         ValueError
-            If this is a const view.
+            If this view is const.
         """
         if self._access is CONST:
             raise ValueError("this view is const; take overwrite of the Blob itself")
         return SideView(self._what, self._side, OVERWRITE)
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
-        """Give NumPy an array over this side: writable and tracked, or read-only if const.
+        """Return an array over this side: writable and tracked, or read-only if const.
 
         Parameters
         ----------
         dtype
-            Convert to another dtype; that is a private copy.
+            Convert to another dtype, as a private copy.
         copy
-            True makes a private copy; False refuses conversions and transfers.
+            True returns a private copy; False raises if a conversion or a transfer is needed.
 
         Raises
         ------
         TypeError
-            If NumPy cannot reach the memory: on a CUDA device.
+            If the side is on a CUDA device, which NumPy cannot access.
         ValueError
             If `copy` is False and a conversion or a transfer is needed.
         """
@@ -93,7 +93,7 @@ class SideView:
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        """Lend this side through DLPack; the keywords are those of ``Blob.__dlpack__``."""
+        """Export this side through DLPack; the keywords are those of ``Blob.__dlpack__``."""
         memory, layout = self._what()
         return dlpack.export(
             memory,
@@ -112,51 +112,51 @@ class SideView:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """The side on a CUDA device, version 3. The consumer keeps this object, so it is tracked.
+        """The interface of this side, version 3. The consumer keeps this object, so it is tracked.
 
         Raises
         ------
         AttributeError
-            On the host, where the accelerator is no CUDA device, and for bfloat16.
+            On the host, if the accelerator is not a CUDA device, and for bfloat16.
         """
         if self._side is Side.HOST:
             raise AttributeError("__cuda_array_interface__: this is the host's side")
         memory, layout = self._what()
-        # Asked twice by most consumers: one lease of a memory, but each time what it holds now.
+        # Most consumers read the attribute twice: make one lease, but return the newest contents.
         leased = any(lender is memory for lender, _ in self._lent)
         access = self._access
         if leased and memory.head_over(layout.start, layout.stop) is Head.HEAD_AT_GPU:
-            # What the first look has left behind is not warned of again.
+            # The second read must not repeat a warning.
             access = CONST
         array = cuda.array_over_memory(memory, layout, access, target=None if leased else self)
-        # The consumer has an address only, which must stay good as long as this object does.
+        # The consumer has only an address, which must stay valid as long as this object exists.
         self._lent.append((memory, array))
         return cuda.describe(memory, array, readonly=self._access is CONST)
 
     @property
     def __cupy_get_ndarray__(self) -> Callable[[], Any]:
-        """What CuPy calls where the CUDA array interface has no name for the dtype.
+        """The function that CuPy calls if the CUDA array interface does not support the dtype.
 
         Raises
         ------
         AttributeError
-            On the host, and where the accelerator is no CUDA device.
+            On the host, or if the accelerator is not a CUDA device.
         """
         if self._side is Side.HOST:
             raise AttributeError("__cupy_get_ndarray__: this is the host's side")
         return cuda.for_cupy(self._what()[0], self)
 
-    if not TYPE_CHECKING:  # to a checker it is not callable
+    if not TYPE_CHECKING:  # for type checkers it is not callable
 
         def __call__(self) -> NoReturn:
-            """Say what to use in place of a tensor's ``cpu()``."""
+            """Raise a TypeError that names alternatives to a tensor's ``cpu()``."""
             raise TypeError(
                 "a Blob's cpu and gpu are not called: np.asarray(blob) reads on the host, "
                 'blob.to_device("cpu") is a Blob there'
             )
 
     def __repr__(self) -> str:
-        """Show the side, what it is lent for, shape and dtype."""
+        """Return the side, access, shape and dtype."""
         _, layout = self._what()
         return (
             f"<{self._side.name.lower()} side of a Blob, to {self._access.value}: "

@@ -1,4 +1,4 @@
-"""PyTorch's modules: with Blobs as inputs, and with parameters over Blobs. Imports torch."""
+"""PyTorch's modules with Blobs as inputs, and with parameters over Blobs. Imports torch."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""torch.utils.data: batches of samples that are Blobs, and batches as Blobs on a device.
+"""torch.utils.data: batches made from Blobs, and batches as Blobs on a device.
 
-Importing this module lets ``default_collate`` make batches of Blobs. Such a batch is a tensor, as
-it is of ndarrays and tensors; it is built on the Blobs' device, and the Blobs are only read.
-Workers that are spawned have to import this module too, and do so where the loader is given
-`collate`.
+Importing this module makes ``default_collate`` accept Blobs. It collates them into a tensor, as it
+does ndarrays and tensors, on the Blobs' device; the Blobs are only read. Spawned workers must
+import this module too; they do if the loader's ``collate_fn`` is `collate`.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Other libraries that must be told of Blobs: Dask, einops, PyTorch's modules and data loaders."""
+"""Support for Blobs in Dask, einops, Numba, and PyTorch's modules and data loaders."""

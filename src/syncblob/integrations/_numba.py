@@ -1,7 +1,7 @@
-"""Numba's compiled functions of Blobs: ``@njit`` takes them as it takes ndarrays.
+"""Numba: compiled functions accept Blobs as they accept ndarrays.
 
-Numba finds this module by its entry point and imports it before it compiles anything. A Blob is a
-read-only array on the host, as of `numpy.asarray`; `Blob.cpu` is one that may be written.
+Numba imports this module through its entry point before it compiles anything. A Blob becomes a
+read-only host array, as by `numpy.asarray`; `Blob.cpu` becomes a writable one.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ __all__ = ["register"]
 
 
 def register() -> None:
-    """Do nothing: Numba's entry point calls it, and importing this module has registered all."""
+    """No-op for Numba's entry point; importing this module registers the types."""
 
 
 class _LentArray(types.Array):
-    """The type of what becomes an array when a function is called with it.
+    """The type of an argument that becomes an array in the call of a function.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class _LentArray(types.Array):
         )
 
     def can_convert_to(self, typingctx: Any, other: types.Type) -> None:
-        """Tell that no function whose signature asks for an array takes this: it would not lend."""
+        """Return None: functions with array signatures do not lend, so they reject this type."""
 
 
 register_model(_LentArray)(ArrayModel)
@@ -59,7 +59,7 @@ register_model(_LentArray)(ArrayModel)
 
 @lower_cast(_LentArray, types.Array)
 def _(_context: Any, _builder: Any, _given: Any, _wanted: Any, array: ir.Value) -> ir.Value:
-    """Go on with a lent array where a variable may hold another as well."""
+    """Use a lent array as an array, for variables that may also hold other arrays."""
     return array
 
 
@@ -70,7 +70,7 @@ def _(blob: Blob, _context: Any) -> _LentArray:
 
 @typeof_impl.register(SideView)
 def _(side: SideView, _context: Any) -> _LentArray:
-    _, layout = side._what()  # noqa: SLF001  # asking for the array would lend it
+    _, layout = side._what()  # noqa: SLF001  # the public way would lend the array
     writeable = side._access is not CONST  # noqa: SLF001  # see above
     return _typed(layout.dtype, layout.shape, layout.strides, writeable=writeable)
 
@@ -85,13 +85,13 @@ def _typed(
 
 @unbox(_LentArray)
 def _(typ: _LentArray, x: ir.Value, c: Any) -> NativeValue:
-    """Lend an array for as long as the function uses it."""
+    """Lend an array for the duration of the call."""
     result = cgutils.alloca_once(c.builder, c.context.get_value_type(typ))
     failed = cgutils.alloca_once_value(c.builder, cgutils.true_bit)
     asarray = c.pyapi.unserialize(c.pyapi.serialize_object(np.asarray))
     array = c.pyapi.call_function_objargs(asarray, (x,))
     c.pyapi.decref(asarray)
-    # If a guard or a device refuses, its exception is raised.
+    # Null if a guard or a device has raised an exception, which propagates.
     with c.builder.if_then(cgutils.is_not_null(c.builder, array)):
         native = unbox_array(typ, array, c)
         c.builder.store(native.value, result)

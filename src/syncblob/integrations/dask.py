@@ -1,8 +1,8 @@
-"""Dask arrays of Blobs, and Blobs sent between Dask's processes without a copy.
+"""Dask arrays of Blobs, sent between Dask's processes without a copy.
 
-Most of what Dask does to a chunk it does through NumPy's functions, which Blobs take anyway. Here
-is the rest: how large a Blob is, its percentiles, the array backend ``"syncblob"`` that Dask's own
-creation functions use, and, where distributed is installed, the serialisation between processes.
+Dask mostly calls NumPy's functions on its chunks, which accept Blobs anyway. This module adds the
+size of a Blob, percentiles, the array backend ``"syncblob"`` for Dask's creation functions, and, if
+distributed is installed, serialization between processes.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ __all__ = ["BlobBackendEntrypoint", "deserialize", "serialize"]
 
 
 class BlobBackendEntrypoint(ArrayBackendEntrypoint):
-    """What ``dask.config.set({"array.backend": "syncblob"})`` chooses.
+    """The backend that ``dask.config.set({"array.backend": "syncblob"})`` selects.
 
-    Chunks are made on the device that is the default one when the Dask array is made. Random
-    numbers come in NumPy's arrays, for which there is ``to_backend()``.
+    Chunks are on the default device at the time the Dask array is made. Random numbers are in NumPy
+    arrays; ``to_backend()`` converts them.
     """
 
     @classmethod
     def to_backend(cls, data: da.Array, **kwargs: Any) -> da.Array:
-        """Return the same Dask array with Blobs as its chunks; they share memory where they can."""
-        if isinstance(data._meta, Blob):  # noqa: SLF001  # how Dask says what the chunks are
+        """Return the same Dask array with Blobs as chunks, which share memory if possible."""
+        if isinstance(data._meta, Blob):  # noqa: SLF001  # how Dask describes its chunks
             return data
-        return data.map_blocks(asarray, **kwargs)  # type: ignore[arg-type]  # Dask's own types are wrong here
+        return data.map_blocks(asarray, **kwargs)  # type: ignore[arg-type]  # Dask's type hints are wrong here
 
     @property
     def RandomState(self) -> type[np.random.RandomState]:  # noqa: N802  # Dask's name
@@ -54,22 +54,22 @@ class BlobBackendEntrypoint(ArrayBackendEntrypoint):
 
     @staticmethod
     def ones(shape: Any, **kwargs: Any) -> da.Array:
-        """Return a Dask array of ones; its chunks are const, each one element repeated."""
+        """Return a Dask array of ones; each chunk is const and repeats one element."""
         return _of_blobs("ones", shape, **kwargs)
 
     @staticmethod
     def zeros(shape: Any, **kwargs: Any) -> da.Array:
-        """Return a Dask array of zeros; its chunks are const, each one element repeated."""
+        """Return a Dask array of zeros; each chunk is const and repeats one element."""
         return _of_blobs("zeros", shape, **kwargs)
 
     @staticmethod
     def empty(shape: Any, **kwargs: Any) -> da.Array:
-        """Return a Dask array whose elements nobody has set."""
+        """Return a Dask array with arbitrary contents."""
         return _of_blobs("empty", shape, **kwargs)
 
     @staticmethod
     def full(shape: Any, fill_value: Any, **kwargs: Any) -> da.Array:
-        """Return a Dask array of one value; its chunks are const, each one element repeated."""
+        """Return a Dask array of one value; each chunk is const and repeats one element."""
         return _of_blobs("full", shape, fill_value, **kwargs)
 
     @staticmethod
@@ -80,16 +80,16 @@ class BlobBackendEntrypoint(ArrayBackendEntrypoint):
 
 
 def _of_blobs(name: str, *args: Any, meta: Any = None, **kwargs: Any) -> da.Array:
-    """Call one of Dask's creation functions for chunks that are Blobs."""
+    """Call a creation function of Dask's with Blobs as chunks."""
     with config.set({"array.backend": "numpy"}):
         return getattr(da, name)(*args, meta=Blob(()) if meta is None else meta, **kwargs)
 
 
 def serialize(blob: Blob) -> tuple[dict[str, Any], list[memoryview]]:
-    """Take a Blob apart for distributed: a header, and its bytes on the host without a copy.
+    """Serialize a Blob for distributed: a header, and its host bytes without a copy.
 
-    Downloads where the device is newer. Frames are read-only: data, then diff; UNINITIALIZED ones
-    are left out. A view that is not C-contiguous is copied.
+    Downloads if the device is newer. The frames are read-only: data, then diff; UNINITIALIZED ones
+    are omitted. A view that is not C-contiguous is copied.
 
     Parameters
     ----------
@@ -105,16 +105,16 @@ def serialize(blob: Blob) -> tuple[dict[str, Any], list[memoryview]]:
 
 
 def deserialize(header: dict[str, Any], frames: Sequence[Any]) -> Blob:
-    """Put a Blob together again: over the frames themselves, where they can be written.
+    """Deserialize a Blob, over the frames themselves if they are writable.
 
-    Its contents are on the host, for the device that it had, where that can be used here.
+    The contents are on the host. The device is the original one if that is available here.
 
     Parameters
     ----------
     header, frames
-        What `serialize` returned, after its journey.
+        The result of `serialize`, as received.
     """
-    # The peers of a cluster trust each other: they send functions, too.
+    # The processes of a cluster trust each other: they also send functions.
     maker, arguments = pickle.loads(header["blob"])  # noqa: S301
     for place, frame in zip(header["places"], frames, strict=True):
         arguments[place] = frame
@@ -123,12 +123,12 @@ def deserialize(header: dict[str, Any], frames: Sequence[Any]) -> Blob:
 
 
 def _nbytes(blob: Blob) -> int:
-    """Count data, and diff where there is one, once."""
+    """Return the bytes of data, and of diff if it exists."""
     return blob.nbytes * (2 if blob.diff_head else 1)
 
 
 def _register() -> None:
-    # From then on Dask arrays take Blobs as operands.
+    # Makes Dask arrays accept Blobs as operands.
     da.register_chunk_type(Blob)
     sizeof.register(Blob, _nbytes)
     to_numpy_dispatch.register(Blob, lambda data, **_: np.asarray(data))

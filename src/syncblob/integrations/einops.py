@@ -1,10 +1,10 @@
-"""einops' functions of Blobs.
+"""einops' functions with Blobs.
 
-einops finds a backend among the subclasses of its AbstractBackend, so one has to be there before
-its first call on a Blob. The functions of ``einops.array_api`` need none.
+einops looks for a backend among the subclasses of its AbstractBackend, so this class must exist
+before the first call with a Blob. The functions of ``einops.array_api`` need no backend.
 
-Everything is done by the functions of the array API, on the device of the Blob. What can be a view
-is one: of rearrangements those that a reshape and a transposition can show without a copy.
+The backend uses the functions of the array API, on the device of the Blob. Rearrangements that need
+only reshapes and transpositions without a copy return views.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ __all__ = ["BlobBackend"]
 
 
 class BlobBackend(AbstractBackend):
-    """What einops needs to work on Blobs; it makes the one instance itself."""
+    """The backend of einops for Blobs. einops makes its only instance."""
 
     framework_name = "syncblob"
 
     def is_appropriate_type(self, tensor: object) -> bool:
-        """Tell whether something is a Blob."""
+        """Return whether an object is a Blob."""
         return isinstance(tensor, Blob)
 
     def from_numpy(self, x: np.ndarray[Any, Any]) -> Any:
@@ -37,11 +37,11 @@ class BlobBackend(AbstractBackend):
         return xp.asarray(x)
 
     def to_numpy(self, x: Any) -> np.ndarray[Any, Any]:
-        """Return a read-only ndarray over a Blob's data; downloads where the device is newer."""
+        """Return a read-only ndarray over a Blob's data; downloads if the device is newer."""
         return np.asarray(x)
 
     def arange(self, start: int, stop: int) -> Any:
-        """Return the integers from `start` to before `stop`."""
+        """Return the integers from `start` up to, but not including, `stop`."""
         return xp.arange(start, stop)
 
     def reshape(self, x: Any, shape: Sequence[int]) -> Any:
@@ -49,7 +49,7 @@ class BlobBackend(AbstractBackend):
         return xp.reshape(x, tuple(shape))
 
     def transpose(self, x: Any, axes: Sequence[int]) -> Any:
-        """Return a view with the axes in another order."""
+        """Return a view with the axes permuted."""
         return xp.permute_dims(x, tuple(axes))
 
     def reduce(self, x: Any, operation: str, axes: Sequence[int]) -> Any:
@@ -57,15 +57,15 @@ class BlobBackend(AbstractBackend):
         return getattr(xp, operation)(x, axis=tuple(axes))
 
     def stack_on_zeroth_dimension(self, tensors: list[Any]) -> Any:
-        """Return Blobs of one shape as one, along a new first axis."""
+        """Stack Blobs of one shape along a new first axis."""
         return xp.stack(tensors)
 
     def add_axis(self, x: Any, new_position: int) -> Any:
-        """Return a view with one more axis, of length 1."""
+        """Return a view with a new axis of length 1."""
         return xp.expand_dims(x, axis=new_position)
 
     def tile(self, x: Any, repeats: Sequence[int]) -> Any:
-        """Repeat the whole along each axis."""
+        """Repeat a whole Blob along each axis."""
         return xp.tile(x, tuple(repeats))
 
     def concat(self, tensors: Sequence[Any], axis: int) -> Any:
@@ -73,9 +73,9 @@ class BlobBackend(AbstractBackend):
         return xp.concat(list(tensors), axis=axis)
 
     def is_float_type(self, x: Any) -> bool:
-        """Tell whether the elements are real floating-point numbers: einops means no others."""
+        """Return whether the dtype is real floating, which is what einops asks for."""
         return bool(xp.isdtype(x.dtype, "real floating"))
 
     def einsum(self, pattern: str, *x: Any) -> Any:
-        """Return the sum of products that `pattern` names."""
+        """Evaluate the Einstein summation `pattern`."""
         return xp.einsum(pattern, *x)

@@ -1,6 +1,6 @@
-"""PyTorch's modules: with Blobs as inputs, and with parameters over Blobs.
+"""PyTorch's modules with Blobs as inputs, and with parameters over Blobs.
 
-Importing this module imports torch; the rest of the package does so when a tensor is at hand.
+Importing this module imports torch; the rest of the package imports it when first needed.
 """
 
 from __future__ import annotations
@@ -29,17 +29,18 @@ _DTYPES = frozenset(
 
 
 def accept_blobs_in_modules() -> RemovableHandle:
-    """Let every ``torch.nn.Module`` of this process take Blobs, whatever it asks of its inputs.
+    """Make every ``torch.nn.Module`` of this process accept Blobs.
 
-    Most modules need this not: they hand their inputs to functions. Recurrent layers, attention and
-    InstanceNorm ask for what only a tensor has. Afterwards each Blob among the positional arguments
-    of a module, and in tuples and lists among them, is replaced by a tensor over it: a tracked
-    alias, on the mutable path, on the Blob's device; of a const Blob a copy.
+    Most modules do not need this, because they pass their inputs to functions. Recurrent layers,
+    attention and InstanceNorm use attributes that only tensors have. After this call, each Blob
+    among the positional arguments of a module, also within tuples and lists, is replaced by a
+    tensor over it: a tracked alias, on the mutable path, on the Blob's device. A const Blob is
+    replaced by a copy.
 
     Returns
     -------
     torch.utils.hooks.RemovableHandle
-        Its ``remove()`` ends this, and so does leaving a ``with`` block over it.
+        A handle whose ``remove()`` undoes this; so does leaving a ``with`` block over it.
     """
     hook: Any = _with_tensors  # declared to return nothing, documented to return the inputs
     return register_module_forward_pre_hook(hook)
@@ -50,10 +51,10 @@ def _with_tensors(_module: torch.nn.Module, inputs: tuple[Any, ...]) -> tuple[An
 
 
 def _as_tensor(x: Any) -> Any:
-    """Replace a Blob, or those in a tuple or list such as a recurrent layer's state."""
+    """Replace a Blob, or the Blobs in a tuple or list, such as a recurrent layer's state."""
     if type(x) in {tuple, list}:
         items = [_as_tensor(item) for item in x]
-        # A list without Blobs stays the caller's, who may look at it afterwards.
+        # A list without Blobs is passed on itself, because the caller may use it afterwards.
         return type(x)(items) if any(map(operator.is_not, items, x)) else x
     return x.to_torch() if isinstance(x, Blob) else x
 
@@ -61,34 +62,33 @@ def _as_tensor(x: Any) -> Any:
 def parameters_to_blobs(
     module: torch.nn.Module, device: Device | str | None = None
 ) -> dict[str, Blob]:
-    """Put the parameters of a module over Blobs, in place: data, and the gradients as diff.
+    """Move the parameters of a module to Blobs, in place: values to data, gradients to diff.
 
-    The parameters stay the same objects, so optimizers, hooks and tied modules that have them need
-    not be told. From then on they are what `syncblob.Blob.as_parameter` gives. Buffers stay
-    tensors.
+    The parameters stay the same objects, so optimizers, hooks and tied modules keep working. They
+    become parameters as returned by `syncblob.Blob.as_parameter`. Buffers stay tensors.
 
     Parameters
     ----------
     module
-        The module. Parameters that are over a Blob of that device already stay as they are.
+        The module. Parameters that are already over a Blob of that device are unchanged.
     device
-        The device of the Blobs; None for where each parameter is. On a CUDA device the module is
-        moved there first, with its buffers, as its ``to`` does.
+        The device of the Blobs; None for the device of each parameter. The module, with its
+        buffers, is moved there first by its ``to`` method.
 
     Returns
     -------
     dict of Blob
-        By the names of ``module.named_parameters()``, one for each parameter, and each with that
-        name. Without `device` they are over the memory that the parameters have, which counts as
-        exposed; otherwise over copies.
+        One Blob for each parameter, by the names of ``module.named_parameters()``, which are also
+        the names of the Blobs. Without `device`, the Blobs share the parameters' memory, which
+        counts as exposed; otherwise they have copies.
 
     Raises
     ------
     TypeError
-        If a parameter is lazy, of another class, without dense memory, or of a dtype that no Blob
-        has or that has no gradient. No parameter has changed then.
+        If a parameter is lazy, of another class, without dense memory, or of a dtype that Blobs do
+        not support or that has no gradient. No parameter has been changed then.
     NoDeviceError
-        If the device cannot be used.
+        If the device is not available.
     """
     named = dict(module.named_parameters())
     for name, parameter in named.items():
@@ -118,11 +118,11 @@ def parameters_to_blobs(
 
 
 def parameters_to_tensors(module: torch.nn.Module) -> None:
-    """Make the parameters of a module that are over Blobs parameters as any other, in place.
+    """Make parameters over Blobs ordinary parameters, in place.
 
-    They stay the same objects, and nothing is copied: parameters and gradients are tensors over
-    the same memory, tracked as those of `syncblob.Blob.to_torch` are. A deep copy of the module
-    has memory of its own.
+    They stay the same objects, and nothing is copied: parameters and gradients are tensors over the
+    same memory, tracked like those of `syncblob.Blob.to_torch`. A deep copy of the module has its
+    own memory.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def parameters_to_tensors(module: torch.nn.Module) -> None:
 
 
 def _require_convertible(name: str, parameter: torch.nn.Parameter) -> None:
-    """Raise unless a parameter can be put over a Blob."""
+    """Raise unless a parameter can be moved to a Blob."""
     kind = type(parameter)
     if kind not in {torch.nn.Parameter, BlobParameter}:
         found = f"a {kind.__name__}"

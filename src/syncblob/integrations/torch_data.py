@@ -1,4 +1,4 @@
-"""Batches for torch.utils.data: of samples that are Blobs, and as Blobs on a device."""
+"""Batches for torch.utils.data: made from Blobs, and as Blobs on a device."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch.utils.dlpack
 from torch.utils.data import default_collate
-from torch.utils.data._utils.collate import default_collate_fn_map  # where its documentation has it
+from torch.utils.data._utils.collate import default_collate_fn_map  # documented there
 
 from syncblob.blob import Blob
 from syncblob.devices import CPU, Device, home_of
@@ -23,18 +23,18 @@ __all__ = ["BlobLoader", "collate", "to_blobs"]
 
 
 def collate(batch: list[Any]) -> Any:
-    """Put samples together: torch's ``default_collate``, under a name that brings this module.
+    """Collate samples by torch's ``default_collate``, after importing this module.
 
     Parameters
     ----------
     batch
-        Blobs of one shape and dtype, or whatever else torch takes: also tuples and dicts that
-        contain Blobs.
+        Blobs of one shape and dtype, or anything else that torch accepts, including tuples and
+        dicts that contain Blobs.
 
     Returns
     -------
-    torch.Tensor, or what torch makes of other samples
-        Blobs stacked along a new first axis; in a worker in torch's shared memory.
+    torch.Tensor, or torch's result for other samples
+        The Blobs stacked along a new first axis; in a worker, in torch's shared memory.
     """
     return default_collate(batch)
 
@@ -49,7 +49,7 @@ def _collate_blobs(
 
 
 def _readable(blob: Blob) -> Blob:
-    """Return a Blob that torch can read: it has no negative strides."""
+    """Return a Blob that torch can read, without negative strides."""
     return blob.copy() if any(step < 0 for step in blob.strides) else blob
 
 
@@ -57,31 +57,31 @@ default_collate_fn_map[Blob] = _collate_blobs
 
 
 def to_blobs(batch: Any, device: Device | str | None = None) -> Any:
-    """Replace the tensors and arrays in a batch by Blobs, and start to bring these to their device.
+    """Replace the tensors and arrays in a batch by Blobs, and start their uploads.
 
     For hooks such as Lightning's ``transfer_batch_to_device``; `BlobLoader` calls it.
 
     Parameters
     ----------
     batch
-        A tensor, an array, a Blob, or lists, tuples and dicts that contain them. All else stays as
-        it is.
+        A tensor, an array, a Blob, or lists, tuples and dicts that contain them. Other objects are
+        unchanged.
     device
         The device of the Blobs; None for the default device.
 
     Returns
     -------
     Any
-        Blobs in the same lists, tuples and dicts. What is on `device` already is shared. What is on
-        the host is copied there once, page-locked for a CUDA device, so that the upload runs while
-        the program goes on.
+        Blobs in the same lists, tuples and dicts. Arrays already on `device` are shared. Host
+        arrays are copied once, to page-locked memory for a CUDA device, so that the upload is
+        asynchronous.
 
     Raises
     ------
     TypeError
-        If a tensor has a dtype or a layout that no Blob has.
+        If Blobs do not support the dtype or the layout of a tensor.
     NoDeviceError
-        If the device cannot be used.
+        If the device is not available.
     """
     target = home_of(device).device
 
@@ -89,7 +89,7 @@ def to_blobs(batch: Any, device: Device | str | None = None) -> Any:
         if isinstance(x, (Blob, torch.Tensor, np.ndarray)):
             return _blob_of(x, target)
         if isinstance(x, MutableMapping):
-            # Of its own class, such as those of tokenizers.
+            # Keeps the class, such as those of tokenizers.
             replaced = copy.copy(x)
             replaced.update({key: to_blobs(item, target) for key, item in x.items()})
             return replaced
@@ -99,14 +99,15 @@ def to_blobs(batch: Any, device: Device | str | None = None) -> Any:
 
 
 def _blob_of(x: Any, device: Device) -> Blob:
-    """Return a Blob of an array on a device, where it is or on its way there."""
+    """Return a Blob of an array for a device, with its upload started."""
     if isinstance(x, torch.Tensor):
         x = x.detach()
     here = CPU if isinstance(x, np.ndarray) else Device(x.device)
     blob = Blob.asarray(x, device=here)
     if here == CPU != device:
         there = Blob(blob.shape, blob.dtype, device=device)
-        # Memory of the kind that the device copies fastest from, unlike that of `asarray`.
+        # Host memory that the device copies fastest (page-locked for CUDA), unlike that of
+        # `asarray`.
         there.overwrite_cpu_data()[...] = blob
         blob = there
     blob = blob.to_device(device)
@@ -115,20 +116,19 @@ def _blob_of(x: Any, device: Device) -> Blob:
 
 
 class BlobLoader:
-    """The batches of a loader as Blobs on a device, with the next ones on their way already.
+    """Iterate over a loader's batches as Blobs on a device, uploading batches ahead.
 
-    Before a batch is handed out, those that follow are taken from the loader, and their uploads
-    are started. Each iteration over it is one over the loader.
+    Before a batch is returned, the next ones are taken from the loader and their uploads started.
+    Each iteration over a BlobLoader is one over the loader.
 
     Parameters
     ----------
     loader
-        A ``torch.utils.data.DataLoader``, or anything that gives batches; see `to_blobs`.
+        A ``torch.utils.data.DataLoader``, or any iterable of batches; see `to_blobs`.
     device
-        The device of the Blobs; None for the default device, now.
+        The device of the Blobs; None for the current default device.
     ahead
-        How many batches are under way besides the one that was handed out: so many more are in
-        the memory of the device.
+        The number of batches to upload ahead, which need that much more device memory.
 
     Attributes
     ----------
@@ -140,7 +140,7 @@ class BlobLoader:
     ValueError
         If `ahead` is negative.
     NoDeviceError
-        If the device cannot be used.
+        If the device is not available.
     """
 
     def __init__(
@@ -163,5 +163,5 @@ class BlobLoader:
             yield waiting.popleft()
 
     def __len__(self) -> int:
-        """Return the number of batches, where the loader has one."""
+        """Return the number of batches, if the loader has a length."""
         return len(self.loader)

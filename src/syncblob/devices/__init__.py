@@ -1,4 +1,4 @@
-"""Where bytes live: the host, CUDA devices and simulated devices."""
+"""Devices: the host, CUDA devices and simulated devices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a device is: its name, the two homes of a memory, and what a backend does."""
+"""The name of a device, the sides of a memory, and the interface of backends."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ DLPACK_CUDA = 2
 # kDLCPU, kDLCUDAHost, kDLROCMHost and kDLCUDAManaged can be read by the host.
 DLPACK_HOST_TYPES = frozenset({DLPACK_CPU, 3, 11, 13})
 
-# What a device can be called; `register` adds to them.
+# The kinds of devices; `register` adds to them.
 kinds: list[str] = ["cpu", "cuda", "simulated"]
 
 
@@ -56,10 +56,9 @@ _OTHER_SIDE = (Side.ACCELERATOR, Side.HOST)
 
 
 class Device:
-    """A place where a Blob can live: ``"cpu"``, ``"cuda:N"``, ``"simulated:N"``, a registered kind.
+    """A device: ``"cpu"``, ``"cuda:N"``, ``"simulated:N"``, or one of a registered kind.
 
-    A small value: equal to its string and hashed like it, so that code which compares or looks up
-    device names works with either.
+    A Device equals its name, and has the same hash, so that code can compare and look up either.
 
     Parameters
     ----------
@@ -70,14 +69,14 @@ class Device:
     Attributes
     ----------
     type
-        ``"cpu"``, ``"cuda"``, ``"simulated"``, or a kind that `syncblob.devices.register` was told.
+        ``"cpu"``, ``"cuda"``, ``"simulated"``, or a kind registered by `syncblob.devices.register`.
     index
         The N of the name; 0 for the host.
 
     Raises
     ------
     ValueError
-        If there is no such kind of device. Whether one is there is not looked at.
+        If there is no such kind of device. Whether the device is available is not checked.
     """
 
     __slots__ = ("_name", "index", "type")
@@ -87,7 +86,7 @@ class Device:
 
     def __init__(self, name: str | Device | torch_device) -> None:
         if isinstance(name, Device):
-            # Also one of a kind that was unregistered meanwhile.
+            # Works even if the kind was unregistered meanwhile.
             self.type, self.index = name.type, name.index
             self._name: str = str(name)
             return
@@ -104,12 +103,12 @@ class Device:
 
     @property
     def torch(self) -> torch_device:
-        """The ``torch.device`` where torch computes Blobs of this device; imports torch.
+        """The ``torch.device`` on which torch computes with Blobs of this device; imports torch.
 
-        That is the host for all but CUDA devices, also for a simulated device, whose memory is the
-        host's: ``torch.zeros(3, device=blob.device.torch)``.
+        This is the host for all devices except CUDA devices. Example:
+        ``torch.zeros(3, device=blob.device.torch)``.
         """
-        import torch  # whoever asks has it
+        import torch  # the caller uses torch
 
         return torch.device(self._name if self.type == "cuda" else "cpu")
 
@@ -139,7 +138,7 @@ class Device:
 
 
 def _torch_name(name: object) -> str | None:
-    """Return the name of a ``torch.device``; None of anything else."""
+    """Return the name of a ``torch.device``; None for other objects."""
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(name, torch.device):
         return None
@@ -152,32 +151,32 @@ CPU = Device("cpu")
 
 
 class Home(ABC):
-    """One side's memory: makes buffers and lays arrays over them.
+    """The memory of one side: allocates buffers, and returns arrays over them.
 
-    A *buffer* is a one-dimensional uint8 array of the home's array library; slicing it gives a
+    A *buffer* is a one-dimensional uint8 array of the home's array library; a slice of it is a
     buffer of a part.
     """
 
     device: Device
-    # Whether NumPy's functions compute here without further ado.
+    # Whether NumPy's functions can be called directly on arrays here.
     native: bool
-    # Whether they may be called without asking a guard: the home is native, and no `computed_on` is
-    # open in any thread. `NumpyHome` sets it.
+    # Whether this needs no check of guards either: the home is native, and no `computed_on` is
+    # active in any thread. Set by `NumpyHome`.
     direct: bool = False
-    # The array library that computes here: NumPy, or CuPy through array-api-compat.
+    # The array library of this home: NumPy, or CuPy through array-api-compat.
     namespace: ModuleType
 
     @abstractmethod
     def compute(self, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
-        """Call a function of arrays that lie here."""
+        """Call a function with arrays of this home."""
 
     @abstractmethod
     def as_array(self, result: Any) -> Any:
-        """Return what a computation gave as an array: NumPy's functions also give scalars."""
+        """Convert the result of a computation to an array; NumPy's functions may return scalars."""
 
     @abstractmethod
     def overlap(self, array: Any, buffer: Any) -> bool:
-        """Tell whether an array lies within a buffer, or might."""
+        """Return whether an array may share memory with a buffer."""
 
     @abstractmethod
     def allocate(self, nbytes: int, *, zeroed: bool = False) -> Any:
@@ -193,23 +192,23 @@ class Home(ABC):
 
     @abstractmethod
     def layout(self, array: Any, buffer: Any) -> Layout:
-        """Return how an array, made by `view` or a view of such a one, lies in its buffer."""
+        """Return the layout in its buffer of an array made by `view`, or of a view of one."""
 
     @abstractmethod
     def exporter(self, buffer: Any) -> Any:
-        """Return what the aliases of a buffer are laid over. It is kept, and used for each."""
+        """Return the object over which aliases of a buffer are made. It is kept and reused."""
 
     @abstractmethod
     def alias(self, exporter: Any, layout: Layout) -> tuple[Any, object]:
-        """Lay a writable array, whose lifetime can be seen, over an exporter's buffer.
+        """Return a writable array with an observable lifetime over an exporter's buffer.
 
         Returns
         -------
         array
-            What a consumer gets.
+            The array for the consumer.
         target
-            An object that dies with the last array, slice, tensor or capsule made from `array`;
-            it can be referenced weakly.
+            A weakly referenceable object that lives as long as any array, slice, tensor or capsule
+            made from `array`.
         """
 
     @abstractmethod
@@ -218,59 +217,60 @@ class Home(ABC):
 
     @abstractmethod
     def capsule(self, array: Any, *, stream: Any, max_version: tuple[int, int] | None) -> Any:
-        """Return the DLPack capsule of an array that lies here, without a copy."""
+        """Return the DLPack capsule of an array of this home, without a copy."""
 
     @property
     @abstractmethod
     def dlpack_device(self) -> tuple[int, int]:
-        """The DLPack device type and id of arrays that lie here."""
+        """The DLPack device type and id of arrays of this home."""
 
     def dlpack_device_of(self, buffer: Any) -> tuple[int, int]:
-        """Return the DLPack device type and id of one buffer, where they can differ."""
+        """Return the DLPack device type and id of one buffer."""
         del buffer
         return self.dlpack_device
 
 
 class Push(ABC):
-    """An upload that is under way on another stream."""
+    """An asynchronous upload on another stream."""
 
     @abstractmethod
     def order(self) -> bool:
-        """Make work that follows on the accelerator wait; return whether the upload is over."""
+        """Make later work on the accelerator wait; return whether the upload has finished."""
 
     @abstractmethod
     def wait(self) -> None:
-        """Block until the upload is over. Raises what the upload raised."""
+        """Block until the upload has finished. Raises the upload's exception."""
 
     @property
     def over(self) -> bool:
-        """Whether an upload is over, once a wait for it has raised: a signal handler may have.
+        """Whether the upload has finished, after a wait for it has raised.
 
-        A backend whose waits nothing interrupts can leave this as it is.
+        A signal handler can interrupt a wait. Backends whose waits cannot be interrupted need not
+        override this.
         """
         return True
 
 
 class Accelerator(Home):
-    """A home that is not the host, and the copies between the two.
+    """A home that is not the host, with the copies between it and the host.
 
-    Copies move between buffers of equal length, and raise before any state has changed.
+    Copies are between buffers of equal length, and raise before any state changes.
     """
 
-    # Whether work that reads a buffer may still run when the call that started it has returned.
+    # Whether work that reads a buffer may still run after the call that started it has returned.
     asynchronous: bool = False
 
     @abstractmethod
     def allocate_host(self, nbytes: int, *, zeroed: bool = False) -> NDArray[np.uint8]:
-        """Return a host buffer of the kind this accelerator copies fastest from and to."""
+        """Return a host buffer of the kind that this accelerator copies fastest."""
 
     @abstractmethod
     def upload(self, host: NDArray[np.uint8], buffer: Any) -> None:
-        """Copy host to accelerator. Returns when `host` may be written again."""
+        """Copy from host to accelerator. Returns when `host` can be written again."""
 
     @abstractmethod
     def download(self, buffer: Any, host: NDArray[np.uint8]) -> None:
-        """Copy accelerator to host, after all work that may still write to `buffer`."""
+        """Copy from accelerator to host, after all work that may write `buffer`."""
 
     @abstractmethod
     def push(self, host: NDArray[np.uint8], buffer: Any, stream: Any) -> Push:
@@ -278,26 +278,26 @@ class Accelerator(Home):
 
     @abstractmethod
     def synchronize(self) -> None:
-        """Block until all work given to this device is done."""
+        """Block until all work on this device has finished."""
 
     def wait_for_work(self) -> None:
-        """Block until no work uses what a transfer is about to read or to replace.
+        """Block until no work uses memory that a transfer is about to read or replace.
 
-        A backend that is not `asynchronous` can leave this as it is.
+        Backends that are not `asynchronous` need not override this.
         """
 
     def is_page_locked(self, host: NDArray[np.uint8]) -> bool:
-        """Tell whether copies from and to a host buffer run at full speed.
+        """Return whether copies from and to a host buffer run at full speed.
 
-        A backend for which all host memory is alike can leave this as it is.
+        Backends for which all host memory is equally fast need not override this.
         """
         del host
         return True
 
     @property
     def capturing(self) -> bool:
-        """Whether work is being captured into a graph, so that nothing can be downloaded now.
+        """Whether work is being captured into a graph, so that downloads are impossible.
 
-        A backend without graphs can leave this as it is.
+        Backends without graphs need not override this.
         """
         return False

@@ -1,11 +1,11 @@
-"""CUDA devices, through CuPy. The one module that imports CuPy, and only when a device is used.
+"""CUDA devices, through CuPy, which is imported only when a device is used.
 
-Device memory comes from CuPy's allocator, and page-locked memory for the host side. Work is ordered
-on CuPy's current stream of the device; every method switches to its own device and back.
+Device memory and page-locked host memory come from CuPy's allocators. Work is ordered on CuPy's
+current stream of the device; every method switches to its own device and back.
 
-A user's kernels may run on any stream, and nothing tells us of them. So what a transfer replaces or
-reads is waited for on the whole device, and what it has brought is there for every stream when the
-call returns. Only a push goes on after that: accesses on the device order their stream after it.
+User kernels may run on any stream, and cannot be tracked. Therefore a transfer first synchronizes
+the whole device, and its result is visible to every stream when the call returns. Only a push
+continues after its call; later accesses on the device make their stream wait for it.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CudaBackend", "current_index", "device_count"]
 
-# CuPy's pool of page-locked memory rounds up to powers of two and keeps what it has. Buffers of
-# this size and larger are allocated one by one, and freed with the last array over them.
+# CuPy's pool of page-locked memory rounds up to powers of two and never shrinks. Buffers of this
+# size and larger are allocated outside the pool, and freed with the last array over them.
 _POOLED_AT_MOST = 1 << 16
 
 # `cudaErrorMemoryAllocation`.
@@ -43,13 +43,13 @@ _OUT_OF_MEMORY = 2
 
 @cache
 def _why_not() -> str | None:
-    """Say why CUDA cannot be used, or None where it can. Asked once."""
+    """Return why CUDA cannot be used; None if it can. Cached."""
     try:
         ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
     except OSError:
         return "there is no NVIDIA driver on this machine"
     try:
-        import cupy  # imported only where a CUDA device is asked for
+        import cupy  # imported only if a CUDA device is used
     except ImportError as error:
         return f"CuPy cannot be imported ({error}); pip install 'syncblob[cuda13]'"
     try:
@@ -59,10 +59,10 @@ def _why_not() -> str | None:
 
 
 def device_count() -> int:
-    """Return the number of CUDA devices that CuPy can use; 0 where it cannot be used."""
+    """Return the number of CUDA devices that CuPy can use."""
     if _why_not() is not None:
         return 0
-    import cupy  # imported only where a CUDA device is asked for
+    import cupy  # imported only if a CUDA device is used
 
     count: int = cupy.cuda.runtime.getDeviceCount()
     return count
@@ -70,7 +70,7 @@ def device_count() -> int:
 
 def current_index() -> int:
     """Return the index of CuPy's current device."""
-    import cupy  # imported only where a CUDA device is asked for
+    import cupy  # imported only if a CUDA device is used
 
     index: int = cupy.cuda.runtime.getDevice()
     return index
@@ -95,18 +95,18 @@ class CudaBackend(Accelerator):
                 "with syncblob.use_device('simulated')"
             )
         import array_api_compat.cupy as namespace  # needs CuPy
-        import cupy  # imported only where a CUDA device is asked for
+        import cupy  # imported only if a CUDA device is used
 
         self.device: Device = Device(f"cuda:{index}")
         self.namespace: ModuleType = namespace
         self._cupy = cupy
         self._context = cupy.cuda.Device(index)
         self._push_stream: Any = None
-        # The pushes that may be under way: their events, and the buffers that they use, because the
-        # allocators may hand memory out again as soon as a buffer is gone. A finaliser comes too
-        # late to keep them: in garbage with cycles, CuPy's event may be destroyed before it runs.
+        # The events of unfinished pushes, with their buffers, which the allocators may otherwise
+        # reuse as soon as they are freed. A finalizer could not keep them alive, because in cyclic
+        # garbage CuPy's event may be destroyed before it runs.
         self._under_way: dict[Any, tuple[Any, Any]] = {}
-        # Those that nobody waits for any more.
+        # The events of pushes without waiters.
         self._abandoned: set[Any] = set()
         notify(self)
 
@@ -119,19 +119,19 @@ class CudaBackend(Accelerator):
             return function(*args, **keywords)
 
     def as_array(self, result: Any) -> Any:
-        """Return the array; CuPy gives no scalars, but array-api-compat may give Python's."""
+        """Return an array. CuPy returns no scalars, but array-api-compat may return Python's."""
         if isinstance(result, self._cupy.ndarray):
             return result
         with self._context:
             return self._cupy.asarray(result)
 
     def overlap(self, array: Any, buffer: Any) -> bool:
-        """Compare the bounds of the two."""
+        """Compare the memory bounds of both."""
         with self._context:
             return bool(self._cupy.may_share_memory(array, buffer))
 
     def allocate(self, nbytes: int, *, zeroed: bool = False) -> Any:
-        """Return a new buffer from CuPy's allocator. Zeros are there for every stream."""
+        """Return a new buffer from CuPy's allocator. Zeros are visible to every stream."""
         with self._context:
             if zeroed:
                 self._refuse_capture("setting memory to zero")
@@ -141,9 +141,9 @@ class CudaBackend(Accelerator):
         return buffer
 
     def allocate_host(self, nbytes: int, *, zeroed: bool = False) -> NDArray[np.uint8]:
-        """Return a page-locked host buffer, or an ordinary one where no memory can be locked.
+        """Return a page-locked host buffer, or an ordinary one if no memory can be page-locked.
 
-        `is_page_locked` tells which. In the child of a fork it is an ordinary one.
+        `is_page_locked` tells which. In a forked child it is an ordinary one.
         """
         lost = isinstance(self._context, _LostContext)
         if not lost:
@@ -157,7 +157,7 @@ class CudaBackend(Accelerator):
         return buffer
 
     def _pinned(self, nbytes: int) -> Any:
-        """Return page-locked memory; None where CUDA has none to give."""
+        """Return page-locked memory; None if CUDA has none left."""
         cuda = self._cupy.cuda
         with self._context:
             for attempt in range(2):
@@ -173,7 +173,7 @@ class CudaBackend(Accelerator):
         return None
 
     def is_page_locked(self, host: NDArray[np.uint8]) -> bool:
-        """Tell whether a host buffer is page-locked, so that copies of it run at full speed."""
+        """Return whether a host buffer is page-locked, so that copies run at full speed."""
         if not host.nbytes:
             return True
         runtime = self._cupy.cuda.runtime
@@ -182,12 +182,12 @@ class CudaBackend(Accelerator):
         return bool(attributes.type == runtime.memoryTypeHost)
 
     def zero(self, buffer: Any) -> None:
-        """Wait for every stream, set every byte of a buffer to zero, and wait for that.
+        """Synchronize the device, set every byte of a buffer to zero, and wait for that.
 
         Raises
         ------
         RuntimeError
-            During the capture of a graph.
+            During graph capture.
         """
         with self._context:
             self._refuse_capture("setting memory to zero")
@@ -196,16 +196,16 @@ class CudaBackend(Accelerator):
 
     def _zero_now(self, buffer: Any) -> None:
         buffer.data.memset_async(0, buffer.nbytes)
-        # Work on other streams finds zeros too.
+        # Other streams must see the zeros, too.
         self._cupy.cuda.get_current_stream().synchronize()
 
     def wait_for_work(self) -> None:
-        """Wait for every stream: a kernel may use what a transfer is about to read or replace.
+        """Synchronize the device; a kernel may use memory that a transfer reads or replaces.
 
         Raises
         ------
         RuntimeError
-            During the capture of a graph.
+            During graph capture.
         """
         with self._context:
             self._refuse_capture("a transfer")
@@ -217,7 +217,7 @@ class CudaBackend(Accelerator):
         Raises
         ------
         RuntimeError
-            During the capture of a graph.
+            During graph capture.
         """
         self._drop_finished()
         with self._context:
@@ -231,14 +231,14 @@ class CudaBackend(Accelerator):
                 raise
 
     def download(self, buffer: Any, host: NDArray[np.uint8]) -> None:
-        """Wait for every stream of the device, then copy.
+        """Synchronize the device, then copy.
 
-        Another library may still be writing through an alias, on a stream nobody told us of.
+        Another library may still be writing through an alias, on an unknown stream.
 
         Raises
         ------
         RuntimeError
-            During the capture of a graph.
+            During graph capture.
         """
         runtime = self._cupy.cuda.runtime
         with self._context:
@@ -249,20 +249,20 @@ class CudaBackend(Accelerator):
             )
 
     def push(self, host: NDArray[np.uint8], buffer: Any, stream: Any) -> Push:
-        """Start an upload on `stream`, after the work already on the current stream.
+        """Start an upload on `stream`, after the work queued on the current stream.
 
         Parameters
         ----------
         host, buffer
-            Of equal length.
+            Buffers of equal length.
         stream
-            A CuPy stream, a pointer, an object with ``__cuda_stream__``, or None for a stream of
-            this backend's own.
+            A CuPy stream, a pointer, an object with ``__cuda_stream__``, or None for the backend's
+            own stream.
 
         Raises
         ------
         RuntimeError
-            During the capture of a graph.
+            During graph capture.
         """
         self._drop_finished()
         with self._context:
@@ -274,7 +274,7 @@ class CudaBackend(Accelerator):
                 event = target.record()
                 self._under_way[event] = (host, buffer)
             except BaseException:
-                # The copy may be queued, and the caller lets go of both buffers.
+                # The copy may be queued, and the caller releases both buffers.
                 self._finish(target)
                 raise
         return _CudaPush(self, event)
@@ -287,7 +287,7 @@ class CudaBackend(Accelerator):
     def capturing(self) -> bool:
         """Whether a CUDA graph is being captured on CuPy's current stream.
 
-        True as well where a capture on another stream forbids the use of this one.
+        Also True if a capture on another stream forbids the use of this one.
         """
         with self._context:
             return self._is_capturing(self._cupy.cuda.get_current_stream())
@@ -297,21 +297,21 @@ class CudaBackend(Accelerator):
         try:
             return bool(stream.is_capturing())
         except RuntimeError as error:
-            # During a capture CUDA may refuse to answer for the legacy stream; CuPy raises for a
-            # capture that has failed.
+            # During a capture, CUDA may raise for the legacy stream, and CuPy raises for a failed
+            # capture.
             if "captur" in str(error):
                 return True
             raise
 
     def _refuse_capture(self, action: str, stream: Any = None) -> None:
-        """Refuse what a graph would do again at each launch, before CUDA ends the capture for it.
+        """Raise for an action that cannot be captured, before CUDA invalidates the capture.
 
         Parameters
         ----------
         action
-            What would be done.
+            The action, for the message.
         stream
-            Where, besides the current stream.
+            A stream to check in addition to the current one.
         """
         current = self._cupy.cuda.get_current_stream()
         if self._is_capturing(current) or (stream is not None and self._is_capturing(stream)):
@@ -322,29 +322,29 @@ class CudaBackend(Accelerator):
             )
 
     def _finish(self, stream: Any) -> None:
-        """Wait until nothing queued on a stream uses a buffer that is about to be freed."""
+        """Wait for a stream, because a buffer that it uses is about to be freed."""
         for waiting in (stream, self._context):
-            # What failed may be what fails now; the error that matters is on its way already.
+            # This may fail for the same reason; the original error is being raised already.
             with suppress(Exception):
                 waiting.synchronize()
                 return
 
     def let_go(self, event: Any) -> None:
-        """Let go of the buffers of a push that is over."""
+        """Release the buffers of a finished push."""
         self._under_way.pop(event, None)
         self._abandoned.discard(event)
 
     def abandon(self, event: Any) -> None:
-        """Note that nobody waits for a push any more. Its buffers are kept until it is over.
+        """Record that a push has no waiters left. Its buffers are kept until it has finished.
 
-        Waits for nothing, because finalisers run anywhere: also during a capture, where CUDA lets
-        nobody wait.
+        Does not wait, because finalizers run at any time, even during a capture, which forbids
+        waiting.
         """
         if event in self._under_way:
             self._abandoned.add(event)
 
     def _drop_finished(self) -> None:
-        """Let go of the buffers of abandoned pushes that are over."""
+        """Release the buffers of abandoned pushes that have finished."""
         if self._abandoned and not self.capturing:
             with self._context:
                 for event in list(self._abandoned):
@@ -352,31 +352,31 @@ class CudaBackend(Accelerator):
                         self.let_go(event)
 
     def after_fork(self) -> None:
-        """Refuse to work in the child of a fork, where CUDA does not."""
+        """Make every use raise in a forked child, where CUDA does not work."""
         self._context = _LostContext(self.device)
 
     def view(self, buffer: Any, layout: Layout, *, writable: bool) -> Any:
-        """Lay an array over a buffer. CuPy arrays can always be written."""
+        """Return an array over a buffer. CuPy arrays are always writable."""
         del writable
         with self._context:
             array = self._cupy.ndarray(
                 layout.shape, layout.dtype, buffer.data + layout.offset, layout.strides
             )
-            # With a base, as NumPy's have: an array without one is taken for a new one when a
-            # function returns it.
+            # A view has a base, as in NumPy. A result without a base would be taken for a new
+            # array.
             return array.view()
 
     def layout(self, array: Any, buffer: Any) -> Layout:
-        """Return how an array lies in its buffer."""
+        """Return the layout of an array in its buffer."""
         offset = array.data.ptr - buffer.data.ptr if array.size else 0
         return Layout(tuple(array.shape), array.dtype, tuple(array.strides), offset)
 
     def exporter(self, buffer: Any) -> Any:
-        """Return the buffer: each alias has an owner of its own."""
+        """Return the buffer; each alias has its own owner."""
         return buffer
 
     def alias(self, exporter: Any, layout: Layout) -> tuple[Any, object]:
-        """Lay an array over a buffer; the owner of its memory dies with the last view of it."""
+        """Return an array over a buffer, and an owner that lives as long as the last view of it."""
         cuda = self._cupy.cuda
         owner = _Owner(exporter)
         with self._context:
@@ -400,7 +400,7 @@ class CudaBackend(Accelerator):
             return array.reshape(-1).view(np.uint8)
 
     def dlpack_device_of(self, buffer: Any) -> tuple[int, int]:
-        """Return what DLPack calls the place of a buffer: an allocator may give managed memory."""
+        """Return the DLPack device of a buffer; an allocator may return managed memory."""
         kind, index = buffer.__dlpack_device__()
         return int(kind), int(index)
 
@@ -420,12 +420,12 @@ class CudaBackend(Accelerator):
         return (DLPACK_CUDA, self.device.index)
 
     def current_stream_wait(self, event: Any) -> None:
-        """Make work that follows on the current stream wait for an event.
+        """Make the current stream wait for an event.
 
         Raises
         ------
         RuntimeError
-            During the capture of a graph, which cannot wait for what is not part of it.
+            During graph capture, because a graph cannot wait for an event outside of it.
         """
         with self._context:
             self._refuse_capture("waiting for an asynchronous upload")
@@ -463,7 +463,7 @@ class CudaBackend(Accelerator):
 
 
 class _Pointer:
-    """A stream known by its address only."""
+    """A stream of which only the address is known."""
 
     def __init__(self, address: int) -> None:
         self._address = address
@@ -474,7 +474,7 @@ class _Pointer:
 
 
 class _Owner:
-    """What CuPy's views of an alias keep alive: the buffer, seen from outside."""
+    """An object that CuPy's views of an alias keep alive; it references the buffer."""
 
     __slots__ = ("__weakref__", "_buffer")
 
@@ -483,14 +483,14 @@ class _Owner:
 
 
 class _CudaPush(Push):
-    """An upload on another stream, known by its event."""
+    """An upload on another stream, identified by its event."""
 
     def __init__(self, backend: CudaBackend, event: Any) -> None:
         self._backend = backend
         self._event = event
 
     def order(self) -> bool:
-        # First of all, because during a capture CUDA does not let anybody ask for `done`.
+        # First, because `done` cannot be queried during a capture.
         self._backend.current_stream_wait(self._event)
         over = bool(self._event.done)
         if over:
@@ -503,7 +503,7 @@ class _CudaPush(Push):
 
     @property
     def over(self) -> bool:
-        """Whether it is over, once a wait has raised: during a capture, waits are only refused."""
+        """Whether it has finished, after a wait has raised; a capture only forbids waiting."""
         return not self._backend.capturing
 
     def __del__(self) -> None:
@@ -511,7 +511,7 @@ class _CudaPush(Push):
 
 
 class _LostContext:
-    """In the child of a fork, what stands for a device of the parent's."""
+    """Stands for a device of the parent in a forked child."""
 
     def __init__(self, device: Device) -> None:
         self._device = device
@@ -527,7 +527,7 @@ class _LostContext:
         self.synchronize()
 
     def __exit__(self, *_: object) -> None:
-        """No-op; ``with`` asks for it."""
+        """No-op; required by ``with``."""
 
     def synchronize(self) -> Never:
         """Refuse."""

@@ -1,4 +1,4 @@
-"""The host: ordinary memory, seen through NumPy."""
+"""The host: ordinary memory, as NumPy arrays."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HOST", "NumpyHome", "allow_direct_calls", "forbid_direct_calls"]
 
-# A cache line, and what DLPack consumers with vector code ask for.
+# A cache line; DLPack consumers with vector code require it.
 _ALIGNMENT = 64
 
 
@@ -32,7 +32,7 @@ class NumpyHome(Home):
     namespace: ModuleType = np
 
     def __new__(cls, *_args: Any, **_keywords: Any) -> Self:
-        """Make a home and set `direct`; here, because subclasses need not call ``__init__``."""
+        """Make a home and set `direct`; subclasses need not call ``__init__``."""
         home = super().__new__(cls)
         with _direct_calls_lock.held:
             _numpy_homes.add(home)
@@ -44,11 +44,11 @@ class NumpyHome(Home):
         return function(*args, **keywords)
 
     def as_array(self, result: Any) -> NDArray[Any]:
-        """Return an array, without axes where NumPy gave a scalar."""
+        """Return an array; a 0-d array for a NumPy scalar."""
         return np.asarray(result)
 
     def overlap(self, array: NDArray[Any], buffer: NDArray[np.uint8]) -> bool:
-        """Compare the bounds of the two."""
+        """Compare the memory bounds of both."""
         return np.may_share_memory(array, buffer)
 
     def allocate(self, nbytes: int, *, zeroed: bool = False) -> NDArray[np.uint8]:
@@ -63,7 +63,7 @@ class NumpyHome(Home):
         buffer.fill(0)
 
     def view(self, buffer: NDArray[np.uint8], layout: Layout, *, writable: bool) -> NDArray[Any]:
-        """Lay an array over a buffer, without a copy."""
+        """Return an array over a buffer, without a copy."""
         array: NDArray[Any] = np.ndarray(
             layout.shape, layout.dtype, buffer, layout.offset, layout.strides
         )
@@ -72,7 +72,7 @@ class NumpyHome(Home):
         return array
 
     def layout(self, array: NDArray[Any], buffer: NDArray[np.uint8]) -> Layout:
-        """Return how an array lies in its buffer."""
+        """Return the layout of an array in its buffer."""
         offset = 0
         if array.size:
             start: int = buffer.__array_interface__["data"][0]
@@ -80,14 +80,14 @@ class NumpyHome(Home):
         return Layout(array.shape, array.dtype, array.strides, offset)
 
     def exporter(self, buffer: NDArray[np.uint8]) -> PickleBuffer:
-        """Return a base that NumPy does not look through, as it does through arrays."""
+        """Return a base for aliases, which NumPy does not skip as it skips arrays."""
         return PickleBuffer(buffer)  # type: ignore[arg-type]  # an array is a Buffer
 
     def alias(self, exporter: Any, layout: Layout) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Lay an array, whose lifetime can be seen, over an exporter's buffer.
+        """Return an array with an observable lifetime over an exporter's buffer.
 
-        Its base is no array. NumPy gives every slice and every view the last array above such a
-        base as its own base, so all of them keep this one alive.
+        Its base is not an array. NumPy makes the last array above such a base the base of every
+        slice and view, so all of them keep this array alive.
         """
         array: NDArray[Any] = np.ndarray(
             layout.shape, layout.dtype, exporter, layout.offset, layout.strides
@@ -101,7 +101,7 @@ class NumpyHome(Home):
     def capsule(
         self, array: NDArray[Any], *, stream: Any, max_version: tuple[int, int] | None
     ) -> Any:
-        """Return NumPy's DLPack capsule of an array; there are no streams here."""
+        """Return NumPy's DLPack capsule of an array; the host has no streams."""
         del stream
         return array.__dlpack__(max_version=max_version)
 
@@ -109,25 +109,24 @@ class NumpyHome(Home):
 class _Host(NumpyHome):
     device = CPU
 
-    # No property: it is asked for with each export.
+    # Not a property, because every export reads it.
     dlpack_device: tuple[int, int] = (DLPACK_CPU, 0)
 
 
 # --- whether operations may skip the guards ------------------------------------------------------
 
-# `Home.direct` is set on each instance and not on the class. From version 3.13 on, Python stops
-# caching the attributes of a class that has been changed a thousand times, and every operation
-# would become slower.
+# `Home.direct` is set on each instance, not on the class. Since version 3.13, Python stops caching
+# the attributes of a class that has changed a thousand times, which would slow every operation.
 _numpy_homes: weakref.WeakSet[NumpyHome] = weakref.WeakSet()
 _forbidding: set[object] = set()
 _direct_calls_lock = Lock()
 
 
 def forbid_direct_calls(guard: object) -> None:
-    """Set `Home.direct` to False, until `allow_direct_calls` was called for every such guard.
+    """Set `Home.direct` to False until `allow_direct_calls` is called for every such guard.
 
-    In the child of a fork, guards of other threads never end. `direct` then stays False there: this
-    is slower, and not wrong.
+    In a forked child, guards of other threads never end, and `direct` stays False. That is slower,
+    but correct.
     """
     with _direct_calls_lock.held:
         _forbidding.add(guard)
@@ -135,7 +134,7 @@ def forbid_direct_calls(guard: object) -> None:
 
 
 def allow_direct_calls(guard: object) -> None:
-    """Undo `forbid_direct_calls`. Does nothing for a guard that forbids nothing."""
+    """Undo `forbid_direct_calls`. A no-op for a guard that is not active."""
     with _direct_calls_lock.held:
         _forbidding.discard(guard)
         _update_homes()
@@ -143,7 +142,7 @@ def allow_direct_calls(guard: object) -> None:
 
 def _update_homes() -> None:
     for home in list(_numpy_homes):
-        # Tested for each home, because a signal handler may open a guard during this loop.
+        # Evaluated for each home, because a signal handler may activate a guard during this loop.
         home.direct = home.native and not _forbidding
 
 

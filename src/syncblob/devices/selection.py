@@ -1,4 +1,4 @@
-"""Which device is meant: names to backends, the default device, and ``use_device``."""
+"""Device selection: backends by name, the default device, and ``use_device``."""
 
 from __future__ import annotations
 
@@ -47,16 +47,16 @@ def accelerator(device: Device | str) -> Accelerator:
     Raises
     ------
     NoDeviceError
-        If it is not available.
+        If the device is not available.
     ValueError
-        If `device` names none, or the host.
+        If there is no such kind of device, or it is the host.
     TypeError
-        If what was registered for its kind makes something else.
+        If the function registered for its kind returns something else.
     """
     device = Device(device)
     if device == CPU:
         raise ValueError('expected an accelerator, as "cuda:N" or "simulated:N", got "cpu"')
-    # Memories tell backends apart by identity: two threads must not make one of a device each.
+    # Memories compare backends by identity, so there must be only one for each device.
     with _backends_lock.held:
         if device not in _backends:
             if device.type not in _makers:
@@ -77,10 +77,10 @@ def register(kind: str, make: Callable[[int], Accelerator]) -> None:
     Parameters
     ----------
     kind
-        An identifier: ``"kind:N"`` is a device from then on, and ``"kind"`` is ``"kind:0"``.
+        An identifier. ``"kind:N"`` then names a device, and ``"kind"`` means ``"kind:0"``.
     make
-        Called with N when the device is first used. Returns its backend, whose `device` is
-        ``"kind:N"``, or raises `syncblob.NoDeviceError` that says what is missing.
+        A function that is called with N when the device is first used. It returns the backend,
+        whose `device` is ``"kind:N"``, or raises `syncblob.NoDeviceError` with the reason.
 
     Raises
     ------
@@ -105,15 +105,15 @@ def register(kind: str, make: Callable[[int], Accelerator]) -> None:
 
 
 def unregister(kind: str) -> None:
-    """Remove a kind that was registered. Its devices can no longer be named.
+    """Remove a registered kind. Its devices can no longer be named.
 
-    Blobs that are on such a device stay usable there, and the devices keep their backends, also if
-    the kind is registered again.
+    Blobs on such a device stay usable. The devices keep their backends, even if the kind is
+    registered again.
 
     Raises
     ------
     ValueError
-        If it is none.
+        If the kind is not registered.
     """
     with _backends_lock.held:
         if kind not in _registered:
@@ -126,7 +126,7 @@ def unregister(kind: str) -> None:
 
 
 def simulated(index: int = 0) -> SimulatedBackend:
-    """Return the controls of a simulated device: its counters, failures and delays.
+    """Return the backend of a simulated device, with its counters, failures and delays.
 
     Parameters
     ----------
@@ -140,16 +140,16 @@ def simulated(index: int = 0) -> SimulatedBackend:
 
 
 def home_of(device: Device | str | None = None) -> Home:
-    """Return the home that a device computes in; None means the default device.
+    """Return the home of a device; None for the default device.
 
     Raises
     ------
     NoDeviceError
-        If it is not available.
+        If the device is not available.
     """
     if device is None:
         device = _context_default.get() or _process_default
-    # The usual device, recognised without a call. An equal one that is another object comes next.
+    # The usual object, without a call. An equal Device that is another object takes the next line.
     if device is CPU:
         return HOST
     return home_accelerator(Device(device)) or HOST
@@ -161,9 +161,9 @@ def home_accelerator(device: Device) -> Accelerator | None:
 
 
 def current_accelerator() -> Accelerator:
-    """Return the accelerator that a memory without one is given on first use.
+    """Return the accelerator to which a memory is bound on first use.
 
-    That is the default device, or CuPy's current CUDA device where the default is the host.
+    This is the default device, or CuPy's current CUDA device if the default is the host.
 
     Raises
     ------
@@ -187,7 +187,7 @@ def default_device() -> Device:
 
 
 def set_default_device(device: Device | str) -> None:
-    """Set the device of new Blobs for the whole process. Caffe's ``Caffe::set_mode``.
+    """Set the default device of the process, like ``Caffe::set_mode``.
 
     Parameters
     ----------
@@ -197,9 +197,9 @@ def set_default_device(device: Device | str) -> None:
     Raises
     ------
     NoDeviceError
-        If it is not available; nothing changes then.
+        If the device is not available. The default is unchanged then.
     """
-    global _process_default  # noqa: PLW0603  # a process-wide setting is what this function is
+    global _process_default  # noqa: PLW0603  # this function sets process-wide state
     device = Device(device)
     home_accelerator(device)
     _process_default = device
@@ -209,7 +209,7 @@ def set_default_device(device: Device | str) -> None:
 def use_device(device: Device | str) -> Iterator[Device]:
     """Make `device` the default inside a ``with`` block.
 
-    Context-local: other threads and asyncio tasks do not see it.
+    The setting is context-local: other threads and asyncio tasks do not see it.
 
     Parameters
     ----------
@@ -219,7 +219,7 @@ def use_device(device: Device | str) -> Iterator[Device]:
     Raises
     ------
     NoDeviceError
-        If it is not available.
+        If the device is not available.
     """
     device = Device(device)
     home_accelerator(device)
@@ -231,10 +231,10 @@ def use_device(device: Device | str) -> Iterator[Device]:
 
 
 def devices() -> tuple[Device, ...]:
-    """List the host, the available CUDA devices, and the simulated devices.
+    """Return the host, the available CUDA devices, and the simulated devices.
 
-    Includes ``simulated:0``, and other simulated devices and registered kinds that were used.
-    Imports CuPy if there is an NVIDIA driver.
+    Includes ``simulated:0``, and the other simulated devices and devices of registered kinds that
+    have been used. Imports CuPy if there is an NVIDIA driver.
     """
     used = {Device("simulated:0")}
     with _backends_lock.held:

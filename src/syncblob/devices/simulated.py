@@ -1,9 +1,9 @@
 """The simulated device: ordinary memory that behaves like a discrete accelerator.
 
-Its memory is separate from the host's and poisoned when it is allocated, so that a copy that was
-forgotten shows as NaN. Allocations and transfers are counted and can be made to fail.
-Asynchronous uploads really run on another thread, after a delay if one is set, so that a wait that
-was forgotten shows as poison too. NumPy computes on it.
+Its memory is separate from the host's and poisoned on allocation, so that a missing copy shows as
+NaN. Allocations and transfers are counted, and can be made to fail. Asynchronous uploads run on
+another thread, after an optional delay, so that a missing wait shows as poison, too. NumPy is its
+array library.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ class SimulatedBackend(NumpyHome, Accelerator):
     Attributes
     ----------
     allocations, host_allocations
-        Buffers made on the device, and on the host for it.
+        Buffers allocated on the device, and on the host for it.
     uploads, downloads, uploaded_bytes, downloaded_bytes
-        Transfers made, asynchronous ones included when they have run.
+        Transfers made; asynchronous ones count when they have run.
     delay
-        Seconds that an asynchronous upload waits before it copies.
+        The seconds that an asynchronous upload waits before it copies.
     """
 
     allocations: int
@@ -67,7 +67,7 @@ class SimulatedBackend(NumpyHome, Accelerator):
     def __init__(self, index: int) -> None:
         self.device: Device = Device(f"simulated:{index}")
         self.delay = 0.0
-        # A signal handler may come in the middle, on the thread that holds it.
+        # A signal handler may run on the thread that holds it.
         self._lock = Lock()
         self._countdowns: dict[str, int] = {}
         self._default_stream: SimulatedStream | None = None
@@ -87,7 +87,7 @@ class SimulatedBackend(NumpyHome, Accelerator):
         ----------
         **kth
             ``allocation=k``, ``host_allocation=k``, ``transfer=k``; the first is 1. Allocations
-            fail with MemoryError, transfers with RuntimeError, both before anything happened.
+            fail with MemoryError, transfers with RuntimeError, both before any change.
         """
         unknown = set(kth) - set(_FAILING)
         if unknown or any(k < 1 for k in kth.values()):
@@ -106,10 +106,10 @@ class SimulatedBackend(NumpyHome, Accelerator):
         self._streams.add(stream)
         return stream
 
-    # --- what every backend does -----------------------------------------------------------------
+    # --- the interface of backends ---------------------------------------------------------------
 
     def allocate(self, nbytes: int, *, zeroed: bool = False) -> NDArray[np.uint8]:
-        """Return a new buffer on the device, full of poison unless `zeroed`."""
+        """Return a new buffer on the device, filled with poison unless `zeroed`."""
         self._count("allocation", allocations=1)
         buffer = super().allocate(nbytes, zeroed=zeroed)
         if not zeroed:
@@ -122,12 +122,12 @@ class SimulatedBackend(NumpyHome, Accelerator):
         return super().allocate(nbytes, zeroed=zeroed)
 
     def upload(self, host: NDArray[np.uint8], buffer: NDArray[np.uint8]) -> None:
-        """Copy host to device."""
+        """Copy from host to device."""
         self._count("transfer", uploads=1, uploaded_bytes=host.nbytes)
         buffer[:] = host
 
     def download(self, buffer: NDArray[np.uint8], host: NDArray[np.uint8]) -> None:
-        """Copy device to host."""
+        """Copy from device to host."""
         self._count("transfer", downloads=1, downloaded_bytes=host.nbytes)
         host[:] = buffer
 
@@ -150,7 +150,7 @@ class SimulatedBackend(NumpyHome, Accelerator):
 
     @property
     def dlpack_device(self) -> tuple[int, int]:
-        """(kDLCPU, index + 1): memory the host can read, told apart from the host's own id 0."""
+        """(kDLCPU, index + 1): memory that the host can read; the host itself has id 0."""
         return (DLPACK_CPU, self.device.index + 1)
 
     def _count(self, kind: str, **counters: int) -> None:
@@ -167,20 +167,20 @@ class SimulatedBackend(NumpyHome, Accelerator):
                 setattr(self, name, getattr(self, name) + amount)
 
     def __repr__(self) -> str:
-        """Show the device and the counters."""
+        """Return the device and the counters."""
         counts = ", ".join(f"{name}={getattr(self, name)}" for name in _COUNTERS)
         return f"<SimulatedBackend {self.device}: {counts}>"
 
 
 class SimulatedStream:
-    """A thread that runs asynchronous uploads in the order they were given.
+    """A thread that runs asynchronous uploads in order.
 
     Parameters
     ----------
     backend
         The device.
     delay
-        Seconds to wait before each upload; None means the backend's `delay` at that time.
+        The seconds to wait before each upload; None for the backend's `delay` at that time.
     """
 
     def __init__(self, backend: SimulatedBackend, delay: float | None = None) -> None:
@@ -191,11 +191,11 @@ class SimulatedStream:
     def _start(self) -> None:
         self._process = os.getpid()
         self._queue: SimpleQueue[_Work | None] = SimpleQueue()
-        # Not by `threading`, which waits in Python for the start: an interrupt can break that.
+        # Not by `threading`, whose wait for the start of the thread an interrupt can break.
         _thread.start_new_thread(_run_all, (self._queue,))
 
     def __del__(self) -> None:
-        """End the thread when it has run what is queued."""
+        """End the thread after the queued work."""
         if self._process == os.getpid():
             self._queue.put(None)
 
@@ -205,7 +205,7 @@ class SimulatedStream:
         return self._queued(partial(self._run, upload, delay))
 
     def _run(self, upload: Callable[[], None], delay: float) -> None:
-        """Run an upload. Until then its place in the queue keeps the stream, to be waited for."""
+        """Run an upload. The queued bound method keeps the stream alive until then."""
         time.sleep(delay)
         upload()
 
@@ -215,7 +215,7 @@ class SimulatedStream:
 
     def _queued(self, function: Callable[[], None]) -> _Work:
         if self._process != os.getpid():
-            # A fork: the thread stayed with the parent.
+            # In a forked child: the thread exists only in the parent.
             self._start()
         work = _Work(function)
         self._queue.put(work)
@@ -223,10 +223,10 @@ class SimulatedStream:
 
 
 class _Work:
-    """Something that a stream's thread does, to be waited for.
+    """Work of a stream's thread that can be waited for.
 
-    The waits are those of one lock, which an interrupt leaves as it was: those of `concurrent` and
-    `threading` are made of several steps in Python.
+    It waits on a single lock, which an interrupt leaves intact. The waits of `concurrent` and
+    `threading` consist of several steps in Python.
     """
 
     def __init__(self, function: Callable[[], None]) -> None:
@@ -236,21 +236,21 @@ class _Work:
         self._running.acquire()
 
     def run(self) -> None:
-        """Do it, and let those who wait go on."""
+        """Run the work, and release waiters."""
         try:
             if self._function is not None:
                 self._function()
-        except BaseException as error:  # noqa: BLE001  # for those who wait
+        except BaseException as error:  # noqa: BLE001  # raised in `wait`
             self._error = error
         finally:
             self._function = None
             self._running.release()
-            # The error's traceback has this frame: a name for what holds the error would make a
-            # cycle, which keeps all that the frames of whoever waits refer to.
+            # The error's traceback refers to this frame. A name here for the object that holds the
+            # error would make a cycle, which keeps all objects of the waiters' frames alive.
             del self
 
     def wait(self) -> None:
-        """Block until it is done. Raises what it raised."""
+        """Block until the work has finished. Raises its exception."""
         with self._running:
             pass
         if self._error is None:
@@ -262,7 +262,7 @@ class _Work:
 
     @property
     def done(self) -> bool:
-        """Whether it is done."""
+        """Whether the work has finished."""
         return self._function is None
 
 
@@ -287,15 +287,16 @@ class _SimulatedPush(Push):
         if work is None:
             return
         if self._process != os.getpid():
-            # A fork: the parent's thread copies in the parent's memory only.
+            # In a forked child: the parent's thread copies only in the parent.
             self._upload()
             self._work = None
             return
         try:
             work.wait()
         finally:
-            # A signal handler that raises ends the wait, and not the upload. When that is over, let
-            # go of it: an exception that it keeps would keep, by its traceback, all callers.
+            # A signal handler that raises ends the wait, but not the upload. Release the finished
+            # work, because the traceback of a stored exception would keep the callers' frames
+            # alive.
             if work.done:
                 self._work = None
             del work

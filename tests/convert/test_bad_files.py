@@ -121,7 +121,7 @@ def test_code_in_a_state_dict_does_not_run(tmp_path):
     with pytest.raises(ModelFileError, match="cannot read it as tensors") as caught:
         open_weights(tmp_path / "x.pt")
     assert not ran.exists()
-    assert "it has io.open in it" in str(caught.value)
+    assert "it contains io.open" in str(caught.value)
     assert "weights_only" not in str(caught.value), "torch's own advice is dangerous"
 
 

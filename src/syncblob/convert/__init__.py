@@ -1,9 +1,9 @@
 """Conversion of weights between Caffe's files, safetensors, ``.npz``, HDF5 and PyTorch's ``.pt``.
 
-Every format is read and written by the library that owns it, which is imported when it is needed.
-Tensors have names, such as ``conv1.weight``; layers have what Caffe says about them. What a format
-of plain tensors does not hold about the layers goes along as a description, where there is room for
-one; otherwise the names of the tensors tell the layers (see `_naming`).
+Every format is read and written by its own library, which is imported when needed. Tensors have
+names, such as ``conv1.weight``; layers have types and settings, as in Caffe. Formats of plain
+tensors store these as a description if they have room for one; otherwise the layers are inferred
+from the names of the tensors (see `_naming`).
 """
 
 from __future__ import annotations

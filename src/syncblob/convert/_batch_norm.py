@@ -1,7 +1,7 @@
-"""PyTorch's batch normalisation as Caffe's: a BatchNorm layer followed by a Scale layer.
+"""PyTorch's batch normalization in Caffe's form: a BatchNorm layer followed by a Scale layer.
 
-PyTorch has the statistics and the factors in one module. In Caffe the first layer has the mean and
-the variance, both to be divided by a third blob of one value; the second one has the factors and
+PyTorch's module has the statistics and the factors. In Caffe, the first layer has the mean and the
+variance, both to be divided by a third blob with one value; the second layer has the factors and
 the biases.
 """
 
@@ -21,14 +21,14 @@ __all__ = ["for_caffe"]
 
 _MEAN, _VARIANCE = "running_mean", "running_var"
 _FACTORS = ("weight", "bias")
-# The number of batches, which Caffe does not have.
+# The number of batches, which Caffe does not store.
 _COUNT = "num_batches_tracked"
 
 
 def for_caffe(layers: Iterable[LayerWeights]) -> tuple[LayerWeights, ...]:
-    """Replace each layer that has the tensors of a BatchNorm module of PyTorch's by two layers.
+    """Replace each layer with the tensors of a PyTorch BatchNorm module by two layers.
 
-    The second one is called ``<layer>_scale``. Where a module has no factors, there is none.
+    The second one is named ``<layer>_scale``. It is omitted if the module has no factors.
     """
     layers = tuple(layers)
     taken = {layer.name for layer in layers}

@@ -26,7 +26,7 @@ def read(path: str) -> Weights:
 
 
 def for_caffe(layers: tuple[LayerWeights, ...]) -> tuple[LayerWeights, ...]:
-    """Give an image, with channels or without, the four axes that Caffe wants of a mean."""
+    """Reshape an image, with or without channels, to the four axes that Caffe expects of a mean."""
     return tuple(
         replace(
             layer,
@@ -40,7 +40,7 @@ def for_caffe(layers: tuple[LayerWeights, ...]) -> tuple[LayerWeights, ...]:
 
 
 def check(weights: Weights) -> None:
-    """Raise ValueError if there is more than one tensor, or none."""
+    """Raise ValueError unless there is exactly one tensor."""
     weights.only()
 
 

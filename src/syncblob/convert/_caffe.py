@@ -1,4 +1,4 @@
-"""Caffe's own files: ``.caffemodel``, and in HDF5 ``.caffemodel.h5``."""
+"""Caffe's own files: ``.caffemodel``, and ``.caffemodel.h5`` in HDF5."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def read(path: str) -> Weights:
 
 
 def name_layers(model: ModelFile) -> tuple[LayerWeights, ...]:
-    """Name the blobs of a model by the convention. Settings of the layers are parsed."""
+    """Name the blobs of a model as in `_naming`. Parses the settings of the layers."""
     names = name_tensors((layer.name, layer.type, len(layer.blobs)) for layer in model.layers)
     return tuple(
         LayerWeights(
@@ -59,7 +59,7 @@ def _definition(layer: Layer) -> bytes:
 
 
 def check(weights: Weights) -> None:
-    """Raise ValueError or TypeError if a ``.caffemodel`` file cannot hold this."""
+    """Raise ValueError or TypeError if a ``.caffemodel`` file cannot store the weights."""
     plan_model(as_model(weights), write_diff=False, upgrade=True)
 
 
@@ -69,17 +69,17 @@ def write(weights: Weights, path: Path) -> None:
 
 
 def as_model(weights: Weights) -> ModelFile:
-    """Make a model of layers. The Blobs are shared."""
+    """Make a model from weights. The Blobs are shared."""
     return ModelFile(weights.name, [as_layer(layer, weights.path) for layer in weights.layers])
 
 
 def as_layer(layer: LayerWeights, path: str = "") -> Layer:
-    """Make a layer of Caffe's. The Blobs are shared; `path` is for error messages.
+    """Make a Caffe layer. The Blobs are shared; `path` is for error messages.
 
     Raises
     ------
     ModelFileError
-        If its definition is damaged.
+        If the definition of the layer is damaged.
     """
     if not layer.definition:
         return Layer(layer.name, layer.type, layer.bottoms, layer.tops, layer.blobs)

@@ -1,4 +1,4 @@
-"""Conversion of a file: everything is planned and checked before anything is written."""
+"""Conversion of files. Everything is planned and checked before anything is written."""
 
 from __future__ import annotations
 
@@ -35,39 +35,39 @@ DTYPES = ("bfloat16", "float16", "float32", "float64")
 """The dtypes that values can be converted to."""
 
 _OF_LAYERS = ("caffemodel", "caffemodel.h5")
-# Caffe's formats hold nothing narrower than float32.
+# Caffe's formats support no dtype narrower than float32.
 _MEAN = "binaryproto"
 _WIDENING = (_MEAN, *_OF_LAYERS)
 
 
 class ConversionError(SyncblobError, ValueError):
-    """The conversion that was asked for is not possible."""
+    """The requested conversion is impossible."""
 
 
 class Conversion:
-    """What `convert` is going to do. Made by `plan_conversion`; closes the source as a context.
+    """A planned conversion, made by `plan_conversion`. As a context manager it closes the source.
 
     Parameters
     ----------
     source
-        The weights as they were found.
+        The weights of the source.
     layers
-        Those of its layers that will be written.
+        The layers to write.
     dtypes
-        The dtype that each of their tensors will have, by name.
+        The new dtype of each tensor, by name.
     path
-        The file that will be written.
+        The file to write.
     target
-        Its format.
+        The format of that file.
     """
 
     __slots__ = ("_progress", "_target", "path", "result", "source")
 
     path: str
     source: Weights
-    """The weights as they were found."""
+    """The weights of the source."""
     result: Weights
-    """The weights as they will be written. Touching one of its Blobs reads and converts it."""
+    """The weights as they will be written. The first access of a Blob reads and converts it."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class Conversion:
 
     @property
     def left_out(self) -> str:
-        """What the file will not say about the layers, in words; mostly ``""``."""
+        """A text on the information about layers that the file will lack; usually ``""``."""
         if self._target.name == "caffemodel" or (self._target.describes and self.result.described):
             return ""
         layers = self.result.layers
@@ -113,7 +113,7 @@ class Conversion:
 
     @property
     def reshaped(self) -> str:
-        """Which shape was changed, in words; mostly ``""``."""
+        """A text on the changed shape; usually ``""``."""
         if self._target.name != _MEAN:
             return ""
         before = self.source.tensors
@@ -124,23 +124,23 @@ class Conversion:
         )
 
     def run(self, progress: Callable[[int], object] | None = None) -> None:
-        """Write the file, which is replaced as a whole or not at all.
+        """Write the file. An existing file is replaced atomically.
 
         ``.npz``, HDF5 and Caffe's formats are written tensor by tensor. The libraries of the other
-        formats want all tensors at once, which takes memory of the size of the weights.
+        formats need all tensors at once, and therefore memory of the size of the weights.
 
         Parameters
         ----------
         progress
-            Called with a number of bytes whenever that many have been read and converted.
+            Called with a number of bytes after that many have been read and converted.
 
         Raises
         ------
         ConversionError
-            If values do not fit the new dtype, or the format cannot hold them. Nothing has been
-            written then.
+            If values overflow in the new dtype, or the format does not support them. Nothing has
+            been written then.
         ModelFileError
-            If the source turns out to be damaged.
+            If the source is damaged.
         OSError
             If a file cannot be read or written.
         """
@@ -183,35 +183,34 @@ def convert(  # noqa: PLR0913  # the options of the command
     Parameters
     ----------
     source
-        The file to read: any that `open_weights` opens.
+        The file to read, of any format that `open_weights` supports.
     path
-        The file to write. Its extension says in which format; ``.caffemodel.h5`` means Caffe's
-        layout, any other ``.h5`` a dataset for each tensor. An array of two or three axes that is
-        written as ``.binaryproto`` gets four, with ones in front, as Caffe expects the mean of a
-        data set: (1, channels, height, width).
+        The file to write. Its extension selects the format; ``.caffemodel.h5`` means Caffe's
+        layout, any other ``.h5`` one dataset for each tensor. In a ``.binaryproto``, an array with
+        two or three axes gets leading axes of length 1, because Caffe expects the mean of a data
+        set to have the shape (1, channels, height, width).
     dtype
-        For all tensors: one of ``DTYPES``, or anything NumPy takes for one of them. None leaves
-        them as they are, except that Caffe's formats widen float16 and bfloat16 to float32.
+        The dtype of all tensors: one of ``DTYPES``, or anything that NumPy converts to one of them.
+        None keeps their dtypes, except that Caffe's formats widen float16 and bfloat16 to float32.
     layers
-        A pattern such as ``"conv*"``, or several: only layers of these names are written. Empty
-        means all.
+        A pattern such as ``"conv*"``, or several; only layers with matching names are written.
+        Empty for all.
     description
-        Whether ``.npz``, ``.safetensors`` and HDF5 files also get types and settings of the layers,
-        as an entry ``syncblob``. Without it they have the tensors alone. A ``.caffemodel`` always
-        has them.
+        Whether ``.npz``, ``.safetensors`` and HDF5 files also store the types and settings of the
+        layers, as an entry ``syncblob``. A ``.caffemodel`` always stores them.
     progress
-        Called with a number of bytes whenever that many have been read and converted.
+        Called with a number of bytes after that many have been read and converted.
 
     Raises
     ------
     ConversionError
-        If it is not possible. Nothing has been written then.
+        If the conversion is impossible. Nothing has been written then.
     ModelFileError
-        If the source is damaged, or is of another format.
+        If the source is damaged, or has another format.
     OSError
         If a file cannot be read or written.
     ModuleNotFoundError
-        If the library that owns one of the formats is not installed.
+        If the library for one of the formats is not installed.
     """
     with plan_conversion(
         source, path, dtype=dtype, layers=layers, description=description
@@ -227,7 +226,7 @@ def plan_conversion(
     layers: str | Collection[str] = (),
     description: bool = True,
 ) -> Conversion:
-    """Find out what `convert` would do, and whether it can; read no values, and write nothing.
+    """Plan and check a conversion, without reading values or writing a file.
 
     Parameters and errors are those of `convert`.
     """
@@ -273,7 +272,7 @@ def plan_conversion(
 
 
 def _name_of(dtype: DTypeLike) -> str:
-    """Return the one of `DTYPES` that is meant."""
+    """Return the name of a dtype, which must be one of `DTYPES`."""
     if isinstance(dtype, str) and dtype == "bfloat16":
         import_optional("ml_dtypes", "bfloat16")
     try:
@@ -287,7 +286,7 @@ def _name_of(dtype: DTypeLike) -> str:
 
 @contextmanager
 def _refusals(path: str) -> Iterator[None]:
-    """Turn errors of a format into ConversionError, with the path in front."""
+    """Convert errors of a format to ConversionError, prefixed with the path."""
     try:
         yield
     except (ConversionError, ModelFileError):
@@ -330,7 +329,7 @@ def _stored_dtype(
     asked: str | None,
     target: Format,
 ) -> np.dtype[np.generic]:
-    """Return the dtype in which a tensor will be written."""
+    """Return the dtype with which a tensor is written."""
     if asked is not None:
         if found.kind == "c":
             raise ConversionError(f"tensor {name!r} is {found}, which {asked} cannot hold")
@@ -349,7 +348,7 @@ def _stored_dtype(
 def _cast(
     name: str, values: NDArray[np.generic], dtype: np.dtype[np.generic]
 ) -> NDArray[np.generic]:
-    """Convert to a floating-point dtype. Values may be rounded, but not overflow."""
+    """Convert to a floating-point dtype. Raise if values overflow, or if integers change."""
     if values.dtype == dtype:
         return values
     with np.errstate(all="ignore"):

@@ -1,4 +1,4 @@
-"""Which format a file has, and what can be done with it."""
+"""The formats of files, and their functions."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ class Format(NamedTuple):
     extensions
         The extensions of such files.
     dtypes
-        The names of the dtypes that such a file can hold.
+        The names of the supported dtypes.
     read
         Opens a file.
     check
-        Raises ValueError or TypeError for what `write` would refuse. Reads no values.
+        Raises ValueError or TypeError if `write` would. Reads no values.
     write
-        Writes a file, whose contents are lost.
+        Writes a file, replacing its contents.
     describes
-        Whether the description of the layers goes along beside the tensors.
+        Whether files can store the description of the layers beside the tensors.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Format(NamedTuple):
 
     @classmethod
     def of(cls, module: Any, name: str, *extensions: str, describes: bool = False) -> Self:
-        """Make the format whose functions are those of a module."""
+        """Make a format with the functions of a module."""
         return cls(
             name,
             extensions,
@@ -92,7 +92,7 @@ def writable_extensions() -> list[str]:
 
 
 def format_of_name(path: str | os.PathLike[str]) -> Format | None:
-    """Return the format that the extension of a file stands for, if any."""
+    """Return the format for the extension of a file; None if there is none."""
     name = Path(path).name.lower()
     return next((one for one in _FORMATS if name.endswith(one.extensions)), None)
 
@@ -100,10 +100,10 @@ def format_of_name(path: str | os.PathLike[str]) -> Format | None:
 def open_weights(path: str | os.PathLike[str]) -> Weights:
     """Open a file of any format that can be converted.
 
-    These are ``.caffemodel``, HDF5 (Caffe's layout, or any other tree of datasets),
-    ``.safetensors``, ``.npz`` and, saved by ``torch.save``, ``.pt`` and ``.pth``; and of one array,
-    which becomes a tensor ``"mean"``, ``.binaryproto`` and ``.npy``. Which of them it is, is seen
-    from its contents. Values are not read before a Blob is touched.
+    Supported are ``.caffemodel``, HDF5 (Caffe's layout, or any other tree of datasets),
+    ``.safetensors``, ``.npz``, and ``.pt`` and ``.pth`` saved by ``torch.save``; also
+    ``.binaryproto`` and ``.npy``, whose only array becomes a tensor ``"mean"``. The format is
+    recognized by the contents. Values are read on the first access of a Blob.
 
     Parameters
     ----------
@@ -113,11 +113,12 @@ def open_weights(path: str | os.PathLike[str]) -> Weights:
     Raises
     ------
     ModelFileError
-        If the file is damaged, is of another format, or holds what a Blob cannot.
+        If the file is damaged, has another format, or contains a dtype or shape that Blobs do not
+        support.
     OSError
-        If it cannot be opened.
+        If the file cannot be opened.
     ModuleNotFoundError
-        If the library that owns the format is not installed.
+        If the library for the format is not installed.
     """
     found = format_of(path)
     if found == _SOLVER_STATE:
@@ -131,16 +132,16 @@ def open_weights(path: str | os.PathLike[str]) -> Weights:
 
 
 def format_of(path: str | os.PathLike[str]) -> str:
-    """Return the format of a file, as ``"safetensors"``: by its contents, else by its name.
+    """Return the format of a file, such as ``"safetensors"``: by its contents, else by its name.
 
     Raises
     ------
     ModelFileError
-        If it is of no format that can be told.
+        If the format cannot be recognized.
     ModuleNotFoundError
-        If it is HDF5 and h5py is not installed.
+        If the file is HDF5 and h5py is not installed.
     OSError
-        If it cannot be opened.
+        If the file cannot be opened.
     """
     if Path(path).name.lower().endswith(_SOLVER_STATES):
         return recognise(path, _SOLVER_STATE)

@@ -1,7 +1,8 @@
 """HDF5, through h5py: Caffe's layout, or any other tree of datasets.
 
-In the plain layout each tensor is a dataset of its name, in which ``/`` makes groups. In Caffe's it
-is ``data/<layer>/<number>``. Either may have the description of the layers as one more dataset.
+In the plain layout, each tensor is a dataset with its name, in which ``/`` separates groups. In
+Caffe's layout it is ``data/<layer>/<number>``. Both may contain the description of the layers as
+another dataset.
 """
 
 from __future__ import annotations
@@ -36,15 +37,15 @@ __all__ = ["DTYPES", "DTYPES_CAFFE", "check", "check_caffe", "read", "write", "w
 DTYPES = ALL_DTYPES - {"bfloat16"}
 DTYPES_CAFFE = _caffe.DTYPES
 
-# Bytes that may be claimed without being stored: small arrays compress very well, and HDF5 fills in
-# what was never written.
+# The number of bytes that a dataset may claim without storing them: small arrays compress very
+# well, and HDF5 generates fill values for unwritten parts.
 _HARMLESS = 1 << 24
-# The group in which Caffe has its layers.
+# The group with the layers in Caffe's layout.
 _CAFFE_GROUP = "data"
 
 
 def read(path: str) -> Weights:
-    """Open a file. Its tree is walked, the values are not read."""
+    """Open a file. Reads its tree, but no values."""
     file = _open(path)
     try:
         text = _description(file, path)
@@ -54,7 +55,7 @@ def read(path: str) -> Weights:
         return assemble(path, "hdf5", _tensors(file, path), text, close=file.close)
     except BaseException as error:
         file.close()
-        # h5py raises these for a damaged tree.
+        # h5py raises these for damaged trees.
         if isinstance(error, (RuntimeError, KeyError)):
             raise ModelFileError(f"the HDF5 file is damaged ({error})", path=path) from error
         raise
@@ -73,12 +74,12 @@ def _open(path: str) -> Any:
 
 
 def _own_entry(file: Any, name: str) -> Any:
-    """Return an entry; None if there is none, or it is a link to somewhere else."""
+    """Return an entry; None if it does not exist, or is a link out of the file."""
     return None if hdf5_address(file, name) is None else file[name]
 
 
 def _is_caffes(file: Any, text: str | None, path: str) -> bool:
-    """Tell Caffe's layout from a tree in which tensors have names such as ``data/x.weight``."""
+    """Distinguish Caffe's layout from a tree with tensor names such as ``data/x.weight``."""
     if not isinstance(_own_entry(file, _CAFFE_GROUP), import_optional("h5py", "hdf5").Group):
         return False
     if text is None:
@@ -119,7 +120,7 @@ def _read_caffe(path: str, text: str | None) -> Weights:
 
 
 def _tensors(file: Any, path: str) -> dict[str, Any]:
-    """Return all datasets of numbers. Hard links only: nothing outside the file is looked at."""
+    """Return all datasets as tensors. Follows only hard links, which stay within the file."""
     h5py = import_optional("h5py", "hdf5")
     tensors = {}
 
@@ -137,7 +138,7 @@ def _tensors(file: Any, path: str) -> dict[str, Any]:
 
 def _lazy_blob(name: str, dataset: Any, path: str) -> Any:
     what = f"dataset {name!r}"
-    # Of the file that is open: its path may lead to another one by now.
+    # The size of the open file; its path may name another file by now.
     size = os.fstat(dataset.file.id.get_vfd_handle()).st_size
     problem = hdf5_problem(dataset, what, size, harmless=_HARMLESS)
     if dataset.shape is None:
@@ -156,7 +157,7 @@ def _values(dataset: Any, name: str, path: str) -> NDArray[np.generic]:
 
 
 def check(weights: Weights) -> None:
-    """Raise ValueError if the names of the tensors cannot be names of datasets."""
+    """Raise ValueError if a tensor's name is not a valid name of a dataset."""
     import_optional("h5py", "hdf5")
     names = {STRUCTURE, *weights.tensors}
     groups = {
@@ -177,7 +178,7 @@ def check(weights: Weights) -> None:
 
 
 def write(weights: Weights, path: Path) -> None:
-    """Write a file of the plain layout, one tensor at a time."""
+    """Write a file in the plain layout, tensor by tensor."""
     h5py = import_optional("h5py", "hdf5")
     with h5py.File(path, "w") as file:
         for name, blob in weights.tensors.items():
@@ -186,12 +187,12 @@ def write(weights: Weights, path: Path) -> None:
 
 
 def check_caffe(weights: Weights) -> None:
-    """Raise ValueError or TypeError if Caffe's layout cannot hold this."""
+    """Raise ValueError or TypeError if Caffe's layout cannot store the weights."""
     plan_model(_caffe.as_model(weights), hdf5=True, write_diff=False)
 
 
 def write_caffe(weights: Weights, path: Path) -> None:
-    """Write a file of Caffe's layout. Caffe does not look at the description."""
+    """Write a file in Caffe's layout. Caffe ignores the description."""
     plan_model(_caffe.as_model(weights), hdf5=True, write_diff=False)(path)
     with import_optional("h5py", "hdf5").File(path, "r+") as file:
         _add_description(file, weights)

@@ -1,9 +1,9 @@
-"""The naming convention: what a tensor of a layer is called, and which layer a name belongs to.
+"""The naming convention for the tensors of layers.
 
 A tensor is ``<layer>.<part>``. The parts of a layer with at most two blobs are ``weight`` and
 ``bias``, in this order; those of a BatchNorm layer are ``mean``, ``variance`` and ``scale_factor``,
-that of a Bias layer is ``bias``. In any other layer they are numbers, from ``0``. Where several
-layers with blobs have one name, the second and later ones are called ``<layer>#2`` and so on.
+and that of a Bias layer is ``bias``. In any other layer they are numbers, starting at ``0``. If
+several layers with blobs have the same name, the second one is named ``<layer>#2``, and so on.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ORDER = {part: place for place, part in enumerate(("", *_USUAL_PARTS, *_PARTS[_
 
 
 def name_tensors(layers: Iterable[tuple[str, str, int]]) -> list[list[str]]:
-    """Return names for the tensors of layers, of which it gets name, type and number of blobs each.
+    """Return tensor names for layers, given the name, type and number of blobs of each.
 
     All names are different.
     """
@@ -50,14 +50,14 @@ def _names(layer: str, parts: Sequence[str]) -> list[str]:
 
 
 def group_names(names: Iterable[str]) -> list[tuple[str, str, list[str]]]:
-    """Find the layers that tensors belong to, by the tensors' names.
+    """Group tensors into layers by their names.
 
     Returns
     -------
     list of (str, str, list of str)
-        Name and type of each layer, in the order in which they first appear, and the names of its
-        tensors in the order of Caffe's blobs. The type is ``""``, because names do not say it,
-        except for BatchNorm.
+        The name and type of each layer, in order of first appearance, and the names of its tensors
+        in the order of Caffe's blobs. The type is ``""``, except for BatchNorm, which the names
+        reveal.
     """
     groups: dict[str, list[str]] = {}
     for name in names:
@@ -76,7 +76,7 @@ def _place(part: str) -> int:
     """Return the sort key of a part; unknown parts come last, in their own order."""
     if part in _ORDER:
         return _ORDER[part]
-    # int() accepts other digits too, and limits their number.
+    # int() also accepts other digits, and raises for very long numbers.
     number = part.isascii() and part.isdigit() and len(part) <= len(str(_LAST))
     return int(part) if number else _LAST
 

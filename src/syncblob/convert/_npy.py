@@ -30,7 +30,7 @@ _OBJECTS = (
 
 
 def read(path: str) -> Weights:
-    """Open a file, whose values are mapped."""
+    """Open a file. Its values are memory-mapped."""
     try:
         values: NDArray[np.generic] = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError) as error:
@@ -48,7 +48,7 @@ def read(path: str) -> Weights:
 
 
 def check(weights: Weights) -> None:
-    """Raise ValueError if there is more than one tensor, or none."""
+    """Raise ValueError unless there is exactly one tensor."""
     weights.only()
 
 

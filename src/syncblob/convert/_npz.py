@@ -26,16 +26,16 @@ __all__ = ["DTYPES", "check", "read", "require_whole_archive", "write"]
 DTYPES = ALL_DTYPES - {"bfloat16"}
 
 _EXTENSION = ".npy"
-# How the first member of an archive begins.
+# The first bytes of an archive with members.
 _MEMBER = b"PK\x03\x04"
-# How far zip's deflate can compress, and the size below which a wrong claim does no harm: small
-# arrays of equal values compress further by other methods.
+# The maximal compression ratio of zip's deflate, and the size below which a false claim is
+# harmless: other methods compress small arrays of equal values even more.
 _MOST_COMPRESSION = 1032
 _HARMLESS = 1 << 24
 
 
 def require_whole_archive(path: str, what: str) -> None:
-    """Raise ModelFileError if a file begins as a zip archive but is truncated."""
+    """Raise ModelFileError if a file is a truncated zip archive."""
     with Path(path).open("rb") as file:
         archive = file.read(len(_MEMBER)) == _MEMBER
     if archive and not zipfile.is_zipfile(path):
@@ -51,7 +51,7 @@ class _Header(NamedTuple):
 
 
 def read(path: str) -> Weights:
-    """Open a file. The headers of the arrays are read, their values are not."""
+    """Open a file. Reads the headers of the arrays, but no values."""
     require_whole_archive(path, "the .npz file")
     try:
         archive = zipfile.ZipFile(path)
@@ -89,7 +89,7 @@ def read(path: str) -> Weights:
 
 
 def _read_header(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: str) -> _Header:
-    """Read the header of an array, and check that the archive can hold as much."""
+    """Read the header of an array, and check it against the size of the member."""
     try:
         with archive.open(info) as file:
             version = npy.read_magic(file)
@@ -137,7 +137,7 @@ def check(weights: Weights) -> None:
 
 
 def write(weights: Weights, path: Path) -> None:
-    """Write a file, not compressed, as ``numpy.savez`` does; one array at a time."""
+    """Write an uncompressed file, as ``numpy.savez`` does, array by array."""
     with zipfile.ZipFile(path, "w") as archive:
         for name, blob in weights.tensors.items():
             _add(archive, name, blob_values(blob))

@@ -1,7 +1,7 @@
-"""Recognising the format of a file by its contents; its name decides only if they are ambiguous.
+"""Recognition of formats by the contents of files; the name decides only if these are ambiguous.
 
-Most formats have a signature. Caffe's messages have none, so they are tried: a model, a blob, the
-state of a solver.
+Most formats have a signature. Caffe's messages have none, so parsers are tried in turn: for a
+model, a blob, and the state of a solver.
 """
 
 from __future__ import annotations
@@ -21,33 +21,33 @@ if TYPE_CHECKING:
 __all__ = ["HEAD", "is_text", "recognise"]
 
 HEAD = 4096
-# The beginning of errors that say what the file is instead.
+# The first words of errors that name the actual format of a file.
 _VERDICT = "this is "
 _TEXT = bytes({*b"\t\n\r\f", *range(0x20, 0x7F), *range(0x80, 0x100)})
 
 
 def recognise(path: str | os.PathLike[str], promised: str | None) -> str:
-    """Return what a file is: ``"caffemodel"``, ``"hdf5"``, ``"solverstate"`` and so on.
+    """Return the format of a file: ``"caffemodel"``, ``"hdf5"``, ``"solverstate"`` and so on.
 
     Parameters
     ----------
     path
         The file.
     promised
-        What its name says; None if that says nothing. Returned where the contents are like nothing
-        that is known: it is the format of which the file may be a damaged one.
+        The format of its name, or None. Returned if the contents match no format, because the file
+        may be a damaged one of that format.
 
     Raises
     ------
     ModelFileError
-        If the contents say that it is something else, or are no message of Caffe's and the name
-        promises no other format.
+        If the contents have another format, or are not a Caffe message and the name has no other
+        format.
     ModuleNotFoundError
         If it is HDF5 and h5py is not installed.
     OSError
-        If it cannot be opened.
+        If the file cannot be opened.
     """
-    # Opened here first, so that errors of opening do not depend on the library.
+    # Opened here first, so that the errors do not depend on the library.
     try:
         with Path(path).open("rb") as file:
             head = file.read(HEAD)
@@ -72,7 +72,7 @@ def _which_hdf5(path: str | os.PathLike[str]) -> str:
 
 
 def _which_archive(path: str | os.PathLike[str]) -> str:
-    """Tell PyTorch's archives from NumPy's if the first member does not."""
+    """Distinguish PyTorch's archives from NumPy's if the first member is ambiguous."""
     names: list[str] = []
     with contextlib.suppress(zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
         names = archive.namelist()
@@ -92,7 +92,7 @@ def _which_message(path: str | os.PathLike[str], head: bytes, promised: str | No
             continue
         if found or kind == promised:
             return kind
-        # Nearly any bytes are a message in which no field is known.
+        # Nearly all byte strings are messages with only unknown fields.
         empty.append(kind)
     if empty and known:
         return empty[0]
@@ -105,12 +105,12 @@ def _which_message(path: str | os.PathLike[str], head: bytes, promised: str | No
         raise failures[0]
     if verdicts and not failures:
         raise verdicts[0]
-    # A file whose name says nothing has been opened or refused above.
+    # Without a promised format, the file has been recognized or has raised above.
     return promised or "caffemodel"
 
 
 def is_text(head: bytes) -> bool:
-    """Tell from the first `HEAD` bytes of a file whether it is a text."""
+    """Return whether a file is text, according to its first `HEAD` bytes."""
     if head.translate(None, delete=_TEXT):
         return False
     try:

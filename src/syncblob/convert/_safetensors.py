@@ -1,4 +1,4 @@
-"""The safetensors format, by its own package."""
+"""The safetensors format, through its own package."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DTYPES", "check", "read", "write"]
 
-# The names of dtypes in the files.
+# The names of dtypes in files.
 _NAMES = {
     "BOOL": "bool",
     "I8": "int8",
@@ -45,7 +45,7 @@ DTYPES = frozenset(_NAMES.values())
 
 
 def read(path: str) -> Weights:
-    """Open a file. Its header is read, the values are not."""
+    """Open a file. Reads its header, but no values."""
     safetensors = import_optional("safetensors")
     try:
         file = safetensors.safe_open(path, framework="numpy")
@@ -60,7 +60,7 @@ def read(path: str) -> Weights:
         raise ModelFileError(f"{found} ({error}); copy it again", path=path) from error
     closed = Event()
     tensors = {}
-    for name in file.keys():  # noqa: SIM118  # it is no mapping
+    for name in file.keys():  # noqa: SIM118  # not a mapping
         header = file.get_slice(name)
         found = header.get_dtype()
         tensors[name] = lazy_blob(
@@ -85,14 +85,14 @@ def _values(file: Any, name: str) -> NDArray[np.generic]:
 
 
 def check(_weights: Weights) -> None:
-    """Raise ModuleNotFoundError where the package is missing. Any names will do."""
+    """Raise ModuleNotFoundError if the package is missing. Any names are valid."""
     import_optional("safetensors.numpy")
 
 
 def write(weights: Weights, path: Path) -> None:
-    """Write a file. The package wants all arrays at once."""
+    """Write a file. The package needs all arrays at once."""
     numpy_module = import_optional("safetensors.numpy")
-    # Arrays that are not contiguous would be written in the wrong order.
+    # Non-contiguous arrays would be written in the wrong order.
     arrays = {
         name: np.ascontiguousarray(blob_values(blob)).reshape(blob.shape)
         for name, blob in weights.tensors.items()
@@ -100,5 +100,5 @@ def write(weights: Weights, path: Path) -> None:
     mode = path.stat().st_mode
     described = {STRUCTURE: describe(weights)} if weights.described else None
     numpy_module.save_file(arrays, path, metadata=described)
-    # save_file replaces the file by one that only its owner can read.
+    # save_file replaces the file by one that only the owner can read.
     path.chmod(mode)

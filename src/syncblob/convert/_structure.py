@@ -1,4 +1,4 @@
-"""The description of the layers: text that is kept beside the tensors in formats of plain tensors.
+"""The description of the layers: a text that formats of plain tensors store beside the tensors.
 
 The text is JSON: the name of the net, and for each layer its name, type, bottoms, tops, the names
 of its tensors and, in base64, the rest of its LayerParameter message.
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 __all__ = ["STRUCTURE", "Described", "assemble", "damaged", "describe", "read_description"]
 
-# The key of the text, in every format that can hold one.
+# The key of the text in all formats.
 STRUCTURE = "syncblob"
 
 _VERSION = 1
 
 
 class Described(NamedTuple):
-    """A layer as described in the text: everything but the values."""
+    """A layer as described in the text, without values."""
 
     name: str
     type: str
@@ -43,14 +43,14 @@ class Described(NamedTuple):
         Raises
         ------
         ValueError
-            If there are more or fewer than the text has names for.
+            If the number of Blobs is not that of the names in the text.
         """
         tensors = dict(zip(self.tensors, blobs, strict=True))
         return LayerWeights(self.name, self.type, self.bottoms, self.tops, tensors, self.definition)
 
 
 def describe(weights: Weights) -> str:
-    """Return the text for a model."""
+    """Return the description of weights."""
     layers = [
         {
             "name": layer.name,
@@ -66,17 +66,17 @@ def describe(weights: Weights) -> str:
 
 
 def read_description(text: str, *, path: str) -> tuple[str, list[Described]]:
-    """Return the name of the net and its layers from the text that `describe` made.
+    """Parse the text of `describe`: return the name of the net, and its layers.
 
     Raises
     ------
     ModelFileError
-        If the text is anything else. `path` is the file that it was found in.
+        If the text is anything else. `path` is the file that contains it.
     """
     try:
         described = json.loads(text)
         if described["version"] != _VERSION:
-            raise ValueError(f"expected version {_VERSION}, got {described['version']!r}")  # noqa: TRY301  # as the rest
+            raise ValueError(f"expected version {_VERSION}, got {described['version']!r}")  # noqa: TRY301  # caught below, as the others
         return _text(described["net"]), [
             Described(
                 _text(layer["name"]),
@@ -88,7 +88,7 @@ def read_description(text: str, *, path: str) -> tuple[str, list[Described]]:
             )
             for layer in described["layers"]
         ]
-    # Deep nesting raises RecursionError; TypeError and KeyError mean that it is other JSON.
+    # Deep nesting raises RecursionError; other JSON raises TypeError or KeyError.
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise damaged(f"{type(error).__name__}: {error}", path=path) from None
 
@@ -101,7 +101,7 @@ def assemble(
     *,
     close: Callable[[], object],
 ) -> Weights:
-    """Group tensors into layers: as the text says, else by the naming convention.
+    """Group tensors into layers, by the text or else by the naming convention.
 
     Parameters
     ----------
@@ -110,12 +110,12 @@ def assemble(
     tensors
         The tensors of the file.
     text
-        What `describe` gave when the file was written; None for a file that others wrote.
+        The result of `describe` when the file was written; None for files of other programs.
 
     Raises
     ------
     ModelFileError
-        If the text is damaged, or is about other tensors.
+        If the text is damaged, or describes other tensors.
     """
     if text is None:
         grouped = tuple(
@@ -135,7 +135,7 @@ def assemble(
 
 
 def damaged(reason: str, *, path: str) -> ModelFileError:
-    """Return the error for a text that does not fit the file it is in."""
+    """Return the error for a text that does not match its file."""
     return ModelFileError(
         f"its description of the layers ({STRUCTURE!r}) does not fit ({reason}); without it, "
         f"layers are made of the names of the tensors",

@@ -1,4 +1,4 @@
-"""Models as dictionaries of named tensors, without a file between them."""
+"""Conversion between models and dictionaries of named tensors."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ __all__ = ["from_tensors", "to_tensors"]
 
 
 def to_tensors(model: ModelFile, *, squeeze: bool = False) -> dict[str, Blob]:
-    """Return the blobs of a model by names such as ``"conv1.weight"``. They are shared.
+    """Return the blobs of a model, not copied, by names such as ``"conv1.weight"``.
 
     Parameters
     ----------
     model
         The model.
     squeeze
-        Whether to leave out the axes of 1 in front that blobs of V1 and V0 files have, as those of
+        Whether to remove the leading axes of length 1 that blobs of V1 and V0 files have, but
         PyTorch's modules do not: a bias of shape (1, 1, 1, 32) becomes a view of shape (32,), the
-        weight of an inner product (1, 1, 10, 500) one of (10, 500). The type of a layer says how
-        many axes its blobs have; where it does not, they stay as they are.
+        weight (1, 1, 10, 500) of an inner product one of (10, 500). The type of a layer determines
+        the number of axes; blobs of other types are unchanged.
 
     Raises
     ------
     TypeError
-        If `model` is no ModelFile.
+        If `model` is not a ModelFile.
     """
     if not isinstance(model, ModelFile):
         raise TypeError(
@@ -50,23 +50,23 @@ def to_tensors(model: ModelFile, *, squeeze: bool = False) -> dict[str, Blob]:
 
 
 def from_tensors(tensors: Mapping[str, Any], name: str = "") -> ModelFile:
-    """Make a model of named tensors. The layers are those that the names tell.
+    """Make a model from named tensors. The names determine the layers.
 
-    What a BatchNorm module of PyTorch has, as ``bn.running_mean``, becomes a BatchNorm layer and a
-    Scale layer ``bn_scale``, as Caffe needs them.
+    The tensors of a PyTorch BatchNorm module, such as ``bn.running_mean``, become a BatchNorm layer
+    and a Scale layer ``bn_scale``, as Caffe requires.
 
     Parameters
     ----------
     tensors
-        Arrays of any library by name, such as a ``state_dict``. Their memory is taken over where
-        that is possible; see `syncblob.Blob.asarray`.
+        Arrays of any library by name, such as a ``state_dict``. Their memory is shared if possible;
+        see `syncblob.Blob.asarray`.
     name
         The name of the net.
 
     Raises
     ------
     TypeError
-        If `tensors` is no mapping.
+        If `tensors` is not a mapping.
     """
     if not isinstance(tensors, Mapping):
         raise TypeError(

@@ -1,4 +1,4 @@
-"""PyTorch's ``state_dict`` in a file of ``torch.save``. Loading runs no code of the file."""
+"""PyTorch's ``state_dict`` in files of ``torch.save``. Loading runs no code from the file."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ __all__ = ["DTYPES", "check", "read", "write"]
 
 DTYPES = ALL_DTYPES
 
-# How torch reports a class that it refuses to load.
+# Torch's message for a class that it refuses to load.
 _REFUSED = re.compile(r"Unsupported global: GLOBAL ([\w.]+)")
 # The usual key of the weights in a checkpoint.
 _USUAL_KEY = "state_dict"
 
 
 def read(path: str) -> Weights:
-    """Open a file. Its tensors are mapped, except those of a file of before PyTorch 1.6."""
+    """Open a file. Its tensors are memory-mapped, except those of files older than PyTorch 1.6."""
     torch = import_optional("torch")
     archive = zipfile.is_zipfile(path)
     require_whole_archive(path, "the file of PyTorch's")
@@ -66,17 +66,17 @@ def read(path: str) -> Weights:
 
 
 def _reason(error: Exception) -> str:
-    """Return the reason that torch gives, without its advice to load the file unsafely."""
+    """Return torch's reason, without its advice to load the file unsafely."""
     refused = _REFUSED.search(str(error))
     if refused is not None:
-        return f"it has {refused[1]} in it, and whatever is no tensor could run code"
+        return f"it contains {refused[1]}, and objects other than tensors could run code"
     if isinstance(error, RuntimeError):
         return str(error).partition("\n")[0].partition(". ")[0]
     return "it is damaged, or was not written by torch.save"
 
 
 def _find_state(torch: ModuleType, loaded: Any, path: str) -> Mapping[str, Tensor]:
-    """Return the state_dict that a file is, or the one that is in a checkpoint."""
+    """Return the loaded state_dict, or that in a checkpoint."""
     if _is_state(loaded, torch):
         return loaded
     entries = loaded if isinstance(loaded, Mapping) else {}
@@ -112,7 +112,7 @@ def _lazy_blob(torch: ModuleType, name: str, tensor: Tensor, path: str) -> Any:
 def _values(torch: ModuleType, tensor: Tensor, dtype: str) -> NDArray[np.generic]:
     dense = tensor.detach().resolve_conj().resolve_neg().contiguous()
     if dtype == "bfloat16":
-        # torch does not know ml_dtypes, so the bits are reinterpreted.
+        # torch does not support ml_dtypes, so the bits are reinterpreted.
         bits: NDArray[np.generic] = dense.view(torch.int16).numpy()
         return bits.view(as_dtype(dtype))
     values: NDArray[np.generic] = dense.numpy()
@@ -120,12 +120,12 @@ def _values(torch: ModuleType, tensor: Tensor, dtype: str) -> NDArray[np.generic
 
 
 def check(_weights: Weights) -> None:
-    """Raise ModuleNotFoundError where the package is missing. Any names will do."""
+    """Raise ModuleNotFoundError if the package is missing. Any names are valid."""
     import_optional("torch")
 
 
 def write(weights: Weights, path: Path) -> None:
-    """Write a state_dict. torch wants all tensors at once."""
+    """Write a state_dict. torch needs all tensors at once."""
     torch = import_optional("torch")
     with warnings.catch_warnings():
         # These tensors are only read.
@@ -133,7 +133,7 @@ def write(weights: Weights, path: Path) -> None:
         state = OrderedDict(
             (name, _tensor(torch, blob_values(blob))) for name, blob in weights.tensors.items()
         )
-    # Given a path, torch would store its name in the file, and this name is temporary.
+    # Given a path, torch would store its name in the file, but the name is temporary.
     with path.open("wb") as file:
         torch.save(state, file)
 

@@ -1,4 +1,4 @@
-"""Blobs that are read from a file when they are touched."""
+"""Blobs whose values are read from a file on first access."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ def lazy_blob(
     name: str,
     path: str,
 ) -> Blob:
-    """Make a Blob that a function fills, which returns the values as an array of this shape.
+    """Make a Blob filled on first access by a function that returns an array of this shape.
 
     A dtype in the other byte order is converted. `name` and `path` are for error messages.
 
     Raises
     ------
     ModelFileError
-        If a Blob cannot hold the shape or the dtype.
+        If Blobs do not support the shape or the dtype.
     ModuleNotFoundError
-        If it is bfloat16, and ml_dtypes is not installed.
+        If the dtype is bfloat16, and ml_dtypes is not installed.
     """
     if isinstance(dtype, str) and dtype == "bfloat16":
         import_optional("ml_dtypes", "bfloat16")
@@ -54,16 +54,16 @@ def lazy_blob(
 def while_open(
     read: Callable[[], NDArray[np.generic]], path: str, is_closed: Callable[[], bool]
 ) -> Callable[[], NDArray[np.generic]]:
-    """Return a function that reads, and raises ValueError if the file has been closed.
+    """Return a function that reads values, and raises ValueError if the file is closed.
 
     Parameters
     ----------
     read
-        Returns the values, or raises any exception where the file is closed.
+        Returns the values; raises any exception if the file is closed.
     path
         The file, for error messages.
     is_closed
-        Tells whether it has been closed.
+        Returns whether the file is closed.
     """
 
     def read_open() -> NDArray[np.generic]:

@@ -1,4 +1,4 @@
-"""The common form of all formats: named tensors, in layers."""
+"""The common representation of all formats: named tensors in layers."""
 
 from __future__ import annotations
 
@@ -24,15 +24,13 @@ class LayerWeights:
     Attributes
     ----------
     name, type
-        The type is ``""`` where the file does not say it.
+        The name and the type; the type is ``""`` if the file does not contain it.
     bottoms, tops
-        Names of the inputs and the outputs; empty where the file does not say them.
+        The names of the inputs and the outputs; empty if the file does not contain them.
     tensors
-        Names, such as ``"conv1.weight"``, and what they stand for, in the order in which Caffe has
-        the blobs of a layer.
+        The tensors by name, such as ``"conv1.weight"``, in the order of Caffe's blobs.
     definition
-        The rest of Caffe's LayerParameter message, serialised: all but name, type, bottom, top and
-        blobs.
+        The serialized LayerParameter message of Caffe, without name, type, bottom, top and blobs.
     """
 
     name: str
@@ -51,21 +49,21 @@ class LayerWeights:
 class Weights:
     """The tensors of an open file, by name and by layer. Made by `open_weights`.
 
-    They are Blobs whose values stay in the file until they are touched. As a context manager it
-    closes the file, after which a Blob that has not been touched cannot be.
+    The tensors are Blobs whose values are read on first access. As a context manager, it closes the
+    file. Blobs that have not been accessed by then cannot be read.
 
     Parameters
     ----------
     path
         The file.
     kind
-        Its format, as ``"safetensors"``.
+        Its format, such as ``"safetensors"``.
     name
-        The name of the net; ``""`` where the file does not say it.
+        The name of the net; ``""`` if the file does not contain it.
     layers
         The layers, in the order of the file.
     close
-        What closes the file.
+        The function that closes the file.
     """
 
     __slots__ = ("_close", "described", "kind", "layers", "name", "path")
@@ -75,7 +73,7 @@ class Weights:
     name: str
     layers: tuple[LayerWeights, ...]
     described: bool
-    """Whether a file made of them says what they are layers of, where its format has room."""
+    """Whether to write the description of the layers to files whose format supports it."""
 
     def __init__(
         self,
@@ -95,7 +93,7 @@ class Weights:
 
     @classmethod
     def of_one(cls, path: str, kind: str, blob: Blob) -> Self:
-        """Make weights of a single Blob without a name, usually the mean of a data set."""
+        """Make weights from a single Blob without a name, usually the mean of a data set."""
         layer = LayerWeights(_MEAN, "", (), (), {_MEAN: blob})
         return cls(path, kind, name="", layers=(layer,), close=lambda: None)
 
@@ -115,7 +113,7 @@ class Weights:
         Raises
         ------
         ValueError
-            If there are more, or none.
+            If there is not exactly one.
         """
         blobs = list(self.tensors.values())
         if len(blobs) != 1:
@@ -126,7 +124,7 @@ class Weights:
         return blobs[0]
 
     def close(self) -> None:
-        """Close the file. Blobs that have been touched keep their values."""
+        """Close the file. Blobs that have been accessed keep their values."""
         self._close()
 
     def __enter__(self) -> Self:
@@ -138,7 +136,7 @@ class Weights:
         self.close()
 
     def __repr__(self) -> str:
-        """Show the path, the format and how much there is."""
+        """Return the path, the format and the sizes."""
         tensors = self.tensors
         return (
             f"<Weights {self.path!r}, {self.kind}: {len(self.layers)} layers, "

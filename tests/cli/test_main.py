@@ -63,9 +63,9 @@ def test_misuse_is_argparses_to_refuse(arguments, capsys):
         (
             ["convert", "a", "b", "--layers", "conv1", "conv2"],
             "usage: syncblob convert",
-            "not understood: conv2 (IN and OUT without options before them; for several layers re",
+            "not understood: conv2 (IN and OUT need no option; for several layers repeat --layers)",
         ),
-        (["convert", "a", "-o", "b"], "usage: syncblob convert", "IN and OUT without options"),
+        (["convert", "a", "-o", "b"], "usage: syncblob convert", "IN and OUT need no option"),
         (["tour", "a", "b"], "usage: syncblob tour", "one MODEL at most"),
     ],
 )

@@ -1,7 +1,7 @@
 """The command line: ``syncblob tour``, ``inspect``, ``diff`` and ``convert``.
 
-One file a command; `_main` reads the arguments, `_console` knows the terminal. What takes time to
-import (rich, torch, CuPy, protobuf) is imported by the command that needs it.
+One module for each command; `_main` parses the arguments, `_console` prints. Libraries that are
+slow to import (rich, torch, CuPy, protobuf) are imported by the commands that need them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Checks of weights: values that are not finite, filters that do nothing, negative variances."""
+"""Checks of weights: non-finite values, dead filters, negative variances."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 __all__ = ["Checked", "Trouble", "check"]
 
-# A filter is dead if its largest weight is smaller than that of the blob by this factor: weight
-# decay makes unused filters ever smaller, but rarely zero.
+# A filter is dead if its largest weight is at most this fraction of the largest in the blob: weight
+# decay shrinks unused filters, but rarely to zero.
 _DEAD = 1e-6
 
 _MATRIX = 2
-# The axis of a weight along which the filters lie, where it is not the first. An Embed layer has
-# no filters, and a row of zeros there is usual.
+# The axis of the filters in a weight, if it is not the first. An Embed layer has no filters, and
+# rows of zeros are usual there.
 _FILTER_AXES = {"Deconvolution": 1, "Embed": None}
 _BATCH_NORM, _VARIANCE = "BatchNorm", 1
 
-# At most this many filters are named.
+# At most this many filters are listed.
 _SHOWN = 8
 
 
@@ -40,15 +40,15 @@ class Trouble(NamedTuple):
     Attributes
     ----------
     layer, blob
-        Which blob.
+        The layer's name and the number of the blob.
     kind
         ``"NaN"``, ``"infinite"``, ``"dead filters"`` or ``"negative variance"``.
     affected
-        How many values or filters have the problem.
+        The number of values or filters with the problem.
     total
-        How many there are.
+        The number of all values or filters.
     where
-        The indices of the first filters, or of the first value; as text.
+        The indices of the first filters, or of the first value, as text.
     """
 
     layer: str
@@ -60,17 +60,17 @@ class Trouble(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """The problems that were found, and what could not be checked.
+    """The problems found, and the layers that could not be checked.
 
     Attributes
     ----------
     troubles
-        What is wrong.
+        The problems.
     unchecked
-        Names of layers whose types matter and are not in the file: they may have variances, or
+        The names of layers whose types are needed but not in the file: they may have variances, or
         filters along another axis.
     filters
-        Whether there may be filters at all.
+        Whether the file may contain filters.
     """
 
     troubles: list[Trouble]
@@ -92,7 +92,7 @@ def _is_unclear(layer: LayerLike) -> bool:
 
 
 def _is_batch_norm(layer: LayerLike) -> bool:
-    """Recognise a BatchNorm layer by its type or, without one, by its shapes, which are unique."""
+    """Recognize a BatchNorm layer by its type or, without one, by its unique shapes."""
     if layer.type:
         return layer.type == _BATCH_NORM
     shapes = [blob.shape for blob in layer.blobs]
@@ -129,7 +129,7 @@ def _count(layer: LayerLike, index: int, blob: Blob, kind: str, test: _Test) -> 
 def _dead_filters(layer: LayerLike, blob: Blob) -> Iterator[Trouble]:
     axis = _FILTER_AXES.get(layer.type, 0)
     weights = np.asarray(blob)
-    # Old files have the matrix of an InnerProduct layer as (1, 1, outputs, inputs).
+    # In old files, the matrix of an InnerProduct layer has the shape (1, 1, outputs, inputs).
     while weights.ndim > _MATRIX and layer.type == "InnerProduct" and weights.shape[0] == 1:
         weights = weights[0]
     if axis is None or weights.ndim < _MATRIX or not weights.size:

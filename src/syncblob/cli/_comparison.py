@@ -1,4 +1,4 @@
-"""Comparing two files of weights, blob by blob."""
+"""Comparison of two files of weights, blob by blob."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Compared", "Status", "compare"]
 
 
 class Status(Enum):
-    """How a blob of two files compares."""
+    """The result of comparing a blob of two files."""
 
     ADDED = "added"
     REMOVED = "removed"
@@ -36,13 +36,13 @@ class Distance(NamedTuple):
     Attributes
     ----------
     values
-        How many values are not equal. NaN equals NaN here.
+        The number of unequal values. NaN equals NaN here.
     incomparable
-        How many of them are NaN or infinite on one side.
+        The number of those that are NaN or infinite on one side.
     maximum
         The largest difference of the other values.
     relative
-        That, divided by the largest finite magnitude of both arrays.
+        That difference, divided by the largest finite magnitude in both arrays.
     """
 
     values: int
@@ -57,14 +57,13 @@ class Compared(NamedTuple):
     Attributes
     ----------
     layer, number
-        The layer, with ``#2`` and so on where there are more of one name, and the number of the
-        blob.
+        The name of the layer, with ``#2`` and so on if it is repeated, and the number of the blob.
     status
-        How it compares.
+        The result of the comparison.
     before, after
-        The blobs; None where there is none.
+        The blobs; None if a file lacks it.
     distance
-        Their difference; None if there is one blob only, or shapes differ.
+        Their difference; None if there is only one blob, or the shapes differ.
     """
 
     layer: str
@@ -75,7 +74,7 @@ class Compared(NamedTuple):
     distance: Distance | None
 
     def as_json(self) -> dict[str, Any]:
-        """Return this for JSON."""
+        """Return a dictionary for JSON."""
         described: dict[str, Any] = {
             "layer": self.layer,
             "blob": self.number,
@@ -95,10 +94,10 @@ class Compared(NamedTuple):
 
 
 def compare(before: Contents, after: Contents, tolerance: float) -> Iterator[Compared]:
-    """Compare the blobs of two files by layer and number: first in the order of one, then new ones.
+    """Compare the blobs of two files by layer and number; blobs only in the second come last.
 
-    Shapes are compared as Caffe does: one with axes of 1 in front, of a file of the older formats,
-    is equal to the same without.
+    Shapes are compared as in Caffe: leading axes of length 1, which files of the older formats
+    have, are ignored.
     """
     ours, theirs = _blobs(before), _blobs(after)
     for (layer, index), blob in ours.items():

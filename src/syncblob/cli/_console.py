@@ -1,4 +1,4 @@
-"""Printing: rich on a terminal, aligned plain text everywhere else."""
+"""Printing: with rich on a terminal, as aligned plain text elsewhere."""
 
 from __future__ import annotations
 
@@ -28,34 +28,34 @@ __all__ = [
 ]
 
 Cell = str | tuple[str, str]
-"""A text, or a pair of text and style (rich's)."""
+"""A text, or a pair of a text and a style of rich's."""
 
 # Wider than any plain table.
 _ANY_WIDTH = 100_000
 # Spaces between the columns of a table.
 _GAP = 2
-# A progress bar appears after this time.
+# The delay before a progress bar appears.
 _PATIENCE_SECONDS = 0.5
 
 
 def counted(number: int, noun: str) -> str:
-    """Write a number, with its noun, as people read it: ``"1,024 blobs"``."""
+    """Format a number with its noun: ``"1,024 blobs"``."""
     return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def printable(text: str, stream: TextIO | None = None) -> str:
-    r"""Escape characters that cannot be printed, or that the stream cannot encode.
+    r"""Escape characters that are not printable, or that the stream cannot encode.
 
-    Names in files are arbitrary bytes: one may hold a newline, a terminal's escape sequence or
-    half a character. Those become ``\x1b`` and the like. What is no UTF-8 becomes a replacement
-    character.
+    Names in files are arbitrary bytes, which may contain newlines, escape sequences of terminals or
+    incomplete characters. They become ``\x1b`` and the like. Invalid UTF-8 becomes replacement
+    characters.
 
     Parameters
     ----------
     text
-        What to print.
+        The text to print.
     stream
-        Where; None for standard output.
+        The stream to print to; None for standard output.
     """
     stream = stream or sys.stdout
     encoding = getattr(stream, "encoding", None) or "utf-8"
@@ -70,20 +70,20 @@ def printable(text: str, stream: TextIO | None = None) -> str:
 def progress_bar(total: int) -> Iterator[Callable[[int], None]]:
     """Show the progress of a long operation on standard error, if that is a terminal.
 
-    The bar appears after half a second, and goes when the block ends.
+    The bar appears after half a second, and disappears at the end of the block.
 
     Parameters
     ----------
     total
-        The bytes to do.
+        The number of bytes to process.
 
     Yields
     ------
     callable
-        To be called with numbers of bytes that have been done.
+        A function to call with the number of bytes processed since the last call.
     """
     import_optional("rich", "cli")
-    from rich import progress  # it is there
+    from rich import progress  # installed, as checked above
     from rich.console import Console
 
     console = Console(stderr=True)
@@ -108,8 +108,8 @@ def progress_bar(total: int) -> Iterator[Callable[[int], None]]:
 
 
 def print_json(value: object) -> None:
-    """Print a value as JSON. NaN and infinities are an error: pass None for them."""
-    print(json.dumps(value, indent=2, allow_nan=False))  # noqa: T201  # this is its output
+    """Print a value as JSON. Raises for NaN and infinities; pass None instead."""
+    print(json.dumps(value, indent=2, allow_nan=False))  # noqa: T201  # this is the output
 
 
 class Column(NamedTuple):
@@ -120,13 +120,13 @@ class Column(NamedTuple):
     heading
         Its heading.
     right
-        Whether it is aligned to the right, as for numbers.
+        Whether it is right-aligned, as for numbers.
     folds
-        Whether its texts may be wrapped if the table is too wide.
+        Whether its texts are wrapped if the table is too wide.
     narrowest
-        The width to which they may be wrapped.
+        The minimal width for wrapping.
     spare
-        How early it is left out where that does not help: the greatest first, 0 never.
+        The priority for omitting the column if wrapping is not enough: the greatest first, 0 never.
     """
 
     heading: str
@@ -137,18 +137,18 @@ class Column(NamedTuple):
 
 
 class Output:
-    """Standard output, in colour on a terminal.
+    """Standard output, with colours on a terminal.
 
-    Plain where it is no terminal, or NO_COLOR is set: no escape sequences, ASCII only as far as
-    the commands themselves go, no trailing spaces. What goes to no terminal is as wide as it needs
-    to be, so that each row of a table stays one line.
+    Output is plain if standard output is not a terminal, or NO_COLOR is set: no escape sequences,
+    only ASCII except for data, and no trailing spaces. Without a terminal, lines are as long as
+    necessary, so that each row of a table is one line.
 
     Attributes
     ----------
     terminal
-        Whether it is a terminal.
+        Whether standard output is a terminal.
     plain
-        Whether to do without colours and lines.
+        Whether to omit colours and lines.
 
     Raises
     ------
@@ -158,16 +158,16 @@ class Output:
 
     def __init__(self) -> None:
         import_optional("rich", "cli")
-        from rich.console import Console  # it is there
+        from rich.console import Console  # installed, as checked above
 
         class PatientConsole(Console):
-            """A console that leaves it to its callers what to do when nobody reads any more."""
+            """A console that lets callers handle a closed pipe."""
 
             def on_broken_pipe(self) -> None:
-                raise  # noqa: PLE0704  # rich calls it where it has caught the error
+                raise  # noqa: PLE0704  # rich calls this in its exception handler
 
         options: dict[str, Any] = {"markup": False, "highlight": False, "emoji": False}
-        # FORCE_COLOR makes a pipe look like a terminal, but no narrower.
+        # FORCE_COLOR makes a pipe look like a terminal, but does not limit its width.
         width = None if sys.stdout.isatty() else _ANY_WIDTH
         console = PatientConsole(file=sys.stdout, width=width, **options)
         self.terminal = console.is_terminal
@@ -180,7 +180,7 @@ class Output:
         self._console = console
 
     def line(self, *pieces: Cell) -> None:
-        """Print a line put together from texts, or pairs of text and style."""
+        """Print a line of texts, or pairs of text and style."""
         self._console.print(_text(*pieces))
 
     def heading(self, title: str) -> None:
@@ -189,7 +189,7 @@ class Output:
         self.line((title, "bold"))
 
     def facts(self, facts: Iterable[tuple[str, Cell]]) -> None:
-        """Print names with a fact about each, side by side."""
+        """Print names and facts in two columns."""
         self._grid((name, _text(fact)) for name, fact in facts)
 
     def _grid(self, facts: Iterable[tuple[str, Text]]) -> None:
@@ -203,11 +203,11 @@ class Output:
         self._print(grid)
 
     def table(self, columns: Sequence[Column], rows: Iterable[Sequence[Cell]]) -> None:
-        """Print a table of rows with a cell for each column.
+        """Print a table.
 
-        Where the width is not enough, texts of columns that fold are broken, then columns that can
-        be spared are left out, which a line below says. Where that does not help either, the cells
-        of a row are printed one below the other. Nothing is cut.
+        If the width is too small, texts in columns that fold are wrapped, then columns that can be
+        spared are omitted, with a note below the table. If that is not enough, the cells of each
+        row are printed below each other. Nothing is truncated.
         """
         texts = [[_text(cell) for cell in row] for row in rows]
         widths = self._widths(columns, texts)
@@ -227,7 +227,7 @@ class Output:
     def _widths(
         self, columns: Sequence[Column], texts: Sequence[Sequence[Text]]
     ) -> list[int] | None:
-        """Return how wide each column is, 0 if it is left out; None if there is no room."""
+        """Return the width of each column, 0 if it is omitted; None if there is no room."""
         widest = [
             max(len(column.heading), *(row[place].cell_len for row in texts), 1)
             for place, column in enumerate(columns)
@@ -246,7 +246,7 @@ class Output:
             if not columns[spared].spare:
                 return None
             widths[spared] = 0
-        # Columns that fold are widened evenly, up to what they need.
+        # Widen columns that fold evenly, up to the width of their texts.
         growing = [place for place, width in enumerate(widths) if 0 < width < widest[place]]
         for _ in range(room()):
             if not growing:
@@ -258,7 +258,7 @@ class Output:
         return widths
 
     def _stack(self, columns: Sequence[Column], texts: Sequence[Sequence[Text]]) -> None:
-        """Print rows as facts. An empty cell repeats the one of the row before and is left out."""
+        """Print rows as facts. Omit empty cells, which stand for the cell in the row before."""
         for number, row in enumerate(texts):
             if number:
                 self.line()
@@ -296,7 +296,7 @@ class Output:
         self._print(table)
 
     def _print(self, renderable: RenderableType) -> None:
-        """Print; in plain output without the trailing spaces that rich adds."""
+        """Print; if plain, without the trailing spaces that rich adds."""
         if not self.plain:
             self._console.print(renderable)
             return

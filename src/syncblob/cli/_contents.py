@@ -1,4 +1,4 @@
-"""What is in a file, whatever its format, for the commands that look at it."""
+"""The contents of a file of any format, for the commands that show or compare them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _DESCRIPTIONS = {
 
 
 class LayerLike(Protocol):
-    """The attributes that all kinds of layers have."""
+    """The common attributes of all kinds of layers."""
 
     @property
     def name(self) -> str: ...
@@ -48,7 +48,7 @@ class LayerLike(Protocol):
 
 
 class _Blobs(NamedTuple):
-    """Blobs without a layer, in the form of one."""
+    """Blobs without a layer, with the attributes of one."""
 
     blobs: tuple[Blob, ...]
     name: str = ""
@@ -58,27 +58,27 @@ class _Blobs(NamedTuple):
 
 
 class Contents(NamedTuple):
-    """What was found in a file.
+    """The contents of a file.
 
     Attributes
     ----------
     path, kind
-        The file and its format, as ``"caffemodel"``.
+        The file and its format, such as ``"caffemodel"``.
     layers
-        The layers; for a solver state its history as one.
+        The layers; for a solver state, one layer with its history.
     net
-        The name of the net; None for a file that has none.
+        The name of the net; None for a file without a net.
     version
-        The format of the layers; None in files other than ``.caffemodel``.
+        The version of the layers; None for files other than ``.caffemodel``.
     lone
         The Blob of a ``.binaryproto`` or ``.npy``.
     solver
-        Iteration, current step and learned net of a solver state.
+        The iteration, current step and learned net of a solver state, or the settings of a solver.
     source
-        What was opened; None for a solver state.
+        The opened model or weights; None for a solver state.
     shapes
-        The shapes of what the layers of a definition compute; None where they are not known, and
-        for files of weights.
+        The shapes of the tops in a definition; None if they are not known, and for files of
+        weights.
     no_shapes
         Why the shapes are not known.
     """
@@ -105,16 +105,16 @@ class Contents(NamedTuple):
 
     @property
     def is_net(self) -> bool:
-        """Whether the layers are those of a net."""
+        """Whether the file contains a net."""
         return self.lone is None and self.solver is None
 
     def as_model(self) -> ModelFile:
-        """Return the layers with all that the file says about them.
+        """Return a model with all information about the layers in the file.
 
         Raises
         ------
         ModelFileError
-            If the file has no layers of a net, or settings of one are damaged.
+            If the file does not contain a net, or the settings of a layer are damaged.
         """
         if not self.is_net or self.source is None:
             raise ModelFileError(
@@ -135,7 +135,7 @@ class Contents(NamedTuple):
 
     @property
     def places(self) -> Sequence[LayerLike]:
-        """The layers; for a Blob on its own, a layer without a name that has it."""
+        """The layers; for a lone Blob, an unnamed layer with that Blob."""
         return self.layers if self.lone is None else [_Blobs((self.lone,))]
 
     @property
@@ -145,7 +145,7 @@ class Contents(NamedTuple):
 
     @property
     def totals(self) -> dict[str, int]:
-        """How much there is."""
+        """The numbers of layers, blobs and parameters, and the bytes of the weights."""
         blobs = self.blobs
         return {
             "layers": len(self.layers),
@@ -156,12 +156,12 @@ class Contents(NamedTuple):
 
 
 def open_contents(path: str) -> Contents:
-    """Open a file. What it is, is seen from its contents.
+    """Open a file, whose format is recognized by its contents.
 
     Raises
     ------
     ModelFileError, OSError, ModuleNotFoundError
-        If that is not possible.
+        If the file cannot be opened.
     """
     kind = format_of(path)
     if kind == _CAFFEMODEL:
@@ -186,12 +186,12 @@ def _solver_state(path: str) -> Contents:
 
 
 def is_definition(path: str) -> bool:
-    """Tell whether a file is a text, as the definitions of nets and solvers are.
+    """Return whether a file is text, as the definitions of nets and solvers are.
 
     Raises
     ------
     OSError
-        If it cannot be read.
+        If the file cannot be read.
     """
     with Path(path).open("rb") as file:
         head = file.read(HEAD)
@@ -201,26 +201,26 @@ def is_definition(path: str) -> bool:
 def open_definition(
     path: str, phase: str | None, shapes: Mapping[str, Sequence[int]] | None
 ) -> Contents:
-    """Open the definition of a net or a solver; fields of forks of Caffe are left out.
+    """Open the definition of a net or a solver, without unknown fields of Caffe's forks.
 
-    The layers have Blobs that nobody has filled, of the shapes that their weights would have.
+    The layers have uninitialized Blobs with the shapes of their weights.
 
     Parameters
     ----------
     path
         The file.
     phase
-        The phase whose layers are taken; None for all.
+        The phase whose layers are included; None for all layers.
     shapes
-        Shapes of inputs, as for `ModelFile.infer_shapes`. None does without any, and if shapes
-        cannot be computed then, there are none.
+        The shapes of inputs, as for `ModelFile.infer_shapes`. If None, shapes that cannot be
+        inferred are omitted.
 
     Raises
     ------
     ModelFileError
-        If it is no definition, or its shapes do not fit those that are given.
+        If the file is not a definition, or does not match the given shapes.
     OSError
-        If it cannot be read.
+        If the file cannot be read.
     """
     try:
         net = syncblob.read_prototxt(path, ignore_unknown=True)

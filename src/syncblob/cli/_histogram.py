@@ -1,4 +1,4 @@
-"""How the values of a Blob are distributed, in one line."""
+"""Histograms of the values of a Blob, drawn in one line."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Histogram(NamedTuple):
     Attributes
     ----------
     start, stop
-        The least and the greatest value.
+        The smallest and the largest value.
     counts
-        One number for each of `BINS` bins.
+        The counts of the `BINS` bins.
     """
 
     start: float
@@ -37,25 +37,25 @@ class Histogram(NamedTuple):
 
 
 def histogram_of(blob: Blob) -> Histogram | None:
-    """Count the values of a Blob; None if none is finite. Reads it on the host."""
+    """Return the histogram of a Blob; None if no value is finite. Reads the Blob on the host."""
     values = np.asarray(blob).reshape(-1)
     start, stop = np.inf, -np.inf
     for block in finite_blocks(values):
         start, stop = min(start, float(block.min())), max(stop, float(block.max()))
     if start > stop:
         return None
-    # Halved first, because the difference of the largest doubles overflows.
+    # Halved first, because the difference of large doubles may overflow.
     width = stop / 2 - start / 2
     counts = np.zeros(BINS, np.int64)
     for block in finite_blocks(values):
         places = np.zeros(block.shape) if width == 0 else (block / 2 - start / 2) / width * BINS
-        # The greatest value belongs to the last bin.
+        # The largest value belongs to the last bin.
         counts += np.bincount(np.minimum(places.astype(np.int64), BINS - 1), minlength=BINS)
     return Histogram(start, stop, tuple(map(int, counts)))
 
 
 def bars(histogram: Histogram, *, plain: bool) -> str:
-    """Draw a bar for each bin, in ASCII if plain. One that is not empty can be seen."""
+    """Draw a bar for each bin, in ASCII if plain. Nonempty bins are always visible."""
     levels = _ASCII if plain else _BLOCKS
     most = max(histogram.counts)
     highest = len(levels) - 1

@@ -1,4 +1,4 @@
-"""What ``syncblob inspect --json`` prints."""
+"""The output of ``syncblob inspect --json``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Wishes", "as_json"]
 
 
 class Wishes(NamedTuple):
-    """What to show besides the list of layers."""
+    """What to show in addition to the list of layers."""
 
     stats: bool
     hist: bool
@@ -25,7 +25,7 @@ class Wishes(NamedTuple):
 
 
 def as_json(contents: Contents, wishes: Wishes, checked: Checked | None) -> dict[str, Any]:
-    """Return what is known about a file as JSON has it."""
+    """Return the contents of a file, and the problems found, for JSON."""
     lone = contents.lone
     found: dict[str, Any] = {
         "file": contents.path,

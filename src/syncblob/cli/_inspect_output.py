@@ -1,4 +1,4 @@
-"""What ``syncblob inspect`` prints for people."""
+"""The output of ``syncblob inspect`` for people."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 __all__ = ["show"]
 
 _STATS = ("min", "mean", "max", "std")
-# The columns that are left out first on a narrow terminal: the greatest number first.
+# The columns to omit on a narrow terminal, the greatest number first.
 _SPARE = {"mean": 1, "std": 2}
 _NONE: Cell = ("-", "dim")
-# At most this many layers are named.
+# At most this many layers are listed.
 _NAMED = 8
 
 
 def show(output: Output, contents: Contents, wishes: Wishes, checked: Checked | None) -> None:
-    """Show what is known about a file."""
+    """Show the contents of a file, and the problems found."""
     facts = _facts_of_file(contents)
     if contents.lone is not None:
         facts += _facts_of_lone_blob(contents.lone, wishes, plain=output.plain)
@@ -78,7 +78,7 @@ def _show_layers(output: Output, contents: Contents) -> None:
             size = human_bytes(blob.nbytes)
             rows.append([name, kind, tops, str(blob.shape), blob.dtype.name, size])
             if output.terminal:
-                # People need the name once; grep needs it in each row.
+                # On a terminal the name is shown once; grep needs it in each row.
                 name = kind = tops = ""
     columns = [
         Column("layer", folds=True),
@@ -141,7 +141,7 @@ def _show_stats(output: Output, contents: Contents) -> None:
         for layer in contents.layers
         for index, blob in enumerate(layer.blobs)
     ]
-    # A column of zeros would only take room.
+    # Omit a column of zeros.
     any_non_finite = any(stats.non_finite for _, _, stats in found)
     rows: list[list[Cell]] = []
     shown = None
@@ -180,7 +180,7 @@ def _show_histograms(output: Output, contents: Contents) -> None:
 
 
 def _histogram(blob: Blob, *, plain: bool) -> list[Cell]:
-    """Say where the values begin, how they are distributed and where they end."""
+    """Return the cells of a histogram: the smallest value, the bars and the largest value."""
     histogram = histogram_of(blob)
     if histogram is None:
         return ["-", ("-", "dim"), "-"]
@@ -193,7 +193,7 @@ def _show_troubles(output: Output, checked: Checked) -> None:
     if checked.troubles:
         _show_table_of_troubles(output, checked)
     else:
-        # Filters of all layers have been looked at, as far as there are some.
+        # Mention filters only if those of all layers have been checked.
         filters = ", and no filter is dead" if checked.filters and not checked.unchecked else ""
         output.line(("No trouble found", "green"), f": all values are finite{filters}.")
     if checked.unchecked:

@@ -1,4 +1,4 @@
-"""Settings of layers: in one line, for JSON, and all of them as the text of a ``.prototxt``."""
+"""Settings of layers: in one line, for JSON, and as the text of a ``.prototxt``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["definition_of", "settings_as_json", "settings_in_words", "unknown_fi
 
 # Fields that are shown separately.
 _SHOWN = ("name", "type", "bottom", "top", "blobs")
-# Initialisation before the training matters least.
+# The initialization before training matters least.
 _FILLERS = "FillerParameter"
 
 
@@ -32,9 +32,9 @@ def settings_as_json(layer: Layer) -> dict[str, Any]:
 
 
 def settings_in_words(layer: Layer) -> str:
-    """Return what the parameters of a layer's type say, as ``"num_output: 20 kernel_size: 5"``.
+    """Return the parameters of a layer, such as ``"num_output: 20 kernel_size: 5"``.
 
-    That is all messages whose names end in ``_param``, without fillers.
+    These are all messages whose names end in ``_param``, without fillers.
     """
     from google.protobuf import text_format  # slow to import
 
@@ -52,7 +52,7 @@ def settings_in_words(layer: Layer) -> str:
 def definition_of(model: ModelFile) -> str:
     """Return the definition of a net without its weights, as ASCII text.
 
-    Fields that Caffe does not have are left out; `unknown_fields` tells them.
+    Fields unknown to Caffe are omitted; `unknown_fields` tells where they are.
     """
     from google.protobuf import text_format  # slow to import
 
@@ -61,9 +61,9 @@ def definition_of(model: ModelFile) -> str:
 
 
 def unknown_fields(model: ModelFile) -> list[str]:
-    """Return the names of the layers that have fields which Caffe does not have, and text no names.
+    """Return the names of layers with fields unknown to Caffe, which text cannot represent.
 
-    The net itself is called ``""``.
+    ``""`` stands for the net itself.
     """
     net = model.to_net()
     found = [layer.name for layer in net.layer if any(_unknown(layer))]

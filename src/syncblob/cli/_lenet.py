@@ -1,4 +1,4 @@
-"""A small net with weights, for a tour without a file of one's own."""
+"""A small net with weights, for a tour without a user's file."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 __all__ = ["write_lenet"]
 
-# Name, type, input and the shape of the weights; a bias for each output comes with them. These are
-# the learned layers of the LeNet that Caffe has as its example.
+# Name, type, input and the shape of the weights; each layer also has a bias for each output. These
+# are the learned layers of Caffe's example LeNet.
 _LAYERS = (
     ("conv1", "Convolution", "data", (20, 1, 5, 5)),
     ("conv2", "Convolution", "conv1", (50, 20, 5, 5)),
@@ -25,11 +25,11 @@ _LAYERS = (
 
 
 def write_lenet(path: Path) -> None:
-    """Write or replace a ``.caffemodel`` of 1.6 MiB, whose random weights are always the same."""
+    """Write a ``.caffemodel`` of 1.6 MiB, whose random weights are always the same."""
     random = np.random.default_rng(seed=0)
     layers = []
     for name, kind, bottom, shape in _LAYERS:
-        # As Caffe's "xavier" filler.
+        # Like Caffe's "xavier" filler.
         limit = math.sqrt(3 / math.prod(shape[1:]))
         weights = random.uniform(-limit, limit, shape).astype(np.float32)
         layers.append(

@@ -1,4 +1,4 @@
-"""Arguments in, exit status out."""
+"""The entry point: parses the arguments, and returns the exit status."""
 
 from __future__ import annotations
 
@@ -50,20 +50,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        The exit status: 0 when all went well, 1 when a file could not be read or written, or a
-        check failed, 2 when something that is needed is not installed. `diff` has those of diff.
+        The exit status: 0 for success, 1 if a file could not be read or written or a check failed,
+        2 if a required package is not installed. For `diff`, that of the command diff.
 
     Raises
     ------
     SystemExit
-        As argparse does: with 2 for arguments it does not understand, with 0 after ``--help`` and
-        ``--version``.
+        By argparse: with 2 for invalid arguments, with 0 after ``--help`` and ``--version``.
     """
     given = list(sys.argv[1:] if argv is None else argv)
     if given[:1] == ["help"]:
         given = [*given[1:2], "--help"]
     parser = _parser()
-    # argparse would show the usage of the program, not that of the command.
+    # `parse_args` would show the usage of the program instead of that of the command.
     arguments, unknown = parser.parse_known_args(given)
     if arguments.command is None:
         parser.print_help()
@@ -74,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         status: int = arguments.run(arguments)
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader has closed the pipe ("| head"). Without this, flushing at exit would fail too.
+        # The reader has closed the pipe ("| head"). Without this, the flush at exit would fail too.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _UNREAD
     except ModuleNotFoundError as error:
@@ -99,7 +98,7 @@ def _complain(message: str, status: int) -> int:
 
 
 class _Version(argparse.Action):
-    """``--version``. The version is looked up only when it is asked for, which is slow."""
+    """``--version``. The version is looked up only on demand, because that is slow."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         """Print the version and exit."""

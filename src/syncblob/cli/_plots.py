@@ -1,4 +1,4 @@
-"""Pictures of weights, as PNG files: the filters of convolutions, and histograms."""
+"""Pictures of weights as PNG files: the filters of convolutions, and histograms."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = [
 
 _CONVOLUTION_AXES = 4
 _COLOURS = 3
-# More tiles would be too small to see.
+# More tiles would be too small.
 _MOST_TILES = 64
 _GAP = 1
 # File systems limit a name to 255 bytes.
@@ -46,9 +46,9 @@ class Picture(NamedTuple):
     file
         The name of the file.
     title
-        What stands above the picture.
+        The title above the picture.
     blob
-        What is shown.
+        The Blob to show.
     filters
         Whether to show filters; else a histogram.
     """
@@ -60,10 +60,10 @@ class Picture(NamedTuple):
 
 
 def pictures(layers: Iterable[LayerLike]) -> Iterator[Picture]:
-    """Say which pictures there are of the blobs of layers.
+    """Yield the pictures of the blobs of layers.
 
-    The names of the files begin with a number, because names of layers may be the same for a file
-    system, and sorted they are in the order of the layers.
+    The names of the files begin with a number, which makes them unique and sorts them in the order
+    of the layers.
     """
     blobs = [
         (layer, index, blob)
@@ -97,7 +97,7 @@ def save(picture: Picture, directory: Path) -> None:
     figure = Figure(figsize=size, dpi=_DPI, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    # Otherwise a dollar sign would begin a formula.
+    # Otherwise a dollar sign would start a formula.
     axes.set_title(picture.title, parse_math=False, fontsize="medium")
     (_draw_filters if picture.filters else _draw_histogram)(axes, picture.blob)
     figure.savefig(directory / picture.file)
@@ -133,17 +133,17 @@ def _draw_filters(axes: Axes, blob: Blob) -> None:
 
 
 def tile_filters(weights: NDArray[np.generic]) -> tuple[NDArray[np.float64], str]:
-    """Lay the kernels of a convolution side by side, with gaps of NaN between them.
+    """Tile the kernels of a convolution, with gaps of NaN between them.
 
     The weights have the shape (outputs, inputs, height, width).
 
     Returns
     -------
     array, str
-        Filters over three inputs are tiles in colour, in a square: shape (rows, columns, 3), the
-        inputs taken as blue, green and red, as Caffe's images are. Others are one tile for each
-        output (from top to bottom) and input (from left to right): shape (rows, columns). With it,
-        words that say so, and how much is shown.
+        The picture and a legend. Filters over three inputs are colour tiles in a square, with shape
+        (rows, columns, 3); the inputs are blue, green and red, as in Caffe's images. Other filters
+        have one tile for each output (from top to bottom) and input (from left to right), with
+        shape (rows, columns).
     """
     outputs, inputs, height, width = weights.shape
     if inputs == _COLOURS:

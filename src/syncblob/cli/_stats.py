@@ -15,21 +15,21 @@ if TYPE_CHECKING:
 
 __all__ = ["Stats", "blocks", "finite_blocks", "stats_of"]
 
-# Values converted to float64 at a time: the temporary arrays stay small next to the weights.
+# The number of values converted to float64 at a time, which keeps temporary arrays small.
 _BLOCK = 1 << 18
 
 
 class Stats(NamedTuple):
-    """What a Blob holds; of its finite values, and None where there are none.
+    """Statistics of the finite values of a Blob; None if there are none.
 
     Attributes
     ----------
     min, mean, max
-        In float64.
+        Computed in float64.
     std
-        Of the population: the divisor is the number of finite values.
+        The standard deviation of the population: the divisor is the number of finite values.
     non_finite
-        How many values are NaN or infinite.
+        The number of NaN and infinite values.
     """
 
     min: float | None
@@ -40,7 +40,7 @@ class Stats(NamedTuple):
 
 
 def stats_of(blob: Blob) -> Stats:
-    """Compute the statistics of a Blob, of magnitudes if it is complex. Reads it on the host."""
+    """Compute the statistics of a Blob; of magnitudes if it is complex. Reads it on the host."""
     values = np.asarray(blob).reshape(-1)
     count, least, most = 0, np.inf, -np.inf
     for block in finite_blocks(values):
@@ -50,7 +50,8 @@ def stats_of(blob: Blob) -> Stats:
     if not count:
         return Stats(None, None, None, None, values.size)
 
-    # Scaled to about 1, sums and squares neither overflow nor underflow; a power of two is exact.
+    # Scale to about 1, so that sums and squares neither overflow nor underflow. Powers of two are
+    # exact.
     exponent = int(np.frexp(max(abs(least), abs(most)))[1])
 
     def scaled() -> Iterator[NDArray[np.float64]]:
@@ -69,7 +70,7 @@ def stats_of(blob: Blob) -> Stats:
 
 
 def finite_blocks(values: NDArray[np.generic]) -> Iterator[NDArray[np.float64]]:
-    """Yield the finite values, some at a time; no empty blocks."""
+    """Yield the finite values in nonempty blocks."""
     for _, block in blocks(values):
         finite = block[np.isfinite(block)]
         if finite.size:
@@ -77,9 +78,9 @@ def finite_blocks(values: NDArray[np.generic]) -> Iterator[NDArray[np.float64]]:
 
 
 def blocks(values: NDArray[np.generic]) -> Iterator[tuple[int, NDArray[np.float64]]]:
-    """Yield the values, some at a time, and how many came before them.
+    """Yield the values in blocks, each with the index of its first value.
 
-    Of complex numbers, the magnitudes.
+    Complex numbers are replaced by their magnitudes.
     """
     flat = values.reshape(-1)
     for start in range(0, flat.size, _BLOCK):

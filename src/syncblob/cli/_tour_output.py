@@ -1,4 +1,4 @@
-"""What ``syncblob tour`` shows: for people step by step, and as JSON."""
+"""The output of ``syncblob tour``, for people and as JSON."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["as_json", "show_result", "show_step", "totals_of"]
 _WIDTH, _INDENT, _MEMORY = 79, 4, 30
 _HEAD_AFTER = "head after"
 
-# One colour for each side, a third one for both, and one for what costs.
+# One colour for each side, one for both, and one for transfers and copies.
 _HOST, _ACCELERATOR, _BOTH, _COST, _QUIET = "green", "magenta", "cyan", "yellow", "dim"
 _PLACES = {Place.HOST: _HOST, Place.ACCELERATOR: _ACCELERATOR, Place.OWN_COPY: _COST}
 _HEADS = {
@@ -34,7 +34,7 @@ _HEADS = {
 
 
 def show_step(output: Output, step: Step, *, begins_chapter: bool) -> None:
-    """Show one step as soon as it has been taken."""
+    """Show one step."""
     if begins_chapter:
         output.line()
         output.line((step.chapter.ljust(_WIDTH - len(_HEAD_AFTER)), "bold"), (_HEAD_AFTER, _QUIET))
@@ -57,7 +57,7 @@ def show_step(output: Output, step: Step, *, begins_chapter: bool) -> None:
 
 
 def _memory(step: Step) -> tuple[str, str]:
-    """Say where the arrays of a step lie, with the address for the reader to compare."""
+    """Return where the array of a step is, with its address for comparison."""
     if step.taken:
         (taken,) = step.taken
         return f"{taken.memory} {taken.address:#x}", _PLACES[taken.memory]
@@ -69,7 +69,7 @@ def _memory(step: Step) -> tuple[str, str]:
 
 
 def totals_of(steps: Sequence[Step], blob: Blob) -> dict[str, int]:
-    """Add up what moved, what was copied, and what copies at each hand-over would have moved."""
+    """Sum the bytes moved and copied, and those that a copy at each hand-over would have moved."""
     moved = [transfer.nbytes for step in steps for transfer in step.transfers]
     hand_overs = sum(bool(step.taken) for step in steps)
     return {
@@ -109,7 +109,7 @@ def show_result(output: Output, totals: dict[str, int], problems: Sequence[str])
 
 
 def as_json(step: Step) -> dict[str, Any]:
-    """Return a step as JSON has it."""
+    """Return a step for JSON."""
     return {
         "step": step.number,
         "chapter": step.chapter,

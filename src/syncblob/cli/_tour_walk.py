@@ -1,8 +1,8 @@
-"""The walk of the tour: a Blob goes through a script, and each step is compared with the rules.
+"""The walk of the tour: run a script with a Blob, and compare each step with the rules.
 
-What is reported is measured. The code that is shown is the source of the lines that ran; where an
-array lies is told by its address; what moved is what the journal recorded; and contents are
-compared with a private copy on which NumPy repeats each computation.
+Everything reported is measured. The code shown is the source of the lines that ran, the place of an
+array follows from its address, transfers come from the journal, and contents are compared with a
+private copy on which NumPy repeats each computation.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["Place", "Step", "walk"]
 
 
 class Place(StrEnum):
-    """Where an array lies."""
+    """The place of an array."""
 
     HOST = "host"
     ACCELERATOR = "accelerator"
@@ -44,7 +44,7 @@ _SIDES = {Side.HOST: Place.HOST, Side.ACCELERATOR: Place.ACCELERATOR}
 
 
 class State(NamedTuple):
-    """The heads of a Blob and of its gradient, and where it has writable aliases."""
+    """The heads of a Blob's data and diff, and the sides with writable aliases."""
 
     data: Head
     diff: Head
@@ -52,7 +52,7 @@ class State(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """An array that a step got."""
+    """An array that a step produced."""
 
     name: str
     address: int
@@ -65,26 +65,26 @@ _UNTOUCHED = State(Head.UNINITIALIZED, Head.UNINITIALIZED, ())
 
 @dataclass(slots=True)
 class Step:
-    """What the rules say of the lines of the script that have just run, and what was measured."""
+    """The rules for the lines of the script that have just run, and the measurements."""
 
     title: str
-    """What the lines did."""
+    """A title for the lines."""
     head: Head
-    """The head that they must leave."""
+    """The head after them."""
     place: Place | None = None
-    """Where the arrays must lie that they got."""
+    """The expected place of the arrays."""
     arrays: dict[str, Any] = field(default_factory=dict)
-    """Those arrays, by the names of the variables. Only until they have been looked at."""
+    """The arrays, by the names of the variables. Cleared after the measurement."""
     moves: tuple[str, ...] = ()
-    """The directions of the transfers that there must be."""
+    """The directions of the expected transfers."""
     why: str = "newest already there"
-    """Why something moves, or why nothing has to."""
+    """The reason for the transfer, or for its absence."""
     alias: Place | None = None
-    """Where a writable alias must be alive."""
+    """The expected place of a live writable alias."""
     compute: Callable[[Any], Any] = lambda values: values
-    """What happens to the contents."""
+    """The function that the lines apply to the contents."""
     refused: str | None = None
-    """Why the library did not do it, which it need not."""
+    """The reason if a library refused, which is allowed."""
 
     number: int = 0
     chapter: str = ""
@@ -92,19 +92,19 @@ class Step:
     before: State = _UNTOUCHED
     after: State = _UNTOUCHED
     taken: tuple[Taken, ...] = ()
-    """The arrays that it got."""
+    """The measured arrays."""
     transfers: tuple[Transfer, ...] = ()
     problems: list[str] = field(default_factory=list)
-    """What was not as the rules say."""
+    """The differences from the rules."""
 
 
 def script(  # noqa: PLR0915  # a session, line by line
     blob: Blob, cupy: Any, torch: Any, *, torch_on_accelerator: bool
 ) -> Iterator[str | Step]:
-    """Take a Blob through the libraries; None stands for one that is not there.
+    """Use a Blob with the libraries; None stands for a library that is not available.
 
-    Yields the title of each chapter before it, and after the lines of each step what the rules say
-    of them. Nothing of that may be kept, or aliases would stay alive.
+    Yields the title of each chapter before it, and a Step with the rules after the lines of each
+    step. Callers must not keep a Step's arrays, or aliases would stay alive.
     """
     host, accelerator, up, down = Place.HOST, Place.ACCELERATOR, ("upload",), ("download",)
     on_host, on_accelerator = (up, "newest on the host"), (down, "newest on accelerator")
@@ -173,7 +173,7 @@ def script(  # noqa: PLR0915  # a session, line by line
         try:
             tensor = torch.from_dlpack(blob.cpu.const)
             yield Step("torch only reads", SYNCED, host, {"tensor": tensor})
-        except BufferError as error:  # read-only capsules came with DLPack 1.0
+        except BufferError as error:  # read-only capsules require DLPack 1.0
             yield Step("torch only reads", SYNCED, why="", refused=str(error))
     blob.diff[...] = 0.1 * np.asarray(blob)
     yield Step("gradient written", SYNCED, moves=up, why="gradient on the host")
@@ -196,7 +196,7 @@ def _decayed(values: Any) -> Any:
 
 
 def _sources() -> dict[int, tuple[str, str]]:
-    """Return title and code of the step that each line of the script belongs to."""
+    """Return, for each line of the script, the title and the code of its step."""
     lines, first = inspect.getsourcelines(script)
     found: dict[int, tuple[str, str]] = {}
     codes: dict[str, str] = {}
@@ -210,7 +210,7 @@ def _sources() -> dict[int, tuple[str, str]]:
                 continue
             if isinstance(call := statement.value.value, ast.Call):
                 title = ast.literal_eval(call.args[0])
-                # A handler has the code of its try block, which comes before it.
+                # A handler uses the code of its try block, which comes before it.
                 codes[title] = "; ".join(map(ast.unparse, begun)) or codes[title]
                 for line in range((begun or [statement])[0].lineno, statement.lineno + 1):
                     found[first - 1 + line] = title, codes[title]
@@ -221,23 +221,23 @@ def _sources() -> dict[int, tuple[str, str]]:
 def walk(
     blob: Blob, cupy: Any = None, torch: Any = None, *, torch_on_accelerator: bool = False
 ) -> Iterator[Step]:
-    """Take a Blob through the script, and compare each step with the rules.
+    """Run the script with a Blob, and compare each step with the rules.
 
     Parameters
     ----------
     blob
-        A Blob of floating-point numbers that nobody has touched, made for an accelerator.
+        An unread Blob of floating-point numbers on an accelerator.
     cupy, torch, torch_on_accelerator
-        As for `script`. Steps that need what is not there are left out.
+        As for `script`. Steps that need a missing library are omitted.
 
     Yields
     ------
     Step
-        Each step, as soon as it has been taken. One that raises an exception is the last.
+        Each step after it has run. A step that raises an exception is the last one.
     """
     sources, rules, chapter, number = _sources(), _Rules(blob), "", 1
     steps: Any = script(blob, cupy, torch, torch_on_accelerator=torch_on_accelerator)
-    # The weights may hold anything; infinities must not end the walk.
+    # Weights may contain any values; infinities must not end the walk.
     with np.errstate(all="ignore"):
         while True:
             before = rules.state()
@@ -245,7 +245,7 @@ def walk(
                 try:
                     step = next(steps, None)
                     lines = [steps.gi_frame.f_lineno] if step else []
-                except Exception as error:  # noqa: BLE001  # whatever it is, the tour reports it
+                except Exception as error:  # noqa: BLE001  # the tour reports any exception
                     step = Step("", before.data, problems=[f"{type(error).__name__}: {error}"])
                     frames = walk_tb(error.__traceback__)
                     lines = [line for frame, line in frames if frame.f_code is script.__code__]
@@ -265,7 +265,7 @@ def walk(
 
 
 class _Rules:
-    """The comparison of what happened with what should have happened."""
+    """The comparison of each step with the rules."""
 
     def __init__(self, blob: Blob) -> None:
         self._blob = blob
@@ -273,14 +273,14 @@ class _Rules:
         self._expected: NDArray[Any] | None = None
 
     def state(self) -> State:
-        """Return the heads, and where there are writable aliases."""
+        """Return the heads, and the sides with writable aliases."""
         loans = self._blob.memory.loans
         aliased = (place for side, place in _SIDES.items() if loans(side).may_be_written)
         return State(self._blob.head, self._blob.diff_head, tuple(aliased))
 
     def check(self, step: Step) -> None:
-        """Measure where arrays lie, and note every difference from the rules."""
-        # Where the Blob's own buffers are, as far as asking moves nothing.
+        """Locate the arrays, and record every difference from the rules."""
+        # Record the addresses of the Blob's buffers if that causes no transfer.
         if step.after.data & CPU:
             self._homes.setdefault(Place.HOST, _address(self._blob.cpu_data()))
         if step.after.data & GPU:
@@ -323,7 +323,7 @@ def _address(array: Any) -> int:
 
 
 def _values(array: Any) -> NDArray[Any]:
-    """Return the contents of an array of NumPy, torch or CuPy, wherever it is."""
+    """Return the contents of an array of NumPy, torch or CuPy on the host."""
     if isinstance(array, np.ndarray):
         return array
     values: NDArray[Any] = array.cpu().numpy() if hasattr(array, "cpu") else array.get()

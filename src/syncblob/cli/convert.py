@@ -1,4 +1,4 @@
-"""``syncblob convert IN OUT``: weights from one format to another."""
+"""``syncblob convert IN OUT``: convert weights to another format."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ __all__ = ["DESCRIPTION", "EPILOG", "HINT", "NAME", "SUMMARY", "add_arguments", 
 NAME = "convert"
 SUMMARY = "convert weights to another format"
 DESCRIPTION = f"""\
-Convert a file of weights. The extension of OUT says in which format:
+Convert a file of weights. The extension of OUT selects the format:
   {", ".join(writable_extensions()[:5])},
   {", ".join(writable_extensions()[5:])}
-The last two hold one array without a name, as a mean is.
-OUT is replaced as a whole or, if something goes wrong, not at all.
+The last two hold one array without a name, such as a mean.
+OUT is replaced only if the conversion succeeds.
 """
 EPILOG = """\
-A .caffemodel.h5 has Caffe's layout, any other .h5 a dataset for each tensor.
+A .caffemodel.h5 has Caffe's layout, any other .h5 one dataset for each tensor.
 
-Tensors are called <layer>.weight and <layer>.bias; those of a BatchNorm layer
+Tensors are named <layer>.weight and <layer>.bias; those of a BatchNorm layer
 <layer>.mean, <layer>.variance and <layer>.scale_factor; those of a layer with
 more blobs <layer>.0, <layer>.1 and so on. Values are not rearranged.
 
-Types, inputs, outputs and settings of layers go along in all formats but .pt,
-.binaryproto and .npy, so that a model comes back as it was; in .npz and HDF5 as
-an entry called syncblob. Into a .caffemodel from tensors that say
-nothing but their names, layers are made of the names, and have no type.
-Gradients are left out.
+All formats except .pt, .binaryproto and .npy also store the types, inputs,
+outputs and settings of the layers, so that a model can be converted back; .npz
+and HDF5 store them as an entry named syncblob. If the input has only tensors, a
+.caffemodel gets layers inferred from their names, without types. Gradients are
+omitted.
 """
-HINT = "IN and OUT without options before them; for several layers repeat --layers"
+HINT = "IN and OUT need no option; for several layers repeat --layers"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PATTERN",
         action="append",
         default=[],
-        help="convert only layers of such names, as 'conv*'; may be given several times",
+        help="convert only layers with matching names, such as 'conv*'; can be repeated",
     )
     parser.add_argument(
         "--no-description",
@@ -80,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
     Raises
     ------
     ConversionError, ModelFileError, OSError, ModuleNotFoundError
-        If it is not possible.
+        If the conversion is impossible.
     """
     output = Output()
     with plan_conversion(

@@ -1,4 +1,4 @@
-"""``syncblob diff A B``: what is different between the weights of two files."""
+"""``syncblob diff A B``: compare the weights of two files."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ NAME = "diff"
 SUMMARY = "compare the weights of two files"
 DESCRIPTION = """\
 Compare two files of weights, blob by blob: which were added, removed or
-reshaped, and how far the values of the others are from each other. The files
-may be of different formats.
+reshaped, and how much the values of the others differ. The files may have
+different formats.
 
-Exit status: 0 if they are the same, 1 if they are different, 2 in trouble.
+Exit status: 0 if they are the same, 1 if they differ, 2 for errors.
 """
 EPILOG = """\
 Blobs are matched by the name of their layer and by their number in it. Values
@@ -33,14 +33,14 @@ gradients are not compared. The relative difference of a blob is its largest
 difference divided by the largest magnitude in it. NaN is the same as NaN.
 
 --json prints one object:
-  a, b, tolerance    the paths; what was asked for
+  a, b, tolerance    the paths; the value of --tolerance
   blobs              all of them, each with layer, blob (its number), status
                      ("added", "removed", "reshaped", "changed" or "same"),
                      shape_a, shape_b, dtype_a, dtype_b, different_values,
-                     incomparable_values (of them, NaN or infinite on one
-                     side), max_difference, relative_difference (null where
-                     there is nothing to compare)
-  totals             how many there are of each status
+                     incomparable_values (those NaN or infinite on one
+                     side), max_difference, relative_difference (null if there
+                     is nothing to compare)
+  totals             the number of blobs of each status
   same               whether all are the same
 """
 

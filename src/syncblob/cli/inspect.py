@@ -1,4 +1,4 @@
-"""``syncblob inspect FILE``: what is in a file of weights, and what is wrong with it."""
+"""``syncblob inspect FILE``: show and check the contents of a file of weights."""
 
 from __future__ import annotations
 
@@ -30,42 +30,42 @@ themselves are not read, unless an option asks for more. Exit status 1 means
 that the file cannot be read, or that --check found trouble.
 
 Files may be .caffemodel, .caffemodel.h5, .binaryproto, .solverstate,
-.safetensors, .npz, .npy, .h5, .pt and .pth; and .prototxt, a definition of
-a net without weights, of which shapes are shown where inputs have some.
+.safetensors, .npz, .npy, .h5, .pt and .pth; and .prototxt, the definition of
+a net without weights, whose shapes are shown if those of its inputs are known.
 """
 EPILOG = """\
-What a file is, is seen from its contents, not from its name.
+The format is recognized by the contents of the file, not by its name.
 
 --check looks for NaN and infinities; for dead filters, whose weights are all
 smaller than a millionth of the largest of the blob; and for negative variances
-in BatchNorm layers. It says which layers it did not check, for want of a type.
+in BatchNorm layers. It lists layers that it cannot check without their type.
 
 --json prints one object:
   file, format       the path; "caffemodel", "binaryproto", "solverstate", ...
   file_bytes         size of the file
   version, net       0, 1 or 2, the format of the layers; the name of the net
-                     (null where the file has none)
+                     (null if the file has none)
   layers             in file order, each with name, type, bottoms, tops, blobs;
                      a solver state has its history as one layer
   blob               the blob of a .binaryproto or .npy, else null
   solver             iter, current_step, learned_net of a .solverstate, or the
                      settings of a solver by Caffe's names, else null
-  shapes             of a definition: the shapes of what its layers compute, by
-                     the names of the tops; null if they are not known
+  shapes             for a definition, the shapes of the tops by name; null if
+                     they are not known
   totals             layers, blobs, parameters, bytes (of the weights)
 A blob is {shape, dtype, parameters, bytes}. With --stats it also has
-  stats              min, mean, max, std of its finite values (null where there
+  stats              min, mean, max, std of its finite values (null if there
                      are none) and non_finite, the number of NaN and infinities
 with --hist
   histogram          start, stop and counts of its finite values (or null)
 and with --check the object has
   troubles           each with layer, blob (its number), kind, affected, total,
                      where; empty if there are none
-  unchecked          names of layers of which the file does not say the type;
-                     negative variances, and dead filters along other axes than
-                     the first, were not looked for in them
+  unchecked          names of layers without a type, which were not checked for
+                     negative variances, nor for dead filters along axes other
+                     than the first
 With --settings each layer has
-  settings           the rest of what Caffe has about it, by Caffe's names
+  settings           its other fields in Caffe's message, by Caffe's names
 """
 HINT = 'one FILE at a time; for several: for f in *.caffemodel; do syncblob inspect "$f"; done'
 
@@ -98,14 +98,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--phase",
         choices=("TRAIN", "TEST"),
         type=str.upper,
-        help="of a definition, take the layers of this phase",
+        help="for a definition: include only the layers of this phase",
     )
     parser.add_argument(
         "--shape",
         action="append",
         metavar="NAME=DIMS",
         type=_shape,
-        help="of a definition, the shape of an input: data=1,3,224,224",
+        help="for a definition: the shape of an input, as data=1,3,224,224",
     )
     parser.add_argument("--json", action="store_true", help="print JSON, with exact sizes")
     parser.add_argument(
@@ -165,7 +165,7 @@ def _opened(arguments: argparse.Namespace) -> Contents:
     except ModelFileError:
         if path.lower().endswith(".prototxt") or arguments.phase or shapes:
             raise
-        return open_contents(path)  # says what else it may be
+        return open_contents(path)  # its error names the actual format
     _refuse(arguments, ("stats", "hist", "check", "plot"), "for weights, which a definition lacks")
     return contents
 
@@ -189,16 +189,16 @@ def _print_definition(arguments: argparse.Namespace, contents: Contents) -> int:
             path=arguments.file,
         )
     text = definition_of(model)
-    print(text, end="")  # noqa: T201  # this is its output
+    print(text, end="")  # noqa: T201  # this is the output
     if unknown := unknown_fields(model):
         places = ", ".join(repr(name) if name else "the net itself" for name in unknown)
         note = f"left out are fields that Caffe does not have, and text no names for, in {places}"
-        print(f"syncblob: note: {printable(note, sys.stderr)}", file=sys.stderr)  # noqa: T201  # its output
+        print(f"syncblob: note: {printable(note, sys.stderr)}", file=sys.stderr)  # noqa: T201  # the output
     return 0
 
 
 def _plot(contents: Contents, directory: Path) -> int:
-    """Write the pictures and return how many."""
+    """Write the pictures, and return their number."""
     directory.mkdir(parents=True, exist_ok=True)
     wanted = list(pictures(contents.places))
     for picture in wanted:

@@ -1,4 +1,4 @@
-"""``syncblob tour``: a weight Blob on its way through the libraries, with every transfer shown."""
+"""``syncblob tour``: use a weight Blob with several libraries, and show every transfer."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ __all__ = ["DESCRIPTION", "EPILOG", "HINT", "NAME", "SUMMARY", "add_arguments", 
 NAME = "tour"
 SUMMARY = "see what is shared and what moves"
 DESCRIPTION = """\
-Open a model file as Blobs and take one weight Blob through NumPy, an
-accelerator, CuPy and PyTorch. Each step shows the line of code, where its
-arrays lie, what moved between host and accelerator and why, and the head that
-it left. All of this is measured, and compared with the rules: exit status 1
-means that something was not as it should be.
+Open a model file as Blobs and use one weight Blob with NumPy, an accelerator,
+CuPy and PyTorch. Each step shows the line of code, the place of its arrays, the
+transfers between host and accelerator and their reason, and the head after it.
+All of this is measured, and compared with the rules: exit status 1 means that
+something differs.
 
-Without a CUDA device a simulated one, made of ordinary memory, takes its place.
+Without a CUDA device, a simulated one in ordinary memory is used.
 """
 EPILOG = """\
 --json prints one object:
@@ -51,15 +51,15 @@ EPILOG = """\
                      (name, address, bytes, memory), moved (direction, bytes,
                      seconds, access), why, head_before, head, diff_head,
                      aliased (sides with writable aliases), refused, problems
-  totals             transfers, moved_bytes, copied_bytes (private copies that
-                     were asked for), hand_overs, copying_each_time_bytes (had
-                     each hand-over been a copy)
-  problems, ok       what was not as it should be; whether all was
+  totals             transfers, moved_bytes, copied_bytes (of requested private
+                     copies), hand_overs, copying_each_time_bytes (if each
+                     hand-over were a copy)
+  problems, ok       the differences from the rules; whether there are none
 """
 
 HINT = "one MODEL at most"
 
-# Larger Blobs show nothing more, and take longer to copy.
+# Larger Blobs take longer to copy, and show nothing more.
 _LARGEST = 64 << 20
 
 
@@ -80,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
     Raises
     ------
     ModelFileError, OSError
-        If the file cannot be read, or holds no weights.
+        If the file cannot be read, or contains no weights.
     """
     output = None if arguments.json else Output()
     stage = _set_stage()
@@ -123,10 +123,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 class _Stage(NamedTuple):
-    """Where a tour takes place, and with what.
+    """The accelerator and the libraries of a tour.
 
-    `no_cuda` is why the accelerator is a simulated one; `libraries` are CuPy and torch, None where
-    there is none; `shares` says whether torch can use the accelerator.
+    `no_cuda` is the reason for a simulated accelerator, or None; `libraries` are CuPy and torch,
+    each None if missing; `shares` tells whether torch can use the accelerator.
     """
 
     accelerator: Device
@@ -137,7 +137,7 @@ class _Stage(NamedTuple):
     skipped: dict[str, str]
 
 
-def _introduce(  # noqa: PLR0913, PLR0917  # what is introduced
+def _introduce(  # noqa: PLR0913, PLR0917  # the facts to show
     output: Output, stage: _Stage, model: ModelFile, path: str | None, expression: str, blob: Blob
 ) -> None:
     """Show the model, the accelerator, the libraries and the Blob."""
@@ -166,12 +166,12 @@ def _introduce(  # noqa: PLR0913, PLR0917  # what is introduced
 
 @contextmanager
 def _opened(path: str | None) -> Iterator[ModelFile]:
-    """Open the user's model, or make one in a temporary directory."""
+    """Open the user's model, or write one to a temporary directory."""
     if path is not None:
         try:
             model = syncblob.open_model(path)
         except ModelFileError as error:
-            found = open_contents(path)  # it may be a file that other commands know
+            found = open_contents(path)  # other commands may support the file
             name = shlex.quote(path)
             advice = f"convert {name} net.caffemodel makes one of it"
             raise ModelFileError(
@@ -190,12 +190,13 @@ def _opened(path: str | None) -> Iterator[ModelFile]:
 
 
 def _choose(model: ModelFile) -> tuple[str, str, int, Blob]:
-    """Choose the largest Blob of a handy size, or else the smallest.
+    """Choose the largest Blob up to a limit, or else the smallest.
 
     Returns
     -------
     str, str, int, Blob
-        How to get at its layer in the model, the layer's name, the number of the Blob, and it.
+        The expression for its layer in the model, the layer's name, the number of the Blob, and the
+        Blob.
     """
     found = [
         (f"[{layer.name!r}]" if model[layer.name] is layer else f".layers[{place}]", layer, index)
@@ -237,16 +238,16 @@ def _set_stage() -> _Stage:
 
 
 def _why_no_cuda() -> str | None:
-    """Return why cuda:0 cannot be used; None if it can. It is tried, because it may fail in use.
+    """Return why cuda:0 cannot be used; None if it can. Tests it, because it may fail in use.
 
-    CuPy compiles its arithmetic when it is first used, so arithmetic is part of the trial.
+    The test includes arithmetic, which CuPy compiles on first use.
     """
     try:
         blob = syncblob.Blob(1, device="cuda:0")
         trial = blob.mutable_gpu_data()
         trial += 1
         blob.cpu_data()
-    except Exception as error:  # noqa: BLE001  # whatever it is, there is the simulated device
+    except Exception as error:  # noqa: BLE001  # any exception selects the simulated device
         text = str(error).removeprefix("cuda:0 cannot be used: ")
         return text.partition(". Select another device")[0] or type(error).__name__
     return None

@@ -1,12 +1,12 @@
 """One array with a host and an accelerator copy, kept in step on demand and shared without copying.
 
-A `Blob` goes as it is into NumPy, CuPy and PyTorch; the contents move when they must, and
+NumPy, CuPy and PyTorch accept a `Blob` directly. Contents are transferred only when needed, and
 `record_transfers` shows when and why. `open_model` and `read_blob` open Caffe's files as Blobs.
 
 ``import syncblob as xp`` is a namespace of the Python array API standard, version 2025.12.
 """
 
-# ruff: noqa: F405  # names that come by the star are written out in __all__
+# ruff: noqa: F405  # names of the star import are listed in __all__
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from syncblob._source_lines import SourceLine
-from syncblob.array_api import *  # noqa: F403  # every name of the standard: its __all__
+from syncblob.array_api import *  # noqa: F403  # the names of the standard, its __all__
 from syncblob.array_api import __array_api_version__, __array_namespace_info__
 from syncblob.blob import Blob
 from syncblob.blob.proto_hook import register_messages as _register_messages
@@ -68,10 +68,10 @@ if TYPE_CHECKING:
 
     __version__: str
 
-# Each warning is about one loss: a line that runs twice may lose twice. Users' filters come first.
+# Each warning is about one lost write, and a line may lose several. Users' filters take precedence.
 warnings.simplefilter("always", StaleAliasWarning, append=True)
 
-# Written out, because mypy reads lists of literals only.
+# Listed in full, because mypy reads only literal lists.
 __all__ = [
     "Blob",
     "ConstWriteWarning",
@@ -300,13 +300,12 @@ _FILES = (
 )
 
 
-# xarray and SciPy (`diag`) ask the namespace of their arrays for these, and not NumPy, which
-# computes them with Blobs.
+# xarray and SciPy (`diag`) look these up in the array's namespace. NumPy computes them with Blobs.
 _OF_NUMPY = frozenset(
     {"cross", "cumprod", "cumsum", "diag", "gradient", "lib", "median", "quantile"}
 )
 
-# What to use in place of the names of the module caffe.
+# Replacements for names of the module caffe.
 _IN_PLACE_OF = {
     "Net": "open_model(path) opens a model, ModelFile.from_net makes one of a definition; "
     "'Running nets' in the documentation runs it",
@@ -319,10 +318,10 @@ _IN_PLACE_OF = {
 }
 
 
-if not TYPE_CHECKING:  # a checker would take every misspelt name for one of these
+if not TYPE_CHECKING:  # type checkers would accept every misspelt name
 
     def __getattr__(name: str) -> object:
-        """Give names that are not in `__all__`, and those that are imported when needed."""
+        """Return names that are not in `__all__`, or that are imported when needed."""
         if name in _OF_NUMPY:
             return getattr(np, name)
         if name in _FILES:
@@ -347,13 +346,13 @@ _register_messages(_import_messages)
 
 
 def _register_with_distributed() -> None:
-    """Let distributed know, where it is there already, who can read the Blobs that it receives.
+    """Register the module that deserializes Blobs with distributed, if that is loaded.
 
-    A worker imports this package when it is first sent a Blob, and must then understand it.
+    A worker imports this package when it receives its first Blob, and must then deserialize it.
     """
     protocol = sys.modules.get("distributed.protocol.serialize")
     if protocol is not None:
-        from importlib import import_module  # few have distributed
+        from importlib import import_module  # only if distributed is loaded
 
         protocol.dask_deserialize.register_lazy(
             "syncblob", lambda: import_module("syncblob.integrations.dask")
@@ -364,5 +363,5 @@ _register_with_distributed()
 
 
 def __dir__() -> list[str]:
-    """List the names, those that are brought in later too."""
+    """Return all names, including those that are imported when needed."""
     return sorted({*globals(), *__all__})

@@ -1,7 +1,7 @@
 """Elementwise functions where NumPy and CuPy differ from the array API standard.
 
-Each is made of ufuncs, which CuPy's arrays take over by NumPy's own protocol, so that one text
-serves all devices. Those of two arguments write into `out` where one is given.
+The functions are composed of ufuncs, which CuPy arrays override through NumPy's protocol, so that
+all devices share this code. Functions of two arguments have an optional `out`.
 
 The rules are those of the special cases in the standard, version 2025.12
 (https://data-apis.org/array-api/2025.12/API_specification/elementwise_functions.html).
@@ -35,7 +35,7 @@ _WHOLE = "iu"
 
 
 def floor_divide(x1: Any, x2: Any, out: Any = None) -> Any:
-    """Divide and round down. Where an operand is infinite: the quotient, rounded down."""
+    """Divide and round down. For infinite operands, the quotient is rounded down, too."""
     result = np.floor_divide(x1, x2)
     if result.dtype.kind == "f":
         infinite = np.isinf(x1) | np.isinf(x2)
@@ -45,9 +45,9 @@ def floor_divide(x1: Any, x2: Any, out: Any = None) -> Any:
 
 
 def remainder(x1: Any, x2: Any, out: Any = None) -> Any:
-    """Divide and return the remainder, with the sign of `x2`.
+    """Return the remainder of the division, with the sign of `x2`.
 
-    CuPy's is undefined for infinite divisors, and its zeros have no sign.
+    CuPy returns NaN for infinite divisors, and its zeros have no sign.
     """
     native = isinstance(x1, np.ndarray) or isinstance(x2, np.ndarray)
     if native or np.result_type(x1, x2).kind != "f":
@@ -59,7 +59,7 @@ def remainder(x1: Any, x2: Any, out: Any = None) -> Any:
 
 
 def power(x1: Any, x2: Any, out: Any = None) -> Any:
-    """Raise to a power. The square root of a zero or of an infinity has no sign."""
+    """Raise to a power. The power 0.5 of either zero is +0, that of either infinity +infinity."""
     roots = np.equal(x2, 0.5)
     if not np.any(roots) or np.result_type(x1, x2).kind != "f":
         return np.power(x1, x2, out)
@@ -69,12 +69,12 @@ def power(x1: Any, x2: Any, out: Any = None) -> Any:
 
 
 def matmul(x1: Any, x2: Any, out: Any = None) -> Any:
-    """Multiply matrices into `out`, of the shape of `x1`. NumPy alone would broadcast the product.
+    """Multiply matrices into `out`, which has the shape of `x1`. NumPy would broadcast the product.
 
     Raises
     ------
     ValueError
-        If the product has another shape.
+        If the shape of the product differs.
     """
     axes = np.ndim(x2)
     if not x1.ndim or not 2 <= axes <= max(2, x1.ndim):  # noqa: PLR2004  # a matrix has two axes
@@ -86,7 +86,7 @@ def matmul(x1: Any, x2: Any, out: Any = None) -> Any:
 
 
 def expm1(x: Any) -> Any:
-    """Compute ``exp(x) - 1``; of infinite, undefined and zero complex numbers in just this way."""
+    """Compute ``exp(x) - 1``; by this formula for non-finite and zero complex numbers."""
     result = np.expm1(x)
     if result.dtype.kind == "c":
         special = ~np.isfinite(x) | np.equal(x, 0)
@@ -96,12 +96,12 @@ def expm1(x: Any) -> Any:
 
 
 def log(x: Any) -> Any:
-    """Compute the natural logarithm: infinite where one part is, even if the other is undefined."""
+    """Compute the natural logarithm; infinite if one part of `x` is, even if the other is NaN."""
     return _infinite_with_a_part(np.log, x)
 
 
 def log1p(x: Any) -> Any:
-    """Compute the natural logarithm of ``1 + x``; infinite as `log` is."""
+    """Compute the natural logarithm of ``1 + x``; infinite in the cases of `log`."""
     return _infinite_with_a_part(np.log1p, x)
 
 
@@ -114,7 +114,7 @@ def _infinite_with_a_part(logarithm: Any, x: Any) -> Any:
 
 
 def arccosh(x: Any) -> Any:
-    """Compute the inverse hyperbolic cosine: π/2 is the imaginary part at 0 and undefined."""
+    """Compute the inverse hyperbolic cosine; its imaginary part at ``0 + NaN j`` is π/2."""
     if x.dtype.kind != "c":
         return np.arccosh(x)
     result = np.arccosh(x, out=np.empty_like(x))
@@ -123,13 +123,13 @@ def arccosh(x: Any) -> Any:
 
 
 def tanh(x: Any) -> Any:
-    """Compute the hyperbolic tangent: ±1, with the sign of the real part, at its infinities.
+    """Compute the hyperbolic tangent; its real part is ±1 if the real part of `x` is infinite.
 
-    Where the real part is a zero, so is that of the result, also if the rest is undefined.
+    If the real part is zero, so is that of the result, even if the imaginary part is NaN.
     """
     if x.dtype.kind != "c":
         return np.tanh(x)
-    # Into an array: what NumPy returns for one without axes cannot be written.
+    # With `out`, because NumPy returns scalars for 0-d arrays, which cannot be written.
     result = np.tanh(x, out=np.empty_like(x))
     infinite = np.isinf(x.real)
     result.real[infinite] = np.copysign(1, x.real)[infinite]
@@ -140,7 +140,7 @@ def tanh(x: Any) -> Any:
 
 
 def sign(x: Any) -> Any:
-    """Return the sign of each element; that of either zero is +0."""
+    """Return the sign of each element; +0 for both zeros."""
     result = np.sign(x)
     if result.dtype.kind in _FLOATING:
         result = np.add(result, 0)
@@ -148,29 +148,29 @@ def sign(x: Any) -> Any:
 
 
 def ceil(x: Any) -> Any:
-    """Round up. Integers are what they were."""
+    """Round up. Integers are copied."""
     return x.copy() if x.dtype.kind in _WHOLE else np.ceil(x)
 
 
 def floor(x: Any) -> Any:
-    """Round down. Integers are what they were."""
+    """Round down. Integers are copied."""
     return x.copy() if x.dtype.kind in _WHOLE else np.floor(x)
 
 
 def rint(x: Any) -> Any:
-    """Round to the nearest whole number, halves to even. Integers are what they were."""
+    """Round to the nearest integer, halves to even. Integers are copied."""
     return x.copy() if x.dtype.kind in _WHOLE else np.rint(x)
 
 
 def trunc(x: Any) -> Any:
-    """Round towards zero. Integers are what they were."""
+    """Round towards zero. Integers are copied."""
     return x.copy() if x.dtype.kind in _WHOLE else np.trunc(x)
 
 
 def _put(result: Any, out: Any) -> Any:
     if out is None:
         return result
-    # Assignment would drop axes, and would make truth values of numbers.
+    # Assignment would drop leading axes, and convert numbers to bool.
     if result.shape != out.shape:
         raise ValueError(f"expected a result of shape {out.shape}, got {result.shape}")
     if result.dtype != out.dtype:

@@ -1,4 +1,4 @@
-"""The data types a Blob can have: those of the array API, float16, and bfloat16 with ml_dtypes."""
+"""The supported dtypes: those of the array API, float16, and bfloat16 with ml_dtypes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = [
 
 UINT8 = np.dtype(np.uint8)
 
-# Besides, with ml_dtypes: bfloat16.
+# And bfloat16, with ml_dtypes.
 NAMES = (
     "bool",
     "int8",
@@ -38,28 +38,28 @@ NAMES = (
     "complex64",
     "complex128",
 )
-# As they are, in native byte order.
+# In native byte order.
 SUPPORTED = frozenset(np.dtype(name) for name in NAMES)
-# The classes of NumPy's scalars of these dtypes.
+# NumPy's scalar classes of these dtypes.
 SCALAR_CLASSES = frozenset(dtype.type for dtype in SUPPORTED)
-# The usual ways to name them: asking NumPy takes longer.
+# The usual ways to name dtypes; a lookup here is faster than `numpy.dtype`.
 _BY_NAME: dict[object, np.dtype[np.generic]] = {
     key: np.dtype(name) for name in NAMES for key in (name, np.dtype(name), np.dtype(name).type)
 }
 
 
 def is_bfloat16(dtype: np.dtype[np.generic]) -> bool:
-    """Tell ml_dtypes' bfloat16, which NumPy itself takes for a void type."""
+    """Return whether a dtype is ml_dtypes' bfloat16, which NumPy treats as a void type."""
     return dtype.kind == "V" and dtype.name == "bfloat16"
 
 
 def is_supported(dtype: np.dtype[np.generic]) -> bool:
-    """Tell whether a Blob can hold this dtype as it is, in native byte order."""
+    """Return whether Blobs support a dtype, which must be in native byte order."""
     return dtype in SUPPORTED or is_bfloat16(dtype)
 
 
 def as_dtype(dtype: DTypeLike) -> np.dtype[np.generic]:
-    """Return the NumPy dtype that a caller named.
+    """Convert to a supported NumPy dtype.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def as_dtype(dtype: DTypeLike) -> np.dtype[np.generic]:
     Raises
     ------
     TypeError
-        If a Blob cannot hold the dtype, or if it needs ml_dtypes and that is not installed.
+        If the dtype is not supported, or needs ml_dtypes, which is not installed.
     """
     try:
         return _BY_NAME[dtype]
@@ -82,7 +82,7 @@ def as_dtype(dtype: DTypeLike) -> np.dtype[np.generic]:
     try:
         result: np.dtype[np.generic] = np.dtype(dtype)
     except TypeError as error:
-        # As in Blob(2, 3), and in Blob(2, torch.float32).
+        # For example Blob(2, 3), or Blob(2, torch.float32).
         named = 'dtypes are named as "float32" or numpy.float32'
         shape = "a shape of several dimensions is one tuple"
         advice = shape if isinstance(dtype, int) else named

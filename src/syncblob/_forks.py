@@ -1,7 +1,7 @@
 """Locks after a fork.
 
-A child has the thread that forked and no other. A lock that another thread held would stay locked
-in it for ever, and whoever wanted it would hang.
+A forked child has only the thread that forked. A lock held by another thread would stay locked in
+the child, and acquiring it would hang.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ if TYPE_CHECKING:
     from typing import Never, Protocol
 
     class Forked(Protocol):
-        """What has something to do in the child of a fork."""
+        """An object with an action for forked children."""
 
         def after_fork(self) -> None:
-            """Do it. No other thread is there yet."""
+            """Perform the action. No other thread exists yet."""
 
 
 __all__ = ["Lock", "LostLock", "is_lost", "notify"]
 
-# Entries vanish at any time, on any thread: nothing iterates over the set itself.
+# Entries may vanish at any time, on any thread, so nothing iterates over the set itself.
 _notified: set[weakref.ref[Forked]] = set()
 
 
 def notify(forked: Forked) -> None:
-    """Have ``after_fork()`` of an object called in every child, for as long as the object lives."""
+    """Call an object's ``after_fork()`` in every forked child, as long as the object lives."""
     _notified.add(weakref.ref(forked, _notified.discard))
 
 
 def is_lost(lock: threading.RLock) -> bool:
-    """Tell, in the child of a fork, whether a lock was held by another thread."""
+    """Return, in a forked child, whether another thread held a lock."""
     if lock.acquire(blocking=False):
         lock.release()
         return False
@@ -41,7 +41,7 @@ def is_lost(lock: threading.RLock) -> bool:
 
 
 class Lock:
-    """A reentrant lock for data that any moment finds complete: a fork sets it free.
+    """A reentrant lock for data that is always consistent, and usable after a fork.
 
     Attributes
     ----------
@@ -58,13 +58,13 @@ class Lock:
         notify(self)
 
     def after_fork(self) -> None:
-        """Make another one, unless the thread that forked holds it."""
+        """Replace the lock, unless the thread that forked holds it."""
         if is_lost(self.held):
             self.held = threading.RLock()
 
 
 class LostLock:
-    """In the child of a fork, the lock of a memory that another thread was inside of then."""
+    """Replaces, in a forked child, the lock of a memory that another thread held at the fork."""
 
     def acquire(self, *, blocking: bool = True) -> Never:
         """Refuse.
@@ -84,7 +84,7 @@ class LostLock:
     __enter__ = acquire
 
     def __exit__(self, *_exception: object) -> None:
-        """Do nothing: it is never entered."""
+        """No-op; the lock is never entered."""
 
 
 def _after_fork_in_child() -> None:

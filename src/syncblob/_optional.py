@@ -1,4 +1,4 @@
-"""Importing libraries that may be missing, with words that say how to get them."""
+"""Imports of optional libraries, with errors that say how to install them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def import_optional(name: str, extra: str = "") -> ModuleType:
     name
         The module.
     extra
-        The extra that brings the package, where it has not the package's name.
+        The extra that installs the package; empty if it has the package's name.
 
     Raises
     ------

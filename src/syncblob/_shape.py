@@ -1,4 +1,4 @@
-"""Shapes and layouts: the arithmetic of axes, counts, strides and views, without any array."""
+"""Shapes and layouts: the arithmetic of axes, counts, strides and views, without arrays."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _PHANTOM_ADDRESS = 1 << 40
 
 
 def as_shape(shape: SupportsIndex | Iterable[SupportsIndex], itemsize: int = 1) -> Shape:
-    """Validate a whole shape before anything is built from it.
+    """Validate a shape.
 
     Parameters
     ----------
@@ -71,17 +71,17 @@ def as_shape(shape: SupportsIndex | Iterable[SupportsIndex], itemsize: int = 1) 
 
 
 def is_integer(value: object) -> bool:
-    """Tell an integer from a sequence of them; an array without axes is an integer."""
+    """Return whether an object is an integer, which includes 0-d arrays of integers."""
     return hasattr(value, "__index__") and not getattr(value, "shape", ())
 
 
 def count(shape: Shape, start: int = 0, end: int | None = None) -> int:
-    """Multiply the dimensions from axis `start` up to, not including, axis `end`.
+    """Return the product of the dimensions from axis `start` up to, but not including, `end`.
 
     Raises
     ------
     IndexError
-        Unless ``0 <= start <= end <= len(shape)``. Negative axes are refused, as in Caffe.
+        Unless ``0 <= start <= end <= len(shape)``. Negative axes raise, as in Caffe.
     """
     end = len(shape) if end is None else operator.index(end)
     start = operator.index(start)
@@ -94,7 +94,7 @@ def count(shape: Shape, start: int = 0, end: int | None = None) -> int:
 
 
 def canonical_axis(axis: SupportsIndex, shape: Shape) -> int:
-    """Turn an axis in ``[-n, n)`` into one in ``[0, n)``.
+    """Normalize an axis in ``[-n, n)`` to ``[0, n)``.
 
     Raises
     ------
@@ -110,12 +110,12 @@ def canonical_axis(axis: SupportsIndex, shape: Shape) -> int:
 
 
 def shape_string(shape: Shape) -> str:
-    """Spell a shape as Caffe does: every dimension, then the count: ``"2 3 4 (24)"``."""
+    """Format a shape as Caffe does, with the count: ``"2 3 4 (24)"``."""
     return "".join(f"{dim} " for dim in shape) + f"({math.prod(shape)})"
 
 
 def legacy_dimension(shape: Shape, index: SupportsIndex) -> int:
-    """Return a dimension of a shape seen as four-dimensional: 1 for axes that are missing.
+    """Return a dimension of a shape as four-dimensional; 1 for missing axes.
 
     Raises
     ------
@@ -138,19 +138,19 @@ def legacy_dimension(shape: Shape, index: SupportsIndex) -> int:
 
 
 def offset(shape: Shape, indices: tuple[Any, ...]) -> int:
-    """Return the place of an element in C order, counted in elements.
+    """Return the index of an element in C order.
 
     Parameters
     ----------
     shape
         The dimensions.
     indices
-        One non-negative integer an axis, or a sequence of them; missing ones are 0.
+        One non-negative integer for each axis, or a sequence of them; missing ones are 0.
 
     Raises
     ------
     IndexError
-        If there are too many, or one is out of bounds.
+        If there are too many indices, or one is out of bounds.
     """
     if len(indices) == 1 and not is_integer(indices[0]):
         indices = tuple(indices[0])
@@ -179,7 +179,7 @@ def contiguous_strides(shape: Shape, itemsize: int) -> Shape:
 
 
 def is_basic_index(key: object) -> bool:
-    """Tell whether an index gives a view: integers, slices, None and Ellipsis only."""
+    """Return whether an index selects a view: only integers, slices, None and Ellipsis."""
     entries = key if isinstance(key, tuple) else (key,)
     return all(
         entry is None
@@ -191,9 +191,9 @@ def is_basic_index(key: object) -> bool:
 
 
 class Layout:
-    """How an array lies in a memory: shape, dtype, strides and offset, both in bytes.
+    """The layout of an array in a memory: shape, dtype, and strides and offset in bytes.
 
-    Immutable. Says nothing about which memory, or on which side.
+    Immutable, and independent of a particular memory or side.
     """
 
     __slots__ = (
@@ -215,15 +215,15 @@ class Layout:
     offset: int
     size: int
     contiguous: bool
-    # The range of the elements in the memory: their first byte, and behind their last. Of no
-    # elements, both are 0.
+    # The range of the elements in the memory: from the first byte to behind the last. Both are 0 if
+    # there are no elements.
     start: int
     stop: int
-    # Whether accesses are for all bytes in use, also where there are more than those of the
-    # elements: those of a Blob that is no view and was made smaller, while another one that shares
-    # its memory was not. So they move what Caffe moves.
+    # Whether accesses cover all bytes in use, even if these are more than those of the elements.
+    # That is so for a Blob that is not a view and was made smaller while another Blob that shares
+    # its memory was not. It then transfers the same bytes as Caffe.
     whole: bool
-    # What `of_view` returns, once it was asked for.
+    # The cached result of `of_view`.
     view: Layout | None
 
     def __init__(
@@ -261,12 +261,12 @@ class Layout:
 
     @classmethod
     def c_order(cls, shape: Shape, dtype: np.dtype[np.generic], offset: int = 0) -> Layout:
-        """Lay an array out C-contiguously."""
+        """Return the layout of a C-contiguous array."""
         return cls(shape, dtype, None, offset)
 
     @classmethod
     def dense(cls, array: Any) -> Layout:
-        """Describe a C-contiguous array that its memory consists of."""
+        """Return the layout of a C-contiguous array that is the whole memory."""
         layout = cls.__new__(cls)
         layout.shape = array.shape
         layout.dtype = array.dtype
@@ -282,11 +282,11 @@ class Layout:
 
     @classmethod
     def raw(cls, nbytes: int, offset: int = 0) -> Layout:
-        """Lay out plain bytes."""
+        """Return the layout of bytes."""
         return cls((nbytes,), UINT8, None, offset)
 
     def of_view(self) -> Layout:
-        """Return the layout of a view of the same elements, whose accesses are for them alone."""
+        """Return the layout of a view of the same elements, whose accesses cover only these."""
         if not self.whole:
             return self
         if self.view is not None:
@@ -307,11 +307,11 @@ class Layout:
 
     @property
     def backwards(self) -> bool:
-        """Whether any axis has a negative stride, which PyTorch does not have."""
+        """Whether any axis has a negative stride, which PyTorch does not support."""
         return min(self.strides, default=0) < 0
 
     def forwards(self) -> Layout:
-        """Return the layout of the same elements with each axis of negative stride reversed."""
+        """Return the layout of the same elements with all axes of negative stride reversed."""
         if not self.backwards:
             return self
         if not self.size:
@@ -331,7 +331,7 @@ class Layout:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all elements, without any gaps between them."""
+        """The bytes of all elements, without gaps."""
         return self.size * self.dtype.itemsize
 
     @property
@@ -352,11 +352,11 @@ class Layout:
         return True
 
     def covers(self, nbytes: int) -> bool:
-        """Tell whether writing every element writes every one of the first `nbytes` bytes."""
+        """Return whether writing every element writes every one of the first `nbytes` bytes."""
         return not self.start and self.stop == nbytes and self.gapless
 
     def aligned(self, dtype: np.dtype[np.generic]) -> bool:
-        """Tell whether elements of a dtype, in the places of these, lie at their alignment."""
+        """Return whether elements of a dtype in this layout are aligned."""
         return all(step % dtype.alignment == 0 for step in (self.offset, *self.strides))
 
     def derive(
@@ -369,11 +369,11 @@ class Layout:
         Parameters
         ----------
         view
-            A function that makes a view: indexing, ``reshape(copy=False)``, ``transpose`` …
-            It gets a phantom, an array of this layout at an address that holds nothing, and must
-            not read an element or return a scalar.
+            A function that makes a view: indexing, ``reshape(copy=False)``, ``transpose`` … It gets
+            a phantom, an array with this layout at an invalid address, so it must not read an
+            element or return a scalar.
         dtype
-            That of the view; None for this one.
+            The dtype of the view; None for that of this layout.
         """
         phantom = np.asarray(_Phantom(self))
         result = view(phantom)
@@ -405,7 +405,7 @@ class Layout:
 
 
 class _Phantom:
-    """What NumPy needs to make an array at an address that is never read."""
+    """An object from which NumPy makes an array at an address that is never read."""
 
     __slots__ = ("__array_interface__",)
 

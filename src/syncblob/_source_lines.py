@@ -1,4 +1,4 @@
-"""Whose line is it: finding the user's place on the stack, cheaply."""
+"""Finding the user's line on the stack, at low cost."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ __all__ = [
     "warn_user",
 ]
 
-# Frames of these packages are not the user's: ours, and the libraries that call our protocols.
+# Frames of these packages are not the user's: this package, and libraries that call its protocols.
 _LIBRARIES = frozenset(
     """
     syncblob numpy torch cupy cupyx array_api_compat array_api_extra scipy sklearn pandas pyarrow
     xarray jax jaxlib numba tensorflow einops dask matplotlib PIL skimage h5py zarr safetensors
     distributed copy pickle concurrent threading contextlib functools
-    """.split()  # noqa: SIM905  # reads best as words
+    """.split()  # noqa: SIM905  # easier to read as words
 )
 
-_getframe = sys._getframe  # noqa: SLF001  # the documented way to the caller's frame
+_getframe = sys._getframe  # noqa: SLF001  # documented, in spite of its name
 
-# Whether a file belongs to one of them, by file name: asked on every export, so remembered.
+# The library of each file, or None. Cached, because every export looks it up.
 _known: dict[str, str | None] = {}
 
 
@@ -42,7 +42,7 @@ class SourceLine(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The line itself, stripped; empty where the source cannot be found."""
+        """The text of the line, stripped; empty if the source cannot be found."""
         return linecache.getline(self.filename, self.lineno).strip()
 
     def __str__(self) -> str:
@@ -50,17 +50,17 @@ class SourceLine(NamedTuple):
         return f"{self.filename}:{self.lineno}"
 
     def described(self) -> str:
-        """Return ``file:line: text``, as far as the text is known."""
+        """Return ``file:line: text``, or ``file:line`` if the text is unknown."""
         return f"{self}: {self.text}" if self.text else str(self)
 
 
 class Place(NamedTuple):
-    """A place in running code, noted in a fraction of the time that its line number takes."""
+    """A place in running code, recorded much faster than its line number."""
 
     code: CodeType
     instruction: int
     library: str | None
-    """The library whose Python code came between the user and us, if one did."""
+    """The library whose Python code is between the user and this package, if any."""
 
     @property
     def line(self) -> SourceLine:
@@ -73,30 +73,30 @@ class Place(NamedTuple):
 
     @property
     def consumer(self) -> str:
-        """The library in parentheses, to be put behind what it took; empty where it is unknown."""
+        """The library in parentheses, for messages; empty if unknown."""
         return f" ({self.library})" if self.library else ""
 
 
 def _library(frame: FrameType) -> str | None:
-    """Return the library that a frame belongs to, None for the user's; and remember it."""
+    """Return the library of a frame, None for the user's code, and cache it by file name."""
     package = str(frame.f_globals.get("__name__")).partition(".")[0]
     library = package if package in _LIBRARIES else None
     filename = frame.f_code.co_filename
-    # Names like "<string>" belong to nobody in particular.
+    # Names like "<string>" are shared by unrelated code.
     if not filename.startswith("<"):
         _known[filename] = library
     return library
 
 
 def user_frame(depth: int = 1) -> tuple[FrameType, str | None]:
-    """Return the innermost frame of the user's, and the library between it and us.
+    """Return the innermost frame of the user's code, and the library between it and this package.
 
-    The `depth` innermost frames are known to be ours and are not looked at.
+    The `depth` innermost frames are known to be this package's, and are skipped.
     """
     try:
         frame = _getframe(depth)
     except ValueError:
-        # A thread or the interpreter has called us: there is no frame of the user's.
+        # Called by a thread or the interpreter, without a frame of the user's.
         frame = _getframe(1)
     between = None
     while True:
@@ -112,19 +112,19 @@ def user_frame(depth: int = 1) -> tuple[FrameType, str | None]:
 
 
 def user_place(depth: int = 2) -> Place:
-    """Note where the user's code is; `depth` as for `user_frame`."""
+    """Record the place of the user's code; `depth` as for `user_frame`."""
     frame, library = user_frame(depth)
     return Place(frame.f_code, frame.f_lasti, library)
 
 
 def user_line() -> SourceLine:
-    """Return the line where the user's code is."""
+    """Return the line of the user's code."""
     frame, _ = user_frame(2)
     return SourceLine(frame.f_code.co_filename, frame.f_lineno)
 
 
 def warn_user(message: str, category: type[Warning]) -> None:
-    """Emit a warning at the line where the user's code is."""
+    """Emit a warning at the line of the user's code."""
     frame, _ = user_frame(2)
     warnings.warn_explicit(
         message,

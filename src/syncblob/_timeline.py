@@ -1,4 +1,4 @@
-"""The time line of a journal, drawn with Matplotlib."""
+"""The timeline of a journal, drawn with Matplotlib."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 __all__ = ["draw"]
 
-# Okabe and Ito's: the colour-blind can tell them apart, and both show on white and on black.
+# From Okabe and Ito's palette: safe for colour-blind readers, and visible on white and black.
 _COLOURS = {"upload": "#0072B2", "download": "#D55E00"}
 
-# The lines of code of a lane that have a row of their own; the others share one.
+# The number of lines of code with their own row in a lane; the others share one.
 _ROWS = 6
 
-# Characters of a line of code, so that the labels leave room for the bars.
+# The length of lines of code in labels, which leaves room for the bars.
 _TEXT = 44
 
-# Of a row of height 1: a bar of the largest transfer, and the lowest bar.
+# The heights of the bar of the largest transfer, and of the lowest bar, in rows of height 1.
 _HEIGHT, _LOWEST = 0.8, 0.08
 
 _UNITS = (("µs", 1e-3, 1e6), ("ms", 1.0, 1e3), ("s", float("inf"), 1.0))
@@ -38,7 +38,7 @@ class _Row(NamedTuple):
 
 
 def draw(transfers: Sequence[Transfer], axes: Any) -> Any:
-    """Draw transfers into axes, or into a new figure if there are none; see `TransferLog.plot`."""
+    """Draw transfers into axes; None for a new figure. See `TransferLog.plot`."""
     lanes = {
         direction: _rows([one for one in transfers if one.direction == direction], direction)
         for direction in _COLOURS
@@ -46,7 +46,7 @@ def draw(transfers: Sequence[Transfer], axes: Any) -> Any:
     count = sum(len(rows) for rows in lanes.values())
     if axes is None:
         plt = import_optional("matplotlib.pyplot", "plot")
-        # The layout makes room for the labels of both axes.
+        # This layout makes room for the labels of both axes.
         _, axes = plt.subplots(figsize=(9, 1.5 + 0.45 * count), layout="constrained")
     origin = min((one.start for one in transfers), default=0.0)
     extent = max((one.start + one.seconds - origin for one in transfers), default=0.0)
@@ -62,8 +62,8 @@ def draw(transfers: Sequence[Transfer], axes: Any) -> Any:
         labels += [row.label for row in rows]
         if not drawn:
             continue
-        # The edge has the colour of the bar: its width on the screen is the least that is seen of
-        # a transfer, at any scale.
+        # The edge has the colour of the bar, and keeps even the shortest transfer visible at any
+        # scale.
         axes.barh(
             [row for row, _ in drawn],
             [one.seconds * factor for _, one in drawn],
@@ -75,7 +75,7 @@ def draw(transfers: Sequence[Transfer], axes: Any) -> Any:
             linewidth=1.5,
             label=f"{direction}s, {human_bytes(sum(one.nbytes for _, one in drawn))}",
         )
-    # A line of code may have dollar signs, which mean formulas to Matplotlib.
+    # Lines of code may contain dollar signs, which Matplotlib would parse as formulas.
     axes.set_yticks(
         [count - 1 - index + _HEIGHT / 2 for index in range(count)],
         labels,
@@ -84,11 +84,11 @@ def draw(transfers: Sequence[Transfer], axes: Any) -> Any:
     )
     axes.axhline(len(lanes["download"]) - 0.1, color="grey", linewidth=0.8)
     axes.set_ylim(-0.1, count - 0.1)
-    # With a margin, or the frame hides what begins at once.
+    # A margin, because the frame would hide a bar at the start.
     axes.set_xlim(-0.01 * extent * factor, 1.01 * extent * factor or 1)
     axes.set_xlabel(f"time ({unit})")
     if transfers:
-        # Above the axes, where no bar is.
+        # Above the axes, where there are no bars.
         axes.legend(
             loc="lower left",
             bbox_to_anchor=(0, 1),

@@ -1,4 +1,4 @@
-"""Words of messages."""
+"""Formatting for messages."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ _KIBI = 1024
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
-    """Return a number with its noun, in the plural where it must be."""
+    """Return a number with its noun, in the plural if needed."""
     return f"{number} {noun}" if number == 1 else f"{number} {plural or f'{noun}s'}"
 
 
 def human_bytes(nbytes: int) -> str:
-    """Write a number of bytes as people read it, ``"1.5 MiB"``."""
+    """Format a number of bytes for people: ``"1.5 MiB"``."""
     size = float(nbytes)
     for unit in _UNITS[:-1]:
-        # A number that rounds to 1024.0 is shown in the next unit.
+        # A number that rounds to 1024.0 uses the next unit.
         if round(size, 1) < _KIBI:
             return f"{nbytes} B" if unit == _UNITS[0] else f"{size:.1f} {unit}"
         size /= _KIBI

@@ -1,4 +1,4 @@
-"""The exceptions and the warnings that callers may want to tell apart."""
+"""The exceptions and warnings of syncblob."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class TransferGuardError(SyncblobError, RuntimeError):
     Parameters
     ----------
     message
-        What is allowed, what was needed, and where.
+        The limit, the access that needed a transfer, and its line.
     allowed
-        What is allowed, for example ``"no transfers allowed here"``.
+        The limit, for example ``"no transfers allowed here"``.
     """
 
     def __init__(self, message: str, allowed: str = "") -> None:
@@ -52,7 +52,7 @@ class ModelFileError(SyncblobError, ValueError):
     Parameters
     ----------
     message
-        What was expected, what was found and the likely cause.
+        What was expected, what was found, and the likely cause.
     path
         The file, if the bytes came from one.
     offset
@@ -76,7 +76,7 @@ class ModelFileError(SyncblobError, ValueError):
         super().__init__(message, path, offset, layer)
 
     def __str__(self) -> str:
-        """Put the place in front of the message."""
+        """Return the message, preceded by the place."""
         place = [] if self.path is None else [self.path]
         if self.layer is not None:
             place.append(f"layer {self.layer!r}")
@@ -91,14 +91,14 @@ class ModelFileError(SyncblobError, ValueError):
 
 
 def _rebuild_model_file_error(message: str, fields: dict[str, object]) -> ModelFileError:
-    return ModelFileError(message, **fields)  # type: ignore[arg-type]  # as __reduce__ wrote them
+    return ModelFileError(message, **fields)  # type: ignore[arg-type]  # as written by __reduce__
 
 
 class StaleAliasWarning(UserWarning):
-    """A write is about to make a writable alias stale.
+    """A write will make a writable alias stale.
 
-    Turn it into an error with ``warnings.simplefilter("error", StaleAliasWarning)``: it is emitted
-    before anything changes.
+    It is emitted before anything changes. ``warnings.simplefilter("error", StaleAliasWarning)``
+    turns it into an error.
     """
 
 

@@ -1,10 +1,9 @@
 """Guards: limits on transfers, and on the device that computes.
 
-Every copy between the two sides asks `permitted`. Every operation on Blobs asks `require_device`.
+Every copy between the two sides calls `permitted`. Every operation on Blobs calls `require_device`.
 
-Guards are context-local, as NumPy's ``errstate`` is: a library that guards its own code must not
-stop the threads of somebody else. The journal is for looking at a whole program, and so sees all
-threads.
+Guards are context-local, like NumPy's ``errstate``: a library that guards its own code must not
+affect other threads. The journal observes a whole program, and therefore all threads.
 """
 
 from __future__ import annotations
@@ -40,33 +39,33 @@ _Result = TypeVar("_Result")
 
 
 class _Block:
-    """One run of a guarded block: what it has counted, and whether it is over."""
+    """One run of a guarded block: its counts, and whether it has ended."""
 
     __slots__ = ("count", "nbytes", "over")
 
     def __init__(self) -> None:
         self.count: int = 0
         self.nbytes: int = 0
-        # A task that was started in the block has a copy of the context, and may outlive the block.
+        # A task started in the block has a copy of the context, and may outlive the block.
         self.over: bool = False
 
 
-# The blocks that are running, outermost first, and the guard of each. A guard is there more than
-# once if it is nested in itself. A block does not refer to its guard: that would be a cycle.
+# The guards and blocks that are running, outermost first. A guard nested in itself occurs
+# repeatedly. A block does not refer to its guard, which would make a cycle.
 _running: ContextVar[tuple[tuple[Guard, _Block], ...]] = ContextVar("syncblob_guards", default=())
 
 
 class Guard:
     """A reusable context manager and decorator; blocks may nest, also in several threads.
 
-    Each ``with`` statement and each call of a decorated function is a new block. A block is guarded
-    in its own context: in the thread or asyncio task that runs it, and in tasks that are started in
-    it, until it ends. The guards of all blocks that are running apply.
+    Each ``with`` statement and each call of a decorated function is a new block. A block applies to
+    its own context until it ends: the thread or asyncio task that runs it, and tasks started in it.
+    The guards of all running blocks apply.
     """
 
     def __init__(self) -> None:
         self._lock = Lock()
-        # In all contexts.
+        # The running blocks of all contexts.
         self._blocks: list[_Block] = []
         self._latest = _Block()
 
@@ -82,22 +81,22 @@ class Guard:
         return self
 
     def __exit__(self, *_exception: object) -> None:
-        """End the block. Other blocks of this context run on, whichever ends first."""
+        """End the block. Other blocks of this context continue, whichever ends first."""
         block = self._innermost()
         if block is None:
-            # A generator or a fixture may end in another context than the one it began in.
+            # A generator or a fixture may end in another context than it began.
             with self._lock.held:
                 block = self._blocks[-1] if self._blocks else None
         if block is not None:
             self._end(block)
 
     def __call__(self, function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
-        """Decorate a function, or a coroutine function: each call of it is a block.
+        """Decorate a function or a coroutine function; each call of it is a block.
 
         Raises
         ------
         TypeError
-            If it is a generator function, or no function.
+            If it is a generator function, or not a function.
         """
         if not callable(function) or isinstance(function, type):
             raise TypeError(
@@ -144,7 +143,7 @@ class Guard:
             self._latest = block
 
     def _innermost(self) -> _Block | None:
-        """Return the innermost running block of this guard, in this context."""
+        """Return the innermost running block of this guard in this context."""
         for guard, block in reversed(_running.get()):
             if guard is self and not block.over:
                 return block
@@ -152,12 +151,12 @@ class Guard:
 
 
 def _still_running() -> tuple[tuple[Guard, _Block], ...]:
-    """Return the running blocks of this context, without those that ended in another context."""
+    """Return the running blocks of this context, without those ended in another context."""
     return tuple(pair for pair in _running.get() if not pair[1].over)
 
 
 def _is_one_of(function: Callable[..., Any], *kinds: Callable[[object], bool]) -> bool:
-    """Tell whether a function, or the ``__call__`` of an object, is of one of these kinds."""
+    """Return whether a function, or the ``__call__`` of an object, is of one of these kinds."""
     called = type(function).__call__
     return any(is_kind(function) or is_kind(called) for is_kind in kinds)
 
@@ -172,7 +171,7 @@ def _name(function: Callable[..., Any]) -> str:
 class TransferGuard(Guard):
     """A limit on transfers, made by `no_transfers` or `max_transfers`.
 
-    A context manager and a decorator. It can be used again, nested, and by several threads and
+    A context manager and a decorator. It can be reused, nested, and used by several threads and
     asyncio tasks at once: each ``with`` statement and each call of a decorated function counts from
     zero.
     """
@@ -184,16 +183,16 @@ class TransferGuard(Guard):
 
     @property
     def count(self) -> int:
-        """The transfers of the block that is running in this context, else of the last block."""
+        """The number of transfers in the running block of this context, else in the last block."""
         return (self._innermost() or self._latest).count
 
     @property
     def nbytes(self) -> int:
-        """The bytes of these transfers."""
+        """The bytes of those transfers."""
         return (self._innermost() or self._latest).nbytes
 
     def book(self, nbytes: int) -> None:
-        """Count a transfer that was made, in each running block of this guard."""
+        """Count a transfer in each running block of this guard."""
         with self._lock.held:
             for guard, block in _running.get():
                 if guard is self and not block.over:
@@ -220,17 +219,17 @@ class TransferGuard(Guard):
 
 
 def no_transfers() -> TransferGuard:
-    """Forbid transfers inside a ``with`` block, or in a function that it decorates.
+    """Forbid transfers inside a ``with`` block or a decorated function.
 
     Returns
     -------
     TransferGuard
-        It can be used again, nested, and by several threads at once.
+        It can be reused, nested, and used by several threads at once.
 
     Raises
     ------
     TransferGuardError
-        In the block, before a transfer; it names the line. Nothing changes.
+        In the block, before a transfer, with the line of the access. Nothing changes.
 
     Examples
     --------
@@ -246,20 +245,20 @@ def no_transfers() -> TransferGuard:
     return TransferGuard(0, None)
 
 
-def max_transfers(count: int | None = None, bytes: int | None = None) -> TransferGuard:  # noqa: A002  # what is limited
-    """Limit the transfers inside a ``with`` block, or in each call of a function that it decorates.
+def max_transfers(count: int | None = None, bytes: int | None = None) -> TransferGuard:  # noqa: A002  # named after what it limits
+    """Limit the transfers inside a ``with`` block, or in each call of a decorated function.
 
     Parameters
     ----------
     count
-        The most transfers allowed.
+        The maximal number of transfers.
     bytes
-        The most bytes allowed, in total.
+        The maximal number of bytes, in total.
 
     Returns
     -------
     TransferGuard
-        Its `count` and `nbytes` are those of the block. It can be used again, nested, and by
+        Its `count` and `nbytes` are those of the block. It can be reused, nested, and used by
         several threads at once; each block counts from zero.
 
     Raises
@@ -291,17 +290,17 @@ def max_transfers(count: int | None = None, bytes: int | None = None) -> Transfe
 
 
 def guarded() -> bool:
-    """Tell whether a guard runs in this context."""
+    """Return whether a guard is active in this context."""
     return bool(_running.get())
 
 
 def permitted(direction: str, nbytes: int, reason: str) -> Iterable[TransferGuard]:
-    """Return the guards of this context, which a transfer that was made is booked with.
+    """Check a transfer, and return the guards of this context that must count it.
 
     Raises
     ------
     TransferGuardError
-        If one of them forbids it.
+        If a guard forbids the transfer.
     """
     running = _running.get()
     if not running:
@@ -314,13 +313,13 @@ def permitted(direction: str, nbytes: int, reason: str) -> Iterable[TransferGuar
     return guards
 
 
-# --- where operations run ------------------------------------------------------------------------
+# --- the device of operations --------------------------------------------------------------------
 
 
 class DeviceGuard(Guard):
     """The device that operations must run on, made by `computed_on`.
 
-    A context manager and a decorator. It can be used again, nested, and by several threads and
+    A context manager and a decorator. It can be reused, nested, and used by several threads and
     asyncio tasks at once.
 
     Attributes
@@ -363,15 +362,14 @@ def computed_on(device: Device | str) -> DeviceGuard:
     Returns
     -------
     DeviceGuard
-        It can be used again, nested, and by several threads at once.
+        It can be reused, nested, and used by several threads at once.
 
     Raises
     ------
     NoDeviceError
         If the device is not available.
     DeviceGuardError
-        In the block, before an operation would run elsewhere; it names the line. Nothing
-        changes.
+        In the block, before an operation would run elsewhere, with its line. Nothing changes.
 
     Examples
     --------
@@ -391,21 +389,21 @@ def computed_on(device: Device | str) -> DeviceGuard:
 
 
 def require_device(device: Device, name: str, advice: str = "") -> None:
-    """Refuse an operation that would run on a device, if a guard of this context forbids it.
+    """Raise if a guard of this context forbids operations on a device.
 
     Parameters
     ----------
     device
-        Where the operation would run.
+        The device on which the operation would run.
     name
         The operation, for the message.
     advice
-        What to do about it, for the message. By default, to bring the operands to the other device.
+        The advice in the message; by default, to move the operands to the other device.
 
     Raises
     ------
     DeviceGuardError
-        If it is to run on another device.
+        If a guard requires another device.
     """
     for guard, block in _running.get():
         if isinstance(guard, DeviceGuard) and guard.device != device and not block.over:

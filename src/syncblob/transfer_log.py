@@ -1,4 +1,4 @@
-"""The journal: a log of transfers, its totals, and what it finds wrong with them."""
+"""The journal: a log of transfers, with its totals and the problems it finds."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 __all__ = ["PingPong", "TransferLog", "record_transfers"]
 
-# Fewer alternations than this are ordinary traffic: there, and back again.
+# Fewer alternations are ordinary: one transfer there, and one back.
 _ALTERNATIONS = 4
 
 
 class PingPong(NamedTuple):
-    """Two lines between which the contents of one memory go to and fro.
+    """Two lines of code that transfer the contents of one memory back and forth.
 
     Attributes
     ----------
     upload_line, download_line
-        The lines.
+        The lines of code.
     transfers, nbytes
-        How often, and how much moved.
+        The number of transfers, and their bytes.
     """
 
     upload_line: SourceLine
@@ -39,7 +39,7 @@ class PingPong(NamedTuple):
     nbytes: int
 
     def __str__(self) -> str:
-        """Describe it in one line."""
+        """Describe the ping-pong in one line."""
         return (
             f"{self.transfers} transfers of {self.nbytes} bytes to and fro between "
             f"{self.upload_line.described()} (upload) and "
@@ -48,16 +48,15 @@ class PingPong(NamedTuple):
 
 
 class TransferLog:
-    """The transfers made while it was open, in order: a context manager and a sequence.
+    """A sequence of the transfers made while it was open, in order; a context manager.
 
     Transfers of every thread of the process are recorded.
 
     Attributes
     ----------
     avoided, avoided_bytes
-        What code that copies at each border between host and accelerator would have moved besides:
-        accesses on one side of contents that the other side used last, and that were there all the
-        same.
+        The transfers that code with a copy at every change of side would have made in addition:
+        accesses on one side, after one on the other, that found the newest contents already there.
     """
 
     def __init__(self) -> None:
@@ -68,7 +67,7 @@ class TransferLog:
         self._lock = Lock()
 
     def __enter__(self) -> Self:
-        """Begin to record."""
+        """Start recording."""
         if self._open:
             raise RuntimeError("this log is recording already; create another one")
         self._open = True
@@ -81,17 +80,17 @@ class TransferLog:
         close_log(self)
 
     def add(self, transfer: Transfer) -> None:
-        """Take a transfer that was made."""
+        """Record a transfer."""
         self._transfers.append(transfer)
 
     def add_avoided(self, nbytes: int) -> None:
-        """Take an access that found what the other side used last already there."""
+        """Record an access that needed no transfer, after one on the other side."""
         with self._lock.held:
             self.avoided += 1
             self.avoided_bytes += nbytes
 
     def __len__(self) -> int:
-        """Count the transfers."""
+        """Return the number of transfers."""
         return len(self._transfers)
 
     def __iter__(self) -> Iterator[Transfer]:
@@ -104,39 +103,39 @@ class TransferLog:
 
     @property
     def uploads(self) -> int:
-        """Number of copies host to accelerator."""
+        """The number of copies from host to accelerator."""
         return sum(transfer.direction == "upload" for transfer in self)
 
     @property
     def downloads(self) -> int:
-        """Number of copies accelerator to host."""
+        """The number of copies from accelerator to host."""
         return sum(transfer.direction == "download" for transfer in self)
 
     @property
     def uploaded_bytes(self) -> int:
-        """Bytes moved host to accelerator."""
+        """The bytes copied from host to accelerator."""
         return sum(transfer.nbytes for transfer in self if transfer.direction == "upload")
 
     @property
     def downloaded_bytes(self) -> int:
-        """Bytes moved accelerator to host."""
+        """The bytes copied from accelerator to host."""
         return sum(transfer.nbytes for transfer in self if transfer.direction == "download")
 
     @property
     def nbytes(self) -> int:
-        """Bytes moved in both directions."""
+        """The bytes copied in both directions."""
         return self.uploaded_bytes + self.downloaded_bytes
 
     @property
     def seconds(self) -> float:
-        """Time spent in transfers."""
+        """The time spent in transfers, in seconds."""
         return sum(transfer.seconds for transfer in self)
 
     def ping_pongs(self) -> list[PingPong]:
-        """Find pairs of lines that send the contents of one memory to and fro.
+        """Return the pairs of lines that transfer the contents of one memory back and forth.
 
-        A pair is reported once uploads for one line and downloads for the other have alternated
-        at least four times in a row, in one memory.
+        A pair is reported if uploads for one line and downloads for the other have alternated at
+        least four times in a row, in one memory.
         """
         by_memory: dict[int, list[Transfer]] = {}
         for transfer in self:
@@ -151,7 +150,7 @@ class TransferLog:
         return [PingPong(*lines, count, nbytes[lines]) for lines, count in counts.most_common()]
 
     def summary(self) -> str:
-        """Describe totals, the lines that moved most, and what goes to and fro."""
+        """Return a text with the totals, the lines that moved most, and the ping-pongs."""
         totals = (
             f"{counted(self.uploads, 'upload')} of {self.uploaded_bytes} bytes, "
             f"{counted(self.downloads, 'download')} of {self.downloaded_bytes} bytes, "
@@ -180,7 +179,7 @@ class TransferLog:
         return "\n".join(parts)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as dictionaries, lists, strings and numbers, for JSON."""
+        """Return the log as dictionaries, lists, strings and numbers, for JSON."""
         return {
             "uploads": self.uploads,
             "uploaded_bytes": self.uploaded_bytes,
@@ -220,19 +219,18 @@ class TransferLog:
         }
 
     def plot(self, axes: Any = None) -> Any:
-        """Draw the transfers on a time line: a lane for uploads, and below it one for downloads.
+        """Draw a timeline of the transfers, with a lane for uploads above one for downloads.
 
-        Within a lane each line of code has a row, named after its Blob too if that has a name. A
-        bar is as long as the transfer took, but never too short to be seen, and as high as its
-        share of the bytes of the largest transfer. Lanes of many lines show those that moved most,
-        and the others together.
+        Each line of code has a row in its lane, labelled also with the name of the Blob. The length
+        of a bar is the duration of the transfer, with a visible minimum; its height is proportional
+        to the bytes. In a lane with many lines, those that moved least share one row.
 
         Needs matplotlib: ``pip install 'syncblob[plot]'``.
 
         Parameters
         ----------
         axes
-            Matplotlib axes to draw into; None makes a figure.
+            The Matplotlib axes; None for a new figure.
 
         Returns
         -------
@@ -241,7 +239,7 @@ class TransferLog:
         return draw(list(self), axes)
 
     def __repr__(self) -> str:
-        """Show the totals."""
+        """Return the totals."""
         return (
             f"<TransferLog: {counted(self.uploads, 'upload')} of {self.uploaded_bytes} bytes, "
             f"{counted(self.downloads, 'download')} of {self.downloaded_bytes} bytes>"
@@ -254,7 +252,7 @@ def record_transfers() -> TransferLog:
     Returns
     -------
     TransferLog
-        A context manager whose ``with`` target is itself. Logs can be nested; each sees all.
+        A context manager that returns itself. Logs can be nested; each records all transfers.
 
     Examples
     --------
@@ -282,7 +280,7 @@ def _lines(first: Transfer, second: Transfer) -> tuple[SourceLine, SourceLine]:
 
 
 def _alternations(transfers: list[Transfer]) -> Iterator[list[Transfer]]:
-    """Yield the runs in which the same two lines move contents in turn."""
+    """Yield the runs in which the same two lines alternate."""
     run: list[Transfer] = []
     for transfer in transfers:
         fits = not run or transfer.direction != run[-1].direction

@@ -1,4 +1,4 @@
-"""Copies between the two sides: made if the guards permit, and written into the open logs."""
+"""Copies between the two sides, which the guards permit and the open logs record."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from syncblob.guards import TransferGuard
 
     class Recorder(Protocol):
-        """What an open log does."""
+        """The interface of an open log."""
 
         def add(self, transfer: Transfer) -> None:
-            """Take a transfer that was made."""
+            """Record a transfer."""
 
         def add_avoided(self, nbytes: int) -> None:
-            """Take an access that found the newest contents already there."""
+            """Record an access that found the newest contents already there."""
 
 
 __all__ = [
@@ -52,9 +52,9 @@ class Transfer(NamedTuple):
     direction
         ``"upload"`` (host to accelerator) or ``"download"``.
     nbytes
-        Bytes copied.
+        The number of bytes copied.
     seconds
-        Time the call took; for an asynchronous upload, the time to start it.
+        The duration of the call; for an asynchronous upload, of starting it.
     reason
         The access that needed it, for example ``"gpu_data"`` or ``"__array__"``.
     device
@@ -64,12 +64,12 @@ class Transfer(NamedTuple):
     memory
         A number that identifies the memory.
     start
-        The start, in seconds of `time.perf_counter`.
+        The start time, in seconds of `time.perf_counter`.
     asynchronous
         Whether it was started by ``async_gpu_push``.
     because
-        Why the next access will copy again: a writable alias of the source side, or where that
-        side was exposed. Empty otherwise.
+        The reason if the next access will copy again: a writable alias of the source side, or the
+        line that exposed that side. Empty otherwise.
     offset
         The first byte copied, from the start of the memory.
     name
@@ -109,7 +109,7 @@ _generation = 0
 
 
 def open_log(log: Recorder) -> None:
-    """Begin to write transfers into a log."""
+    """Start recording transfers in a log."""
     global _open_logs, _generation  # noqa: PLW0603  # see above
     with _open_logs_lock.held:
         if not _open_logs:
@@ -118,24 +118,24 @@ def open_log(log: Recorder) -> None:
 
 
 def close_log(log: Recorder) -> None:
-    """Stop writing transfers into a log."""
+    """Stop recording transfers in a log."""
     global _open_logs  # noqa: PLW0603  # see above
     with _open_logs_lock.held:
         _open_logs = tuple(other for other in _open_logs if other is not log)
 
 
 def recording() -> bool:
-    """Tell whether any log is open."""
+    """Return whether any log is open."""
     return bool(_open_logs)
 
 
 def log_generation() -> int:
-    """Return a number that is another one once no log has been open in between."""
+    """Return a number that changes when a log is opened while none was open."""
     return _generation
 
 
 def avoided(nbytes: int) -> None:
-    """Write into the open logs that an access found the newest contents already there."""
+    """Record in the open logs an access that found the newest contents already there."""
     for log in _open_logs:
         log.add_avoided(nbytes)
 
@@ -144,7 +144,7 @@ def avoided(nbytes: int) -> None:
 
 
 class Copying(NamedTuple):
-    """What copies are for: what the logs and the guards say about them."""
+    """The description of copies, for the logs and the guards."""
 
     accelerator: Accelerator
     reason: str
@@ -154,14 +154,14 @@ class Copying(NamedTuple):
 
 
 def observed() -> bool:
-    """Tell whether a log is open, or a guard runs in this context."""
+    """Return whether a log is open, or a guard is active in this context."""
     return bool(_open_logs) or guarded()
 
 
 def upload(copying: Copying, host: NDArray[np.uint8], buffer: Any, offset: int = 0) -> None:
-    """Copy host to accelerator, if the guards permit, and write it into the open logs.
+    """Copy from host to accelerator if the guards permit, and record the copy in the open logs.
 
-    `offset` is where the bytes begin in the memory.
+    `offset` is the first byte in the memory.
     """
     guards = permitted("upload", host.nbytes, copying.reason)
     if not (guards or _open_logs):
@@ -173,7 +173,7 @@ def upload(copying: Copying, host: NDArray[np.uint8], buffer: Any, offset: int =
 
 
 def download(copying: Copying, buffer: Any, host: NDArray[np.uint8], offset: int = 0) -> None:
-    """Copy accelerator to host, if the guards permit; otherwise as `upload`."""
+    """Copy from accelerator to host; otherwise like `upload`."""
     guards = permitted("download", host.nbytes, copying.reason)
     if not (guards or _open_logs):
         copying.accelerator.download(buffer, host)
@@ -186,7 +186,7 @@ def download(copying: Copying, buffer: Any, host: NDArray[np.uint8], offset: int
 def push(
     copying: Copying, host: NDArray[np.uint8], buffer: Any, stream: Any, offset: int = 0
 ) -> Push:
-    """Start a copy host to accelerator on a stream, if the guards permit; otherwise as `upload`."""
+    """Start a copy from host to accelerator on a stream; otherwise like `upload`."""
     guards = permitted("upload", host.nbytes, copying.reason)
     start = time.perf_counter()
     started = copying.accelerator.push(host, buffer, stream)
@@ -205,7 +205,7 @@ def _book(  # noqa: PLR0913, PLR0917  # the fields of a Transfer
     *,
     asynchronous: bool = False,
 ) -> None:
-    """Count a copy that was made, and write it into the open logs."""
+    """Count a copy in the guards, and record it in the open logs."""
     seconds = time.perf_counter() - start
     for guard in guards:
         guard.book(nbytes)

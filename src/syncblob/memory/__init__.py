@@ -1,4 +1,4 @@
-"""Who holds the newest bytes: memories with a buffer on each side, coherent by region."""
+"""The sync core: memories with a buffer on each side, kept coherent by region."""
 
 from __future__ import annotations
 

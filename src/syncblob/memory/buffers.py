@@ -1,4 +1,4 @@
-"""The two buffers of a memory, and copies between ranges of them. Knows no head."""
+"""The two buffers of a memory, and copies between ranges of them. Does not know the head."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ class Buffers:
     nbytes
         The capacity of each buffer.
     accelerator
-        The backend of the accelerator's side; None where it is chosen on first use.
+        The backend of the accelerator's side; None if it is chosen on first use.
 
     Attributes
     ----------
     sides
-        The buffers, by side; None where there is none yet.
+        The buffers, by side; None for a side without a buffer.
     accelerator, nbytes
         As above.
     name
-        What the journal calls this memory; empty if it has no name.
+        The name of this memory in the journal; empty if it has none.
     """
 
     __slots__ = ("_copying", "_used", "accelerator", "name", "nbytes", "sides")
@@ -45,11 +45,11 @@ class Buffers:
         self.accelerator: Accelerator | None = accelerator
         self.nbytes: int = nbytes
         self.name: str = ""
-        # For an accelerator that works asynchronously: its buffer, and which bytes of it something
-        # may still read, as a map with 1 for those.
+        # For an asynchronous accelerator: its buffer, and a map with 1 for the bytes that work on
+        # the device may still read.
         self._used: tuple[Any, Spans] | None = None
-        # The last answer of `copying`: programs ask for the same again and again. The number in it
-        # tells memories apart in the journal.
+        # The last result of `copying`, because programs repeat the same accesses. Its serial
+        # number tells memories apart in the journal.
         self._copying: Copying | None = None
 
     @property
@@ -59,33 +59,33 @@ class Buffers:
         return host is not None and accelerator is not None
 
     def home(self, side: Side) -> Home:
-        """Return the home of one side. Nothing is bound, allocated or moved.
+        """Return the home of one side. Binds, allocates and moves nothing.
 
         Raises
         ------
         NoDeviceError
-            If it is the accelerator's side, this memory has no accelerator yet, and there is none.
+            If `side` is the accelerator's, the memory is not bound to one, and none is available.
         """
         if side is Side.HOST:
             return HOST
         return self.accelerator or current_accelerator()
 
     def get(self, side: Side, accelerator: Accelerator | None, *, zeroed: bool = False) -> Any:
-        """Return one side's buffer, a new one where there is none. Changes no state.
+        """Return one side's buffer; allocate one if it has none. Changes no state.
 
         Parameters
         ----------
         side
-            Which.
+            The side.
         accelerator
-            The backend that the memory has or is going to have.
+            The backend that the memory is bound to or is about to be bound to.
         zeroed
             Fill the buffer with zeros.
         """
         buffer = self.sides[side]
         if buffer is not None:
             if zeroed:
-                # Left by an access that was interrupted.
+                # An interrupted access left this buffer.
                 home = HOST if side is Side.HOST or accelerator is None else accelerator
                 home.zero(buffer)
             return buffer
@@ -97,7 +97,7 @@ class Buffers:
         return HOST.allocate(self.nbytes, zeroed=zeroed)
 
     def copying(self, accelerator: Accelerator, reason: str, because: str = "") -> Copying:
-        """Return what the journal and the guards are told of copies of this memory."""
+        """Return the description of a copy of this memory for the journal and the guards."""
         copying = self._copying
         if (
             copying is not None
@@ -114,18 +114,18 @@ class Buffers:
 
     @staticmethod
     def move(copying: Copying, side: Side, contents: Any, target: Any, offset: int) -> None:
-        """Copy bytes of the other side into as many bytes of one side.
+        """Copy bytes of the other side into the same number of bytes of one side.
 
         Parameters
         ----------
         copying
             For the journal.
         side
-            Where `target` is.
+            The side of `target`.
         contents, target
-            The bytes.
+            The bytes to read and to write.
         offset
-            Where they begin in the memory, for the journal.
+            Their offset in the memory, for the journal.
         """
         if side is Side.HOST:
             download(copying, contents, target, offset)
@@ -133,14 +133,14 @@ class Buffers:
             upload(copying, contents, target, offset)
 
     def use(self, accelerator: Accelerator, buffer: Any, start: int, stop: int) -> None:
-        """Note that work on an accelerator may read a range of its buffer from now on.
+        """Record that work on an accelerator may read a range of its buffer from now on.
 
         Parameters
         ----------
         accelerator
-            The backend. Nothing is noted where work is over when a call returns.
+            The backend. Nothing is recorded for a synchronous one.
         buffer
-            The buffer, which need not be this memory's yet.
+            The buffer. It may not be one of this memory's yet.
         start, stop
             The range.
         """
@@ -148,17 +148,17 @@ class Buffers:
             self._used = (buffer, self._read_in(buffer).put(start, stop, 1))
 
     def _read_in(self, buffer: Any) -> Spans:
-        """Return which bytes of the accelerator's buffer something may read, as a map with 1."""
+        """Return a map with 1 for the bytes of the accelerator's buffer that work may read."""
         if self._used is not None and self._used[0] is buffer:
             return self._used[1]
-        # It was adopted, and others have it, or it is a new one.
+        # Either the buffer was adopted, and other code may use all of it, or it is new.
         return Spans.whole(buffer.nbytes, int(buffer is self.sides[Side.ACCELERATOR]))
 
     def _replace(self, accelerator: Accelerator, buffer: Any, start: int, stop: int) -> None:
-        """Wait until nothing reads a range of the accelerator's buffer any more, and note its use.
+        """Wait until no work reads a range of the accelerator's buffer, and record its use.
 
-        Nothing reads what has never been there. So contents that come in for the first time, batch
-        after batch, do not wait for the work on those before them.
+        No work reads bytes that were never uploaded. So when batches are uploaded one after
+        another for the first time, none waits for the work on the batches before it.
         """
         if accelerator.asynchronous and start < stop:
             if self._read_in(buffer).any(start, stop):
@@ -208,16 +208,16 @@ class Buffers:
         Parameters
         ----------
         source
-            What fills it.
+            The source.
         buffer, start, stop
             The range.
         copying
-            For the journal; None for a buffer on the host, where nothing is transferred.
+            For the journal; None for a host buffer, which needs no transfer.
         """
         if copying is None:
             source.fill(buffer[start:stop], start)
             return
-        # Nobody held these bytes, so nothing reads them yet.
+        # No side held these bytes, so no work reads them yet.
         known = max(start, min(source.limit, stop))
         if known > start:
             upload(copying, source.part(start, known), buffer[start:known], start)
@@ -226,7 +226,7 @@ class Buffers:
 
 
 def _part(buffer: Any, start: int, stop: int) -> Any:
-    """Return a range of a buffer: itself where that is all of it, which takes less time.
+    """Return a range of a buffer. Skips the slice if the range is the whole buffer.
 
     After an adoption the two buffers of a memory may have different sizes.
     """

@@ -1,4 +1,4 @@
-"""Private copies of elements, wherever they are: what lies between them does not move."""
+"""Private copies of elements from either side. The bytes in gaps between them do not move."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ def gather(  # noqa: PLR0913, PLR0917  # a memory's parts, and what is wanted of
 ) -> Any:
     """Copy elements into a new C-contiguous array on one side, each from a side that holds it.
 
-    Called under the lock of the memory.
+    Call it under the memory's lock.
 
     Parameters
     ----------
     spans, buffers, source
-        What the memory consists of.
+        The parts of the memory.
     side
-        Where the copy is made. There is an accelerator, if that is its side.
+        The side of the copy. If it is the accelerator's, the memory is bound to one.
     layout
         The elements.
     reason
         The operation, for the journal.
     wait
-        Waits for uploads, as far as an access of a range of a side needs them.
+        Waits for the uploads that an access of a range on a side depends on.
     """
     home = buffers.home(side)
     if spans.common(layout.start, layout.stop) & (1 << side):
@@ -77,14 +77,16 @@ def gather(  # noqa: PLR0913, PLR0917  # a memory's parts, and what is wanted of
 def _parts(layout: Layout, spans: Spans, offset: int) -> Iterator[tuple[int, Layout]]:
     """Divide a layout into parts whose bytes have the same holders.
 
-    The first axis is divided, so that each part is one piece of a C-contiguous copy.
+    The first axis longer than 1 is halved until they do, so that each part is one contiguous
+    piece of a C-contiguous copy.
 
     Yields
     ------
     int
-        Where the part begins in that copy, in bytes.
+        The offset of the part in that copy, in bytes.
     Layout
-        The part. Of a C-contiguous layout it is plain bytes: a span may end within an element.
+        The part. The parts of a C-contiguous layout are plain bytes, because a span may end
+        within an element.
     """
     if layout.contiguous:
         for run in spans.runs(layout.start, layout.stop):
@@ -96,7 +98,7 @@ def _parts(layout: Layout, spans: Spans, offset: int) -> Iterator[tuple[int, Lay
     if next(runs, None) is None:
         yield offset, layout
         return
-    # A layout of one element is contiguous, so there is a longer axis.
+    # A layout of one element is contiguous, so some axis is longer than 1.
     axis = next(axis for axis, dim in enumerate(layout.shape) if dim > 1)
     middle = layout.shape[axis] // 2
     before = (slice(None),) * axis
@@ -107,17 +109,18 @@ def _parts(layout: Layout, spans: Spans, offset: int) -> Iterator[tuple[int, Lay
 
 
 def _dense_bytes(buffers: Buffers, side: Side, part: Layout) -> Any:
-    """Return the elements of a part of one side as plain bytes without gaps; a copy if need be."""
+    """Return the elements of a part of one side as gapless bytes; a copy if it has gaps."""
     home = buffers.home(side)
     if isinstance(home, Accelerator) and home.asynchronous and not part.contiguous:
-        # The copy that follows would wait for work on other streams; this one is before it.
+        # A download waits for work on other streams. The gathering copy comes before it, so it
+        # must wait itself.
         home.wait_for_work()
     array = home.view(buffers.sides[side], part, writable=False)
     return home.wrap(array if part.contiguous else home.compute(array.copy, order="C"))
 
 
 def _initial_bytes(source: Source, part: Layout) -> Any:
-    """Return the elements of a part that are still in the source as plain bytes without gaps."""
+    """Return the elements of a part as gapless bytes, read from the source."""
     read = np.empty(part.stop - part.start, np.uint8)
     source.fill(read, part.start)
     array: np.ndarray[Any, Any] = np.ndarray(

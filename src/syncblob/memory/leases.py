@@ -1,17 +1,16 @@
-"""Borrows and aliases: the arrays that a memory handed out, and what becomes of them.
+"""Borrows and aliases: the arrays that a memory has handed out, and how they end.
 
-A *borrow* comes from an accessor and is good until the next access on the other side. A NumPy
-borrow that may write loses its write permission at that moment, so that a late write raises
-instead of vanishing. A slice that was taken from it before keeps its own permission: NumPy does
-not tell us of slices.
+A *borrow* comes from an accessor and is valid until the next access on the other side. A writable
+NumPy borrow loses its write permission at that moment, so that a late write raises instead of
+vanishing. A slice taken from it earlier keeps its own permission: NumPy does not report slices.
 
-An *alias* comes from a protocol, and its consumer may keep it for as long as it likes. A writable
-one is a *lease*: the memory sees when the last array, slice, tensor or capsule of it is gone, and
-until then it copies again rather than trust an older copy. Where the lifetime cannot be seen, the
-bytes are *exposed*.
+An *alias* comes from a protocol, and its consumer may keep it as long as it likes. A writable
+alias is a *lease*: the memory can tell when its last array, slice, tensor or capsule is gone, and
+until then it copies again instead of trusting an older copy. If the lifetime cannot be tracked,
+the bytes are *exposed*.
 
-All of them have a range: from the first byte of their elements in the memory to behind the last.
-Accesses that do not overlap it do not concern them.
+All of them have a range, from the first byte of their elements in the memory to the end of the
+last. Accesses that do not overlap the range do not affect them.
 """
 
 from __future__ import annotations
@@ -35,11 +34,11 @@ if TYPE_CHECKING:
 
     from syncblob.devices.base import Side
 
-    # Aliases that are left behind, by side.
+    # Aliases that become stale, by side.
     Stale = list[tuple[Side, set["Lease"]]]
 
     class Locked(Protocol):
-        """What has a lock."""
+        """An object with a lock."""
 
         @property
         def lock(self) -> threading.RLock:
@@ -59,19 +58,19 @@ __all__ = [
     "restore",
 ]
 
-# The kind of the aliases that NumPy gets as arrays of our own making. They lose their write
-# permission when they are left behind, besides the warning: it also speaks for slices and for
-# tensors over them, whose permission is their own.
+# The kind of aliases that are NumPy arrays made by this package. When they become stale, they lose
+# their write permission, and a warning is emitted as well: their slices, and tensors over them,
+# have a permission of their own.
 NUMPY = "NumPy"
 
 _NAMED_AT_MOST = 3
 
-# How often an access looks for aliases that have come since it warned of others.
+# How often an access warns, and looks for aliases that were made since, before it gives up.
 _MOST_WARNINGS = 100
 
 
 class _Reference(weakref.ref[Any]):
-    """A weak reference that equals itself alone: arrays compare element by element."""
+    """A weak reference that is only equal to itself: arrays compare element by element."""
 
     __slots__ = ()
 
@@ -82,12 +81,12 @@ class _Reference(weakref.ref[Any]):
 class Borrows:
     """The writable NumPy borrows of one side of one memory.
 
-    A borrow may be added without the memory's lock; all else is done under it.
+    A borrow may be added without the memory's lock; everything else needs it.
 
     Attributes
     ----------
     live
-        Weak references to them. Entries vanish at any time, on any thread: nothing iterates over
+        Weak references to them. Entries vanish at any time, on any thread, so never iterate over
         the set itself.
     """
 
@@ -108,15 +107,16 @@ class Borrows:
         start: int = 0,
         stop: int = 0,
     ) -> None:
-        """Take the write permission of borrows.
+        """Revoke the write permission of borrows.
 
         Parameters
         ----------
         revoked
-            Gets the arrays that had it; see `restore`.
+            Receives the arrays that had it; see `restore`.
         buffer
-            What the borrows are over, where only those are meant that overlap a range; None for
-            all of them. Their ranges are not noted when they are made, which happens more often.
+            The buffer that the borrows lie over, to revoke only those that overlap a range; None
+            for all of them. Their ranges are computed here and not stored with each borrow,
+            because borrows are made more often than revoked.
         start, stop
             The range.
         """
@@ -128,7 +128,7 @@ class Borrows:
             _revoke(array, revoked)
 
     def reaching(self, buffer: NDArray[np.uint8], start: int, stop: int) -> list[NDArray[Any]]:
-        """Return the borrows, over a buffer, that overlap a range."""
+        """Return the borrows over a buffer that overlap a range."""
         return [array for array, low, high in self._placed(buffer) if low < stop and start < high]
 
     def ranges(self, buffer: NDArray[np.uint8] | None) -> list[tuple[int, int]]:
@@ -136,7 +136,7 @@ class Borrows:
         return [placed[1:] for placed in self._placed(buffer)]
 
     def _placed(self, buffer: NDArray[np.uint8] | None) -> Iterator[tuple[NDArray[Any], int, int]]:
-        """Yield the borrows over a buffer, and where they begin and end in it."""
+        """Yield the borrows over a buffer, with the start and the end of each in it."""
         if not self.live or buffer is None:
             return
         origin = buffer.__array_interface__["data"][0]
@@ -147,7 +147,7 @@ class Borrows:
                 yield array, low - origin, high - origin
 
     def forget(self) -> None:
-        """Forget the borrows whose permission was revoked; others may have come since."""
+        """Forget the revoked borrows. Borrows made since stay."""
         for borrow in list(self.live):
             array = borrow()
             if array is None or not array.flags.writeable:
@@ -160,28 +160,28 @@ class Borrows:
 
 def _revoke(array: NDArray[Any] | None, revoked: list[NDArray[Any]]) -> None:
     if array is not None and array.flags.writeable:
-        # Into the list first: an interrupt may come at any time, and what is in it is restored.
+        # Append first: an interrupt may come at any time, and the arrays in the list are restored.
         revoked.append(array)
         array.flags.writeable = False
 
 
 def restore(revoked: list[NDArray[Any]]) -> None:
-    """Give arrays their write permission back, where the access that took it was not made."""
+    """Give arrays their write permission back, after an access that failed."""
     for array in revoked:
         array.flags.writeable = True
 
 
 class Lease(_Reference):
-    """A writable alias: a weak reference to what dies with the last use of it.
+    """A writable alias: a weak reference to the object that dies with its last use.
 
     Attributes
     ----------
     kind
-        The protocol it went through, as the warning names it.
+        The protocol that it was made through, as named in the warning.
     start, stop
-        From its first byte to behind its last.
+        Its range.
     noted
-        What `place` is made of: code, instruction, library.
+        The arguments of `place`: code, instruction, library.
     """
 
     __slots__ = ("kind", "noted", "start", "stop")
@@ -193,17 +193,17 @@ class Lease(_Reference):
 
     @property
     def place(self) -> Place:
-        """Where the user made it."""
+        """The line of the user's code that made it."""
         return Place(*self.noted)
 
     @property
     def revoked(self) -> bool:
-        """Whether it has lost its write permission, which only NumPy's can."""
+        """Whether it has lost its write permission. Only NumPy arrays can."""
         array = self() if self.kind == NUMPY else None
         return array is not None and not array.flags.writeable
 
     def described(self, side: Side) -> str:
-        """Say what this alias is, of which side, and where it was made."""
+        """Describe this alias: its kind, its side, and the line that made it."""
         place = self.place
         return (
             f"a {self.kind} alias{place.consumer} of the {side.name.lower()} side, made at "
@@ -212,17 +212,17 @@ class Lease(_Reference):
 
 
 class Exposure(NamedTuple):
-    """A range that somebody of unknown lifetime may write into.
+    """A range that an alias of unknown lifetime may write into.
 
     Attributes
     ----------
     start, stop
         The range.
     place
-        Where the user let that happen.
+        The line of the user's code that exposed it.
     shared
-        Whether they may for ever, as other processes in shared memory. Nothing but a promise ends
-        that; other exposures end where the other side is written.
+        Whether other processes share the memory. Only `assume_unaliased` ends such an exposure;
+        others end when the other side is written.
     """
 
     start: int
@@ -232,20 +232,20 @@ class Exposure(NamedTuple):
 
     @property
     def revoked(self) -> bool:
-        """False: there is no permission that could be taken."""
+        """Always False: there is no permission to revoke."""
         return False
 
     def without(self, start: int, stop: int) -> list[Exposure]:
-        """Return what is left of it outside of a range."""
+        """Return the parts of it outside of a range."""
         left = self._replace(stop=min(self.stop, start))
         right = self._replace(start=max(self.start, stop))
         return [part for part in (left, right) if part.start < part.stop]
 
 
 class Loans:
-    """What one side of a memory has handed out.
+    """The borrows, leases and exposures of one side of a memory.
 
-    Borrows and leases may be added without the memory's lock; all else is done under it. A side
+    Borrows and leases may be added without the memory's lock; everything else needs it. A side
     that has never handed anything out has `NO_LOANS`.
 
     Attributes
@@ -255,10 +255,10 @@ class Loans:
     leases
         The writable aliases that are alive. Entries vanish at any time.
     exposures
-        Where somebody whose writes nothing can tell of was let in.
+        The ranges that aliases of unknown lifetime may write into.
     exporter
-        A buffer and what its aliases are laid over; see `Home.exporter`. The buffer is another one
-        than the side's, or None, if there was no alias yet.
+        A buffer, and the object that its aliases are made over; see `Home.exporter`. If the side
+        has no alias yet, the buffer is None or not the side's current one.
     """
 
     __slots__ = ("borrows", "exporter", "exposures", "leases")
@@ -271,11 +271,11 @@ class Loans:
 
     @property
     def may_be_written(self) -> bool:
-        """Whether somebody outside may write anywhere through an alias at any moment."""
+        """Whether any lease or exposure exists: it may write at any moment."""
         return bool(self.leases) or bool(self.exposures)
 
     def may_write_in(self, start: int, stop: int) -> bool:
-        """Tell whether somebody outside may write into a range at any moment."""
+        """Tell whether a lease or an exposure may write into a range at any moment."""
         return self.may_be_written and bool(self.writers(start, stop))
 
     def writers(self, start: int, stop: int) -> list[Lease | Exposure]:
@@ -291,27 +291,27 @@ class Loans:
         return [part for part in self.exposures if part.start < stop and start < part.stop]
 
     def ranges(self, buffer: Any) -> list[tuple[int, int]]:
-        """Return the ranges of all that was handed out, over the buffer of the side.
+        """Return the ranges of all borrows, leases and exposures over the side's buffer.
 
-        Borrows that are not NumPy's are not noted.
+        Only NumPy borrows are tracked.
         """
         ranges = [(lease.start, lease.stop) for lease in list(self.leases)]
         ranges += [exposure[:2] for exposure in self.exposures]
         return ranges + self.borrows.ranges(buffer)
 
     def lease(self, target: object, kind: str, start: int, stop: int, ours: int = 3) -> None:
-        """Note a writable alias of a range that lives as long as `target`.
+        """Record a writable alias of a range that lives as long as `target`.
 
         Parameters
         ----------
         target, kind, start, stop
             The alias.
         ours
-            How many frames of this package there are between the user and `user_frame`, at least.
+            The least number of this package's frames between the user and `user_frame`.
         """
         leases = self.leases
-        # The callback runs on any thread, at any moment, also inside this package: it may only
-        # note the fact, and no function of Python's own is called for that.
+        # The callback runs on any thread, at any moment, even inside this package. So it is a
+        # single method of a set, written in C, and does nothing but record that the alias is gone.
         lease = Lease(target, leases.discard)
         frame, library = user_frame(ours)
         lease.noted = frame.f_code, frame.f_lasti, library
@@ -323,14 +323,14 @@ class Loans:
     def without_exposures(
         self, start: int, stop: int, *, shared: bool = False
     ) -> tuple[Exposure, ...]:
-        """Return the exposures outside of a range; those of shared memory everywhere, if not told.
+        """Return the exposures without a range. Those of shared memory stay whole by default.
 
         Parameters
         ----------
         start, stop
             The range.
         shared
-            Whether shared memory counts as exposed in the range no longer, too.
+            Whether to remove the range from the exposures of shared memory, too.
         """
         parts: list[Exposure] = []
         for exposure in self.exposures:
@@ -344,9 +344,9 @@ class Loans:
         start: int = 0,
         stop: int = 0,
     ) -> None:
-        """Take the write permission of the borrows and of the NumPy arrays among the aliases.
+        """Revoke the write permission of borrows and of aliases that are NumPy arrays.
 
-        Parameters are those of `Borrows.revoke`.
+        The parameters are those of `Borrows.revoke`.
         """
         self.borrows.revoke(revoked, buffer, start, stop)
         for lease in list(self.leases) if buffer is None else self.leases_in(start, stop):
@@ -354,14 +354,14 @@ class Loans:
                 _revoke(lease(), revoked)
 
     def detach(self) -> None:
-        """Forget all aliases: the buffer is another one from now on."""
+        """Forget all aliases, because the side gets another buffer."""
         self.leases = set()
         self.exposures = ()
         self.exporter = (None, None)
 
 
 class _NoLoans(Loans):
-    """What is shared by all sides that have handed nothing out. It cannot be changed."""
+    """The immutable `Loans` that all sides share which have handed nothing out."""
 
     __slots__ = ()
 
@@ -371,7 +371,7 @@ class _NoLoans(Loans):
         self.leases: set[Lease] = frozenset()  # type: ignore[assignment]  # has no `add` either
 
     def detach(self) -> None:
-        """Do nothing: there is nothing to forget."""
+        """No-op: there is nothing to forget."""
 
 
 NO_LOANS = _NoLoans()
@@ -383,14 +383,14 @@ def warn_of_stale_aliases(action: str, stale: Stale) -> None:
     Parameters
     ----------
     action
-        The access that is going to leave the aliases behind.
+        The access that makes the aliases stale.
     stale
         The aliases, by side. Nothing happens if there are none.
 
     Raises
     ------
     StaleAliasWarning
-        Where the user's filter turns it into an error.
+        If the user's filter turns it into an error.
     """
     if not stale:
         return
@@ -407,7 +407,7 @@ def warn_of_stale_aliases(action: str, stale: Stale) -> None:
 
 
 class Unannounced(Exception):  # noqa: N818  # it is caught, and turned into a warning
-    """There are writable aliases that would be left behind, and were not warned of yet."""
+    """Writable aliases would become stale, and no warning has named them yet."""
 
     def __init__(self, stale: Stale) -> None:
         super().__init__(stale)
@@ -417,20 +417,22 @@ class Unannounced(Exception):  # noqa: N818  # it is caught, and turned into a w
 def require_announced(
     loans: Sequence[Loans], announced: Collection[Lease], start: int, stop: int, *sides: Side
 ) -> None:
-    """Raise `Unannounced` if other writable aliases of some sides overlap a range.
+    """Raise `Unannounced` if writable aliases that no warning has named overlap a range.
 
     Parameters
     ----------
     loans
-        What each side has handed out.
+        The loans of each side.
     announced
-        The aliases that were warned of.
-    start, stop, sides
+        The aliases that a warning has named.
+    start, stop
         The range.
+    *sides
+        The sides of the aliases to look for.
     """
     stale: Stale = []
     for side in sides:
-        # There may be very many: Python asks each of them for its range and for nothing else.
+        # There may be very many. Only the comparison of ranges runs in Python for each of them.
         leases = set(loans[side].leases_in(start, stop)).difference(announced)
         if leases:
             stale.append((side, leases))
@@ -445,30 +447,30 @@ def announcing(
     function: Callable[..., Any],
     *args: Any,
 ) -> Any:
-    """Call a function under the lock, and warn of the aliases that it leaves behind before.
+    """Call a function under the lock, after a warning of the aliases that it makes stale.
 
-    The user's filters and hooks may do anything, and so the warning is emitted without the
-    lock. What aliases have come by then is looked for again: by the function, when nothing can
-    come in between any more.
+    The warning is emitted without the lock, because the user's filters and hooks may do anything.
+    New aliases may be made meanwhile. So the function looks for them once more, at a point after
+    which none can be made, and raises `Unannounced` if it finds some.
 
     Parameters
     ----------
     memory
-        Whose lock is meant.
+        The memory whose lock is taken.
     stale
-        What the function has found, if it was called already.
+        The aliases found by an earlier call of the function, if there was one.
     action
-        What the warning calls it.
+        The name of the access in the warning.
     function, args
-        What is called, with the aliases that were warned of as its last argument. It changes
-        nothing if it raises `Unannounced`. Returns its result.
+        The function, called with `args` and then the aliases that were warned of. It changes
+        nothing if it raises `Unannounced`. Its result is returned.
 
     Raises
     ------
     StaleAliasWarning
-        Where the user's filters turn it into an error. Nothing has changed then.
+        If the user's filters turn it into an error. Nothing has changed then.
     RuntimeError
-        If new aliases come as fast as they are warned of.
+        If each warning is followed by new aliases, too many times.
     """
     announced: set[Lease] = set()
     for _ in range(_MOST_WARNINGS):

@@ -1,4 +1,4 @@
-"""Sources: what fills a memory when its bytes are first needed, in place of zeros."""
+"""Sources: the initial contents of a memory, read when its bytes are first needed."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Source:
     Parameters
     ----------
     function
-        Returns all bytes as a one-dimensional uint8 array. Called at most once, unless it fails,
-        and its result is kept until every byte has been taken. If it has a method
-        ``read_into(buffer, offset)``, that is called instead: it fills `buffer` with the bytes that
-        begin at `offset`. But all bytes at once for an accelerator come from the function, whose
-        result is uploaded without a copy in between.
+        Returns all bytes as a one-dimensional uint8 array. It is called at most once, unless it
+        fails, and its result is kept until every byte has been used. If it has a method
+        ``read_into(buffer, offset)``, that method is called instead and fills `buffer` with the
+        bytes from `offset` on. An upload of all bytes at once still calls the function itself:
+        its result is uploaded without an intermediate copy.
     nbytes
         The number of bytes that the function returns.
     """
@@ -34,7 +34,7 @@ class Source:
     __slots__ = ("_contents", "_function", "_nbytes", "_read_into", "limit")
 
     limit: int
-    """Bytes from here on read as zeros: they went out of use before they were taken."""
+    """Bytes from here on read as zeros: they went out of use before they were read."""
 
     def __init__(self, function: Function, nbytes: int) -> None:
         self._function = function
@@ -45,11 +45,11 @@ class Source:
 
     @property
     def complete(self) -> bool:
-        """Whether every byte that the function returns is still wanted."""
+        """Whether no byte that the function returns has gone out of use."""
         return self.limit == self._nbytes
 
     def contents(self) -> NDArray[np.uint8]:
-        """Return all bytes, to be read.
+        """Return all bytes. Read-only for the caller.
 
         Raises
         ------
@@ -68,7 +68,7 @@ class Source:
         return contents
 
     def part(self, start: int, stop: int) -> NDArray[np.uint8]:
-        """Return a range of the bytes, to be read; not beyond the limit."""
+        """Return a range of the bytes below the limit. Read-only for the caller."""
         everything = stop - start == self._nbytes
         if self._read_into is None or self._contents is not None or everything:
             return self.contents()[start:stop]
@@ -77,7 +77,7 @@ class Source:
         return part
 
     def fill(self, buffer: NDArray[np.uint8], start: int) -> None:
-        """Fill a host buffer with the bytes that begin at `start`; zeros beyond the limit."""
+        """Fill a host buffer with the bytes from `start` on; with zeros beyond the limit."""
         known = max(0, min(self.limit - start, len(buffer)))
         if known:
             if self._read_into is not None:
@@ -87,7 +87,7 @@ class Source:
         buffer[known:] = 0
 
     def peek(self) -> NDArray[np.uint8]:
-        """Return all bytes for reading once: nothing is kept."""
+        """Return all bytes, and keep nothing."""
         if self._read_into is not None:
             contents = np.empty(self._nbytes, np.uint8)
             self._read_into(contents, 0)

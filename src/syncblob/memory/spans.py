@@ -18,9 +18,9 @@ class Run(NamedTuple):
     Attributes
     ----------
     start, stop
-        From the first byte to behind the last.
+        The range.
     holders
-        A bit mask of sides. 0 where no side holds anything.
+        The sides that hold it, as a bit mask; 0 if no side does.
     """
 
     start: int
@@ -34,7 +34,7 @@ class Run(NamedTuple):
 
 
 class Spans:
-    """A map of bytes to holders: sorted spans, of which neighbours have different holders.
+    """A map of bytes to holders: sorted spans. Adjacent spans have different holders.
 
     Immutable: a change of state replaces the map as a whole, so a reader without a lock always sees
     a consistent one. A map of no bytes has one span, because an empty memory has a head too.
@@ -42,7 +42,7 @@ class Spans:
     Parameters
     ----------
     ends
-        Behind the last byte of each span, in ascending order.
+        The end of each span (exclusive), in ascending order.
     holders
         The holders of each span.
 
@@ -53,7 +53,7 @@ class Spans:
     nbytes
         The number of bytes.
     uniform
-        The holders of every byte; None where they differ.
+        The holders of every byte; None if they differ.
     """
 
     __slots__ = ("ends", "holders", "nbytes", "uniform")
@@ -73,12 +73,12 @@ class Spans:
     @staticmethod
     @lru_cache(maxsize=256)
     def whole(nbytes: int, holders: int) -> Spans:
-        """Return a map of one span. The usual ones are asked for again and again."""
+        """Return a map of one span. Cached, because the same few are needed all the time."""
         return Spans((nbytes,), (holders,))
 
     @classmethod
     def covering(cls, nbytes: int, ranges: Iterable[tuple[int, int]]) -> Spans:
-        """Make a map with 1 for every byte that lies in one of some ranges."""
+        """Make a map with 1 for every byte in any of the ranges."""
         ends: list[int] = []
         holders: list[int] = []
         place = 0
@@ -101,7 +101,7 @@ class Spans:
         return cls(tuple(ends), tuple(holders))
 
     def alike(self, start: int, stop: int) -> int | None:
-        """Return the holders of every byte of a range; None where they differ, or it is empty."""
+        """Return the holders of every byte of a range; None if they differ or it is empty."""
         if start >= stop or self.uniform is not None:
             return self.uniform if start < stop else None
         first, last = self._indices(start, stop)
@@ -110,7 +110,7 @@ class Spans:
     def common(self, start: int, stop: int) -> int:
         """Return the sides that hold every byte of a range.
 
-        Of an empty range these are the holders of the byte at `start`, or of the last byte.
+        For an empty range, return the holders of the byte at `start`, or of the last byte.
         """
         if self.uniform is not None:
             return self.uniform
@@ -122,7 +122,7 @@ class Spans:
         return common
 
     def any(self, start: int, stop: int) -> int:
-        """Return the sides that hold some byte of a range; of an empty range, as `common`."""
+        """Return the sides that hold any byte of a range; for an empty range, as `common`."""
         if self.uniform is not None:
             return self.uniform
         holders = self.holders
@@ -133,7 +133,7 @@ class Spans:
         return found
 
     def runs(self, start: int, stop: int) -> Iterator[Run]:
-        """Yield the spans of a range, cut off at its ends. An empty range has none."""
+        """Yield the spans of a range, clipped to it. An empty range has none."""
         if start >= stop:
             return
         first, last = self._indices(start, stop)
@@ -160,8 +160,8 @@ class Spans:
         Parameters
         ----------
         runs
-            The runs of that range: in order, without gaps, none of them empty. Nothing changes
-            without any.
+            The runs of that range: in order, without gaps, none of them empty. Without runs,
+            nothing changes.
         """
         runs = list(runs)
         if not runs:
@@ -188,15 +188,15 @@ class Spans:
         return Spans((*ends, *self.ends[last + 1 :]), (*holders, *self.holders[last + 1 :]))
 
     def put(self, start: int, stop: int, holders: int) -> Spans:
-        """Return a map with the same holders for every byte of a range, which is not empty.
+        """Return a map with the same holders for every byte of a non-empty range.
 
-        As `replaced` with one run, in less time.
+        A faster `replaced` for one run.
         """
         ends, held = self.ends, self.holders
         first, last = self._indices(start, stop)
         after = last + 1
         if stop < ends[last]:
-            # What is left of the last span, which goes on with the same holders or is cut here.
+            # The rest of the last span: merged if its holders are the same, else cut off here.
             if held[last] == holders:
                 stop = ends[last]
             else:
@@ -215,14 +215,14 @@ class Spans:
         return Spans((*ends[:first], stop, *ends[after:]), (*held[:first], holders, *held[after:]))
 
     def resized(self, nbytes: int) -> Spans:
-        """Return a map of another number of bytes; new ones have the holders of the last."""
+        """Return a map of another number of bytes; new bytes get the holders of the last one."""
         if nbytes > self.ends[-1]:
             return Spans((*self.ends[:-1], nbytes), self.holders)
         kept = bisect_left(self.ends, nbytes)
         return Spans((*self.ends[:kept], nbytes), self.holders[: kept + 1])
 
     def _indices(self, start: int, stop: int) -> tuple[int, int]:
-        """Return the first and the last span of a range."""
+        """Return the indices of the first and the last span of a range."""
         ends = self.ends
         top = len(ends) - 1
         if not top:

@@ -19,11 +19,11 @@ SYNCED        same       CPU         CPU       CPU     same       GPU         GP
 
 ``async_gpu_push`` starts an upload from HEAD_AT_CPU, leaves SYNCED, and is an error elsewhere.
 
-While somebody outside may write into a range of one side, a const access of the other side copies
-the overlap every time and leaves its holders as they are, so that later writes are seen.
+While an alias or an exposure may write into a range of one side, a const access of the other side
+copies the overlap every time and leaves its holders as they are, so that later writes are seen.
 
-All but the overwrite columns are Caffe's (``src/caffe/syncedmem.cpp``). A memory that is only ever
-used as a whole is Caffe's machine, transition for transition and copy for copy.
+All columns except the overwrite ones are Caffe's (``src/caffe/syncedmem.cpp``). A memory that is
+always accessed as a whole is Caffe's machine, transition for transition and copy for copy.
 """
 
 from __future__ import annotations
@@ -56,17 +56,17 @@ __all__ = [
 ]
 
 MAX_SPANS = 1024
-"""An access that would leave more spans than this joins others, and copies what that takes.
+"""An access that would leave more spans than this joins others, and copies as that requires.
 
-A map gets longer where somebody has an array over each of its spans.
+A map may get longer if there is a living array over each of its spans.
 """
 
 
 class Head(enum.IntEnum):
-    """Where the newest contents are. The numbers are Caffe's, but for SPLIT, which it lacks.
+    """Where the newest contents are. The numbers are Caffe's, except SPLIT, which Caffe lacks.
 
     They are bit masks of the sides that hold all of the contents. SPLIT means that no side does:
-    some parts are newer on the host, some on the accelerator, or some were never read.
+    some parts are newer on the host and some on the accelerator, or some were never accessed.
     """
 
     UNINITIALIZED = 0
@@ -84,19 +84,19 @@ _BOTH = int(Head.SYNCED)
 
 
 class Access(enum.Enum):
-    """What a caller is going to do with the bytes it is lent."""
+    """What the caller of an access may do with the bytes."""
 
     CONST = "read"
     MUTABLE = "read and write"
     OVERWRITE = "write everything and read nothing"
 
 
-# For code that accesses run through: Python 3.11 takes 80 ns to find a member in its class.
+# For the hot paths: Python 3.11 takes 80 ns to look a member up in its class.
 CONST, MUTABLE, OVERWRITE = Access
 
 
 class Transition(NamedTuple):
-    """A change of the head of a memory, or a copy that left it where it was.
+    """A change of the head of a memory, or a copy that left the head as it was.
 
     Attributes
     ----------
@@ -107,9 +107,9 @@ class Transition(NamedTuple):
     copied
         ``"upload"``, ``"download"`` or ``""``.
     place
-        Where the user's code made the access.
+        The line of the user's code that made the access.
     start, stop
-        The bytes that the access was for.
+        The range of the access.
     """
 
     reason: str
@@ -134,7 +134,8 @@ class Plan(NamedTuple):
     Attributes
     ----------
     pieces
-        What its side has to be brought, with the sides that hold it: 0 means from the source.
+        The runs to copy to its side, with the sides that hold them. A run that no side holds is
+        filled from the source.
     runs
         The holders of its range afterwards.
     """
@@ -170,7 +171,7 @@ def plan_access(  # noqa: PLR0913  # an access, and who else may write
     side, access, start, stop
         The access.
     here, there
-        Who may write on this side, and on the other one, at any moment.
+        The leases and exposures of this side and of the other side: they may write at any moment.
     """
     holder = 1 << side
     if access is OVERWRITE:
@@ -195,7 +196,7 @@ def _after_copy(
     here: Sequence[Lease | Exposure],
     there: Sequence[Lease | Exposure],
 ) -> Iterable[Run]:
-    """Return the holders of a run that a const access has copied from the other side."""
+    """Return the holders of a run after a const access has copied it from the other side."""
     if not here and not there:
         return [run._replace(holders=_BOTH)]
     cuts = {run.start, run.stop}
@@ -217,10 +218,10 @@ def _holders_after_copy(  # noqa: PLR0913, PLR0917  # a part, and who else may w
     there: Sequence[Lease | Exposure],
 ) -> int:
     if any(writer.start < stop and start < writer.stop for writer in there):
-        # What it writes from now on must be copied again.
+        # Its later writes must be copied again.
         return holders
     if any(writer.start < stop and start < writer.stop for writer in here):
-        # What it writes on this side makes the other copy an old one.
+        # Its later writes on this side make the other side's copy stale.
         return holder
     return _BOTH
 
@@ -232,30 +233,30 @@ def cheapest_join(
     stop: int,
     kept: Spans,
 ) -> tuple[Run, int] | None:
-    """Find the span of a long map that can be joined to one beside it for the fewest bytes.
+    """Find the span of a long map whose join with a neighbour copies the fewest bytes.
 
-    What both sides hold may be left to one of them, which moves nothing. Other spans have to be
-    brought to a side.
+    A span that both sides hold may be left to one of them, which moves nothing. Other spans have
+    to be copied to a side.
 
     Parameters
     ----------
     spans
         The holders that an access would leave.
     side
-        The side of the access: where spans may be brought. None where nothing may move.
+        The side of the access: spans may be copied to it. None if nothing may move.
     start, stop
-        Its range. What it leaves there stays.
+        The range of the access. Its holders stay.
     kept
-        A map with 1 where nothing may change: where somebody may write at any moment, or where an
-        upload is under way.
+        A map with 1 for bytes whose holders must stay: an alias may write there at any moment, or
+        an upload is under way.
 
     Returns
     -------
     run : Run
         The span.
     holders : int
-        Its holders afterwards, those of the span beside it. The side of the access has to be
-        brought it if it is among them and did not hold it before.
+        Its holders afterwards, which are those of the neighbour. If the side of the access is
+        among them and did not hold the span before, the span must be copied to it.
     """
     holder = 0 if side is None else 1 << side
     ends, held = spans.ends, spans.holders

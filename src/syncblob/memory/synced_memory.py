@@ -1,6 +1,6 @@
 """SyncedMemory: bytes with a buffer on each side. Caffe's class, with Caffe's accessors.
 
-What each access moves is written in `state`. `array` is for work that is over when the caller
+The table in `state` says what each access moves. `array` is for work that ends before the caller
 returns, `lend` makes borrows, and `export` makes aliases.
 """
 
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from syncblob.memory.leases import Lease
     from syncblob.memory.sources import Function
 
-    # What a Transition is made of.
+    # The fields of a Transition, with maps for heads.
     _Noted = tuple[str, Spans, Spans, str, CodeType, int, str | None, int, int]
 
 __all__ = ["SyncedMemory"]
@@ -83,31 +83,32 @@ _NOTHING_LENT = (NO_LOANS, NO_LOANS)
 class SyncedMemory:
     """A number of bytes with at most one buffer on the host and one on an accelerator.
 
-    Each byte is newest on the host, on the accelerator, or on both. Knows nothing of shapes and
-    dtypes. Safe to use from several threads: two that read at once cause one transfer. If an
-    allocation or a transfer fails, head, buffers and bytes are as they were.
+    The newest contents of each byte are on the host, on the accelerator, or on both. The memory
+    does not know shapes and dtypes. It is thread-safe: two threads that read at the same time
+    cause one transfer. If an allocation or a transfer fails, head, buffers and bytes are as they
+    were.
 
     Parameters
     ----------
     nbytes
         The capacity. Nothing is allocated before the first access.
     device
-        The device of Blobs over this memory; it decides the accelerator, which is otherwise chosen
-        on first use. None means the default device.
+        The device of Blobs over this memory. The default, None, means the default device. If it is
+        an accelerator, the memory is bound to it; otherwise the accelerator is chosen on first use.
     source
         A function that returns the initial contents, a one-dimensional uint8 array of `nbytes`
-        bytes. It is called by the first access that needs one of them, in place of zero-filling,
-        and by `peek_at_source`, which may be before. Only the bytes that an access needs are taken
-        from it; accesses on the accelerator upload them straight from it. If it has a method
-        ``read_into(buffer, offset)``, that is called in its place: it fills `buffer` with the bytes
-        that begin at `offset`. All bytes at once for an accelerator come from the function itself.
+        bytes. It is called, in place of zero-filling, by the first access that needs one of them,
+        and by `peek_at_source`. An access takes only the bytes that it needs, and uploads to the
+        accelerator come directly from the returned array. If the function has a method
+        ``read_into(buffer, offset)``, that method is called instead and fills `buffer` with the
+        bytes from `offset` on. An upload of all bytes at once still calls the function itself.
     name
-        What the journal and `Blob.explain` call this memory.
+        The name of this memory in the journal and in `Blob.explain`.
 
     Raises
     ------
     NoDeviceError
-        If the device asked for cannot be used.
+        If the requested device cannot be used.
     """
 
     __slots__ = (
@@ -128,21 +129,22 @@ class SyncedMemory:
         "_watch",
     )
 
-    # The lock-free paths. An access may go without the lock where it finds that it has nothing to
-    # do but to return an array, that is where its side holds all of its range, no upload is under
-    # way and nothing is watched. What makes this safe:
+    # The lock-free paths. An access may skip the lock if all it has to do is return an array: its
+    # side holds all of its range, no upload is under way, and nothing is watched. This is safe for
+    # the following reasons:
     #
-    # - `_spans` is immutable and replaced as a whole. It is assigned last, when the buffers hold
-    #   what it says, and where a side loses bytes, it is assigned before they change.
-    # - `_uploads` and `_watch` are set before `_spans` counts what they stand for.
-    # - `_exclusive_buffer` and `_fast_buffer` are the buffer of one side while no access of that
-    #   side has anything to do: it alone holds everything, no upload is under way, nothing is
-    #   watched, and nobody may write on the other side. `_exclusive_buffer` is None if there is
-    #   another buffer, because open logs are told of accesses then. Blobs compare the buffer under
-    #   an array that they keep with these: one comparison tells that the array is good.
-    # - Whatever changes anything calls `_invalidate_fast_path` first. A borrow or an alias that was
-    #   made without the lock is noted before `_fast_buffer` is compared once more. So either the
-    #   change finds the note, or whoever made it finds that `_fast_buffer` has gone and asks again.
+    # - `_spans` is immutable and replaced as a whole. A map that gives bytes to a side is assigned
+    #   last, when the buffers hold them. A map that takes bytes from a side is assigned before they
+    #   change.
+    # - `_uploads` and `_watch` are set before `_spans` counts the bytes that they concern.
+    # - `_exclusive_buffer` and `_fast_buffer` are the buffer of one side while accesses of that
+    #   side have nothing to do: it alone holds everything, no upload is under way, nothing is
+    #   watched, and no alias may write on the other side. `_exclusive_buffer` is None if there is
+    #   a second buffer, because then open logs record accesses. A Blob compares the buffer under an
+    #   array that it keeps with these: that single comparison proves the array valid.
+    # - Every change calls `_invalidate_fast_path` first. A borrow or an alias made without the lock
+    #   is recorded before `_fast_buffer` is compared a second time. So either the change finds the
+    #   record, or the thread that made the array finds `_fast_buffer` cleared and tries again.
 
     def __init__(
         self,
@@ -164,23 +166,23 @@ class SyncedMemory:
         self._buffers.name = name
         self._device_home: Home = HOST if accelerator is None else accelerator
         self._source = None if source is None else Source(source, nbytes)
-        # A map of the bytes in use, and so their number.
+        # The map of the bytes in use. Its length is their number.
         self._spans = Spans.whole(nbytes, 0)
-        # What each side has handed out; see `_own_loans`.
+        # The loans of each side; see `_own_loans`.
         self._loans: tuple[Loans, Loans] = _NOTHING_LENT
-        # Uploads that somebody may have to wait for.
+        # Asynchronous uploads that later accesses may have to wait for.
         self._uploads: tuple[_Upload, ...] = ()
-        # Whether bytes are on their way, or the state is about to change: what comes in between, on
-        # the same thread, is refused.
+        # True while bytes are moving or the state is about to change. An access that interrupts
+        # this, on the same thread, is refused.
         self._moving = False
         # Whether spans of a map that was too long were ever joined.
         self._joined = False
         self._exclusive_buffer: Any = None
         self._fast_buffer: Any = None
-        # Const exports that are checked; see `verify`.
+        # The const exports that `verified_const` checks.
         self._watch: Watch | None = None
         self._history: list[_Noted] | None = None
-        # While a log is open: the log, and the side that used each byte last.
+        # While a log is open: its generation, and the side that last used each byte.
         self._last_used: tuple[int, Spans] | None = None
         self._lock = threading.RLock()
         notify(self)
@@ -205,13 +207,13 @@ class SyncedMemory:
         accelerator
             The backend of an accelerator buffer.
         device
-            As for the constructor. The default is the accelerator for a buffer on it, else the
-            default device.
+            As for the constructor. The default is the accelerator of an accelerator buffer, else
+            the default device.
 
         Raises
         ------
         DeviceMismatchError
-            If `device` names another accelerator than the one that holds the buffer.
+            If `device` is not the accelerator that holds the buffer.
         """
         if device is None and accelerator is not None:
             device = accelerator.device
@@ -225,56 +227,56 @@ class SyncedMemory:
     # --- Caffe's accessors -----------------------------------------------------------------------
 
     def cpu_data(self) -> NDArray[np.uint8]:
-        """Return the bytes in use for reading on the host. Downloads what the host lacks."""
+        """Return the bytes in use, to read on the host. Downloads what the host lacks."""
         return self._lend_host(CONST, "cpu_data")
 
     def mutable_cpu_data(self) -> NDArray[np.uint8]:
-        """Return the bytes in use for reading and writing on the host. Downloads as `cpu_data`."""
+        """Return the bytes in use, to read and write on the host. Downloads as `cpu_data` does."""
         return self._lend_host(MUTABLE, "mutable_cpu_data")
 
     def overwrite_cpu_data(self) -> NDArray[np.uint8]:
-        """Return the bytes in use on the host to be written completely. Never transfers."""
+        """Return the bytes in use, to overwrite completely on the host. Never transfers."""
         return self._lend_host(OVERWRITE, "overwrite_cpu_data")
 
     def gpu_data(self) -> Any:
-        """Return the bytes in use for reading on the accelerator. Uploads what it lacks."""
+        """Return the bytes in use, to read on the accelerator. Uploads what it lacks."""
         return self._lend_accelerator(CONST, "gpu_data")
 
     def mutable_gpu_data(self) -> Any:
-        """Return the bytes in use for reading and writing on the accelerator. May upload."""
+        """Return the bytes in use, to read and write on the accelerator. Uploads as `gpu_data`."""
         return self._lend_accelerator(MUTABLE, "mutable_gpu_data")
 
     def overwrite_gpu_data(self) -> Any:
-        """Return the bytes in use on the accelerator to be written completely. No transfer."""
+        """Return the bytes in use, to overwrite completely on the accelerator. Never transfers."""
         return self._lend_accelerator(OVERWRITE, "overwrite_gpu_data")
 
     def set_cpu_data(self, array: Any) -> None:
-        """Adopt an array as the host side, without a copy; its contents are the newest.
+        """Adopt an array as the host buffer, without a copy. Its contents are the newest.
 
-        Newer contents of the accelerator are abandoned, as in Caffe: the caller replaces them.
-        Later downloads write into the array.
+        Newer contents of the accelerator are discarded, as in Caffe. Later downloads write into
+        the array.
 
         Parameters
         ----------
         array
-            C-contiguous, aligned, writable, with as many bytes as are in use, of any dtype:
-            NumPy's, or of any library with DLPack.
+            A NumPy array, or one of any library with DLPack. C-contiguous, aligned, writable, of
+            any dtype, with as many bytes as are in use.
 
         Raises
         ------
         TypeError, ValueError
-            If it is not. Nothing has changed then.
+            If it is not such an array. Nothing has changed then.
         """
         self._set(Side.HOST, array)
 
     def set_gpu_data(self, array: Any) -> None:
-        """Adopt an array as the accelerator side; otherwise as `set_cpu_data`.
+        """Adopt an array as the accelerator buffer; otherwise as `set_cpu_data`.
 
         Parameters
         ----------
         array
-            On a CUDA device: CuPy's, or any with the CUDA array interface or DLPack. On a
-            simulated device: a NumPy array, or any on the host with DLPack.
+            On a CUDA device: a CuPy array, or any with the CUDA array interface or DLPack. On a
+            simulated device: a NumPy array, or any host array with DLPack.
         """
         self._set(Side.ACCELERATOR, array)
 
@@ -282,14 +284,14 @@ class SyncedMemory:
         self.replace_side(side, *buffer_of(array, side, self.accelerator))
 
     def replace_side(self, side: Side, buffer: Any, accelerator: Accelerator | None = None) -> None:
-        """Adopt a buffer as one side's, as `set_cpu_data` and `set_gpu_data` do.
+        """Adopt a buffer on one side, as `set_cpu_data` and `set_gpu_data` do.
 
         Parameters
         ----------
         side
             Where the buffer is.
         buffer
-            One-dimensional, uint8, C-contiguous, writable; as many bytes as are in use.
+            One-dimensional, uint8, C-contiguous, writable, with as many bytes as are in use.
         accelerator
             The backend of an accelerator buffer.
 
@@ -308,22 +310,22 @@ class SyncedMemory:
     def async_gpu_push(
         self, stream: object = None, start: int = 0, stop: int | None = None
     ) -> None:
-        """Start an upload and return while it runs; the head becomes SYNCED.
+        """Start an upload and return while it runs. The head becomes SYNCED.
 
-        Later accesses of these bytes on the accelerator, and later accesses of them that may write
-        on the host, wait for it.
+        Later accelerator accesses of these bytes wait for it, and so do host accesses that may
+        write.
 
         Parameters
         ----------
         stream
-            A stream of the accelerator, or None for one of its own.
+            A stream of the accelerator. The default, None, uses a stream of this package.
         start, stop
-            The bytes; all that are in use if left out.
+            The range. The default is all bytes in use.
 
         Raises
         ------
         RuntimeError
-            Unless the head of these bytes is HEAD_AT_CPU.
+            If the head of these bytes is not HEAD_AT_CPU.
         """
         with self._lock:
             stop = self.used_nbytes if stop is None else stop
@@ -335,15 +337,17 @@ class SyncedMemory:
             self._push(stream, start, stop, "async_gpu_push")
 
     def prefetch(self, side: Side, start: int, stop: int) -> None:
-        """Start to bring to a side what it lacks of a range; nothing where it lacks nothing.
+        """Start to copy to a side the bytes of a range that it lacks.
 
-        Uploads run while the call returns, as those of `async_gpu_push` do; downloads, and what
-        comes from a source, are there when it returns.
+        Uploads may still run when the call returns, like those of `async_gpu_push`. Downloads, and
+        bytes from a source, have arrived by then.
 
         Parameters
         ----------
-        side, start, stop
-            Which bytes, and where.
+        side
+            The side to copy to.
+        start, stop
+            The range.
         """
         with self._lock:
             lacking = self._spans.lacking(start, stop, 1 << side)
@@ -383,7 +387,7 @@ class SyncedMemory:
 
     @property
     def name(self) -> str:
-        """What the journal and `Blob.explain` call this memory; empty without a name."""
+        """The name of this memory in the journal and in `Blob.explain`; empty if it has none."""
         return self._buffers.name
 
     @name.setter
@@ -392,17 +396,17 @@ class SyncedMemory:
 
     @property
     def accelerator(self) -> Accelerator | None:
-        """The backend this memory is bound to or was asked for; None before either."""
+        """The backend that this memory is bound to; None if it is not bound yet."""
         return self._buffers.accelerator
 
     @property
     def device(self) -> Device:
-        """The device that was asked for. It never changes."""
+        """The device that the memory was made for. It never changes."""
         return self._device_home.device
 
     @property
     def device_home(self) -> Home:
-        """The home that `device` is."""
+        """The home of `device`."""
         return self._device_home
 
     @property
@@ -412,7 +416,7 @@ class SyncedMemory:
 
     @property
     def blank(self) -> bool:
-        """Whether it reads as zeros because nobody has touched it and it has no source."""
+        """Whether it has not been accessed yet and has no source, so that it reads as zeros."""
         return self._source is None and self._spans.uniform == 0
 
     @property
@@ -440,85 +444,86 @@ class SyncedMemory:
 
     @property
     def lock(self) -> threading.RLock:
-        """What is held while the state changes."""
+        """The lock that is held while the state changes."""
         return self._lock
 
     def home(self, side: Side) -> Home:
-        """Return the home of one side. Nothing is bound, allocated or moved.
+        """Return the home of one side. Binds, allocates and moves nothing.
 
         Raises
         ------
         NoDeviceError
-            If it is the accelerator's side, this memory has no accelerator yet, and there is none.
+            If `side` is the accelerator's, the memory is not bound to one, and none is available.
         """
         return self._buffers.home(side)
 
     def buffer(self, side: Side) -> Any:
-        """Return the buffer of one side, whatever it holds; None where there is none."""
+        """Return the buffer of one side, up to date or not; None if there is none."""
         return self._buffers.sides[side]
 
     def buffer_nbytes(self, side: Side) -> int | None:
-        """Return the bytes allocated on one side, None where there is no buffer."""
+        """Return the number of bytes allocated on one side; None if there is no buffer."""
         buffer = self._buffers.sides[side]
         return None if buffer is None else int(buffer.nbytes)
 
     def loans(self, side: Side) -> Loans:
-        """Return what one side has handed out, to look at."""
+        """Return the loans of one side. Read-only for the caller."""
         return self._loans[side]
 
     def range_of(self, layout: Layout) -> tuple[int, int]:
-        """Return the bytes that an access through a layout is for.
+        """Return the range of an access through a layout.
 
-        Others reach those of its elements alone: so the ranges of aliases are these.
+        If `layout.whole`, this is all bytes in use. Aliases record the range of the layout's
+        elements instead, because they reach nothing else.
         """
         if layout.whole:
             return 0, self._spans.nbytes
         return layout.start, layout.stop
 
     def holds_newest(self, side: Side, start: int, stop: int) -> bool:
-        """Tell whether an access of a range on `side` needs no transfer from the other side."""
+        """Tell whether an access of a range on a side needs no transfer from the other side."""
         holder = 1 << side
         return not any(run.holders for run in self._spans.lacking(start, stop, holder))
 
     def newest(self, side: int, layout: Layout) -> Any:
-        """Return a side's buffer if a const access has only to read it, else None."""
+        """Return a side's buffer if a const access may read it as it is, else None."""
         spans = self._spans
         held = spans.uniform
         if held is None:
             held = spans.common(*self.range_of(layout))
         if not held & (1 << side) or self._watch is not None:
             return None
-        # Reading on the host does not wait for an upload.
+        # Host reads do not wait for uploads.
         return self._buffers.sides[side] if not (side and self._uploads) else None
 
     def exclusive_buffer(self) -> Any:
-        """Return the only buffer if every access of its side leaves everything as it is, else None.
+        """Return the only buffer if accesses of its side change nothing, else None.
 
-        The answer stands until ``_exclusive_buffer`` is None again, which Blobs look at to save
-        themselves the way through here. If there is another buffer, ``_fast_buffer`` says the same,
-        but for what open logs are told.
+        The answer holds until ``_exclusive_buffer`` is None again. Blobs read that attribute and
+        so skip this call. If there is a second buffer, ``_fast_buffer`` is set in its place; the
+        difference is that accesses must then be recorded in open logs.
 
-        No transfer is waited for: where one is under way, the answer is that of now.
+        Does not wait for transfers: while one is under way, the current answer is returned.
         """
         if self._moving or self._uploads:
             return self._exclusive_buffer
-        # By a `with` statement: after another acquisition an interrupt could leave it locked.
+        # Use `with`: after a plain `acquire()` an interrupt could leave the lock held.
         with self._lock:
             spans = self._spans
             found = self._found_exclusive(spans)
-            # What a signal handler or a finaliser has changed since has replaced the map. None can
-            # come between this look at it and the answer: nothing is called there.
+            # A signal handler or a finaliser that changed anything since has replaced the map.
+            # None can run between this comparison and the assignment: nothing is called there.
             self._exclusive_buffer, self._fast_buffer = found if self._spans is spans else _NEITHER
             return self._exclusive_buffer
 
     def peek_at_source(self) -> NDArray[np.uint8] | None:
-        """Return what the source gives, for reading once; the memory stays UNINITIALIZED.
+        """Return the bytes of the source, and keep nothing. The memory stays UNINITIALIZED.
 
         Returns
         -------
         ndarray or None
-            One-dimensional, uint8, all `nbytes`. None where there is no source, where the first
-            access has been, or where not all that the source gives has been in use ever since.
+            One-dimensional, uint8, all `nbytes`. None if there is no source, if the memory has
+            been accessed, or if some of the source's bytes have gone out of use.
         """
         source = self._source
         if source is None or self._spans.uniform != 0 or not source.complete:
@@ -535,30 +540,30 @@ class SyncedMemory:
         reason: str,
         template: tuple[Any, Any] | None = None,
     ) -> Any:
-        """Make one side fit for an access and return an array over it. Copies as the table says.
+        """Prepare one side for an access and return an array over it. Copies as the table says.
 
-        For work that is over when the caller returns; what is kept longer is for `lend` and
-        `export`.
+        Only for work that ends before the caller returns. For arrays that are kept longer, use
+        `lend` and `export`.
 
         Parameters
         ----------
         side
-            Where the caller wants to work.
+            The side to work on.
         access
-            What it is going to do. An overwrite of a layout with gaps is treated as mutable.
+            What the caller may do. An overwrite of a layout with gaps is treated as mutable.
         layout
-            The array to return. The access is for the range of its elements.
+            The array to return. The range of its elements is the range of the access.
         reason
             The name of the access, for the journal.
         template
-            A buffer, and the array over it that this method would make: where the buffer is still
-            that of the side, a view of the array is returned, which takes less time.
+            A buffer, and the array over it that this method would make. If the side still has that
+            buffer, a view of the array is returned, which is faster.
 
         Returns
         -------
         array
-            A NumPy array (host, simulated) or a CuPy array. Read-only for a const access, where
-            the library has read-only arrays.
+            A NumPy array (host, simulated) or a CuPy array. Read-only for a const access, if the
+            library has read-only arrays.
 
         Warns
         -----
@@ -566,7 +571,7 @@ class SyncedMemory:
             If the access may write, and a writable alias of the other side overlaps its range.
         """
         if access is CONST and not recording():
-            # No state can change, so no lock is needed.
+            # This changes no state, so it needs no lock.
             buffer = self.newest(side, layout)
             if buffer is not None:
                 return self._buffers.home(side).view(buffer, layout, writable=False)
@@ -587,17 +592,17 @@ class SyncedMemory:
         function: Callable[..., Any],
         *args: Any,
     ) -> None:
-        """Make one side fit for an access, and write into an array over it, as one step.
+        """Prepare one side for an access, and write into an array over it, as one step.
 
-        What an overwrite forgets, newer contents on the other side, is kept until the function has
-        returned. So the contents are the old ones or the new ones, also where it is interrupted.
+        An overwrite discards newer contents of the other side. They are kept until the function
+        has returned. So even after an interrupt the contents are either the old or the new ones.
 
         Parameters
         ----------
         side, access, layout, reason
             As for `array`.
         function, args
-            What is called, under the lock: with a writable array over `side`, then `args`.
+            The function, called under the lock with a writable array over `side`, then `args`.
 
         Warns
         -----
@@ -613,11 +618,12 @@ class SyncedMemory:
             )
 
     def finish_write(self, side: Side, start: int, stop: int, reason: str) -> None:
-        """Note that work on an array over a range of one side, which may write, is over.
+        """Record that work which may write into a range of one side has ended.
 
-        What a thread, a signal handler or a finaliser has brought to the other side meanwhile may
-        lack some of what was written. So this side alone holds those bytes again. What the other
-        side alone holds was written there since, unless spans may have been joined.
+        Meanwhile, a thread, a signal handler or a finaliser may have copied bytes to the other
+        side, and the copy may lack some of the writes. So bytes that both sides hold are this
+        side's alone again. Bytes that the other side alone holds were written there since, and
+        stay its own, unless spans were ever joined: then this side gets the whole range.
         """
         if self._fast_buffer is not None:
             return
@@ -634,7 +640,7 @@ class SyncedMemory:
         reason: str,
         template: tuple[Any, Any] | None = None,
     ) -> Any:
-        """Return an array as `array` does, as a borrow: it can lose its write permission."""
+        """Return an array as `array` does, as a borrow: its write permission can be revoked."""
         if access is CONST:
             return self.array(side, access, layout, reason, template)
         try:
@@ -654,25 +660,25 @@ class SyncedMemory:
         buffer: Any,
         template: Any,
     ) -> Any:
-        """Return a writable borrow as `lend` does, if at most a copy of everything has to be made.
+        """Return a writable borrow as `lend` does, if that takes at most a copy of everything.
 
         Parameters
         ----------
         side, access, layout, reason
             As for `array`.
         buffer
-            The buffer of that side, as it was when `template` was made.
+            The buffer of that side when `template` was made.
         template
-            A writable NumPy array over it that nobody else has: the borrow is a view of it.
+            A private writable NumPy array over it. The borrow is a view of it.
 
         Returns
         -------
         ndarray or None
-            None if there is another buffer now, or more to do: then it is left to `lend`.
+            None if the side has another buffer now, or more has to be done. Call `lend` then.
         """
         if self._exclusive_buffer is buffer or (self._fast_buffer is buffer and not recording()):
             array = template.view()
-            # What `_own_loans` does, without the call where there are some.
+            # As `_own_loans`, without the call if the side has some already.
             loans = self._loans[side]
             if loans is NO_LOANS:
                 loans = self._own_loans(side)
@@ -690,21 +696,21 @@ class SyncedMemory:
         return None
 
     def read_again(self, side: int, layout: Layout, reason: str, buffer: Any) -> bool:
-        """Make one side fit to be read, if at most a copy of everything has to be made.
+        """Prepare one side for a read, if that takes at most a copy of everything.
 
         Parameters
         ----------
         side, layout, reason
             As for `array`.
         buffer
-            The buffer of that side, as the caller knows it.
+            The buffer of that side that the caller knows.
 
         Returns
         -------
         bool
-            Whether that was so: then an array over `buffer` is what `array` would return.
+            True if this was done: the caller may read an array over `buffer`, as from `array`.
         """
-        # What `newest` does, without the call.
+        # As `newest`, without the call.
         spans = self._spans
         held = spans.uniform
         if held is None:
@@ -733,9 +739,9 @@ class SyncedMemory:
         side, access, layout, reason
             As for `array`.
         kind
-            What the warning calls it.
+            The name of the protocol in the warning.
         target
-            What dies with the last use of the alias, where that is not the array itself.
+            The object that dies with the last use of the alias, if that is not the array itself.
         """
         if access is CONST:
             if verifying():
@@ -758,19 +764,19 @@ class SyncedMemory:
         stop: int,
         ours: int = 0,
     ) -> NDArray[Any] | None:
-        """Return a writable alias on the host, as `export` does, if nothing has to be done for it.
+        """Return a writable alias on the host, as `export` does, if nothing has to be done first.
 
         Parameters
         ----------
         buffer, template
-            As for `lend_again`; `template` may be None where there is no such array.
+            As for `lend_again`. `template` may be None if there is no such array.
         kind
-            What the warning calls it. Its consumer keeps the array itself, as those of DLPack do,
-            and not what NumPy takes for the base of its views.
+            The name of the protocol in the warning. Its consumers must keep the array itself, as
+            those of DLPack do, and not only the base of its views.
         start, stop
             The range of the array.
         ours
-            How many frames of this package there are between the user and this method, at least.
+            The least number of this package's frames between the user and this method.
 
         Returns
         -------
@@ -786,10 +792,10 @@ class SyncedMemory:
         return array if self._fast_buffer is buffer else None
 
     def elements(self, side: Side, layout: Layout, reason: str) -> Any:
-        """Return an array of elements on one side, to be copied by the caller.
+        """Return an array of elements on one side, for the caller to copy.
 
-        For private copies: what lies in the gaps of a layout does not move. A layout without gaps
-        is read as by a const access, so that a second time moves nothing.
+        For private copies: the bytes in the gaps of a layout do not move. A layout without gaps is
+        read by a const access, so that a second copy moves nothing.
 
         Parameters
         ----------
@@ -803,20 +809,20 @@ class SyncedMemory:
     def gather(self, side: Side, layout: Layout, reason: str) -> Any:
         """Return a private, C-contiguous copy of elements on one side. Changes no holders.
 
-        Moves the elements themselves and not what lies between them: what another side holds is
-        gathered there.
+        Moves only the elements, not the bytes between them: elements that only the other side
+        holds are gathered there first.
 
         Parameters
         ----------
         side
-            Where the copy is made.
+            The side of the copy.
         layout, reason
             As for `array`.
 
         Returns
         -------
         array
-            Writable. Nobody else has it.
+            Writable and private.
         """
         with self._lock:
             if self._moving:
@@ -843,18 +849,19 @@ class SyncedMemory:
         stop: int | None = None,
         shared: bool = False,
     ) -> None:
-        """Note that somebody of unknown lifetime can write into a range of one side's buffer.
+        """Record that an alias of unknown lifetime can write into a range of one side's buffer.
 
         Parameters
         ----------
         side
-            Which.
+            The side.
         place
-            Where the user let that happen; None for here and now.
+            The line of the user's code that exposed it. None means the line now running.
         start, stop
-            The range; all of the capacity if left out.
+            The range. The default is all of the capacity.
         shared
-            Whether they can for ever: a write on the other side does not end it.
+            Whether other processes share the buffer: then a write on the other side does not end
+            the exposure.
         """
         place = user_place() if place is None else place
         with self._lock:
@@ -868,7 +875,7 @@ class SyncedMemory:
             )
 
     def is_exposed(self, side: Side, start: int, stop: int) -> bool:
-        """Tell whether all of a range is exposed on a side, and newest there alone."""
+        """Tell whether all of a range is exposed on a side, and only that side holds it."""
         exposed = any(
             exposure.start <= start and stop <= exposure.stop
             for exposure in self._loans[side].exposures
@@ -876,7 +883,7 @@ class SyncedMemory:
         return exposed and self._spans.any(start, stop) == 1 << side
 
     def assume_unaliased(self, start: int = 0, stop: int | None = None) -> None:
-        """End the exposure of a range of both sides: the caller promises that nobody writes."""
+        """End the exposure of a range on both sides: the caller promises that no alias writes."""
         with self._lock:
             stop = self.nbytes if stop is None else stop
             for loans in self._loans:
@@ -884,33 +891,33 @@ class SyncedMemory:
                     loans.exposures = loans.without_exposures(start, stop, shared=True)
 
     def refresh(self, start: int, stop: int, *, still_exposed: bool) -> None:
-        """Count what others have written into a range of the host's buffer as newest, once.
+        """Make a range of the host's buffer newest, with what others have written into it, once.
 
         Parameters
         ----------
         start, stop
             The range.
         still_exposed
-            Whether the range stays exposed on the host, where it was.
+            Whether the parts of the range that are exposed on the host stay exposed.
         """
         with self._lock:
             loans = self._loans[Side.HOST]
             exposures = loans.exposures
             if not still_exposed:
                 exposures = loans.without_exposures(start, stop, shared=True)
-            # That leaves to the host what both sides hold.
+            # `expose` leaves to the host alone what both sides hold.
             self.expose(Side.HOST, start=start, stop=stop)
             self._loans[Side.HOST].exposures = exposures
 
     # --- what Blobs and protocols use ------------------------------------------------------------
 
     def bind(self, accelerator: Accelerator) -> None:
-        """Bind this memory to an accelerator that it is going to be used on.
+        """Bind this memory to an accelerator.
 
         Raises
         ------
         DeviceMismatchError
-            If it is bound to another one, or was asked for another one.
+            If it is bound to another accelerator, or was made for another one.
         """
         with self._lock:
             bound = self._buffers.accelerator
@@ -924,7 +931,7 @@ class SyncedMemory:
                 )
 
     def fit(self, nbytes: int) -> None:
-        """Change the bytes in use, within the capacity. Bytes that come into use read as zeros."""
+        """Change the number of bytes in use, up to the capacity. Bytes added read as zeros."""
         with self._lock:
             if self._moving:
                 self._refuse_reentry()
@@ -950,9 +957,10 @@ class SyncedMemory:
                 self._moving = False
 
     def fitted(self) -> tuple[Spans, int]:
-        """Wait for uploads, and return what `fit` changes, for `refit`.
+        """Wait for uploads, and return the state that `fit` changes, for `refit`.
 
-        An upload that has failed changes the map, which must not be undone: it is raised here.
+        A failed upload changes the map, and `refit` must not undo that. So its error is raised
+        here, before the state is saved.
         """
         if self._uploads:
             with self._lock:
@@ -974,14 +982,14 @@ class SyncedMemory:
         return memory
 
     def leave(self, action: str, give_up: Callable[[], Any], *others: SyncedMemory) -> None:
-        """Give memories up, as far as one Blob is concerned, after a warning of all their aliases.
+        """Detach one Blob from this memory and others, after a warning of all their aliases.
 
         Parameters
         ----------
         action
-            What the warning calls it.
+            The name of the action in the warning.
         give_up
-            Is called under the locks, when there is nothing to warn of any more.
+            Detaches the Blob. Called under the locks, when all aliases have been warned of.
         *others
             More memories.
 
@@ -993,12 +1001,12 @@ class SyncedMemory:
         announcing(self, [], action, self._leave, give_up, others)
 
     def revoke(self, revoked: list[NDArray[Any]]) -> None:
-        """Take the write permission of all that was handed out: no Blob will see it any more.
+        """Revoke the write permission of all borrows and aliases: no Blob will see their writes.
 
         Parameters
         ----------
         revoked
-            Gets the arrays that had it.
+            Receives the arrays that had it.
         """
         with self._lock:
             self._invalidate_fast_path()
@@ -1006,19 +1014,19 @@ class SyncedMemory:
                 loans.revoke(revoked)
 
     def after_fork(self) -> None:
-        """Look, in the child of a fork, whether another thread was inside of this memory."""
+        """Refuse accesses in a forked child if another thread held the lock during the fork."""
         if is_lost(self._lock):
             self.lose()
 
     def lose(self) -> None:
-        """Refuse all accesses from now on: another thread was inside when the process forked."""
+        """Refuse all accesses from now on: another thread held the lock during a fork."""
         self._invalidate_fast_path()
-        # While there is a watch, every access takes the lock.
+        # With a watch, every access takes the lock.
         self._watch = Watch(self._lock, self._buffers.sides)
         self._lock = LostLock()  # type: ignore[assignment]  # refuses what a lock does
 
     def __reduce__(self) -> Never:
-        """Refuse copies and pickles: two memories over the same buffers would not be in step.
+        """Refuse to copy or pickle: two memories over the same buffers would not stay coherent.
 
         Raises
         ------
@@ -1071,7 +1079,7 @@ class SyncedMemory:
                 array = template[1].view()
             else:
                 array = self._buffers.home(side).view(buffer, layout, writable=True)
-            # Others have no write permission that could be taken.
+            # Only NumPy arrays have a write permission to revoke.
             if isinstance(array, np.ndarray):
                 self._own_loans(side).borrows.add(array)
             # A signal handler or a finaliser may have used the other side before that.
@@ -1098,14 +1106,14 @@ class SyncedMemory:
                 return array
 
     def _own_loans(self, side: int) -> Loans:
-        """Return what notes all that a side hands out, made when it first does."""
+        """Return the loans of a side, made when it first hands something out."""
         found = self._loans[side]
         if found is NO_LOANS:
             made = Loans()
             with self._lock:
                 loans = self._loans
                 found = loans[side]
-                # No signal handler comes in between this look and the assignment.
+                # No signal handler can run between this comparison and the assignment.
                 if found is NO_LOANS:
                     self._loans = (loans[0], made) if side else (made, loans[1])
                     found = made
@@ -1137,7 +1145,7 @@ class SyncedMemory:
             if written is None:
                 home.compute(function, array, *args)
                 return
-            # One call in C makes both calls, so that no signal handler comes in between.
+            # One call in C makes both calls, so that no signal handler can run between them.
             calls = (partial(function, array, *args), partial(written.append, object()))
             home.compute(deque, map(operator.call, calls), 0)
 
@@ -1146,7 +1154,7 @@ class SyncedMemory:
             self.finish_write(side, *self.range_of(layout), reason)
 
     def _alias(self, side: Side, buffer: Any, layout: Layout) -> tuple[Any, object]:
-        """Lay an array over one side's buffer, whose lifetime can be seen."""
+        """Return an array over one side's buffer, and the object that dies with its last use."""
         loans = self._own_loans(side)
         home = self._buffers.home(side)
         over, exporter = loans.exporter
@@ -1169,7 +1177,7 @@ class SyncedMemory:
             reach = buffer, layout.start, layout.stop
             borrowed = isinstance(buffer, np.ndarray) and loans.borrows.reaching(*reach)
             if borrowed or loans.may_write_in(layout.start, layout.stop):
-                # Others may write here by right, so a difference would accuse nobody.
+                # Borrows or aliases may write here legitimately, so a difference proves nothing.
                 return array
             if self._watch is None:
                 self._watch = Watch(self._lock, self._buffers.sides)
@@ -1179,15 +1187,15 @@ class SyncedMemory:
 
     # --- changes of state, under the lock --------------------------------------------------------
     #
-    # How a change of state is made, so that it is made wholly or not at all, whatever raises and
-    # wherever a signal handler does (CPython runs those after calls, at the start of functions and
-    # at jumps backwards, and nowhere else):
+    # A change of state is made completely or not at all, whatever raises, even a signal handler.
+    # CPython runs signal handlers only after calls, at the start of functions and at backward
+    # jumps. Each change has three steps:
     #
-    # 1. Prepare. What is done can be undone, or makes no difference: buffers are made and filled,
-    #    and write permissions are taken, which an exception gives back.
-    # 2. Commit. Plain assignments without a call among them, each of which leaves a true state,
-    #    and last of all the map: readers without the lock look at it first.
-    # 3. Clean up: what may be left undone.
+    # 1. Prepare: only what can be undone or makes no difference. Buffers are allocated and filled;
+    #    write permissions are revoked, and restored after an exception.
+    # 2. Commit: plain assignments without a call between them. Each leaves a true state. The map
+    #    is assigned last, because readers without the lock look at it first.
+    # 3. Clean up: only what may be left undone.
 
     def _acquire(  # noqa: C901, PLR0912, PLR0913, PLR0917  # an access, and its quick ways out
         self,
@@ -1207,13 +1215,14 @@ class SyncedMemory:
         announced
             The aliases of the other side that were warned of.
         fill
-            Is called with the buffer, to write what the access is for, and with a list that gets an
-            entry when that has been done, where what an overwrite forgets is kept until then.
+            Writes into the buffer, its argument. If the contents that an overwrite discards have
+            to be kept until then, it also gets a list, and appends to it when it has written.
 
         Raises
         ------
         Unannounced
-            If the access may write, and other aliases of the other side overlap its range.
+            If the access may write, and aliases of the other side that were not warned of overlap
+            its range.
         """
         spans = self._spans
         start, stop = self.range_of(layout)
@@ -1273,22 +1282,22 @@ class SyncedMemory:
         return None if self._buffers.on_both_sides else buffer, buffer
 
     def _again(self, side: int, access: Access, layout: Layout, reason: str, buffer: Any) -> bool:
-        """Make one side fit for an access of the whole memory, if that is quickly done.
+        """Prepare one side for an access of the whole memory, in the simple case.
 
-        That is Caffe's case, and the usual one: one side or both hold everything, nobody outside
-        has any of the other side, and no log is open.
+        This is Caffe's case, and the usual one: one side or both hold everything, the other side
+        has no borrows, aliases or exposures, and no log is open.
 
         Returns
         -------
         bool
-            Whether it was so. If not, nothing has changed, and there may be nothing to do at all.
+            False if it is another case. Nothing has changed then. The side may be ready as it is.
         """
         mine = 1 << side
         copied = ""
         if self._moving:
             return False
         try:
-            # First of all: from here on no alias is made, also not by a finaliser.
+            # This comes first: from here on, not even a finaliser can make an alias.
             self._moving = True
             buffers = self._buffers
             here, there = self._loans[side], self._loans[1 - side]
@@ -1322,16 +1331,17 @@ class SyncedMemory:
             self._spans = Spans.whole(nbytes, after)
         finally:
             self._moving = False
-        # A Blob's accessor was called by the user, and there are two frames between that and this.
+        # The user called an accessor of a Blob, and two more frames lie between that and this one.
         self._note(reason, before, 0, nbytes, copied, 6)
         return True
 
     def _zeroed(self, spans: Spans, used: int, revoked: list[NDArray[Any]]) -> Spans:
-        """Zero the bytes that come into use, as a map says; return the map with who holds them.
+        """Zero the bytes that come into use, on the sides that hold them; return the new map.
 
-        Borrows and aliases of these bytes may have been there since they were last in use. Where an
-        alias is, its side alone holds them; a borrow ends unless its side alone does. Where aliases
-        of both sides are, NumPy's of one side end too.
+        Borrows and aliases of these bytes may remain from when they were last in use. The bytes of
+        an alias become its side's alone. If aliases of both sides overlap, the accelerator gets the
+        bytes, and NumPy aliases of the host are revoked. A borrow is revoked unless its side alone
+        holds its bytes.
         """
         nbytes = spans.nbytes
         buffers = self._buffers.sides
@@ -1354,23 +1364,23 @@ class SyncedMemory:
         return spans
 
     def _stay(self, side: Side, start: int, stop: int, reason: str) -> None:
-        """Write on a side that holds the newest contents. Nothing is copied, nothing can fail."""
+        """Make a side that holds the newest contents the only holder. Copies nothing."""
         before = self._spans
         others = self._loans[1 - side]
         if others.exposures:
             others.exposures = others.without_exposures(start, stop)
         if before.uniform == 1 << side:
-            # Nothing changes: the next access of this side need not come here again.
+            # Nothing changes. Set up the fast path, so that the next access does not get here.
             if self._fast_buffer is None:
                 self.exclusive_buffer()
             return
-        # Nobody can write on the other side: what brought the two in step ended that.
+        # No borrow or alias can write on the other side: the access that synced both ended that.
         before = self._take(side, start, stop)
         if self._spans is not before:
             self._note(reason, before, start, stop)
 
     def _take(self, side: Side, start: int, stop: int, *, everything: bool = False) -> Spans:
-        """Leave what both sides hold of a range, or all of it, to one of them.
+        """Make one side the only holder of what both sides hold in a range, or of everything in it.
 
         Returns the map before.
         """
@@ -1378,11 +1388,11 @@ class SyncedMemory:
         if before.any(start, stop) == 1 << side:
             return before
         try:
-            # What comes in between, on this thread, is refused: its change would be lost.
+            # Refuse accesses that interrupt this on the same thread: their change would be lost.
             self._moving = True
             try:
                 if side and self._uploads:
-                    # What is on its way must not arrive when this side alone holds the newest.
+                    # No upload may arrive once this side alone holds the newest contents.
                     self._finish_uploads(side, MUTABLE, start, stop)
             finally:
                 before = after = self._spans
@@ -1407,7 +1417,7 @@ class SyncedMemory:
         announced: Collection[Lease],
         fill: Callable[..., None] | None,
     ) -> Any:
-        """Bring contents that a side lacks."""
+        """Copy or fill what a side lacks, and change the state."""
         accelerator = self._buffers.accelerator
         if accelerator is None and side is Side.ACCELERATOR:
             accelerator = current_accelerator()
@@ -1419,15 +1429,15 @@ class SyncedMemory:
         try:
             self._moving = True
             self._invalidate_fast_path()
-            # From here on no alias is made, also not by a finaliser.
+            # From here on, not even a finaliser can make an alias.
             others = self._loans[1 - side]
-            # A signal handler may have started one since the caller waited.
+            # A signal handler may have started an upload since the caller waited.
             self._finish_uploads(side, access, start, stop)
             before = self._spans
             if writes and others.leases:
-                # Again: one may have been made since.
+                # Check again: an alias may have been made since.
                 require_announced(self._loans, announced, start, stop, side.other)
-            # Decided before the copy: what an alias writes during the copy must be copied again.
+            # Plan before the copy: bytes that an alias writes during it must be copied again.
             pieces, after, changed = self._planned(side, access, start, stop)
             ranges = [piece[:2] for piece in pieces]
             if writes or not before.nbytes:
@@ -1442,12 +1452,12 @@ class SyncedMemory:
             if side is Side.ACCELERATOR and accelerator is not None:
                 self._buffers.accelerator = accelerator
                 self._buffers.use(accelerator, buffer, *changed)
-            # What the map does not count may hold anything.
+            # Harmless before the commit: bytes that the map does not count may hold anything.
             sides[side] = buffer
             if recording():
                 self._note_use(side, start, stop)
             if fill is not None:
-                # What both sides hold is about to be overwritten here, perhaps only in part.
+                # Bytes that both sides hold are about to be overwritten here, perhaps only in part.
                 self._spans = before.replaced(_taken(before.runs(start, stop), side))
                 fill(buffer, written)
             self._spans = after
@@ -1461,8 +1471,8 @@ class SyncedMemory:
                 self._note(reason, before, start, stop, copied)
         except BaseException:
             if written and after is not None:
-                # An interrupt came right after the write. The parts that this side held before are
-                # the new ones, and so all must be.
+                # An interrupt came right after the write. The parts that this side held before
+                # have the new contents already, so the whole range must have them.
                 self._spans = after
             if self._spans is not after:
                 restore(revoked)
@@ -1477,22 +1487,22 @@ class SyncedMemory:
     def _planned(
         self, side: Side, access: Access, start: int, stop: int
     ) -> tuple[list[Run], Spans, tuple[int, int]]:
-        """Return what an access brings, the map that it leaves, and the range that it changes."""
+        """Return the pieces that an access copies, its new map, and the range that it changes."""
         before = self._spans
         holder = 1 << side
         nbytes = before.nbytes
         writes = access is not CONST
         if before.uniform == 0 and (self._source is None or not nbytes):
-            # The first access makes a whole buffer.
+            # The first access allocates and fills a whole buffer.
             return [], Spans.whole(nbytes, holder), (0, nbytes)
         if not nbytes:
             return [], Spans.whole(0, holder if writes else _BOTH), (0, 0)
         here, there = self._loans[side], self._loans[1 - side]
         held = before.alike(start, stop)
         quiet = not (here.may_be_written or there.may_be_written)
-        # A signal handler may have brought the range here since the caller looked.
+        # A signal handler may have copied the range to this side since the caller looked.
         if held and not held & holder and (writes or quiet):
-            # The usual case: one side holds the whole range, and so will one side or both.
+            # The usual case: the other side holds the whole range.
             pieces = [] if access is OVERWRITE else [Run(start, stop, held)]
             after = before.put(start, stop, holder if writes else _BOTH)
         else:
@@ -1513,18 +1523,18 @@ class SyncedMemory:
     def _shortened(
         self, spans: Spans, side: Side | None, start: int, stop: int, *, source: bool = True
     ) -> tuple[list[Run], Spans]:
-        """Return a map that is not too long, and what has to be brought to a side for that.
+        """Return a map with at most `MAX_SPANS` spans, and the pieces to copy to a side for that.
 
         Parameters
         ----------
         spans
             The map that an access of a range would leave.
         side
-            The side of the access; None where nothing may move.
+            The side of the access; None if nothing may move.
         start, stop
             Its range.
         source
-            Whether what nobody holds may be brought, too.
+            Whether bytes that no side holds may be filled from the source for that.
         """
         pieces: list[Run] = []
         if len(spans.holders) > MAX_SPANS:
@@ -1535,7 +1545,7 @@ class SyncedMemory:
                 ranges += loans.ranges(buffer)
             kept = Spans.covering(spans.nbytes, ranges)
             if not (side or buffer is None or isinstance(buffer, np.ndarray)):
-                # Nobody notes the borrows of the accelerator, which a download would end.
+                # A download would end borrows of the accelerator, and those are not tracked.
                 side = None
             while len(spans.holders) > MAX_SPANS:
                 found = cheapest_join(spans, side, start, stop, kept)
@@ -1557,7 +1567,7 @@ class SyncedMemory:
         *,
         writes: bool,
     ) -> None:
-        """Take the write permission of what overlaps some ranges on a side that is left behind."""
+        """Revoke the write permission of loans that overlap ranges of a side that becomes stale."""
         loans = self._loans[side]
         if not len(loans.borrows) and not (writes and loans.leases):
             return
@@ -1567,7 +1577,7 @@ class SyncedMemory:
             if start == 0 and stop == self._spans.nbytes:
                 revoke(revoked)
             elif isinstance(buffer, np.ndarray):
-                # Arrays that are not NumPy's have no permission, and were not noted.
+                # Other arrays have no write permission and are not tracked.
                 revoke(revoked, buffer, start, stop)
 
     def _bring(  # noqa: PLR0913, PLR0917  # an access
@@ -1579,12 +1589,12 @@ class SyncedMemory:
         accelerator: Accelerator | None,
         reason: str,
     ) -> str:
-        """Copy or fill pieces; return how the journal calls it."""
+        """Copy or fill pieces; return ``"upload"``, ``"download"`` or ``""``."""
         buffers = self._buffers
         copied = ""
         for start, stop, holders in pieces:
             if accelerator is None:
-                # There is no other side: what is missing comes from the source.
+                # There is no other side, so the bytes come from the source.
                 if self._source is not None:
                     self._source.fill(buffer[start:stop], start)
                 continue
@@ -1601,7 +1611,7 @@ class SyncedMemory:
         return copied
 
     def _writer(self, side: Side, start: int, stop: int) -> str:
-        """Say who may write into a range of a side at any moment; empty where nobody can."""
+        """Describe one lease or exposure that may write into a range of a side; empty if none."""
         loans = self._loans[side]
         for lease in loans.leases_in(start, stop):
             return lease.described(side)
@@ -1616,7 +1626,7 @@ class SyncedMemory:
         accelerator: Accelerator | None,
         announced: Collection[Lease],
     ) -> None:
-        """Put another buffer, with newer contents, in the place of one side's."""
+        """Replace the buffer of one side by another, whose contents are newer."""
         if accelerator is not None:
             self.bind(accelerator)
         used = self.used_nbytes
@@ -1626,7 +1636,7 @@ class SyncedMemory:
             self._watch.drop(side, 0, used)
         before, here = self._spans, 1 << side
         after = Spans.whole(used, here)
-        # As long as the buffer is exchanged, this side counts for nothing.
+        # While the buffer is exchanged, this side must not count as a holder.
         between = before.replaced(
             run._replace(holders=run.holders & ~here) for run in before.runs(0, used)
         )
@@ -1640,7 +1650,7 @@ class SyncedMemory:
             for loans in self._loans:
                 loans.revoke(revoked)
             buffers, capacity = self._buffers, self._buffers.nbytes
-            # The other buffer may be larger than the new one; what is in use fits in both.
+            # The other side's buffer may be larger than the new one. The bytes in use fit in both.
             buffers.nbytes = used
             if synced:
                 self._spans = between
@@ -1661,7 +1671,7 @@ class SyncedMemory:
             self._moving = False
 
     def _push(self, stream: object, start: int, stop: int, reason: str) -> None:
-        """Start to upload what the accelerator lacks of a range that the host holds."""
+        """Start to upload the bytes of a range that the host holds and the accelerator lacks."""
         self._wait_for_uploads(Side.HOST, MUTABLE, start, stop)
         buffers = self._buffers
         accelerator = buffers.accelerator or current_accelerator()
@@ -1673,7 +1683,7 @@ class SyncedMemory:
         try:
             self._moving = True
             self._invalidate_fast_path()
-            # An alias of either side may write before the upload has arrived: nothing is trusted.
+            # An alias of either side may write before the upload arrives, so neither is trusted.
             writers = [writer for loans in self._loans for writer in loans.writers(start, stop)]
             plan = plan_access(before, Side.ACCELERATOR, CONST, start, stop, there=writers)
             after = before.replaced(plan.runs if before.nbytes else [Run(0, 0, Head.SYNCED)])
@@ -1688,7 +1698,7 @@ class SyncedMemory:
                 started.append(_Upload(piece.start, piece.stop, push))
             uploads = (*self._uploads, *started)
             buffers.accelerator = accelerator
-            # What the map does not count may hold anything.
+            # Harmless before the commit: bytes that the map does not count may hold anything.
             buffers.sides[Side.ACCELERATOR] = buffer
             if recording():
                 self._note_use(Side.ACCELERATOR, start, stop)
@@ -1698,9 +1708,9 @@ class SyncedMemory:
             self._note(reason, before, start, stop, "upload")
         except BaseException:
             if self._spans is not after:
-                # An interrupt may have come when uploads were under way already, and nothing would
-                # wait for them: they must not arrive when the buffer holds something newer. None
-                # starts during a capture, which a wait would break.
+                # Some uploads may be under way already, and no access would wait for them. They
+                # must not arrive when the buffer holds something newer, so wait for them here.
+                # During a capture none starts, and a wait would break the capture.
                 if not accelerator.capturing:
                     accelerator.synchronize()
                 restore(revoked)
@@ -1712,19 +1722,19 @@ class SyncedMemory:
                 self._watch.drop(Side.ACCELERATOR, low, high)
 
     def _wait_for_uploads(self, side: Side, access: Access, start: int, stop: int) -> None:
-        """Wait for the asynchronous uploads that overlap a range, as far as an access needs them.
+        """Wait for the asynchronous uploads of a range that an access depends on.
 
         Raises
         ------
         RuntimeError
-            In the middle of a transfer, which only the same thread can come to see.
+            In the middle of a transfer. Only code that interrupts it on the same thread sees this.
         """
         if self._moving:
             self._refuse_reentry()
         self._finish_uploads(side, access, start, stop)
 
     def _finish_uploads(self, side: Side, access: Access, start: int, stop: int) -> None:
-        """Do what `_wait_for_uploads` is for."""
+        """Wait as `_wait_for_uploads` does, in the middle of a transfer too."""
         for upload in self._uploads:
             if upload.start >= stop or start >= upload.stop:
                 continue
@@ -1738,10 +1748,11 @@ class SyncedMemory:
                     continue
             except Exception:
                 if not upload.push.over:
-                    # A signal handler has ended the wait, and not the upload.
+                    # A signal handler has ended the wait, but the upload is still running.
                     raise
-                # It never arrived. The host still has the newest contents: nothing wrote since. The
-                # map goes first: readers without the lock believe it once no upload is under way.
+                # The upload has failed. The host still has the newest contents: nothing wrote
+                # since. Change the map first, because readers without the lock trust it as soon as
+                # no upload is under way.
                 self._take(Side.HOST, upload.start, min(upload.stop, self.used_nbytes))
                 self._forget_upload(upload)
                 raise
@@ -1757,7 +1768,7 @@ class SyncedMemory:
         )
 
     def _compare_watch(self, side: Side, access: Access, start: int, stop: int) -> None:
-        """Compare the const exports that are checked."""
+        """Compare the checksums of watched const exports; drop those that the access may change."""
         if self._watch is None:
             return
         self._watch.compare()
@@ -1785,14 +1796,14 @@ class SyncedMemory:
             self._moving = False
 
     def _invalidate_fast_path(self) -> None:
-        """Invalidate the lock-free path before any change; see the top of this class."""
+        """Invalidate the lock-free paths before any change; see the top of this class."""
         self._exclusive_buffer = None
         self._fast_buffer = None
 
     def _note_use(self, side: Side, start: int, stop: int) -> None:
-        """Tell the open logs what a copy at each border between the sides would have moved.
+        """Record in the open logs the bytes that a copy at each change of side would have moved.
 
-        That is what the other side has used last, and this side holds all the same.
+        These are the bytes that the other side used last and that this side holds already.
         """
         if not self.on_both_sides or start >= stop:
             return
@@ -1818,15 +1829,14 @@ class SyncedMemory:
     def _note(  # noqa: PLR0913, PLR0917  # what the history says
         self, reason: str, before: Spans, start: int, stop: int, copied: str = "", depth: int = 3
     ) -> None:
-        """Write a transition into the history, as what `history` makes it of: that takes less.
+        """Append a transition to the history, in raw form: `history` makes the `Transition`.
 
         Parameters
         ----------
         reason, before, start, stop, copied
-            What `Transition` has of it.
+            As in `Transition`.
         depth
-            How many frames out the user may be, at least; there are our frames alone in between.
-            Two frames out is whoever acquired.
+            How many innermost frames, from that of `user_frame` on, are known to be this package's.
         """
         frame, library = user_frame(depth)
         code, instruction = frame.f_code, frame.f_lasti
@@ -1849,6 +1859,6 @@ class _Upload(NamedTuple):
 
 
 def _taken(runs: Iterable[Run], side: Side) -> Iterator[Run]:
-    """Yield runs, of which those that both sides hold are one side's alone now."""
+    """Yield runs; those that both sides hold become one side's alone."""
     for run in runs:
         yield run._replace(holders=1 << side) if run.holders == Head.SYNCED else run

@@ -1,8 +1,8 @@
-"""Verified const: finding out who writes through a read-only export.
+"""Verified const: detecting writes through read-only exports.
 
 Some consumers ignore the read-only flag. Inside `verified_const`, every const export through a
-protocol is remembered with a checksum of the bytes; it is compared when the export ends or the side
-is next used.
+protocol is recorded with a checksum of its bytes. The checksum is compared when the export ends
+or the side is next used.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _depth_lock = Lock()
 def verified_const() -> Iterator[None]:
     """Check const exports made inside a ``with`` block, in the whole process. For debugging.
 
-    A consumer that writes through one is reported by a `ConstWriteWarning` at the line of the
-    export, when the consumer lets go of it or the side is next used. Each check reads all bytes of
-    the export, on an accelerator by way of the host.
+    A `ConstWriteWarning` at the line of the export reports a consumer that writes through it. It
+    is emitted when the consumer releases the export or the side is next used. Each check reads
+    all bytes of the export; those of an accelerator are copied to the host for that.
 
     Examples
     --------
@@ -79,14 +79,14 @@ def _checksum(buffer: Any) -> int:
 class Watch:
     """The const exports of one memory that are checked.
 
-    Used under the memory's lock, but for the moment when an export ends.
+    Used under the memory's lock, except by the callback for an export that ends.
 
     Parameters
     ----------
     lock
         The memory's lock.
     buffers
-        The memory's buffers, by side; the list itself, so that it shows what they are now.
+        The memory's list of buffers, by side, so that it always has the current ones.
     """
 
     __slots__ = ("_buffers", "_checks", "_lock")
@@ -113,7 +113,7 @@ class Watch:
         self._checks.append(check)
 
     def compare(self) -> None:
-        """Report the exports whose bytes are not what they were, and forget those that ended."""
+        """Report the exports whose bytes have changed, and forget those that ended."""
         checks = self._checks
         self._checks = [check for check in checks if check() is not None]
         for check in checks:
@@ -123,17 +123,17 @@ class Watch:
                 check.report()
 
     def renew(self, side: Side, start: int, stop: int) -> None:
-        """Take what one side holds in a range now for right: it was copied over."""
+        """Accept the current bytes of a range of one side: a transfer has written them."""
         for check in self._checks:
             if check.concerns(side, start, stop):
                 check.checksum = _checksum(self._buffers[side][check.start : check.stop])
 
     def drop(self, side: Side, start: int, stop: int) -> None:
-        """Stop watching a range of one side: its bytes may change by right from now on."""
+        """Stop watching a range of one side: its bytes may change legitimately from now on."""
         self._checks = [check for check in self._checks if not check.concerns(side, start, stop)]
 
     def _ended(self, _: object) -> None:
-        # If the memory is in use right now, its next access compares.
+        # If the lock is taken, the memory is in use, and its next access compares.
         if self._lock.acquire(blocking=False):
             try:
                 self.compare()
@@ -142,7 +142,7 @@ class Watch:
 
 
 class _Check(weakref.ref[Any]):
-    """A const export under watch: a weak reference to what dies with its last use."""
+    """A const export under watch: a weak reference to the object that dies with its last use."""
 
     __slots__ = ("checksum", "kind", "place", "side", "start", "stop")
 

@@ -1,9 +1,9 @@
 """Caffe's files and messages: model files, mean files, network definitions and BlobProto.
 
-Most names are those of `syncblob`. The others are what the command line and `syncblob.convert` are
-built from, for other programs that work with such files.
+Most names are also in `syncblob`. The others are the building blocks of the command line and of
+`syncblob.convert`, for other programs that work with such files.
 
-Nothing here imports protobuf until a message is made; files are read by a scanner of their own.
+Nothing here imports protobuf until a message is made. Files are read by this package's own parser.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ __all__ = [
     "write_prototxt",
 ]
 
-# What needs protobuf, and the modules that have it.
+# The names that need protobuf, and the modules that define them.
 _LATER = {
     "LayerParameter": "_pb.caffe_pb2",
     "NetParameter": "_pb.caffe_pb2",
@@ -71,7 +71,7 @@ _LATER = {
 
 
 def __getattr__(name: str) -> Any:
-    """Bring in what needs protobuf when it is asked for."""
+    """Import the names that need protobuf on first use."""
     if name in _LATER:
         return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,13 +2,14 @@
 
 The rules are those of Caffe's ``Blob::FromProto`` and of protobuf:
 
-- when any of num, channels, height and width is present, the shape is those four, absent ones 0,
+- if any of num, channels, height and width is present, these four are the shape, absent ones are 0,
   and the `shape` message is ignored; with neither, the Blob has no axes and one value;
-- several `shape` messages merge: their dimensions join; of a repeated scalar the last one counts;
-- double_data comes before data, and double_diff before diff, when it holds any value;
-- values may be packed, unpacked, in several pieces or a mixture: the pieces join in order;
-- where there are none of these, NVCaffe's raw_data and raw_diff count, whose type stands beside
-  them: they may be half-precision.
+- several `shape` messages are merged by joining their dimensions; a repeated scalar field has its
+  last value;
+- double_data takes precedence over data, and double_diff over diff, if it holds any value;
+- values may be packed, unpacked, in several pieces or mixed: the pieces are joined in order;
+- without any of these, NVCaffe's raw_data and raw_diff are used, whose type is a field of its own:
+  they may be half-precision.
 """
 
 from __future__ import annotations
@@ -61,11 +62,11 @@ _RAW_TYPES_END = 6
 _UNPACKED = {_FLOAT: WireType.FIXED32, _DOUBLE: WireType.FIXED64}
 
 _CHUNK = 1 << 20
-"""Bytes of values that are converted at a time."""
+"""Bytes of values to convert at a time."""
 
 _MOST_BLOBS = 1 << 15
-"""More than three times what the largest nets have, counting layers too. A blob of four bytes takes
-two thousand in memory, so a small file could use up a lot."""
+"""Limit on blobs and layers: more than three times as many as the largest nets have. A blob of four
+bytes in a file takes two thousand in memory, so a small file could use up a lot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """Where the values of a Blob lie in a buffer.
+    """The position of a Blob's values in a buffer.
 
     Parameters
     ----------
@@ -98,7 +99,7 @@ class Values:
         return sum(run.count for run in self.runs)
 
     def part(self, first: int, stop: int) -> Values:
-        """Return where the values from `first` up to, not including, `stop` lie."""
+        """Return the position of the values in ``[first, stop)``."""
         runs: list[Run] = []
         for run in self.runs:
             begin, end = max(first, 0), min(stop, run.count)
@@ -116,13 +117,13 @@ class Values:
         buffer
             The buffer that was indexed.
         dtype
-            What to convert to, as a C cast does.
+            The dtype to convert to, as a C cast does.
 
         Returns
         -------
         ndarray
-            C-contiguous. A view of `buffer`, read-only if that is and perhaps not aligned, when
-            the values lie there packed, in one piece and in this dtype; else a copy.
+            C-contiguous. If the values are packed, in one piece and of this dtype, a view of
+            `buffer`, read-only if the buffer is, and perhaps not aligned; else a copy.
         """
         return static_cast(self._joined(buffer), dtype)
 
@@ -135,9 +136,9 @@ class Values:
             The file that was indexed.
         target
             One-dimensional and contiguous, with room for at most the values from `first` on.
-            Values that lie in the file packed and in this dtype are read straight into it.
+            Values that are packed and of this dtype in the file are read directly into it.
         first
-            The first value to be read.
+            The first value to read.
         """
         filled = 0
         for run in self.part(first, first + len(target)).runs:
@@ -154,7 +155,7 @@ class Values:
         scratch = np.empty(min(step, len(target)) * run.stride, np.uint8)
         for begin in range(0, len(target), step):
             count = min(step, len(target) - begin)
-            # The gap behind the last value is not read: the file may end there.
+            # Do not read the gap after the last value: the file may end there.
             used = scratch[: (count - 1) * run.stride + self.dtype.itemsize]
             file.read_into(used, run.start + begin * run.stride)
             values = self._view(scratch, Run(0, count, run.stride))
@@ -177,8 +178,8 @@ class Values:
 def static_cast(values: NDArray[np.generic], dtype: DTypeLike) -> NDArray[np.generic]:
     """Convert as C's static_cast does: toward zero to integers, rounding to smaller floats.
 
-    Where C leaves the result open (NaN or a large value to an integer), it is what NumPy makes of
-    it, without a warning. Never copies when the dtype is the same.
+    If C leaves the result undefined (NaN or a large value to an integer), it is NumPy's, without a
+    warning. Never copies if the dtype is the same.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         return values.astype(dtype, copy=False)
@@ -186,20 +187,20 @@ def static_cast(values: NDArray[np.generic], dtype: DTypeLike) -> NDArray[np.gen
 
 @dataclass(frozen=True, slots=True)
 class BlobIndex:
-    """What a BlobProto contains; its values are located, not read.
+    """The contents of a BlobProto. Its values are located, not read.
 
     Parameters
     ----------
     shape
-        The shape that Caffe would take, already validated.
+        The shape that Caffe would use, already validated.
     legacy
         Whether the shape comes from num, channels, height and width.
     data
         The values; as many as the shape holds.
     diff
-        The gradient, likewise, or None where the message has none.
+        The gradient, likewise; None if the message has none.
     start, stop
-        Where the message lies in the buffer.
+        The position of the message in the buffer.
     """
 
     shape: tuple[int, ...]
@@ -222,7 +223,7 @@ def index_blob(reader: WireReader, start: int, stop: int, *, depth: int = 0) -> 
     Raises
     ------
     ModelFileError
-        If protobuf would refuse the message, or if shape and values do not fit together.
+        If protobuf would refuse the message, or if shape and values do not agree.
     """
     return _interpret(_find_parts(reader, start, stop, depth), reader, start, stop)
 
@@ -244,7 +245,7 @@ def require_few(reader: WireReader, count: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """The fields of a BlobProto as found, before Caffe's rules choose among them."""
+    """The fields of a BlobProto as found, before Caffe's rules select among them."""
 
     legacy_dims: dict[int, int]
     """The dimensions that are present, by field number."""
@@ -252,7 +253,7 @@ class _Parts:
     runs: dict[int, list[Run]]
     """The pieces of each of the four lists of values, by field number; empty pieces left out."""
     raw_types: dict[int, int]
-    """The types of the raw values that protobuf has a name for, by field number."""
+    """The types of the raw values that are known to protobuf, by field number."""
     raw: dict[int, Field]
     """The raw values that are present, by field number."""
 
@@ -278,7 +279,7 @@ def _find_parts(reader: WireReader, start: int, stop: int, depth: int) -> _Parts
 
 
 def _interpret(parts: _Parts, reader: WireReader, start: int, stop: int) -> BlobIndex:
-    """Choose among the parts as Caffe does, and check that shape and values fit together."""
+    """Select among the parts as Caffe does, and check that shape and values agree."""
     data = _choose(parts, reader, (DOUBLE_DATA, DATA, RAW_DATA, RAW_DATA_TYPE))
     diff = _choose(parts, reader, (DOUBLE_DIFF, DIFF, RAW_DIFF, RAW_DIFF_TYPE))
     dims = parts.dims
@@ -296,7 +297,7 @@ def _interpret(parts: _Parts, reader: WireReader, start: int, stop: int) -> Blob
 
 
 def _choose(parts: _Parts, reader: WireReader, numbers: tuple[int, int, int, int]) -> Values:
-    """Return the double-precision values if there are any, else the single ones, else the raw."""
+    """Return the double-precision values if any, else the single-precision ones, else the raw."""
     double, single, raw, raw_type = numbers
     number = double if parts.runs[double] else single
     field = parts.raw.get(raw)

@@ -1,6 +1,6 @@
-"""The settings of a layer, and where a net came from.
+"""The settings of a layer, and the file that a net was read from.
 
-Settings stay in the file until they are asked for; then they are a message that can be edited.
+Settings stay in the file until they are needed; from then on they are a message that can be edited.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _OUTLINE = ("name", "type", "bottom", "top")
 
 @dataclass(frozen=True, slots=True)
 class LayerRecord:
-    """Where a layer was read from, and how many follow it there."""
+    """The position in a file that a layer was read from, and how many layers follow it there."""
 
     file: OpenFile
     index: LayerIndex
@@ -49,7 +49,7 @@ class Source(Protocol):
 
     @property
     def path(self) -> str:
-        """The path that it was opened by."""
+        """The path that it was opened with."""
 
     def close(self) -> None:
         """Close the file."""
@@ -57,18 +57,18 @@ class Source(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class NetRecord:
-    """Where a net was read from, and what it was there.
+    """The file that a net was read from, and its contents there.
 
     Parameters
     ----------
     source
         The file; None if there is none.
     name, version
-        The name and the format of the layers in the file.
+        The name of the net and the format of the layers in the file.
     claimed
-        Where in the file the layers are that the model had at first.
+        The positions in the file of the layers that the model had at first.
     rest
-        The settings of the net besides name and layers, where no file has them.
+        The settings of the net besides name and layers, if they are in no file.
     """
 
     source: Source | None = None
@@ -81,21 +81,21 @@ class NetRecord:
 class Definition:
     """Name, type, bottoms and tops of a layer, and its other settings.
 
-    Once `to_edit` has returned the message, the message is the truth: the user may change it.
+    Once `to_edit` has returned the message, the message is authoritative: the user may change it.
 
     Parameters
     ----------
     name, type, bottoms, tops
         As for `Layer`.
     record
-        Where the settings are in a file.
+        The position of the settings in a file.
     serialised
-        The settings as a LayerParameter, where they are in no file.
+        The settings as a LayerParameter, if they are in no file.
 
     Raises
     ------
     TypeError
-        If one of them is no text, or a text where several are expected.
+        If one of them is not a string, or is a string instead of a list of strings.
     """
 
     __slots__ = (
@@ -133,7 +133,7 @@ class Definition:
 
     @classmethod
     def of_message(cls, message: LayerParameter) -> Self:
-        """Make a definition of a message without blobs, which is copied."""
+        """Make a definition from a message without blobs. The message is copied."""
         return cls(
             decoded(message.name),
             decoded(message.type),
@@ -188,7 +188,7 @@ class Definition:
     # --- the message -----------------------------------------------------------------------------
 
     def to_edit(self) -> LayerParameter:
-        """Return the message for editing: always the same object, whose changes are saved."""
+        """Return the message for editing. It is always the same object, and changes are saved."""
         if self._message is None:
             message = self.message()
             self._original = _settings(message)
@@ -228,7 +228,7 @@ class Definition:
             return _parsed(record)
         except ModelFileError:
             raise
-        # Caffe refuses some nets while it upgrades them.
+        # Like Caffe, the upgrade refuses some nets.
         except (DecodeError, ValueError) as error:
             raise ModelFileError(
                 f"the settings of the layer are damaged ({error}); copy or download the file again",
@@ -238,11 +238,11 @@ class Definition:
 
     @property
     def has_new_settings(self) -> bool:
-        """Whether anything but name, type, bottoms and tops was changed in the message."""
+        """Whether settings other than name, type, bottoms and tops have changed in the message."""
         return self._message is not None and _settings(self._message) != self._original
 
     def require_consistent(self) -> None:
-        """Raise ValueError if the message has a name or blobs that belong elsewhere."""
+        """Raise ValueError if the message has another name than the layer, or blobs."""
         message = self._message
         if message is None:
             return
@@ -261,7 +261,7 @@ class Definition:
     # --- copies ----------------------------------------------------------------------------------
 
     def copy(self, name: str) -> Self:
-        """Return an independent definition of another name."""
+        """Return an independent definition with another name."""
         made = type(self)(
             self.name,
             self.type,
@@ -277,7 +277,7 @@ class Definition:
         return made
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Copy; closing the file of one does not close that of the other."""
+        """Return a copy. Each of the two closes the file separately."""
         made = self.copy(self.name)
         if self.record is not None:
             made.record = replace(self.record, file=copy.deepcopy(self.record.file, memo))
@@ -301,7 +301,7 @@ def _restored(  # noqa: PLR0913, PLR0917  # what was pickled
 
 
 def _settings(message: LayerParameter) -> bytes:
-    """Serialise everything in a message but name, type, bottoms, tops and blobs."""
+    """Serialise everything in a message except name, type, bottoms, tops and blobs."""
     rest = type(message)()
     rest.CopyFrom(message)
     for field in (*_OUTLINE, "blobs"):
@@ -339,12 +339,12 @@ def _as_texts(what: str, values: Iterable[str]) -> tuple[str, ...]:
 def own_copy(kind: type[M], message: Any, advice: str) -> M:
     """Copy a message of any generated module into this package's class for it.
 
-    `advice` says where to get one, for the error.
+    The error message includes `advice`, which says how to get such a message.
 
     Raises
     ------
     TypeError
-        If it is another message, or none.
+        If it is a message of another type, or not a message.
     """
     wanted = kind.DESCRIPTOR.name
     descriptor = getattr(message, "DESCRIPTOR", None)
@@ -355,7 +355,7 @@ def own_copy(kind: type[M], message: Any, advice: str) -> M:
 
 
 def _parsed(record: LayerRecord) -> LayerParameter:
-    """Parse the settings of a layer, upgraded as Caffe does where it is of an older format."""
+    """Parse the settings of a layer. Those of older formats are upgraded as Caffe does."""
     from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetParameter  # only when needed
 
     layer = record.index
@@ -369,7 +369,7 @@ def _parsed(record: LayerRecord) -> LayerParameter:
     if layer.version:
         settings = length_field(LAYERS[layer.version], settings)
     net = NetParameter.FromString(settings)
-    # A V0 layer is upgraded with its whole net: padding layers before it matter.
+    # A V0 layer is upgraded with its whole net, because padding layers before it matter.
     return upgrade_net(net).layer[-1 if layer.version else -1 - record.followers]
 
 

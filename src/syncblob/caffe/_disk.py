@@ -1,9 +1,9 @@
-"""Files as bytes: parts of them read without loading the rest, whole files replaced atomically.
+"""Files as bytes: partial reads, and atomic replacement of whole files.
 
-A file is read, never mapped. Touching a page of a mapping that the file no longer has, because
-another process truncated it, kills the process, and no check before the access can prevent that.
-A read raises an exception instead. After each read the file is compared with what it was when it
-was opened.
+A file is read, never memory-mapped. If another process truncates a mapped file, touching a page
+that is gone kills the process, and no check before the access can prevent that. A read raises an
+exception instead. After each read, the file's identity, size and time are compared with those when
+it was opened.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["Descriptor", "OpenFile", "replacing"]
 
 _PIECE = 1 << 20
-"""Bytes that a thread reads at a time. Small pieces spread the work evenly."""
+"""Bytes that a thread reads at a time. Small pieces balance the load."""
 _WORTH_A_THREAD = 1 << 22
 _MOST_THREADS = 4
 
@@ -47,7 +47,7 @@ _A_DAY = 86_400
 
 _FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
 _SYSTEM_ERROR = re.compile(r"\(os error (\d+)\)")
-"""How safetensors, which is written in Rust, tells of the system's errors."""
+"""The number of a system error in messages of safetensors, which is written in Rust."""
 
 
 def _processors() -> int:
@@ -65,7 +65,7 @@ class Descriptor:
     path
         The file.
     number
-        A file descriptor that is open already, and is closed with this object.
+        An open file descriptor. This object closes it.
 
     Raises
     ------
@@ -79,11 +79,11 @@ class Descriptor:
     """The file descriptor."""
 
     can_read_at = hasattr(os, "preadv")
-    """Whether the platform can read at an offset, which several threads can do at once."""
+    """Whether the platform can read at an offset, as several threads may do at once."""
 
     def __init__(self, path: str | os.PathLike[str], number: int | None = None) -> None:
         if number is None:
-            # Opening a pipe would otherwise block; Windows would translate line ends.
+            # Otherwise opening a pipe blocks, and Windows translates line ends.
             flags = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
             number = os.open(path, os.O_RDONLY | flags)
         self.number = number
@@ -96,14 +96,14 @@ class Descriptor:
             raise OSError(errno.EINVAL, "expected a file, got a pipe or a device", os.fspath(path))
 
     def read_into(self, target: memoryview, offset: int) -> None:
-        """Fill a buffer with the bytes at an offset. Several threads fill a large one.
+        """Fill a buffer with the bytes at an offset. A large one is filled by several threads.
 
         Parameters
         ----------
         target
             Writable bytes.
         offset
-            Where to begin in the file.
+            The offset in the file.
 
         Raises
         ------
@@ -128,7 +128,7 @@ class Descriptor:
                 other.result()
 
     def _read_pieces(self, target: memoryview, offset: int, begins: Iterator[int]) -> None:
-        """Read pieces until the threads have taken all of them."""
+        """Read pieces until none is left for any thread."""
         for begin in begins:
             piece = target[begin : begin + _PIECE]
             if not piece:
@@ -152,19 +152,19 @@ class Descriptor:
 
 
 class OpenFile:
-    """A file that is open for reading, and what it was when it was opened.
+    """A file that is open for reading, with its identity when it was opened.
 
     Parameters
     ----------
     path
         The file.
     number
-        A file descriptor of a file without a name; `path` is then what errors call it.
+        A file descriptor of a file without a name; `path` is then its name in errors.
 
     Raises
     ------
     TypeError
-        If `path` is no path.
+        If `path` is not a path.
     OSError
         If the file cannot be opened.
     """
@@ -174,7 +174,7 @@ class OpenFile:
     path: str
     absolute_path: Path
     identity: tuple[int, int, int, int]
-    """Device, inode, size and time of the last change: another file, or changed, if they differ."""
+    """Device, inode, size and time of the last change. If they differ, the file has changed."""
 
     def __init__(self, path: str | os.PathLike[str], *, number: int | None = None) -> None:
         if not isinstance(path, (str, os.PathLike)):
@@ -202,10 +202,10 @@ class OpenFile:
         return self.identity[2]
 
     def read(self, start: int, stop: int) -> memoryview:
-        """Return the bytes from `start` up to, not including, `stop`.
+        """Return the bytes in ``[start, stop)``.
 
-        Errors are those of `read_into`, but a write to the file is only noticed if it has become
-        too short: call `require_unchanged` when all has been read that belongs together.
+        Raises the errors of `read_into`, but detects a write to the file only if the file has
+        become too short. Call `require_unchanged` after the last of several related reads.
         """
         content = memoryview(bytearray(stop - start))
         self._fill(content, start)
@@ -219,7 +219,7 @@ class OpenFile:
         target
             One-dimensional and contiguous.
         offset
-            Where the bytes begin.
+            The offset in the file.
 
         Raises
         ------
@@ -231,11 +231,11 @@ class OpenFile:
             If it cannot be read.
         """
         descriptor = self._fill(target.data, offset)
-        # Checked after reading, so that a write in the meantime is noticed.
+        # Check after the read, to detect a write during it.
         self._require_unchanged(descriptor)
 
     def _fill(self, target: memoryview, offset: int) -> Descriptor:
-        """Read, and return what was read from; another thread may close the file."""
+        """Read, and return the descriptor used: another thread may close the file meanwhile."""
         descriptor = self._open_descriptor()
         try:
             descriptor.read_into(target, offset)
@@ -253,7 +253,7 @@ class OpenFile:
         )
 
     def require_unchanged(self) -> None:
-        """Refuse a file that was written to: the offsets that were found may be wrong now.
+        """Refuse a file that was written to: offsets found in it may be wrong now.
 
         Raises
         ------
@@ -289,8 +289,8 @@ class OpenFile:
         return descriptor is not None and self._describes(os.fstat(descriptor.number))
 
     def close(self) -> None:
-        """Close the file. Values that have been read stay; others cannot be read any more."""
-        # The last reference closes it: another thread may still read.
+        """Close the file. Values that have been read stay; others can no longer be read."""
+        # The last reference closes the descriptor: another thread may still be reading.
         self._descriptor = None
 
 
@@ -299,26 +299,26 @@ class OpenFile:
 
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give the path of a temporary file that takes the place of `path` when the block ends.
+    """Yield the path of a temporary file that replaces `path` when the block ends.
 
-    The temporary file is empty and lies in the same directory. At the end it is flushed to the
-    disk, renamed, and the directory is flushed too. If the block raises, it is removed and `path`
-    is as it was; if the process is killed, a hidden file whose name ends in ``.tmp`` may be left
-    behind, which the next call for the same directory removes. The permissions of an existing file
-    are kept. A symbolic link stays: what it points to is replaced.
+    The temporary file is empty and in the same directory. At the end it is flushed to the disk and
+    renamed, and the directory is flushed too. If the block raises, it is removed and `path` is as
+    it was. If the process is killed, a hidden file whose name ends in ``.tmp`` may be left behind;
+    the next call for the same directory removes it. The permissions of an existing file are kept.
+    A symbolic link stays, and its target is replaced.
 
     Parameters
     ----------
     path
-        The file to be written; it need not exist, its directory must.
+        The file to write. It need not exist, but its directory must.
 
     Raises
     ------
     ValueError
-        If `path` exists and is no ordinary file.
+        If `path` exists and is not a regular file.
     OSError
-        If the directory cannot be written, or the disk is full: with the path, whatever a library
-        raised for it in the block.
+        If the directory cannot be written. If the disk is full, with the path, whatever exception
+        a library raised in the block.
     """
     target = Path(os.path.realpath(path))
     mode = _mode_of(target)
@@ -326,7 +326,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     owner = f"{os.getpid()}-{_processes_here()}"
     temporary = target.with_name(f".syncblob-{owner}-{secrets.token_hex(8)}.tmp")
     try:
-        # The mode that open() uses: the umask of the process decides who may read it.
+        # The mode that open() uses, so that the umask of the process decides who may read it.
         os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
     except OSError as error:
         error.filename = os.fspath(path)  # the temporary name means nothing to the caller
@@ -343,12 +343,12 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         if number is None:
             raise
         raise OSError(number, os.strerror(number), os.fspath(path)) from error
-    if os.name == "posix":  # Windows opens no directories
+    if os.name == "posix":  # Windows cannot open directories
         _flush(target.parent, os.O_RDONLY)
 
 
 def _mode_of(target: Path) -> int | None:
-    """Return the permissions of a file, None if there is none."""
+    """Return the permissions of a file; None if there is no file."""
     try:
         status = target.stat()
     except FileNotFoundError:
@@ -359,7 +359,7 @@ def _mode_of(target: Path) -> int | None:
 
 
 def _full_disk(error: BaseException) -> int | None:
-    """Return the number of the system's error if an exception comes of a full disk."""
+    """Return the error number if a full disk caused an exception, else None."""
     cause: BaseException | None = error if isinstance(error, Exception) else None
     while cause is not None:
         number = cause.errno if isinstance(cause, OSError) else None
@@ -372,12 +372,12 @@ def _full_disk(error: BaseException) -> int | None:
 
 
 def _processes_here() -> str:
-    """Return what tells the processes of this machine, since it started, from those of others.
+    """Return a hash that is the same for all processes whose numbers this process can look up.
 
-    Containers have processes of their own, too.
+    It differs between machines, after a reboot, and between containers.
     """
     facts = [platform.node()]
-    with contextlib.suppress(OSError):  # Linux has these
+    with contextlib.suppress(OSError):  # only on Linux
         facts.append(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii"))
         facts.append(str(Path("/proc/self/ns/pid").readlink()))
     return hashlib.blake2b("\n".join(facts).encode(), digest_size=4).hexdigest()
@@ -393,7 +393,7 @@ def _remove_left_behind(directory: Path) -> None:
                 continue
             if found["here"] == here and os.name == "posix":
                 dead = not _runs(int(found["process"]))
-            else:  # nobody here can tell
+            else:  # this process cannot tell, so go by the age
                 dead = time.time() - entry.stat(follow_symlinks=False).st_mtime > _A_DAY
             if dead:
                 Path(entry.path).unlink(missing_ok=True)
@@ -404,13 +404,13 @@ def _runs(process: int) -> bool:
         os.kill(process, 0)
     except ProcessLookupError:
         return False
-    except OSError:  # somebody else's
+    except OSError:  # it belongs to another user
         return True
     return True
 
 
 def _flush(path: Path, flags: int) -> None:
-    """Wait until what was written to a file or a directory is on the disk."""
+    """Flush a file or a directory to the disk."""
     descriptor = os.open(path, flags)
     try:
         os.fsync(descriptor)

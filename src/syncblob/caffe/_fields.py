@@ -1,7 +1,7 @@
 """The field numbers of Caffe's messages, for code that works without protobuf.
 
 The fields of layers are dictionaries, keyed by the version of the layer format: 2 is the current
-one; 1 numbers the types; 0, the first one, nests its layers in layers of version 1.
+one, 1 identifies types by numbers, and 0, the first one, nests its layers in layers of version 1.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ __all__ = [
 ]
 
 Kind = tuple[int, WireType]
-"""A number with the wire type that the field has."""
+"""A field number and the wire type of the field."""
 
-# BlobProto. Its older messages have four dimensions in place of a shape.
+# BlobProto. Older messages have four dimensions in place of a shape.
 LEGACY_NAMES = ("num", "channels", "height", "width")
 LEGACY_AXES = len(LEGACY_NAMES)
 LEGACY_DIMS = range(1, 1 + LEGACY_AXES)

@@ -1,4 +1,4 @@
-"""Caffe's fillers: how the blobs of a net are filled before it is trained."""
+"""Caffe's fillers, which fill the blobs of a net before training."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ __all__ = ["filled"]
 
 
 def filled(shape: Shape, filler: FillerParameter | float, random: np.random.Generator) -> Blob:
-    """Make a Blob of float32 and fill it as Caffe's filler does, or with one value.
+    """Make a float32 Blob and fill it as Caffe's filler does, or with one value.
 
-    Constants draw no random numbers.
+    A constant draws no random numbers.
 
     Raises
     ------
@@ -51,7 +51,7 @@ def filled(shape: Shape, filler: FillerParameter | float, random: np.random.Gene
 
 
 def _constant(shape: Shape, value: float) -> Blob:
-    # A Blob that nobody has written reads as zeros, and takes no memory until then.
+    # A new Blob reads as zeros and allocates no memory before it is accessed.
     return Blob.asarray(np.full(shape, value, np.float32)) if value else Blob(shape)
 
 
@@ -72,7 +72,7 @@ def _gaussian(shape: Shape, filler: FillerParameter, random: np.random.Generator
     values = _normal(shape, filler.std, random)
     values += np.float32(filler.mean)
     if filler.sparse >= 0:
-        # Of the first axis, as many entries as `sparse` are not zero on average.
+        # On average, `sparse` entries along the first axis are nonzero.
         share = filler.sparse / _outputs(shape)
         if share > 1:
             raise ValueError(f"expected sparse up to {shape[0]}, the outputs, got {filler.sparse}")
@@ -108,10 +108,9 @@ def _msra(shape: Shape, filler: FillerParameter, random: np.random.Generator) ->
 
 
 def _fan(shape: Shape, filler: FillerParameter) -> float:
-    """Return what the variance is divided by.
+    """Return the divisor of the variance.
 
-    Caffe takes the first axis for that of the outputs, also in a bias and in weights that are
-    transposed.
+    Caffe takes the first axis as that of the outputs, even for a bias and for transposed weights.
     """
     count = math.prod(shape)
     fan_in = count // _outputs(shape)

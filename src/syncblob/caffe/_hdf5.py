@@ -1,18 +1,18 @@
 """Caffe's HDF5 formats: models and solver states, read and written.
 
 A ``.caffemodel.h5`` has a group ``data`` with a group for each layer, whose blobs are datasets
-named by number, and perhaps a group ``diff`` of the same structure. A layer whose name has a ``/``
+named by number. It may have a group ``diff`` of the same structure. A layer whose name has a ``/``
 is a group within a group. A ``.solverstate.h5`` has three small datasets and a group ``history``.
 
-h5py is asked for names, shapes and places only. Values that are stored in one piece, as Caffe does,
-are then read from the file as those of a ``.caffemodel`` are; chunked ones, and floats that are not
-IEEE's, by h5py when touched.
+h5py only looks up names, shapes and offsets. Contiguous values, such as Caffe writes, are then read
+from the file like those of a ``.caffemodel``. h5py reads the others, which are chunked or floats
+that are not IEEE's, when they are first accessed.
 
-A file may be malicious. Links to other files, datasets whose values are in other files, and
-groups that contain themselves are refused, and claims are compared with what the file can hold.
+A file may be malicious. Links to other files, datasets whose values are in other files, and groups
+that contain themselves are refused, and declared sizes are compared with the size of the file.
 
-To write, h5py lays the file out. The values are then written into their places piece by piece,
-because HDF5 itself would want each array, converted, in memory as a whole.
+When writing, h5py lays the file out. The values are then written at their offsets piece by piece,
+because HDF5 itself would need each converted array in memory as a whole.
 """
 
 from __future__ import annotations
@@ -64,33 +64,33 @@ _MOST_OBJECTS = 1 << 14
 """Limit on groups and datasets. Links can make a small file look endless."""
 _MOST_LEVELS = 32
 _MOST_COMPRESSION = 1032
-"""How far the deflate filter can reduce values; the other usual filters stay below."""
+"""The highest compression ratio of the deflate filter; other common filters have lower ones."""
 _MOST_COUNT = 2**31 - 1
-"""Elements that Caffe's Blob can have."""
+"""The most elements that Caffe's Blob can have."""
 _MOST_TEXT = 1 << 16
 _ITEM_SIZES = {"f": (2, 4, 8), "i": (1, 2, 4, 8), "u": (1, 2, 4, 8)}
 
 
 @dataclass(frozen=True, slots=True)
 class HDF5Source:
-    """The open file of a model that was read from HDF5."""
+    """The open HDF5 file that a model was read from."""
 
     file: OpenFile
     layers: tuple[HDF5Layer, ...]
-    """What was found in it."""
+    """The layers found in it."""
 
     @property
     def path(self) -> str:
-        """The path that it was opened by."""
+        """The path that it was opened with."""
         return self.file.path
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self.file.close()
 
 
 class HDF5Layer(NamedTuple):
-    """A layer; this format has no settings but the name."""
+    """A layer. The name is the only setting in this format."""
 
     name: str
     blobs: tuple[Blob, ...]
@@ -112,7 +112,7 @@ def read_layers(file: OpenFile) -> list[HDF5Layer]:
     ------
     ModelFileError
         If it is another kind of file, is damaged, or uses features that only a malicious file
-        would.
+        would use.
     ModuleNotFoundError
         If h5py is not installed.
     """
@@ -130,7 +130,7 @@ def read_layers(file: OpenFile) -> list[HDF5Layer]:
 
 
 def read_state(file: OpenFile) -> HDF5State:
-    """Find the parts of a ``.solverstate.h5``. Errors are those of `read_layers`."""
+    """Find the parts of a ``.solverstate.h5``. Raises the errors of `read_layers`."""
     with _opened(file) as h5:
         if not h5.has("history"):
             raise h5.error(
@@ -149,18 +149,18 @@ def read_state(file: OpenFile) -> HDF5State:
 
 
 def hdf5_address(group: Any, name: str) -> int | None:
-    """Return where in the file an entry of a group of h5py's is; ``/`` leads into groups in it.
+    """Return the address of an entry of an h5py group. A ``/`` in `name` leads into subgroups.
 
     Returns
     -------
     int or None
-        The offset of its header; None if there is no such entry, or if it is a link to elsewhere,
-        which may lead to another file and should not be followed.
+        The offset of the entry's header in the file. None if there is no such entry, or if it is a
+        soft or an external link, which may lead to another file and should not be followed.
     """
     links, key = group.id.links, _encoded(name)
     if not links.exists(key):
         return None
-    from h5py import h5l  # there is a group of h5py's
+    from h5py import h5l  # imported already: the group is h5py's
 
     link = links.get_info(key)
     return int(link.u) if link.type == h5l.TYPE_HARD else None
@@ -169,21 +169,21 @@ def hdf5_address(group: Any, name: str) -> int | None:
 def hdf5_problem(dataset: Any, what: str, file_size: int, *, harmless: int = 0) -> str:
     """Return why the values of a dataset should not be read; ``""`` if nothing is wrong.
 
-    A malicious or damaged file may have its values in other files, or claim more values than it
+    A malicious or damaged file may have its values in other files, or declare more values than it
     can hold.
 
     Parameters
     ----------
     dataset
-        A dataset of h5py's.
+        An h5py dataset.
     what
-        What to call it, as ``"dataset 'a'"``.
+        Its name in the result, such as ``"dataset 'a'"``.
     file_size
         The size of the file, in bytes.
     harmless
-        How many bytes a dataset may claim without storing them; HDF5 fills them in.
+        The most bytes that a dataset may declare without storing them. HDF5 fills them in.
     """
-    from h5py import h5d  # there is a dataset of h5py's
+    from h5py import h5d  # imported already: the dataset is h5py's
 
     properties = dataset.id.get_create_plist()
     layout = properties.get_layout()
@@ -219,10 +219,10 @@ def _encoded(name: str) -> bytes:
 
 
 class _Contents(io.RawIOBase):
-    """An open file for h5py: the one that was opened, whatever its path leads to now.
+    """An open file for h5py, whatever file its path names by now.
 
-    HDF5 itself would take a file that the process has open already for this one, and answer from
-    what it remembers of it.
+    If HDF5 opened the path itself and the process had a file open there already, HDF5 would use its
+    cached contents of that file.
     """
 
     def __init__(self, file: OpenFile) -> None:
@@ -230,7 +230,7 @@ class _Contents(io.RawIOBase):
         self._position = 0
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        """Set the position; h5py counts from the beginning or the end."""
+        """Set the position. h5py only seeks from the beginning or the end."""
         self._position = offset + (len(self._file) if whence == io.SEEK_END else 0)
         return self._position
 
@@ -239,7 +239,7 @@ class _Contents(io.RawIOBase):
         return self._position
 
     def readinto(self, buffer: Any, /) -> int:
-        """Fill a buffer, as far as the file goes. Raises the errors of `OpenFile.read_into`."""
+        """Fill a buffer up to the end of the file. Raises the errors of `OpenFile.read_into`."""
         count = max(0, min(len(buffer), len(self._file) - self._position))
         self._file.read_into(np.frombuffer(buffer, np.uint8)[:count], self._position)
         self._position += count
@@ -261,7 +261,7 @@ def _opened(file: OpenFile) -> Iterator[_Walk]:
     # h5py raises nearly any exception for a damaged file.
     except Exception as error:
         if isinstance(error, OSError) and error.errno is not None:
-            raise  # the system's, of reading
+            raise  # the system's error in a read
         message = f"the HDF5 library finds the file damaged: {error}"
         place, offset = (None, 0) if walk is None else (walk.place, walk.offset)
         raise ModelFileError(message, path=file.path, layer=place, offset=offset) from error
@@ -273,8 +273,8 @@ def _require_written(h5py: ModuleType, file: OpenFile) -> None:
         try:
             status = Path(os.fsdecode(opened.name)).stat()
             writable = opened.get_intent() & h5py.h5f.ACC_RDWR
-        # OSError: a file that lies in memory has no path. ValueError: another thread has closed the
-        # file since h5py listed it, so all of it is on the disk.
+        # OSError: a file in memory has no path. ValueError: another thread has closed the file
+        # since h5py listed it, so all of it is on the disk.
         except (OSError, ValueError):
             continue
         if writable and (status.st_dev, status.st_ino) == file.identity[:2]:
@@ -308,11 +308,11 @@ class _Walk:
         return ModelFileError(message, path=self.file.path, offset=offset, layer=self.place)
 
     def has(self, name: str) -> bool:
-        """Tell whether there is something of this name at the root."""
+        """Tell whether the root has an entry of this name."""
         return name in self.root
 
     def layers(self, name: str) -> list[tuple[str, Datasets]]:
-        """Return the groups with datasets, and the empty ones, within a group at the root."""
+        """Return the groups inside a root group that have datasets or are empty."""
         group = self._child(self.root, name)
         return list(self._groups(group, self.offset, ""))
 
@@ -332,7 +332,7 @@ class _Walk:
         return tuple(blobs)
 
     def integer(self, name: str) -> int:
-        """Read a dataset of one integer at the root; 0 where there is none."""
+        """Read a dataset of one integer at the root; 0 if there is none."""
         if not self.has(name):
             return 0
         dataset = self._child(self.root, name)
@@ -343,7 +343,7 @@ class _Walk:
         return int(dataset[()].reshape(-1)[0])
 
     def text(self, name: str) -> str:
-        """Read a dataset of one string at the root; ``""`` where there is none."""
+        """Read a dataset of one string at the root; ``""`` if there is none."""
         if not self.has(name):
             return ""
         dataset = self._child(self.root, name)
@@ -372,7 +372,7 @@ class _Walk:
         datasets: Datasets = {}
         groups: dict[str, tuple[Any, int]] = {}
         for key in group:
-            # What is not UTF-8 comes as bytes.
+            # h5py returns names that are not UTF-8 as bytes.
             child = key.decode(errors="surrogateescape") if isinstance(key, bytes) else key
             path = f"{name}/{child}" if name else child
             self.place = path
@@ -381,7 +381,8 @@ class _Walk:
                 datasets[child] = item
             else:
                 groups[child] = item, self.offset
-        # A group of groups only is part of a name with slashes; the outermost group has no name.
+        # A group with only groups in it is part of a name with slashes. The outermost group has no
+        # name.
         if datasets or (name and not groups):
             yield name, datasets
         for child, (item, address_of_item) in groups.items():
@@ -437,7 +438,7 @@ class _Walk:
         return blob
 
     def _describe(self, dataset: Any) -> tuple[tuple[int, ...], np.dtype[np.generic]]:
-        """Return shape and dtype of a dataset that can be a blob."""
+        """Return the shape and the dtype of a dataset; refuse it if it cannot be a blob."""
         h5py = self.h5py
         if dataset.id.get_type().get_class() not in (h5py.h5t.FLOAT, h5py.h5t.INTEGER):
             raise self.error("expected a dataset of floats or integers, got another type", dataset)
@@ -456,7 +457,7 @@ class _Walk:
     ) -> ValuesInFile | _ValuesByH5py:
         self._require_sound(dataset)
         offset, count = dataset.id.get_offset(), dataset.size
-        # Chunked or compact; or bfloat16 and the like, for which h5py names a larger dtype.
+        # Chunked or compact; or a type such as bfloat16, which h5py gives as a larger dtype.
         as_numpy = dataset.id.get_type() == self.h5py.h5t.py_create(stored)
         if count and (offset is None or not as_numpy):
             return _ValuesByH5py(self.file, dataset.name, dataset.shape, dtype)
@@ -471,7 +472,7 @@ class _Walk:
 
 @dataclass(frozen=True, slots=True)
 class _ValuesByH5py:
-    """A source of values that are not stored as in an array: chunked ones, or of other types."""
+    """A source of values that h5py reads: chunked or compact ones, or of types NumPy lacks."""
 
     file: OpenFile
     name: str
@@ -487,7 +488,7 @@ class _ValuesByH5py:
     def read_into(self, buffer: NDArray[np.uint8], offset: int) -> None:
         """Read the bytes of the values from an offset on.
 
-        Whole rows of the first axis are read, and only the chunks that these are in.
+        Reads whole rows of the first axis, and only the chunks that contain them.
         """
         self.file.require_unchanged()
         if not len(buffer):
@@ -523,15 +524,15 @@ class _Dataset(NamedTuple):
 def plan_hdf5(
     layers: Sequence[Layer], source: object, *, write_diff: bool | None
 ) -> Callable[[Path], None]:
-    """Return a function that writes layers as ``.caffemodel.h5`` into a file that exists.
+    """Return a function that writes layers as ``.caffemodel.h5`` into an existing file.
 
-    Types, settings, bottoms and tops of the layers are not part of this format. An unchanged HDF5
-    file, the `source` of all layers, is copied as it is.
+    Types, settings, bottoms and tops of the layers are not part of this format. If all layers are
+    unchanged since they were read from `source`, that file is copied as it is.
 
     Raises
     ------
     TypeError, ValueError
-        If the format cannot hold the layers. No values have been read then, but for those that had
+        If the format cannot hold the layers. No values have been read then, except those that had
         to be compared with the file.
     ModuleNotFoundError
         If h5py is not installed.
@@ -550,9 +551,9 @@ def plan_hdf5(
 def plan_state_hdf5(
     facts: dict[bytes, int | bytes], history: Sequence[Blob]
 ) -> Callable[[Path], None]:
-    """Return a function that writes a ``.solverstate.h5`` into a file that exists.
+    """Return a function that writes a ``.solverstate.h5`` into an existing file.
 
-    `facts` has the numbers and texts of the state, by Caffe's names. Errors are those of
+    `facts` has the numbers and strings of the state, by Caffe's names. Raises the errors of
     `plan_hdf5`.
     """
     h5py = import_optional("h5py", "hdf5")
@@ -610,7 +611,7 @@ def _dataset(group: bytes, number: int, blob: Blob, place: str) -> _Dataset:
 
 
 def _require_names(layers: Sequence[Layer]) -> None:
-    """Refuse names that two groups cannot have, or that Caffe would not find again."""
+    """Refuse duplicate names, and names that Caffe would not find again."""
     seen = set()
     for layer in layers:
         name = layer.name
@@ -646,13 +647,13 @@ def _lay_out(
     datasets: list[_Dataset],
     facts: dict[bytes, int | bytes],
 ) -> list[int]:
-    """Create groups, numbers, texts and datasets without values; return where the values belong."""
+    """Create groups, numbers, strings and empty datasets; return the offsets of the values."""
     as_caffe = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     as_caffe.set_layout(h5py.h5d.CONTIGUOUS)
     as_caffe.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
     as_caffe.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
     # The same model gives the same bytes.
-    as_caffe.set_obj_track_times(False)  # h5py takes it by position
+    as_caffe.set_obj_track_times(False)  # h5py takes it only by position
     types = {4: h5py.h5t.IEEE_F32LE, 8: h5py.h5t.IEEE_F64LE}
     offsets: list[int] = []
     with h5py.File(path, "w") as file:
@@ -663,7 +664,7 @@ def _lay_out(
                 kind, space = h5py.h5t.STD_I32LE, h5py.h5s.create_simple((1,))
                 value = np.array([fact], np.int32)
             else:
-                # Caffe reads up to the zero at the end.
+                # Caffe reads up to the terminating zero.
                 kind, space = h5py.h5t.C_S1.copy(), h5py.h5s.create(h5py.h5s.SCALAR)
                 kind.set_size(len(fact) + 1)
                 value = np.array(fact, f"S{len(fact) + 1}")

@@ -1,4 +1,4 @@
-"""One layer of a net: its settings, which stay in the file until asked for, and its blobs."""
+"""One layer of a net: its settings, which stay in the file until needed, and its blobs."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ _NO_FLOATS = "biuc"
 class Layer:
     """One layer of a net.
 
-    Type, bottoms and tops can be assigned, all other settings changed in `proto`, and blobs in
-    `blobs`; `save_model` writes what they are then. The name is changed by `ModelFile.rename`.
+    You can assign the type, bottoms and tops, change all other settings in `proto`, and replace
+    blobs in `blobs`. `save_model` writes the result. Change the name by `ModelFile.rename`.
 
     Parameters
     ----------
     name
-        The name; ``""`` where a file has none.
+        The name; ``""`` if the file has none.
     type
-        The type, as ``"Convolution"``. V1 files number the types; the numbers are translated, and
-        a number that Caffe does not know gives ``""``.
+        The type, such as ``"Convolution"``. The type numbers of V1 files are translated; a number
+        that Caffe does not know becomes ``""``.
     bottoms, tops
         Names of the inputs and the outputs.
     blobs
-        The weights: for a convolution the kernels, then the bias. Arrays of any library; as for
-        `Blob.asarray`, their memory is taken over where that is possible.
+        The weights: for a convolution the kernels, then the bias. Arrays of any library. As in
+        `Blob.asarray`, their memory is adopted if possible.
 
     Raises
     ------
     TypeError
-        If `bottoms` or `tops` is one string, or `blobs` one array, instead of several in a list;
-        or if a name is no string.
+        If `bottoms` or `tops` is one string, or `blobs` one array, instead of a list of them; or
+        if a name is not a string.
     """
 
     __slots__ = ("_blobs", "_definition")
@@ -64,19 +64,19 @@ class Layer:
 
     @classmethod
     def from_proto(cls, proto: LayerParameter, blobs: Iterable[Any] | None = None) -> Self:
-        """Make a layer of a message, with all of its settings.
+        """Make a layer from a message, with all of its settings.
 
         Parameters
         ----------
         proto
             A LayerParameter. It is copied.
         blobs
-            The weights; by default those in the message.
+            The weights. The default is those in the message.
 
         Raises
         ------
         TypeError
-            If `proto` is no LayerParameter.
+            If `proto` is not a LayerParameter.
         """
         settings = _without_blobs(proto)
         given = blobs is None
@@ -103,13 +103,13 @@ class Layer:
         return layer
 
     def _copy(self, name: str) -> Self:
-        """Return a layer of another name over the same Blobs."""
+        """Return a layer with another name that shares the Blobs."""
         layer = type(self)(name, blobs=self._blobs)
         layer._definition = self._definition.copy(name)
         return layer
 
     def __copy__(self) -> Self:
-        """Return a layer that shares the Blobs; replacing one there does not change this layer."""
+        """Return a layer that shares the Blobs. Replacing one in it does not change this layer."""
         return self._copy(self.name)
 
     def _rename(self, name: str) -> None:
@@ -118,12 +118,12 @@ class Layer:
 
     @property
     def _record(self) -> LayerRecord | None:
-        """Where the layer was read from."""
+        """The position in a file that the layer was read from."""
         return self._definition.record
 
     @property
     def name(self) -> str:
-        """The name; `ModelFile.rename` changes it."""
+        """The name. Change it by `ModelFile.rename`."""
         return self._definition.name
 
     @name.setter
@@ -135,7 +135,7 @@ class Layer:
 
     @property
     def type(self) -> str:
-        """The type; can be assigned."""
+        """The type. Can be assigned."""
         return self._definition.type
 
     @type.setter  # noqa: A003  # the property
@@ -144,7 +144,7 @@ class Layer:
 
     @property
     def bottoms(self) -> tuple[str, ...]:
-        """Names of the inputs; a list can be assigned."""
+        """Names of the inputs. A list can be assigned."""
         return self._definition.bottoms
 
     @bottoms.setter
@@ -153,7 +153,7 @@ class Layer:
 
     @property
     def tops(self) -> tuple[str, ...]:
-        """Names of the outputs; a list can be assigned."""
+        """Names of the outputs. A list can be assigned."""
         return self._definition.tops
 
     @tops.setter
@@ -169,15 +169,15 @@ class Layer:
     def proto(self) -> LayerParameter:
         """All settings, as a LayerParameter message without blobs.
 
-        Parsed from the file when first asked for, and upgraded as Caffe does where the file is of
-        an older format. It is the same message each time, and changing it changes the layer, except
-        for the name, which belongs to the model, and blobs, which belong into `blobs`: with these
-        `save_model` refuses it. ``copy.deepcopy(layer.proto)`` is independent of the layer.
+        It is parsed from the file on first use, and upgraded as Caffe does if the file has an older
+        format. It is the same message each time, and changing it changes the layer. Do not change
+        its name, which belongs to the model, or add blobs, which belong in `blobs`: `save_model`
+        refuses both. ``copy.deepcopy(layer.proto)`` is independent of the layer.
         """
         return self._definition.to_edit()
 
     def _require_savable(self) -> None:
-        """Raise ValueError if the layer was changed in place in a way that cannot be intended."""
+        """Raise ValueError if a Blob was resized, or `proto` has another name or blobs."""
         self._definition.require_consistent()
         self._blobs._require_shapes()
 
@@ -187,17 +187,17 @@ class Layer:
         Parameters
         ----------
         index
-            Which blob.
+            The index of the blob.
         array
             A Blob, or an array of any library; see `Blob.asarray`. A list of numbers gets the
-            dtype of the Blob that was there.
+            dtype of the old Blob.
         resize
-            Whether the shape may be another one.
+            Whether the shape may change.
 
         Raises
         ------
         TypeError
-            If the Blob has floats, and the array has none.
+            If the Blob has floats and the array does not.
         ValueError
             If the shape differs and `resize` is False.
         IndexError
@@ -205,10 +205,10 @@ class Layer:
         """
         self._blobs.replace(index, array, resize=resize)
 
-    if not TYPE_CHECKING:  # a type checker should report items of a layer
+    if not TYPE_CHECKING:  # so that type checkers report subscripts of a layer
 
         def __getitem__(self, index: object) -> NoReturn:
-            """Point to `blobs`: pycaffe's ``net.params[name]`` has the blobs as items."""
+            """Raise TypeError and point to `blobs`: in pycaffe, ``net.params[name]`` is a list."""
             raise TypeError(f"a Layer has no items; its weights are layer.blobs[{index!r}]")
 
     def __repr__(self) -> str:
@@ -225,7 +225,7 @@ class Entry(NamedTuple):
     blob
         The Blob.
     shape
-        The shape that it had when it was put in.
+        Its shape when it was added.
     legacy
         Whether it is written with num, channels, height and width, as in the older formats.
     """
@@ -236,21 +236,21 @@ class Entry(NamedTuple):
 
 
 def _entry(blob: Blob, *, legacy: bool = False) -> Entry:
-    """Make an entry; `legacy` is that of the entry that it replaces."""
+    """Make an entry. `legacy` is that of the entry that it replaces."""
     return Entry(blob, blob.shape, is_legacy(blob) or (legacy and blob.ndim == LEGACY_AXES))
 
 
 class LayerBlobs(MutableSequence[Blob]):
-    """The blobs of a layer. Arrays of any library can be put in; they come out as Blobs.
+    """The blobs of a layer. Accepts arrays of any library and returns Blobs.
 
-    A list of numbers gets the dtype of the Blob that it replaces; an array keeps its own, and
-    integers in place of floats raise TypeError, since Caffe's files do not hold them.
-    Replacing one by an array of another shape raises ValueError; `Layer.replace_blob` does it on
-    purpose. Writing into a Blob that is in the sequence changes the layer too; a Blob that was
-    resized is refused when the model is saved.
+    A list of numbers gets the dtype of the Blob that it replaces. An array keeps its own dtype, and
+    integers in place of floats raise TypeError, because Caffe's files do not hold integers.
+    An array of another shape raises ValueError; use `Layer.replace_blob` to change the shape.
+    Writing into a Blob of the sequence changes the layer. If a Blob was resized, the model cannot
+    be saved.
 
-    A Blob without a name gets one from its layer and its place, as ``"conv1[0]"``. The journal and
-    `Blob.explain` show it.
+    A Blob without a name is named after its layer and its index, such as ``"conv1[0]"``. The
+    journal and `Blob.explain` show the name.
 
     Parameters
     ----------
@@ -292,15 +292,15 @@ class LayerBlobs(MutableSequence[Blob]):
         return len(self._entries)
 
     def insert(self, index: int, value: Any) -> None:
-        """Insert an array in front of a Blob."""
+        """Insert an array before a Blob."""
         self._entries.insert(index, _entry(Blob.asarray(value)))
         self._name_blobs()
 
     def assign(self, blobs: Iterable[Any]) -> None:
-        """Replace all Blobs by other arrays, of any number and shapes.
+        """Replace all Blobs by any number of arrays of any shapes.
 
-        Each takes the place of the Blob with its number: a list of numbers gets the dtype of that,
-        and integers in place of floats raise TypeError. Nothing has changed then.
+        Each array replaces the Blob with its index: a list of numbers gets that Blob's dtype, and
+        integers in place of floats raise TypeError. Nothing has changed then.
         """
         self._put(self._made_of(blobs, self._entries))
 
@@ -313,7 +313,7 @@ class LayerBlobs(MutableSequence[Blob]):
         self._name_blobs(before)
 
     def _name_blobs(self, before: str | None = None) -> None:
-        """Name the Blobs after the layer, once named `before`; not those the user named."""
+        """Name the Blobs after the layer, whose name was `before`. Keep names given by the user."""
         mine = f"{_shown(self.layer if before is None else before)}["
         for number, (blob, _, _) in enumerate(self._entries):
             name = f"{_shown(self.layer)}[{number}]" if self.layer else ""
@@ -322,7 +322,7 @@ class LayerBlobs(MutableSequence[Blob]):
                     memory.name = name
 
     def _made_of(self, blobs: Iterable[Any], old: Sequence[Entry] = ()) -> list[Entry]:
-        """Make entries of arrays; those of `old` are what they replace, one by one."""
+        """Make entries from arrays. They replace the entries of `old`, one by one."""
         if isinstance(blobs, LayerBlobs):
             for at, (entry, replaced) in enumerate(zip(blobs._entries, old, strict=False)):
                 self._in_place_of(replaced, at, entry.blob)
@@ -343,10 +343,10 @@ class LayerBlobs(MutableSequence[Blob]):
         Raises
         ------
         TypeError
-            If there are floats, and the array has none.
+            If the old Blob has floats and the array does not.
         """
         dtype = old.blob.dtype
-        # Python numbers have no dtype of their own.
+        # Python numbers have no dtype.
         blob = Blob.asarray(array, dtype if isinstance(array, (list, tuple)) else None)
         if blob.dtype.kind in _NO_FLOATS and dtype.kind not in _NO_FLOATS:
             raise TypeError(
@@ -373,7 +373,7 @@ class LayerBlobs(MutableSequence[Blob]):
         self._name_blobs()
 
     def _require_shapes(self) -> None:
-        """Raise ValueError if a Blob has another shape than when it was put in."""
+        """Raise ValueError if the shape of a Blob has changed since it was added."""
         for number, (blob, shape, _) in enumerate(self._entries):
             if blob.shape != shape:
                 raise ValueError(
@@ -384,7 +384,7 @@ class LayerBlobs(MutableSequence[Blob]):
                 )
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Copy the Blobs; values that have not been read stay in the file."""
+        """Copy the Blobs. Unread values stay in the file."""
         made = type(self)(self.layer)
         made._put(
             [entry._replace(blob=independent_copy(entry.blob, memo)) for entry in self._entries]
@@ -397,7 +397,7 @@ class LayerBlobs(MutableSequence[Blob]):
 
 
 def _shown(name: str) -> str:
-    """Escape a name for printing: names in files may have any characters, or none that exist."""
+    """Escape a name for printing: names in files may have any characters, even invalid ones."""
     name = readable(name)
     return name if name.isprintable() else repr(name)[1:-1]
 

@@ -1,9 +1,9 @@
-"""Blobs whose values stay in a file until they are touched, and where they came from.
+"""Blobs whose values stay in a file until they are accessed, and the origins of such Blobs.
 
-The origin of a Blob is remembered, so that it can go back into a file unchanged. A memory that
-nobody has touched has its contents in the file only; one that was touched may still hold what the
-file holds. In both cases the message in the file is as good as a new one, and better where it has
-fields that syncblob does not know.
+The origin of a Blob is recorded, so that it can be written to a file unchanged. The contents of a
+memory that has not been accessed are only in the file; after an access, they may still be equal to
+those of the file. In both cases the message in the file is as good as a new one, and better if it
+has fields that syncblob does not know.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ __all__ = [
 ]
 
 CHUNK = 1 << 20
-"""Bytes that are read or compared at a time: few calls, and they stay in the processor's cache."""
+"""Bytes to read or compare at a time: few calls, and they fit in the processor's cache."""
 
 
 def lazy_blob(file: OpenFile, index: BlobIndex, device: Device | None = None) -> Blob:
-    """Make a Blob that is filled from a file by its first access."""
+    """Make a Blob whose first access fills it from a file."""
     diff = index.diff
     blob = Blob.from_source(
         index.shape,
@@ -88,7 +88,7 @@ def independent_copy(blob: Blob, memo: dict[int, Any]) -> Blob:
 
 @dataclass(frozen=True, slots=True)
 class ValuesInFile:
-    """A source of a memory: values in a file."""
+    """Values in a file, as the source of a memory."""
 
     file: OpenFile
     values: Values
@@ -104,13 +104,13 @@ class ValuesInFile:
         """Read the bytes of the values from an offset on."""
         itemsize = self.dtype.itemsize
         if offset % itemsize:
-            # Only accesses of plain bytes start in the middle of a value.
+            # Only accesses of raw bytes start within a value.
             buffer[:] = self()[offset : offset + len(buffer)]
             return
         size = len(buffer) // itemsize * itemsize
         target = buffer[:size].view(self.dtype)
         self.values.read_into(self.file, target, first=offset // itemsize)
-        # A memory that was made smaller may end in the middle of a value.
+        # A memory that was made smaller may end within a value.
         if size < len(buffer):
             buffer[size:] = self()[offset + size : offset + len(buffer)]
 
@@ -120,7 +120,7 @@ class ValuesInFile:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a Blob was read from. Holding it does not keep the file open."""
+    """The file and the position that a Blob was read from. Does not keep the file open."""
 
     index: BlobIndex
     _file: weakref.ref[OpenFile]
@@ -129,11 +129,11 @@ class Origin:
 
     @property
     def is_message(self) -> bool:
-        """Whether there is a BlobProto in the file; in HDF5 there are only the values."""
+        """Whether the file has a BlobProto. HDF5 files have only the values."""
         return self.index.start < self.index.stop
 
     def file(self) -> OpenFile | None:
-        """Return the file, opened again if need be; None if it has been closed or has changed."""
+        """Return the file, reopened if necessary; None if it has been closed or has changed."""
         file = self._file()
         if file is not None:
             return file if file.readable else None
@@ -148,7 +148,7 @@ _origins: weakref.WeakKeyDictionary[SyncedMemory, Origin] = weakref.WeakKeyDicti
 
 
 def register(blob: Blob, file: OpenFile, index: BlobIndex) -> None:
-    """Remember where a new Blob came from."""
+    """Record the origin of a new Blob."""
     origin = Origin(index, weakref.ref(file), file.absolute_path, file.identity)
     _origins[blob.memory] = origin
     diff = blob._existing_diff()  # must not be created
@@ -157,7 +157,7 @@ def register(blob: Blob, file: OpenFile, index: BlobIndex) -> None:
 
 
 def origin_of(blob: Blob) -> Origin | None:
-    """Return where a Blob came from, if it still has the layout that it had there."""
+    """Return the origin of a Blob if its layout is still the same as in the file."""
     origin = _origins.get(blob.memory)
     if origin is None:
         return None
@@ -178,7 +178,7 @@ def had_diff(blob: Blob) -> bool:
 
 
 def untouched(blob: Blob, *, diff: bool) -> tuple[OpenFile, Values] | None:
-    """Return where in a file the values of data or diff are, if none has been accessed yet."""
+    """Return the position in a file of data or diff, if no value has been accessed yet."""
     origin = origin_of(blob)
     values = None if origin is None else _values_of(origin, diff=diff)
     if origin is None or values is None or not _is_untouched(blob, origin, diff=diff):
@@ -191,12 +191,12 @@ def untouched(blob: Blob, *, diff: bool) -> tuple[OpenFile, Values] | None:
 
 
 def untouched_values(blob: Blob, *, diff: bool = False) -> NDArray[np.generic] | None:
-    """Return the contents of the source of data or diff that was not accessed; it stays so.
+    """Return data or diff from the source if it has not been accessed. Not an access itself.
 
     Returns
     -------
     ndarray or None
-        An array to be read; None if there is no source of all that the Blob shows.
+        An array that must not be written; None if no source has all the values of the Blob.
     """
     memory = _memory_of(blob, diff=diff)
     shows_all = blob._layout == Layout.c_order(blob.shape, blob.dtype)
@@ -207,15 +207,15 @@ def untouched_values(blob: Blob, *, diff: bool = False) -> NDArray[np.generic] |
 
 
 def blob_values(blob: Blob) -> NDArray[np.generic]:
-    """Return the values of a Blob to be read once, without keeping what is still in a file.
+    """Return the values of a Blob for one read, without keeping those still in a file.
 
-    If nobody has touched the Blob, its source is read and it stays untouched; else it is read on
-    the host, a const access.
+    If the Blob has not been accessed, its source is read, and that counts as no access. Otherwise
+    this is a const access on the host.
 
     Returns
     -------
     ndarray
-        Of the shape and the dtype of the Blob, and not to be written.
+        An array with the shape and the dtype of the Blob. It must not be written.
     """
     values = untouched_values(blob)
     return np.asarray(blob) if values is None else values
@@ -227,9 +227,9 @@ class Part(NamedTuple):
     Attributes
     ----------
     first, stop
-        The range of values, counted in C order.
+        The range of values, in C order.
     in_file
-        The file, and where in it they are; None if they have been accessed.
+        The file and their position in it; None if they have been accessed.
     """
 
     first: int
@@ -238,7 +238,7 @@ class Part(NamedTuple):
 
 
 def parts_of(blob: Blob, *, diff: bool) -> list[Part]:
-    """Divide data or diff into values that have been accessed and values only in the file."""
+    """Divide data or diff into values that have been accessed and values only in a file."""
     origin = origin_of(blob)
     memory = _memory_of(blob, diff=diff)
     values = None if origin is None else _values_of(origin, diff=diff)
@@ -267,7 +267,7 @@ def parts_of(blob: Blob, *, diff: bool) -> list[Part]:
 
 
 def touched_values(blob: Blob, part: Part, *, diff: bool) -> NDArray[np.generic]:
-    """Return the values of a part as an array on the host, of any shape: a const access."""
+    """Return the values of a part as a host array of any shape. A const access."""
     of = blob.diff if diff else blob
     if part.first == 0 and part.stop == blob.size:
         return of.cpu_data()
@@ -276,15 +276,15 @@ def touched_values(blob: Blob, part: Part, *, diff: bool) -> NDArray[np.generic]
 
 
 def unchanged(blob: Blob, *, write_diff: bool | None) -> tuple[OpenFile, BlobIndex] | None:
-    """Return where a Blob was read from, if it has not changed since.
+    """Return the file and the position that a Blob was read from, if it has not changed since.
 
     Parameters
     ----------
     blob
-        The Blob. Values that have been touched are compared with those in the file, bit for bit,
-        which is a const access on the host. The others stay in the file.
+        The Blob. Values that have been accessed are compared with the file bit for bit, by a const
+        access on the host. The others stay in the file.
     write_diff
-        Whether there must be a gradient in the file; None if either will do.
+        Whether the file must have a gradient; None accepts both.
     """
     origin = origin_of(blob)
     if origin is None:
@@ -309,7 +309,7 @@ def unchanged(blob: Blob, *, write_diff: bool | None) -> tuple[OpenFile, BlobInd
 def read_chunks(
     file: OpenFile, values: Values, dtype: np.dtype[np.generic]
 ) -> Iterator[NDArray[np.generic]]:
-    """Read values piece by piece, in order. Each array is good until the next is asked for."""
+    """Read values piece by piece, in order. Each array is valid until the next is yielded."""
     step = max(1, CHUNK // dtype.itemsize)
     buffer: NDArray[np.generic] = np.empty(min(step, values.count), dtype)
     for run in values.runs:
@@ -321,7 +321,7 @@ def read_chunks(
 
 
 def _memory_of(blob: Blob, *, diff: bool) -> SyncedMemory | None:
-    """Return the memory of data or diff. A diff that does not exist is not created."""
+    """Return the memory of data or diff. Does not create a diff."""
     return blob._existing_diff() if diff else blob.memory
 
 
@@ -330,7 +330,7 @@ def _values_of(origin: Origin, *, diff: bool) -> Values | None:
 
 
 def _is_untouched(blob: Blob, origin: Origin, *, diff: bool) -> bool:
-    """Tell whether nothing of a memory has been accessed and the file has all of it."""
+    """Tell whether no byte of a memory has been accessed and the file has all of it."""
     memory = _memory_of(blob, diff=diff)
     return (
         memory is not None
@@ -342,14 +342,14 @@ def _is_untouched(blob: Blob, origin: Origin, *, diff: bool) -> bool:
 def _rest_is_in_file(memory: SyncedMemory, origin: Origin) -> bool:
     """Tell whether the bytes that have not been accessed are those in the file.
 
-    Bytes that a smaller shape took out of use read as zeros later.
+    Bytes that went out of use under a smaller shape read as zeros later.
     """
     _, limit = memory.fitted()
     return _origins.get(memory) is origin and limit == memory.nbytes
 
 
 def _equal(file: OpenFile, values: Values, blob: Blob, *, diff: bool) -> bool:
-    """Compare the values that have been touched with those in a file, bit for bit."""
+    """Compare the values that have been accessed with those in a file, bit for bit."""
     for part in parts_of(blob, diff=diff):
         if part.in_file is not None:
             continue

@@ -1,8 +1,8 @@
 """Finding the layers of a NetParameter and their blobs without reading any weights.
 
-A net has the format of its layers: V2, the current one; V1, which numbers their types; or V0, the
-first one, whose layers are nested in layers of V1. One layer of V0 makes it a net of V0, and then
-Caffe drops everything else: layers of V2, and name, type and blobs of other layers of V1.
+A net has the format of its layers: V2, the current one; V1, which identifies types by numbers; or
+V0, the first one, whose layers are nested in V1 layers. One V0 layer makes it a V0 net, and then
+Caffe drops everything else: V2 layers, and the name, type and blobs of other V1 layers.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _V2_LAYER: Kind = (LAYERS[2], WireType.LENGTH)
 
 
 class _LayerFormat(NamedTuple):
-    """The fields of interest in one of the messages that describe a layer."""
+    """The fields that are needed from the message of a layer, in one format."""
 
     name: Kind
     type: Kind
@@ -67,9 +67,9 @@ _Fields = dict[Kind, list["Field"]]
 
 @dataclass(frozen=True, slots=True)
 class LayerIndex:
-    """What a layer contains; the values of its blobs are located, not read.
+    """The contents of a layer. The values of its blobs are located, not read.
 
-    `version` is that of the layer's format; `start` and `stop` say where its message lies.
+    `version` is that of the layer's format; the message lies in ``[start, stop)``.
     """
 
     name: str
@@ -84,7 +84,7 @@ class LayerIndex:
 
 @dataclass(frozen=True, slots=True)
 class ModelIndex:
-    """What a net contains: its name, the version of its layer format, the layers in order."""
+    """The contents of a net: its name, the version of its layer format, its layers in order."""
 
     name: str
     version: int
@@ -97,8 +97,8 @@ def index_model(reader: WireReader) -> ModelIndex:
     Raises
     ------
     ModelFileError
-        If protobuf would refuse one of its layers, if a blob does not fit its shape, if the net
-        has V1 and V2 layers or padding that no layer can take over, or if it is no net at all.
+        If protobuf would refuse one of its layers, if a blob does not match its shape, if the net
+        has both V1 and V2 layers or padding that no layer can take over, or if it is not a net.
     """
     name = ""
     layers: _Fields = {_V1_LAYER: [], _V2_LAYER: []}
@@ -206,7 +206,7 @@ def _index_v0(
 
 
 def _v0_parts(reader: WireReader, nested: list[Field]) -> _Fields:
-    """Collect the fields of the messages in a layer. Several messages merge, in order."""
+    """Collect the fields of the messages in a layer. Several messages are merged in order."""
     joined: _Fields = {_V0_NAME: [], _V0_TYPE: [], _V0_BLOB: []}
     for field in nested:
         for kind, fields in _parts(reader, field, joined, depth=2).items():
@@ -219,7 +219,7 @@ def _index_blobs(reader: WireReader, blobs: list[Field], depth: int) -> tuple[Bl
 
 
 def _parse_blobs(reader: WireReader, blobs: list[Field], depth: int) -> None:
-    """Check blobs that Caffe drops: protobuf refuses the whole net if one is damaged."""
+    """Check blobs that Caffe drops, because protobuf refuses the whole net if one is damaged."""
     for blob in blobs:
         parse_blob(reader, blob.start, blob.stop, depth=depth)
 
@@ -236,5 +236,5 @@ def _v1_types(fields: list[Field]) -> tuple[str, ...]:
 
 
 def _last(texts: tuple[str, ...]) -> str:
-    """Return the value of a field that is not repeated: the last one wins."""
+    """Return the value of a singular field: the last one wins."""
     return texts[-1] if texts else ""

@@ -1,4 +1,4 @@
-"""The shapes in a net: a walk over its layers, and the blobs that Caffe would give them."""
+"""The shapes in a net, layer by layer, and the blobs that Caffe would allocate."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ __all__ = ["NetShapes", "fill_layers", "infer_shapes"]
 
 @dataclass(frozen=True, slots=True)
 class NetShapes:
-    """The shapes in a net, as `ModelFile.infer_shapes` found them.
+    """The shapes in a net, as returned by `ModelFile.infer_shapes`.
 
     Parameters
     ----------
     blobs
-        The shapes of what the layers compute, by the names of the blobs in the net, in the order
-        in which they come into being: those of pycaffe's ``net.blobs``.
+        The shapes of the layers' outputs, by the names of the blobs in the net, in the order in
+        which they are computed: those of pycaffe's ``net.blobs``.
     params
-        The shapes of the weights, by the names of the layers that have some: those of
-        ``net.params``. Where several layers have one name, those of the first.
+        The shapes of the weights, by the names of the layers that have weights: those of
+        ``net.params``. If several layers have the same name, those of the first.
     """
 
     blobs: dict[str, Shape]
@@ -48,7 +48,7 @@ class NetShapes:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """A layer, its settings, and the blobs it should have; None for a type that is not known."""
+    """A layer, its settings, and the blobs it should have; None if its type is unknown."""
 
     layer: Layer
     message: LayerParameter
@@ -81,7 +81,7 @@ def fill_layers(
 
 
 def _blobs(step: _Step, shared: dict[str, Blob], random: np.random.Generator) -> list[Blob]:
-    """Return the blobs that a layer has, or new ones; remember those that have a name."""
+    """Return the blobs of a layer, or new ones. Record named ones, which layers share."""
     layer, specs = step.layer, step.message.param
     blobs = list(layer.blobs)
     if step.expected is None:
@@ -203,7 +203,7 @@ def _input(layer: Layer, name: str, given: dict[str, Shape]) -> Shape:
 
 
 def _shared(step: _Step, number: int, owner: Blob) -> Blob:
-    """Return the blob of an earlier layer for one that has the same name."""
+    """Return the blob of an earlier layer that has the same parameter name."""
     spec, shape = step.message.param[number], _shape((step.expected or [])[number])
     if shape == owner.shape:
         return owner
@@ -226,7 +226,7 @@ def _require_fitting(layer: Layer, expected: list[ExpectedBlob]) -> None:
 
 
 def _shape(expected: ExpectedBlob) -> Shape:
-    """Return a shape of which all is known."""
+    """Return a shape whose dimensions are all known."""
     return tuple(dim for dim in expected.dims if dim is not None)
 
 

@@ -1,20 +1,20 @@
-"""Caffe's older layer formats: what their types are called now, and nets in them upgraded.
+"""Caffe's older layer formats: the current names of their types, and the upgrade of nets.
 
-There are three formats. V2 is the current one; V1 numbers the types of layers; V0, the first one,
-nests its layers in layers of V1. `upgrade_net` does what Caffe does, in this order
+There are three formats. V2 is the current one; V1 identifies types of layers by numbers; V0, the
+first one, nests its layers in V1 layers. `upgrade_net` does what Caffe does, in this order
 (``UpgradeNetAsNeeded`` in Caffe's ``util/upgrade_proto.cpp``):
 
-1. V0 has the settings of every type of layer side by side in one message. If any layer has such a
-   message, the net is V0, and whatever else it has is lost: its V2 layers, the shapes of its
-   inputs, and name, type and blobs of V1 layers. Padding, then a layer of its own in front of a
-   convolution or a pooling, becomes one of their settings.
+1. V0 has the settings of all types of layers side by side in one message. If any layer has such a
+   message, the net is V0, and everything else is lost: V2 layers, the shapes of inputs, and the
+   name, type and blobs of V1 layers. Padding, in V0 a separate layer before a convolution or a
+   pooling, becomes one of their settings.
 2. The image transformation moves from the settings of three types of data layers to
    transform_param.
-3. V1 numbers become names, and its parallel lists become ParamSpecs.
+3. V1 type numbers become names, and V1's parallel lists become ParamSpecs.
 4. The inputs of the net become a layer of type Input, if their shapes are known.
 5. The learning rates of a BatchNorm layer with three ParamSpecs are set to zero.
 
-Nothing here imports protobuf: messages are made by the message that is upgraded.
+Nothing here imports protobuf: new messages are made from the classes of the upgraded message.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ V1_LAYER_TYPES: Final = dict(
         ]
     )
 )
-"""The types of V1 layers by their numbers."""
+"""The types of V1 layers, by number."""
 
 V1_TYPE_NUMBERS: Final = {name: number for number, name in V1_LAYER_TYPES.items()}
 
@@ -75,7 +75,7 @@ V0_LAYER_TYPES: Final = dict(
     softmax=Softmax softmax_loss=SoftmaxWithLoss split=Split tanh=TanH window_data=WindowData
     """.split()  # noqa: SIM905  # a table of names reads best as words
 )
-"""The types of V0 layers by the names that they had then."""
+"""The current types of V0 layers, by their V0 names."""
 
 _V0_SETTINGS: Final = {
     "num_output": {"conv": "convolution", "innerproduct": "inner_product"},
@@ -116,9 +116,9 @@ _V0_SETTINGS: Final = {
     "det_context_pad": {"window_data": "window_data.context_pad"},
     "det_crop_mode": {"window_data": "window_data.crop_mode"},
 }
-"""Where V0 settings go, by type of layer: the message, and the new name where it differs.
+"""The targets of V0 settings, by type of layer: the message, and the new name if it differs.
 
-A setting that the type does not have is dropped, as Caffe does.
+As in Caffe, a setting that the type does not have is dropped.
 """
 
 _V0_TRANSFORM: Final = {
@@ -141,7 +141,7 @@ _SPECS: Final = {
     "blobs_lr": "lr_mult",
     "weight_decay": "decay_mult",
 }
-"""Lists of V1, one entry for each blob, and the fields of ParamSpec that take them."""
+"""V1's lists with one entry for each blob, and the fields of ParamSpec that replace them."""
 
 _TEXTS: Final = frozenset({"bottom", "top"})
 _REPEATED: Final = frozenset({"include", "exclude", "blobs", "loss_weight"})
@@ -153,9 +153,9 @@ _TAKE_PADDING = ("conv", "pool")
 
 
 def upgrade_net(net: NetParameter) -> NetParameter:
-    """Return a net, of any format, in the current one, upgraded as Caffe does it.
+    """Return a net of any format in the current one, upgraded as Caffe does.
 
-    The message that is given does not change.
+    The argument does not change.
 
     Raises
     ------
@@ -275,7 +275,7 @@ def _fill_from_v1(new: LayerParameter, old: V1LayerParameter) -> None:
 
 
 def _make_input_layer(net: NetParameter) -> None:
-    """Turn the inputs into a layer; without shapes, as in old model files, they are dropped."""
+    """Turn the inputs into a layer. Without shapes, as in old model files, drop them."""
     shapes = [list(shape.dim) for shape in net.input_shape]
     if not shapes:
         dims = net.input_dim
@@ -298,7 +298,7 @@ def _make_input_layer(net: NetParameter) -> None:
 
 
 def _copy_field(source: Message, name: str, target: Message, new_name: str) -> None:
-    """Copy a field that is present to one that may have another name or be repeated."""
+    """Copy a field, if present, to one that may have another name or be repeated."""
     if not source.HasField(name):
         return
     value = getattr(source, name)
@@ -323,16 +323,16 @@ def _put(message: Message, name: str, value: Any) -> None:
 
 
 class Connection(NamedTuple):
-    """What matters of a layer for padding."""
+    """The properties of a layer that padding depends on."""
 
     type: str
-    """As V0 spells it; ``""`` for a V1 layer."""
+    """The V0 name; ``""`` for a V1 layer."""
     bottoms: tuple[str, ...]
     tops: tuple[str, ...]
 
 
 class Folded(NamedTuple):
-    """A layer that is kept."""
+    """A layer that remains after folding."""
 
     position: int
     """Its index among the layers before folding."""
@@ -349,7 +349,7 @@ class PaddingError(ValueError):
     position
         The index of the layer whose bottom is the padding layer.
     message
-        What is wrong.
+        The problem.
     """
 
     def __init__(self, position: int, message: str) -> None:
@@ -363,11 +363,11 @@ def fold_padding(layers: Sequence[Connection]) -> list[Folded]:
     Raises
     ------
     PaddingError
-        If a padding layer has not exactly one bottom and one top, or is in front of something
+        If a padding layer does not have exactly one bottom and one top, or comes before a layer
         other than a convolution or a pooling with one bottom.
     """
     kept: list[Folded] = []
-    # By name of a blob: the last layer so far that has it as a top.
+    # For each blob name, the last layer so far that has it as a top.
     makers: dict[str, int] = {}
     for position, layer in enumerate(layers):
         bottoms = list(layer.bottoms)

@@ -1,8 +1,8 @@
-"""Telling files of other formats: by how they begin, what they hold, or what they are named.
+"""Recognising files of other formats, by their first bytes, their contents or their names.
 
-A protobuf message has no signature: nearly any bytes are one, or begin like one. These checks turn
-"damaged" into words that say what the file really is. When a file is to be written, they keep one
-format from getting the extension of another, by which other programs will read it.
+A protobuf message has no signature: nearly any bytes are one, or begin like one. With these checks,
+an error says what the file really is, rather than "damaged". Before a file is written, they refuse
+the extension of another format, because other programs would read the file as that.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ __all__ = [
 _HEAD = 512
 
 _NO_WEIGHTS = "expected a file with weights, got an empty file; copy or download it again"
-# What to say of an empty file, a message without fields. An empty row of blobs is one.
+# Errors for an empty file, which is a message without fields. An empty row of blobs is valid.
 _EMPTY = {
     "model": _NO_WEIGHTS,
     "blob": _NO_WEIGHTS,
@@ -56,11 +56,11 @@ _EMPTY = {
 OTHER_HDF5 = "this is HDF5 in another layout than Caffe's; syncblob.convert.open_weights opens it"
 _OPEN_WEIGHTS = "syncblob.convert.open_weights opens it"
 
-# How files begin: what `file_signature` calls them.
+# The first bytes of files, and the names that `file_signature` returns.
 _SIGNATURES = {
     b"\x89HDF\r\n\x1a\n": "hdf5",
     b"\x93NUMPY": "npy",
-    # The number that torch.save began with before it wrote zip archives, pickled.
+    # The pickled number that torch.save wrote first before it wrote zip archives.
     b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.": "torch",
     b"PK\x03\x04": "zip",
     b"PK\x05\x06": "zip",  # an archive without members begins with its end
@@ -86,9 +86,9 @@ _VERDICTS = {
     "gzip": "this is a gzip archive in another one; unpack it first",
 }
 
-# In a zip archive: the length of the first member's name, and where the name begins.
+# In a zip archive: the length of the first member's name, and its offset.
 _NAME_LENGTH, _NAME = slice(26, 28), 30
-# In a safetensors file, eight bytes of length are in front of the header, which is JSON.
+# In a safetensors file, eight bytes with the length precede the header, which is JSON.
 _LENGTH_BYTES = 8
 _LONGEST_HEADER = 1 << 32
 
@@ -103,14 +103,14 @@ _PROTOTXT = re.compile(
 
 
 def file_signature(head: bytes) -> str:
-    """Tell what format a file has from how it begins: its first hundred bytes or more.
+    """Recognise the format of a file from its first hundred bytes or more.
 
     Returns
     -------
     str
-        ``"hdf5"``, ``"npy"``, ``"npz"``, ``"safetensors"``, ``"torch"``, ``"zip"`` (an archive of
-        something else), ``"gzip"``, ``"git-lfs"`` or ``"appledouble"``. ``""`` is anything else,
-        such as Caffe's messages, which have no signature.
+        ``"hdf5"``, ``"npy"``, ``"npz"``, ``"safetensors"``, ``"torch"``, ``"zip"`` (any other
+        archive), ``"gzip"``, ``"git-lfs"`` or ``"appledouble"``. ``""`` for all others, such as
+        Caffe's messages, which have no signature.
     """
     found = next((name for begin, name in _SIGNATURES.items() if head.startswith(begin)), "")
     if found == "zip":
@@ -129,7 +129,7 @@ def _length_of_header(head: bytes) -> int:
 
 
 def is_hdf5(reader: WireReader) -> bool:
-    """Tell an HDF5 file, which is read by other means, from a message."""
+    """Tell whether a file is HDF5 and not a message."""
     return file_signature(_head(reader)) == "hdf5"
 
 
@@ -138,20 +138,20 @@ def _head(reader: WireReader) -> bytes:
 
 
 def require_message(reader: WireReader, wanted: str = "model") -> None:
-    """Refuse a file that is not the message that is expected.
+    """Refuse a file that is not the expected message.
 
     Parameters
     ----------
     reader
         The file.
     wanted
-        What it should be, as for `refuse_other_messages`. The fields of a model are checked when
-        it is indexed.
+        The expected message: ``"model"``, ``"blob"``, ``"blobs"`` or ``"solver state"``. The fields
+        of a model are checked when it is indexed.
 
     Raises
     ------
     ModelFileError
-        If the file is empty, of a format that is not protobuf's, or another message.
+        If the file is empty, not protobuf, or another message.
     """
     if not reader.size and wanted in _EMPTY:
         raise reader.error(_EMPTY[wanted], 0)
@@ -161,11 +161,11 @@ def require_message(reader: WireReader, wanted: str = "model") -> None:
 
 
 def _refuse_other_formats(reader: WireReader) -> None:
-    """Raise ModelFileError if a file is of a format that is not protobuf's."""
+    """Raise ModelFileError if a file is recognised as anything but a protobuf message."""
     head = _head(reader)
     found = file_signature(head)
     if found == "safetensors" and _length_of_header(head) > reader.size - _LENGTH_BYTES:
-        found = ""  # the header does not fit into the file: a message that only looks like it
+        found = ""  # the header would not fit into the file, so this is a message
     if found:
         raise reader.error(_VERDICTS[found], 0)
     if _WEB_PAGE.match(head):
@@ -182,7 +182,7 @@ def _refuse_other_formats(reader: WireReader) -> None:
 
 
 def refuse_other_messages(reader: WireReader, kinds: Kinds, wanted: str = "model") -> None:
-    """Raise ModelFileError if a message is of another type than wanted, going by its fields.
+    """Raise ModelFileError if the fields of a message are those of another type than wanted.
 
     `kinds` are their numbers and wire types; `wanted` is as for `require_message`.
     """
@@ -210,7 +210,7 @@ _VALUES_OR_SHAPE = {
     (DATA, WireType.LENGTH),
     (DATA, WireType.FIXED32),
     (SHAPE, WireType.LENGTH),
-    # Packed, it would have the number and the wire type of a net's shape of inputs.
+    # The packed form has the number and the wire type of a net's input_shape, so it is not here.
     (DOUBLE_DATA, WireType.FIXED64),
     (DOUBLE_DIFF, WireType.LENGTH),
     (RAW_DATA, WireType.LENGTH),
@@ -218,7 +218,7 @@ _VALUES_OR_SHAPE = {
 
 
 def _identify(kinds: Kinds) -> tuple[str, ...]:
-    """Return what a message may be, the most likely first; nothing if it may be anything."""
+    """Return the possible types of a message, most likely first; empty if it may be any."""
     found: tuple[str, ...] = ()
     if _V2_LAYER in kinds:
         found = ("model",)
@@ -248,7 +248,7 @@ _CONVERT = (
     "syncblob.convert.convert or the command 'syncblob convert'"
 )
 _MODEL = "save_model writes a model"
-# Extensions of other formats, and what to do instead.
+# Extensions of other formats, and the advice in the error.
 _OTHERS = {
     **dict.fromkeys((".npz", ".pt", ".pth", ".safetensors"), _CONVERT),
     _STATE: "save_solver_state writes the state of a solver",
@@ -284,7 +284,7 @@ del _NOT_FOR_STATES[_STATE]
 
 
 def require_model_path(path: str) -> bool:
-    """Tell from the extension whether a model is to be HDF5; ValueError if it is not one for it."""
+    """Tell from the extension whether to write a model as HDF5; refuse other formats' ones."""
     return _require_path(path, _NOT_FOR_MODELS, ".caffemodel or .h5")
 
 
@@ -294,7 +294,7 @@ def require_blob_path(path: str) -> None:
 
 
 def require_state_path(path: str) -> bool:
-    """Tell from the extension whether a state is to be HDF5; ValueError if it is not one for it."""
+    """Tell from the extension whether to write a state as HDF5; refuse other formats' ones."""
     return _require_path(path, _NOT_FOR_STATES, ".solverstate or .solverstate.h5")
 
 

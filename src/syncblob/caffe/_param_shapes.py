@@ -1,8 +1,8 @@
-"""Which blobs a layer has, and which shapes and fillers, as its settings say.
+"""The blobs that the settings of a layer call for: their number, shapes and fillers.
 
-Some dimensions depend on the bottoms of the layer; they are None where the bottoms are not known.
-The blobs of the older formats always have four axes, num, channels, height and width: a bias of 32
-values is (1, 1, 1, 32). The settings say which axes of 1 in front a blob has for that reason alone.
+Some dimensions depend on the bottoms of the layer; they are None if the bottoms are not known.
+Blobs of the older formats always have four axes, num, channels, height and width: a bias of 32
+values has shape (1, 1, 1, 32). From the settings follows which leading axes of 1 are padding.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ __all__ = ["ExpectedBlob", "expected_blobs", "mark_legacy", "squeezed_blobs"]
 
 
 class ExpectedBlob(NamedTuple):
-    """The shape of a blob, as far as the settings say, and how Caffe fills a new one.
+    """The shape of a blob that the settings imply, and Caffe's filler for a new one.
 
     Parameters
     ----------
     dims
-        The dimensions; None for one that is not known.
+        The dimensions; None for an unknown one.
     repeats
-        Whether there may be further dimensions that are equal to the last one.
+        Whether more dimensions may follow that are equal to the last one.
     filler
-        The filler, or the value that Caffe puts everywhere without one.
+        The filler, or the constant that Caffe uses without one.
     """
 
     dims: Partial
@@ -52,8 +52,8 @@ class ExpectedBlob(NamedTuple):
         shape
             The shape of a blob.
         legacy
-            Whether the blob has num, channels, height and width: then Caffe aligns the axes to the
-            right and takes those that are absent as 1.
+            Whether the blob has num, channels, height and width: then Caffe aligns the axes on the
+            right and takes absent ones as 1.
         """
         dims = self.dims
         if self.repeats:
@@ -73,15 +73,15 @@ class ExpectedBlob(NamedTuple):
 def expected_blobs(
     layer: LayerParameter, bottoms: Sequence[Shape] | None = None
 ) -> list[ExpectedBlob] | None:
-    """Return what blobs a layer has after training; None if that is not known for its type.
+    """Return the blobs that a layer has after training; None if its type is unknown.
 
     Parameters
     ----------
     layer
         The layer.
     bottoms
-        The shapes of its bottoms, for which `top_shapes` raises nothing; None if they are not
-        known. With them all dimensions are known.
+        The shapes of its bottoms, which `top_shapes` must accept; None if they are not known. With
+        them, all dimensions are known.
     """
     if layer.type in _WITHOUT:
         return []
@@ -102,7 +102,7 @@ def _convolution(layer: LayerParameter, bottoms: _Bottoms) -> list[ExpectedBlob]
         inputs = None
         sides = settings.HasField("kernel_h") or settings.HasField("kernel_w")
         kernel = (settings.kernel_h, settings.kernel_w) if sides else (*settings.kernel_size,)
-        # A single size is for all axes of the input; a layer made by hand may have none at all.
+        # A single size applies to all axes of the input. A layer made by hand may have no size.
         repeats = not sides and len(kernel) <= 1
     first, second = (inputs, outputs) if layer.type == "Deconvolution" else (outputs, inputs)
     dims = (first, None if second is None else second // group, *kernel)
@@ -131,8 +131,8 @@ def _recurrent(layer: LayerParameter, bottoms: _Bottoms) -> list[ExpectedBlob]:
     lstm = layer.type == "LSTM"
     size = settings.num_output
     gates = 4 * size if lstm else size
-    # Behind the sequence, and the marks of its beginnings, may come an input for all steps; then
-    # the states, of which an LSTM has two.
+    # The bottoms are the sequence, its continuation marks, perhaps a static input, and then the
+    # exposed states, of which an LSTM has two.
     static = len(layer.bottom) > 2 + settings.expose_hidden * (1 + lstm)
     inputs = [math.prod(bottoms[0][2:]) if bottoms else None]
     if static:
@@ -199,7 +199,7 @@ def _bias(settings: Any) -> list[ExpectedBlob]:
 
 
 def _own(settings: Any, name: str, default: float) -> FillerParameter | float:
-    """Return a filler, or the value in place of one that is not given."""
+    """Return a filler, or the default value if the settings have none."""
     filler: FillerParameter = getattr(settings, name)
     return filler if settings.HasField(name) else default
 
@@ -233,10 +233,10 @@ _WITHOUT = frozenset(
 
 
 def squeezed_blobs(layer: Layer) -> list[Blob]:
-    """Return the blobs of a layer without axes of 1 in front that its type does not have.
+    """Return the blobs of a layer without the leading axes of 1 that the older formats add.
 
-    The four axes of the older formats are meant: a bias of shape (1, 1, 1, 32) becomes a view of
-    shape (32,). Where the settings do not say how many axes there are, blobs are left as they are.
+    A bias of shape (1, 1, 1, 32) becomes a view of shape (32,). If the settings do not determine
+    the number of axes, the blobs are returned as they are.
     """
     return [
         blob if blob.shape == shape else blob.reshape(shape)
@@ -245,9 +245,9 @@ def squeezed_blobs(layer: Layer) -> list[Blob]:
 
 
 def mark_legacy(layer: Layer) -> None:
-    """Have the blobs that `squeezed_blobs` would change written with the four old dimensions.
+    """Mark the blobs that `squeezed_blobs` would change, to be written with four old dimensions.
 
-    Caffe takes those for the shape in a running net, and would refuse the same as a new shape.
+    Caffe accepts these for the shape in a running net. It would refuse them in a `shape` message.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """The pieces of a new file: bytes, ranges of other files, and the values of Blobs.
 
-The length of every piece is known before any of it is read, because protobuf puts the length of a
-message in front of it. A piece is never in memory as a whole.
+The length of every piece is known before any of it is read, because in protobuf the length of a
+message precedes it. A piece is never in memory as a whole.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ __all__ = [
 ]
 
 MAX_MESSAGE = 2**31 - 1
-"""Bytes that a protobuf message can have, which is also what Caffe reads."""
+"""The most bytes that a protobuf message can have, and that Caffe reads."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileRange:
-    """Bytes that are copied from a file as they are."""
+    """Bytes to copy from a file unchanged."""
 
     file: OpenFile
     start: int
@@ -59,7 +59,7 @@ class FileRange:
         return self.stop - self.start
 
     def chunks(self) -> Iterator[memoryview]:
-        """Yield the bytes. Each buffer is good until the next one is asked for."""
+        """Yield the bytes. Each buffer is valid until the next one is yielded."""
         buffer = np.empty(min(CHUNK, self.nbytes), np.uint8)
         for begin in range(self.start, self.stop, CHUNK):
             part = buffer[: self.stop - begin]
@@ -81,7 +81,7 @@ class BlobValues:
         return self.blob.size * self.dtype.itemsize
 
     def chunks(self) -> Iterator[memoryview]:
-        """Yield the bytes: unread values from their source, the others from the host."""
+        """Yield the bytes: unread values from their source, others from the host."""
         for array in self._arrays():
             yield array.view(np.uint8).data
 
@@ -105,12 +105,12 @@ Piece = bytes | FileRange | BlobValues
 
 
 def size_of(pieces: Iterable[Piece]) -> int:
-    """Add up the bytes."""
+    """Return the total number of bytes."""
     return sum(len(piece) if isinstance(piece, bytes) else piece.nbytes for piece in pieces)
 
 
 def buffers(pieces: Iterable[Piece]) -> Iterator[bytes | memoryview]:
-    """Yield the bytes. Each buffer is good until the next one is asked for."""
+    """Yield the bytes. Each buffer is valid until the next one is yielded."""
     for piece in pieces:
         if isinstance(piece, bytes):
             yield piece
@@ -126,7 +126,7 @@ def require_message_size(pieces: Sequence[Piece], message: str, contents: str) -
     pieces
         The message.
     message, contents
-        What it is, and what is in it, for the error.
+        The name of the message and of its contents, for the error.
     """
     total = size_of(pieces)
     if total > MAX_MESSAGE:
@@ -138,14 +138,14 @@ def require_message_size(pieces: Sequence[Piece], message: str, contents: str) -
 
 
 def write_pieces(pieces: Iterable[Piece], path: Path) -> None:
-    """Write the bytes into a file, whose contents are lost."""
+    """Overwrite a file with the bytes."""
     with path.open("wb") as file:
         for buffer in buffers(pieces):
             file.write(buffer)
 
 
 def joined(pieces: Sequence[Piece]) -> list[Piece]:
-    """Join neighbours that lie next to each other in one file, or are bytes."""
+    """Join neighbours that are bytes or adjacent ranges of one file."""
     result: list[Piece] = []
     for piece in pieces:
         last = result[-1] if result else b""
@@ -163,7 +163,7 @@ def joined(pieces: Sequence[Piece]) -> list[Piece]:
 def _converted(
     array: NDArray[np.generic], dtype: np.dtype[np.generic]
 ) -> Iterator[NDArray[np.generic]]:
-    """Yield the elements as one-dimensional arrays. Copies only where dtype or layout differ."""
+    """Yield the elements as one-dimensional arrays. Copies only if dtype or layout differ."""
     if array.flags.c_contiguous and array.dtype == dtype:
         flat = array.reshape(-1)
         step = max(1, CHUNK // dtype.itemsize)

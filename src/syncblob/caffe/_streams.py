@@ -1,4 +1,4 @@
-"""What is read and written besides files by their paths: open binary files, and gzip archives."""
+"""Reading and writing open binary files and gzip archives."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Readable(Protocol):
     """An object with the method ``read`` of a binary file."""
 
     def read(self, size: int = ..., /) -> bytes:
-        """Return as many bytes, or those that are left."""
+        """Return up to `size` bytes."""
 
 
 class Writable(Protocol):
@@ -42,15 +42,15 @@ Target = str | os.PathLike[str] | Writable
 
 
 def open_source(source: Source) -> OpenFile:
-    """Open a file by its path, or what an open file has from its position on.
+    """Open a file by its path, or the rest of an open file.
 
-    What is in a gzip archive, and what an open file has, is copied to a temporary file without a
-    name, which the system removes with the last reference to it, and when the process is killed.
+    The contents of a gzip archive or an open file are copied to an unnamed temporary file. The
+    system removes it with the last reference to it, even if the process is killed.
 
     Raises
     ------
     TypeError
-        If it is neither, or a file in text mode.
+        If `source` is neither, or a file in text mode.
     ModelFileError
         If the archive is damaged.
     OSError
@@ -66,7 +66,7 @@ def open_source(source: Source) -> OpenFile:
 
 
 def name_of(source: Source | Target) -> str:
-    """Return the path, or the name of an open file; ``""`` if that has none."""
+    """Return the path, or the name of an open file; ``""`` if it has none."""
     if isinstance(source, (str, os.PathLike)):
         return os.fspath(source)
     name = getattr(source, "name", "")
@@ -74,7 +74,7 @@ def name_of(source: Source | Target) -> str:
 
 
 def _copied(source: Any, name: str) -> OpenFile:
-    """Copy a stream to a file without a name, unpacked if it is an archive."""
+    """Copy a stream to an unnamed file, decompressed if it is a gzip archive."""
     with _temporary() as copy:
         try:
             shutil.copyfileobj(source, copy)
@@ -107,18 +107,18 @@ def _opened(copy: IO[bytes], name: str) -> OpenFile:
 
 @contextlib.contextmanager
 def writing(target: Target) -> Iterator[Path]:
-    """Give the path of a file to be written, whose contents go where `target` says at the end.
+    """Yield the path of a file to write. At the end, its contents go to `target`.
 
-    A file is replaced as a whole, as `replacing` does; with the extension ``.gz`` by an archive of
-    the contents. What is written to an open file begins at its position; if that fails, a part may
-    have been written.
+    A path is replaced as a whole, as `replacing` does; with the extension ``.gz``, by an archive
+    of the contents. An open file is written from its current position; if that fails, part of the
+    contents may have been written.
 
     Raises
     ------
     TypeError
-        If it is neither the path of a file, nor an open one in binary mode.
+        If `target` is neither a path nor a file opened in binary mode.
     ValueError, OSError
-        What `replacing` raises, or the open file.
+        Those of `replacing`, or of the open file.
     """
     packed = name_of(target).lower().endswith(_EXTENSION)
     path = None if hasattr(target, "write") else target
@@ -135,7 +135,7 @@ def writing(target: Target) -> Iterator[Path]:
             if path is not None:
                 stream = stack.enter_context(stack.enter_context(replacing(path)).open("wb"))
             if packed:
-                # Without a name and a time the same contents give the same archive.
+                # Without a name and a time, the same contents give the same archive.
                 stream = stack.enter_context(gzip.GzipFile("", "wb", fileobj=stream, mtime=0))
             try:
                 shutil.copyfileobj(contents, stream)

@@ -1,7 +1,7 @@
-"""Texts in messages that need not be UTF-8, as names in GBK: Caffe takes any bytes.
+"""Strings in messages that may not be UTF-8, such as names in GBK: Caffe accepts any bytes.
 
-Here such a text is a str with a lone surrogate for each byte that is no UTF-8, as file names are in
-Python. protobuf gives it as bytes, and does not let it be assigned, but it parses it.
+Here such a string is a str with a lone surrogate for each byte that is not UTF-8, like a file name
+in Python. protobuf parses it and returns it as bytes, but does not accept it in an assignment.
 """
 
 from __future__ import annotations
@@ -19,32 +19,32 @@ __all__ = ["add_texts", "all_decoded", "decoded", "encoded", "put_texts", "reada
 
 
 def decoded(text: str | bytes) -> str:
-    """Return a text that protobuf may have given as bytes."""
+    """Return a string that protobuf may have returned as bytes."""
     return text.decode(errors="surrogateescape") if isinstance(text, bytes) else text
 
 
 def all_decoded(texts: Iterable[str | bytes]) -> tuple[str, ...]:
-    """Return several of them."""
+    """Return several strings, as `decoded` does."""
     return tuple(map(decoded, texts))
 
 
 def encoded(text: str | bytes) -> bytes:
-    """Return the bytes that a text has in a file."""
+    """Return the bytes of a string in a file."""
     return text if isinstance(text, bytes) else text.encode(errors="surrogateescape")
 
 
 def add_texts(message: Message, name: str, texts: Iterable[str | bytes]) -> None:
-    """Append texts to a repeated field; one that is not repeated has the last of them then."""
+    """Append strings to a repeated field, or set a singular field to the last of them."""
     number = message.DESCRIPTOR.fields_by_name[name].number
     message.MergeFromString(b"".join(length_field(number, encoded(text)) for text in texts))
 
 
 def put_texts(message: Message, name: str, texts: Iterable[str | bytes]) -> None:
-    """Set a field to texts."""
+    """Set a field to strings."""
     message.ClearField(name)
     add_texts(message, name, texts)
 
 
 def readable(text: str) -> str:
-    """Return a text to be shown, with a replacement character for what is no UTF-8."""
+    """Return a string for display, with replacement characters for bytes that are not UTF-8."""
     return encoded(text).decode(errors="replace")

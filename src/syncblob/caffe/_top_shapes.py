@@ -1,7 +1,7 @@
-"""The shapes of a layer's tops, from its settings and the shapes of its bottoms, as Caffe has them.
+"""Caffe's shapes of the tops of a layer, from its settings and the shapes of its bottoms.
 
-Where Caffe aborts the process, or computes with a window that is larger than its input, this raises
-ValueError. The caller adds the name of the layer.
+This module raises ValueError if Caffe aborts the process or computes with a window larger than its
+input. The caller adds the name of the layer.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ __all__ = ["Partial", "Shape", "axis_of", "data_shapes", "of_spatial_axes", "top
 
 Shape = tuple[int, ...]
 Partial = tuple[int | None, ...]
-"""A shape of which some dimensions are not known."""
+"""A shape with None for unknown dimensions."""
 
 _STATES = {"LSTM": 2, "RNN": 1}
-"""How many states the recurrent layers pass from step to step."""
+"""The number of states that a recurrent layer passes from step to step, by type."""
 
 
 def top_shapes(layer: LayerParameter, bottoms: Sequence[Shape]) -> list[Shape] | None:
@@ -37,7 +37,7 @@ def top_shapes(layer: LayerParameter, bottoms: Sequence[Shape]) -> list[Shape] |
     Raises
     ------
     ValueError
-        If Caffe refuses the settings, or these bottoms.
+        If Caffe refuses the settings or the bottoms.
     """
     kind = _TYPES.get(layer.type)
     if kind is None:
@@ -58,7 +58,7 @@ def top_shapes(layer: LayerParameter, bottoms: Sequence[Shape]) -> list[Shape] |
 
 
 def axis_of(index: int, shape: Shape) -> int:
-    """Return an axis counted from 0; Caffe counts from the end too.
+    """Return an axis as a non-negative index. Negative ones count from the end.
 
     Raises
     ------
@@ -76,7 +76,7 @@ def axis_of(index: int, shape: Shape) -> int:
 def of_spatial_axes(
     settings: ConvolutionParameter, name: str, count: int, default: int | None = None
 ) -> list[int]:
-    """Return a setting that a convolution has once for all spatial axes, or once for each.
+    """Return a setting that a convolution has once for all spatial axes or once per axis.
 
     Parameters
     ----------
@@ -85,9 +85,9 @@ def of_spatial_axes(
     name
         ``"kernel_size"``, ``"stride"``, ``"pad"`` or ``"dilation"``.
     count
-        How many spatial axes there are.
+        The number of spatial axes.
     default
-        What holds if there is none; None if there must be one.
+        The value of an absent setting; None if it must be present.
     """
     values = list(getattr(settings, name))
     sides = [f"{name.removesuffix('_size')}_{side}" for side in "hw"]
@@ -110,7 +110,7 @@ def of_spatial_axes(
 
 
 def _extents(layer: LayerParameter, image: Shape) -> tuple[list[int], list[int], list[int]]:
-    """Return the extents, strides and pads of the windows, of each spatial axis."""
+    """Return the extents, strides and pads of the windows, for each spatial axis."""
     settings, count = layer.convolution_param, len(image)
     kernel, dilation, stride, pad = (
         of_spatial_axes(settings, name, count, default)
@@ -180,11 +180,11 @@ def _pooling(layer: LayerParameter, bottom: Shape) -> list[Shape]:
         raise ValueError(f"expected a pad below kernel_size, got {pad} and {kernel}")
     floor = settings.round_mode == settings.FLOOR
     pooled = _pooled(bottom[2:], kernel, stride, pad, floor=floor)
-    return [(*bottom[:2], *pooled)] * 2  # the places of the maxima too
+    return [(*bottom[:2], *pooled)] * 2  # the second is the mask of a max pooling
 
 
 def _pair(settings: PoolingParameter, stem: str, name: str) -> list[int]:
-    """Return a setting for height and width, of those that have one for both, or one for each."""
+    """Return a setting for height and width that is given for both at once or for each."""
     sides: list[Any] = [f"{stem}_h", f"{stem}_w"]
     given = [settings.HasField(side) for side in sides]
     both: Any = name
@@ -200,7 +200,7 @@ def _pooled(
     for size, extent, step, border in zip(image, kernel, stride, pad, strict=True):
         room = size + 2 * border - extent
         count = (room // step if floor else -(-room // step)) + 1
-        # The last window must begin inside of the image, not in the padding behind it.
+        # The last window must start inside the image, not in the padding after it.
         if any(pad) and (count - 1) * step >= size + border:
             count -= 1
         dims.append(count)
@@ -340,7 +340,7 @@ def _broadcast(layer: LayerParameter, first: Shape, *others: Shape) -> list[Shap
 
 
 def _old_axis(settings: Any, old: str, shape: Shape) -> int:
-    """Return the axis, which older nets have under another name."""
+    """Return the axis, which has another name in older nets."""
     if settings.HasField(old) and settings.HasField("axis"):
         raise ValueError(f"expected axis or {old}, got both")
     return axis_of(getattr(settings, old if settings.HasField(old) else "axis"), shape)
@@ -458,7 +458,7 @@ def _batch_reindex(_layer: LayerParameter, values: Shape, indices: Shape) -> lis
 
 
 def _filter(_layer: LayerParameter, *bottoms: Shape) -> list[Shape]:
-    return list(bottoms[:-1])  # at most; how many are taken is known when the net runs
+    return list(bottoms[:-1])  # an upper bound: the number of items is only known at run time
 
 
 # --- losses ---------------------------------------------------------------------------------------
@@ -488,26 +488,25 @@ def _pair_loss(layer: LayerParameter, first: Shape, second: Shape, *_: Shape) ->
 
 
 def data_shapes(layer: LayerParameter, first: Shape | None = None) -> list[Partial | None] | None:
-    """Return the shapes of the tops of a layer that reads data, as far as its settings say.
+    """Return the shapes of the tops of a layer that reads data, if its settings give them.
 
     Parameters
     ----------
     layer
         The layer.
     first
-        The shape of the first top, if it is known from elsewhere. There is a label for each of
-        its entries.
+        The shape of the first top, if known from elsewhere. The first axis of the labels has the
+        same length.
 
     Returns
     -------
     list or None
-        A shape for each top, None for one of which nothing is known; None if the layer is of
-        another type.
+        A shape for each top, None for an unknown one; None if the layer is of another type.
 
     Raises
     ------
     ValueError
-        If there are not as many shapes as tops.
+        If the number of shapes in the settings is neither one nor that of the tops.
     """
     count = len(layer.top)
     if layer.type == "Input":
@@ -539,7 +538,7 @@ def _dummy_data(layer: LayerParameter) -> list[Partial | None]:
 
 
 def _for_tops(values: list[Any], count: int) -> list[Any]:
-    """Return a value for each top, of which there may be one for all."""
+    """Return a value for each top; a single value applies to all."""
     if len(values) not in (1, count):
         raise ValueError(f"expected a shape for each of {count} tops, or one for all")
     return values if len(values) == count else values * count
@@ -588,7 +587,7 @@ _ANY = 1 << 30
 
 
 class _Type(NamedTuple):
-    """How the tops of a type of layers are computed, and how many bottoms it takes."""
+    """The function for the shapes of the tops of a type, and the number of its bottoms."""
 
     shapes: Callable[..., list[Shape]]
     fewest: int = 1

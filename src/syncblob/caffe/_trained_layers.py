@@ -1,4 +1,4 @@
-"""Taking over the weights of one model in another, layer by layer."""
+"""Copying the weights of one model to another, layer by layer."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ __all__ = ["CopyReport", "copy_trained_layers"]
 
 @dataclass(frozen=True, slots=True)
 class CopyReport:
-    """What `ModelFile.copy_trained_layers_from` did.
+    """The result of `ModelFile.copy_trained_layers_from`.
 
     Parameters
     ----------
     copied
-        Names of the layers whose blobs were taken over.
+        Names of the layers whose blobs were copied.
     missing
-        Names of the layers that have blobs, or should have, and are not in the source. Caffe
-        leaves them as their fillers made them.
+        Names of the layers that have blobs, or should have some, and are not in the source. In
+        Caffe they keep the values of their fillers.
     ignored
-        Names of the layers of the source that are not in the model, with blobs or without.
+        Names of the layers of the source that are not in the model, with or without blobs.
     """
 
     copied: tuple[str, ...]
@@ -40,14 +40,14 @@ class CopyReport:
 
 
 def copy_trained_layers(target: Mapping[str, Layer], source: Iterable[Layer]) -> CopyReport:
-    """Take over the blobs of layers; see `ModelFile.copy_trained_layers_from`."""
+    """Copy the blobs of layers; see `ModelFile.copy_trained_layers_from`."""
     found: dict[str, list[Entry]] = {}
     ignored = []
     for layer in source:
         if layer.name not in target:
             ignored.append(layer.name)
             continue
-        # Of several layers of a name, the last one wins, as in Caffe.
+        # If several layers have the same name, the last one wins, as in Caffe.
         found[layer.name] = _fitting(target[layer.name], layer)
     missing = tuple(
         name for name, layer in target.items() if name not in found and _has_blobs(layer)
@@ -67,12 +67,12 @@ _RENAME = "to leave this layer out, rename it in one of the models: model.rename
 
 
 def _fitting(target: Layer, source: Layer) -> list[Entry]:
-    """Return the blobs of a layer in the shapes that the target layer has, or asks for.
+    """Return the blobs of a source layer in the shapes of the target layer or its settings.
 
     Raises
     ------
     ValueError
-        If that is not possible.
+        If number or shapes do not match.
     """
     found = source.blobs._entries
     expected: Sequence[Entry | ExpectedBlob] | None = target.blobs._entries
@@ -99,7 +99,7 @@ def _fitting(target: Layer, source: Layer) -> list[Entry]:
 
 
 def _fitted(place: Entry | ExpectedBlob, entry: Entry) -> Entry | None:
-    """Return a blob of the source as it is to be in the target; None if it does not fit."""
+    """Return a blob of the source in the form for the target; None if it does not fit."""
     blob = entry.blob
     if isinstance(place, ExpectedBlob):
         if not place.fits(blob.shape, legacy=entry.legacy):

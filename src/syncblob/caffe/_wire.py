@@ -1,19 +1,19 @@
-"""Protobuf's wire format, read in place: fields are found, payloads are never copied.
+"""Protobuf's wire format, parsed in place: fields are located, payloads are never copied.
 
-A message is a sequence of fields, each a *tag* and a payload. The tag is a varint that holds the
-number of the field and one of six wire types; the wire type says where the payload ends. A number
-that a reader does not know, or knows with another wire type, is skipped: that is how formats grow.
+A message is a sequence of fields, each a *tag* and a payload. The tag is a varint with the number
+of the field and one of six wire types. The wire type determines where the payload ends. A reader
+skips fields whose number or wire type it does not know; this is how formats can be extended.
 
-What is accepted and what is refused follows protobuf's own parsers (C++ and upb):
+The rules for valid messages are those of protobuf's own parsers (C++ and upb):
 
-- varints may be longer than they need be: values up to 10 bytes, of which 64 bits count, tags and
+- varints may be longer than necessary: values up to 10 bytes, of which 64 bits count; tags and
   lengths up to 5 bytes and 32 bits;
-- groups are skipped, at most 100 levels deep;
+- groups are skipped, up to 100 levels deep;
 - field number 0, wire types 6 and 7, an unmatched end of a group, a length beyond 2**31 - 1 and
-  anything that runs over the end of its message are errors.
+  anything that overruns the end of its message are errors.
 
-Beyond that there is a limit on how many fields are looked at, so that a file made of millions of
-tiny ones, as no program writes it, is refused within a second. Values, packed or not, hardly count.
+In addition, the number of fields is limited, so that a file of millions of tiny fields, which no
+program writes, is refused within a second. Values, packed or not, hardly count.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ _FIRST_WINDOW = 16
 _LAST_WINDOW = 1 << 18
 
 _READ_AHEAD = 1 << 12
-"""Bytes of a file that are read at a time while fields are looked for: they lie close together."""
+"""Bytes of a file to read at a time while looking for fields, which lie close together."""
 _LONGEST_HEAD = 32
-"""More bytes than a tag with a length or a number has, and the tag behind it."""
+"""More bytes than a tag, its length or number, and the next tag can have."""
 
 
 class WireType(IntEnum):
-    """How the payload of a field is laid out."""
+    """The layout of the payload of a field."""
 
     VARINT = 0
     FIXED64 = 1
@@ -70,8 +70,8 @@ _WIDTHS = {WireType.FIXED32: 4, WireType.FIXED64: 8}
 class Field(NamedTuple):
     """One field, or a run of fixed-width fields that repeat the same tag.
 
-    A message that was written without packing holds every float as a field of its own; taking a
-    whole run at once is what makes such a message quick to read.
+    In an unpacked message, every float is a field of its own. Such a message is fast to read only
+    if a whole run is taken at once.
     """
 
     number: int
@@ -79,22 +79,22 @@ class Field(NamedTuple):
     start: int
     """Offset of the payload; of the first payload in a run."""
     stop: int
-    """Offset of what follows the field."""
+    """Offset of the end of the field."""
     value: int = 0
-    """The number that a varint field holds, 0 to 2**64 - 1."""
+    """The value of a varint field, 0 to 2**64 - 1."""
     records: int = 1
-    """How many fields the run has. Other than 1 only for FIXED32 and FIXED64."""
+    """The number of fields in the run. Always 1 except for FIXED32 and FIXED64."""
     stride: int = 0
     """Bytes from one payload of the run to the next."""
 
     @property
     def int32(self) -> int:
-        """The number that a varint field holds where an int32 is expected: its low half."""
+        """The value of a varint field as an int32: its low half."""
         return signed(self.value, 32)
 
     @property
     def int64(self) -> int:
-        """The number that a varint field holds where an int64 is expected."""
+        """The value of a varint field as an int64."""
         return signed(self.value, 64)
 
 
@@ -105,7 +105,7 @@ def signed(value: int, bits: int) -> int:
 
 
 class _Window:
-    """The bytes that are looked at: those of a buffer, or a few of a file, read ahead."""
+    """The bytes being parsed: all those of a buffer, or a few of a file, read ahead."""
 
     __slots__ = ("begin", "bytes", "stop")
 
@@ -114,20 +114,20 @@ class _Window:
         self.begin = 0
         """The offset of the first byte."""
         self.stop = 0
-        """The offset at which the head of a field may not be complete any more."""
+        """The offset from which on the head of a field may be incomplete."""
 
 
 @dataclass(frozen=True)
 class WireReader:
-    """Bytes to find fields in, and where they came from, for error messages.
+    """Bytes to find fields in, and their origin for error messages.
 
     Parameters
     ----------
     contents
-        One-dimensional array of bytes, which is looked at and never copied; or a file, of which
-        no more is read than it takes to find the fields.
+        One-dimensional array of bytes, which is never copied; or a file, of which only the parts
+        needed to find the fields are read.
     path
-        The file whose whole contents these are, for error messages.
+        The file that the bytes are all of, for error messages.
     layer
         Name of the layer being read, for error messages.
     """
@@ -143,13 +143,13 @@ class WireReader:
     @classmethod
     @contextlib.contextmanager
     def of_file(cls, file: OpenFile) -> Iterator[Self]:
-        """Give a reader of a whole file to a ``with`` block.
+        """Return a context manager that yields a reader of a whole file.
 
         Raises
         ------
         ModelFileError
-            At the end of the block, if somebody has written to the file since it was opened: what
-            was found may be wrong then. It takes the place of an error that was raised within.
+            At the end of the block, if the file has been written to since it was opened, because
+            offsets found in it may be wrong. Replaces a ModelFileError raised in the block.
         """
         try:
             yield cls(file, path=file.path)
@@ -168,7 +168,7 @@ class WireReader:
 
     @property
     def subject(self) -> str:
-        """What the buffer holds, for error messages."""
+        """The name of the contents, for error messages."""
         return "message" if self.path is None else "file"
 
     @property
@@ -177,7 +177,7 @@ class WireReader:
         return len(self.contents)
 
     def read(self, start: int, stop: int) -> memoryview:
-        """Return the bytes from `start` up to, not including, `stop`."""
+        """Return the bytes in ``[start, stop)``."""
         window = self._window
         begin = window.begin
         if begin <= start and stop <= begin + len(window.bytes):
@@ -193,8 +193,8 @@ class WireReader:
     def fields(self, start: int, stop: int, *, depth: int = 0) -> Iterator[Field]:
         """Find the fields of the message in ``[start, stop)`` of the buffer, in order.
 
-        A group comes as one field of type GROUP_START. `depth` is how many messages lie around this
-        one, which counts towards the limit on nesting.
+        A group is yielded as one field of type GROUP_START. `depth` is the number of enclosing
+        messages, which count towards the limit on nesting.
 
         Raises
         ------
@@ -225,10 +225,10 @@ class WireReader:
             yield value
 
     def _moved_window(self, position: int) -> _Window:
-        """Move the window so that it has the head of the field at `position`."""
+        """Move the window to the head of the field at `position`."""
         window, size = self._window, self.size
         if isinstance(self.contents, np.ndarray):
-            # Single items of a memoryview are the fastest to read.
+            # Reading single items is fastest from a memoryview.
             window.bytes, window.stop = self.contents.data, size + 1
             return window
         end = min(position + _READ_AHEAD, size)
@@ -299,8 +299,8 @@ class WireReader:
         return Field(number, wire_type, start, end, records=records, stride=stride)
 
     def _count_records(self, position: int, stop: int, stride: int) -> int:
-        """Count the records of `stride` bytes that follow each other and share the first byte."""
-        seen = self._window  # the tag has been read, so the next one is in it too
+        """Count the consecutive records of `stride` bytes with the same first byte."""
+        seen = self._window  # the tag has been read, so the window has the next one too
         at = position - seen.begin
         tag = seen.bytes[at]
         longest = (stop - position) // stride
@@ -319,7 +319,7 @@ class WireReader:
         return count
 
     def _end_of_group(self, number: int, position: int, stop: int, depth: int) -> int:
-        """Skip the fields of a group and return the offset of what follows its end tag."""
+        """Skip the fields of a group and return the offset after its end tag."""
         if depth > _MAX_DEPTH:
             raise self.error(
                 f"groups and messages are nested more than {_MAX_DEPTH} deep: "
@@ -340,7 +340,7 @@ class WireReader:
         raise self.error(f"group {number} does not end: {self._cause_of_overrun(stop)}", position)
 
     def _varint(self, position: int, stop: int, longest: int = _LONGEST_VALUE) -> tuple[int, int]:
-        """Decode one varint and return its value, cut to 64 bits, and the offset behind it."""
+        """Decode one varint. Return its value, truncated to 64 bits, and the offset after it."""
         window = self._window
         if not window.begin <= position < window.stop:
             window = self._moved_window(position)
@@ -371,7 +371,7 @@ class WireReader:
         )
 
     def _cause_of_overrun(self, stop: int) -> str:
-        """Say why something runs over the end of its message."""
+        """Explain why a field overruns the end of its message."""
         if stop == self.size:
             return f"the {self.subject} is truncated"
         return f"the message around it ends at byte {stop}, so the {self.subject} is damaged"
@@ -391,10 +391,10 @@ def varint(value: int) -> bytes:
 
 
 def length_header(number: int, length: int) -> bytes:
-    """Encode what stands in front of `length` bytes that are the payload of a field."""
+    """Encode the tag and the length that precede a payload of `length` bytes."""
     return varint(number << 3 | WireType.LENGTH) + varint(length)
 
 
 def length_field(number: int, payload: bytes) -> bytes:
-    """Encode a field of bytes, a text or a message."""
+    """Encode a field that holds bytes, a string or a message."""
     return length_header(number, len(payload)) + payload

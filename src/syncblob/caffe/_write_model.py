@@ -1,4 +1,4 @@
-"""NetParameter messages as pieces. Unchanged parts are copied from the file they came from."""
+"""NetParameter messages as pieces. Unchanged parts are copied from their file."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ __all__ = ["model_pieces", "net_settings"]
 
 _CURRENT = 2
 _NUMBERED = 1
-"""The format that numbers the types of layers."""
+"""The format that identifies types of layers by numbers."""
 
 
 class _Slot(NamedTuple):
-    """Where a field was: its tag begins at `begin`, its payload at `start`."""
+    """The old position of a field: its tag begins at `begin`, its payload at `start`."""
 
     begin: int
     start: int
@@ -58,12 +58,12 @@ def model_pieces(
     write_diff: bool | None,
     upgrade: bool,
 ) -> list[Piece]:
-    """Return the message of a net with these layers that was read from `record`; see `plan_model`.
+    """Return the message of a net that was read from `record`, with these layers; see `plan_model`.
 
     Raises
     ------
     TypeError, ValueError
-        If the message cannot hold it. No values have been read then, but for those that had to be
+        If the message cannot hold it. No values have been read then, except those that had to be
         compared with the file.
     """
     version = record.version
@@ -71,7 +71,7 @@ def model_pieces(
         version = _CURRENT
     fields = [_layer_field(layer, version, write_diff=write_diff) for layer in layers]
     if version == 0 and not (all(fields) and len(fields) == len(record.claimed)):
-        # V0 nests its layers, and spreads one over two; it is only ever copied.
+        # V0 nests its layers, and may spread one over two, so it is only ever copied.
         version = _CURRENT
         fields = [_layer_field(layer, version, write_diff=write_diff) for layer in layers]
     pieces = joined(list(_net_pieces(name, layers, fields, record, version)))
@@ -80,7 +80,7 @@ def model_pieces(
 
 
 def _fits(layer: Layer, version: int) -> bool:
-    """Tell whether a layer can be written in a format: any in the current one."""
+    """Tell whether a layer can be written in a format. The current one can hold any layer."""
     record = layer._record
     if version == _CURRENT:
         return True
@@ -110,7 +110,7 @@ def _layer_field(layer: Layer, version: int, *, write_diff: bool | None) -> list
 
 
 def _copied_fields(layer: Layer, record: LayerRecord, *, write_diff: bool | None) -> list[Piece]:
-    """Return the fields of a layer in its file, with the changed ones replaced."""
+    """Return the fields of a layer from its file, with the changed ones replaced."""
     index = record.index
     version = index.version
     blobs = _blob_fields(layer, version, write_diff=write_diff)
@@ -154,7 +154,7 @@ def _changed_fields(layer: Layer, index: LayerIndex) -> dict[tuple[int, WireType
 
 
 def _at_home(pieces: list[Piece], file: OpenFile, slot: _Slot) -> list[Piece]:
-    """Return a new field in place of an old one, keeping the old header if the length is right.
+    """Return a new field in place of an old one, with the old header if the length is the same.
 
     Other writers may encode the length in more bytes than necessary.
     """
@@ -185,7 +185,7 @@ def _blob_fields(layer: Layer, version: int, *, write_diff: bool | None) -> list
 
 
 def _with_blobs(settings: bytes, blobs: list[list[Piece]]) -> list[Piece]:
-    """Put blobs where they belong among the fields of a serialised LayerParameter."""
+    """Insert blobs at their place among the fields of a serialised LayerParameter."""
     reader = WireReader(np.frombuffer(settings, np.uint8))
     behind = len(settings)
     position = 0
@@ -207,7 +207,7 @@ def _net_pieces(
     net: NetRecord,
     version: int,
 ) -> Iterator[Piece]:
-    """Yield the fields of the net, each layer at its old place where it has one."""
+    """Yield the fields of the net. Each layer keeps its old place if it had one."""
     source = net.source
     if not isinstance(source, OpenFile):
         if name:
@@ -247,7 +247,7 @@ def net_settings(record: NetRecord) -> bytes:
 
 
 def _skeleton(name: str, net: NetRecord, file: OpenFile, version: int) -> list[Piece | _Slot]:
-    """Return the fields of the net in the file, with a slot where a layer of the model was."""
+    """Return the fields of the net in the file, with a slot for each layer of the model."""
     renamed = name != net.name
     new_name: list[Piece | _Slot] = [_text_field(NET_NAME, name)] if renamed else []
     skeleton: list[Piece | _Slot] = []
@@ -256,7 +256,7 @@ def _skeleton(name: str, net: NetRecord, file: OpenFile, version: int) -> list[P
         if is_layer and field.start in net.claimed:
             skeleton.append(_Slot(begin, field.start, field.stop))
         elif version != net.version and (is_layer or _is_lost(net, field)):
-            continue  # what Caffe drops when it upgrades the net
+            continue  # Caffe drops these when it upgrades the net
         elif renamed and (field.number, field.wire_type) == (NET_NAME, WireType.LENGTH):
             skeleton += new_name
             new_name = []
@@ -292,7 +292,7 @@ def _naming(place: str) -> Iterator[None]:
     try:
         yield
     except ModelFileError:
-        raise  # it names the file and the place already
+        raise  # the message already names the file and the place
     except (TypeError, ValueError) as error:
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(f"{place}: {error}") from error

@@ -1,6 +1,6 @@
-"""BlobProto messages into Blobs and back: what Caffe's FromProto, ToProto and ShapeEquals do.
+"""Conversion between BlobProto messages and Blobs: Caffe's FromProto, ToProto and ShapeEquals.
 
-A message for a file comes as pieces, so that its length is known before any value is read.
+A message for a file is made as pieces, so that its length is known before any value is read.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ __all__ = [
 T = TypeVar("T")
 
 _MAX_AXES = 32
-"""Axes that Caffe's Blob can have."""
+"""The most axes that Caffe's Blob can have."""
 
 
 @runtime_checkable
 class _Message(Protocol):
-    """What messages of every generated module have."""
+    """The interface of messages of any generated module."""
 
     DESCRIPTOR: Any
 
@@ -79,7 +79,7 @@ def from_proto(
     dtype: DTypeLike | None = None,
     device: Device | str | None = None,
 ) -> Blob:
-    """Make a Blob of a BlobProto, of any generated module, or of bytes; see `Blob.from_proto`."""
+    """Make a Blob from a BlobProto of any generated module, or bytes; see `Blob.from_proto`."""
     buffer, index = _index(proto)
     blob = Blob(index.shape, index.dtype if dtype is None else dtype, device=device)
     data, diff = _read(index, buffer, blob.dtype)
@@ -94,8 +94,8 @@ def load_proto(
 ) -> None:
     """Read a BlobProto into a Blob; see `Blob.load_proto`.
 
-    Everything about the message is validated before anything changes. Without `resize`, the shapes
-    have to agree as `shapes_agree` says.
+    The message is validated completely before anything changes. Without `resize`, the shapes must
+    agree in the sense of `shapes_agree`.
     """
     buffer, index = _index(proto)
     if not resize and not shapes_agree(blob.shape, index.shape, their_legacy=index.legacy):
@@ -111,10 +111,10 @@ def load_proto(
 
 
 def shape_equals(shape: tuple[int, ...], proto: BlobProto) -> bool:
-    """Compare a shape with that of a BlobProto, as Caffe's ShapeEquals does. Looks at no values.
+    """Compare a shape with that of a BlobProto, as Caffe's ShapeEquals does. Reads no values.
 
-    When the message has any of num, channels, height and width, those four are compared, with the
-    axes of the shape aligned to the right and absent ones taken as 1.
+    If the message has any of num, channels, height and width, those four are compared, with the
+    axes of the shape aligned on the right and absent ones taken as 1.
     """
     if any(proto.HasField(name) for name in LEGACY_NAMES):
         dims = tuple(getattr(proto, name) for name in LEGACY_NAMES)
@@ -123,13 +123,13 @@ def shape_equals(shape: tuple[int, ...], proto: BlobProto) -> bool:
 
 
 def equal_shapes(ours: Blob, theirs: Blob) -> bool:
-    """Compare the shapes of two Blobs as Caffe does when it takes over weights.
+    """Compare the shapes of two Blobs as Caffe does when it copies weights.
 
     Parameters
     ----------
     ours, theirs
-        The Blobs. One that was read with num, channels, height and width, as in the older formats,
-        equals the same without axes of 1 in front.
+        The Blobs. For one that was read with num, channels, height and width, as in the older
+        formats, leading axes of 1 do not matter.
     """
     return shapes_agree(
         ours.shape, theirs.shape, our_legacy=is_legacy(ours), their_legacy=is_legacy(theirs)
@@ -143,7 +143,7 @@ def shapes_agree(
     our_legacy: bool = False,
     their_legacy: bool = False,
 ) -> bool:
-    """Compare two shapes, each of which may have the four axes of the older formats."""
+    """Compare two shapes. Each may have the four axes of the older formats."""
     return (
         ours == theirs
         or (their_legacy and padded(ours) == theirs)
@@ -152,12 +152,12 @@ def shapes_agree(
 
 
 def padded(shape: tuple[T, ...]) -> tuple[int | T, ...]:
-    """Pad a shape to four axes, with ones in front."""
+    """Pad a shape to four axes with leading ones."""
     return (1,) * (LEGACY_AXES - len(shape)) + shape
 
 
 def to_proto(blob: Blob, *, write_diff: bool = False) -> BlobProto:
-    """Make a new BlobProto of a Blob; see `Blob.to_proto`.
+    """Make a new BlobProto from a Blob; see `Blob.to_proto`.
 
     float16 and bfloat16 are widened, which is exact. A Blob without axes gets no shape. A gradient
     that does not exist is written as zeros.
@@ -170,7 +170,7 @@ def to_proto(blob: Blob, *, write_diff: bool = False) -> BlobProto:
 def _index(
     proto: BlobProto | bytes | bytearray | memoryview,
 ) -> tuple[NDArray[np.uint8], BlobIndex]:
-    """Return the bytes of a message and where its values lie in them."""
+    """Return the bytes of a message and the positions of its values in them."""
     if isinstance(proto, _Message) and proto.DESCRIPTOR.name == "BlobProto":
         proto = proto.SerializeToString()
     if not isinstance(proto, (bytes, bytearray, memoryview)):
@@ -185,7 +185,7 @@ def _index(
 def _read(
     index: BlobIndex, buffer: NDArray[np.uint8], dtype: np.dtype[np.generic]
 ) -> tuple[NDArray[np.generic], NDArray[np.generic] | None]:
-    """Return data and diff of an indexed message, the diff None if it has none."""
+    """Return data and diff of an indexed message. The diff is None if it has none."""
     diff = None if index.diff is None else index.diff.read(buffer, dtype)
     return index.data.read(buffer, dtype), diff
 
@@ -193,7 +193,7 @@ def _read(
 def _encode(blob: Blob, *, write_diff: bool) -> bytes:
     """Return the message in wire format, its fields in the order of their numbers."""
     pieces = _new_message(blob, write_diff=write_diff)
-    # This counts as an access, unlike writing a file: the Blob keeps values that it reads.
+    # Unlike writing a file, this is an access: the Blob keeps the values that it reads.
     blob.cpu_data()
     encoded = bytearray()
     for buffer in buffers(pieces):
@@ -205,20 +205,20 @@ def _encode(blob: Blob, *, write_diff: bool) -> bytes:
 
 
 def blob_pieces(blob: Blob, *, write_diff: bool | None, legacy: bool | None = None) -> list[Piece]:
-    """Return the message of a Blob for a file: that in its own file if unchanged, else a new one.
+    """Return the message of a Blob for a file: that of its own file if unchanged, else a new one.
 
-    A Blob that was read with num, channels, height and width is written
-    with these, because Caffe is more lenient when it compares them with the shape in a net.
+    A Blob that was read with num, channels, height and width is written with these, because Caffe
+    is more lenient when it compares them with the shape in a net.
 
     Parameters
     ----------
     blob
         The Blob.
     write_diff
-        Whether to write the gradient; None if it is to be written where the file had one.
+        Whether to write the gradient; None writes it if the file had one.
     legacy
-        Whether to write num, channels, height and width in place of the shape; None if they are to
-        be written where the file had them.
+        Whether to write num, channels, height and width in place of the shape; None writes them if
+        the file had them.
 
     Raises
     ------
@@ -236,7 +236,7 @@ def blob_pieces(blob: Blob, *, write_diff: bool | None, legacy: bool | None = No
     if untouched(blob, diff=False) is None:
         pieces = _new_message(blob, write_diff=write_diff, legacy=legacy)
         if _is_laid_out_as(origin, pieces):
-            # Only values can differ, so the new message gives the same bytes if they do not.
+            # Only the values can differ. If they do not, the new message has the same bytes.
             return pieces
     found = unchanged(blob, write_diff=write_diff)
     if found is None:
@@ -246,7 +246,7 @@ def blob_pieces(blob: Blob, *, write_diff: bool | None, legacy: bool | None = No
 
 
 def _is_laid_out_as(origin: Origin, pieces: list[Piece]) -> bool:
-    """Tell whether a message equals the one in the file in all bytes but the values."""
+    """Tell whether a message equals the one in the file in all bytes except the values."""
     index, file = origin.index, origin.file()
     if file is None or size_of(pieces) != index.stop - index.start:
         return False
@@ -267,7 +267,7 @@ def _new_message(blob: Blob, *, write_diff: bool, legacy: bool = False) -> list[
     Raises
     ------
     TypeError, ValueError
-        If the dtype is no float, or the message would have 2 GiB or more.
+        If the dtype is not a float, or the message would have 2 GiB or more.
     """
     dtype = wire_dtype(blob.dtype)
     double = dtype.itemsize == np.dtype(np.float64).itemsize
@@ -298,7 +298,7 @@ def wire_dtype(dtype: np.dtype[np.generic]) -> np.dtype[np.generic]:
     Raises
     ------
     TypeError
-        If no dtype that Caffe has holds all of its values exactly.
+        If none of Caffe's dtypes can represent all its values exactly.
     """
     if dtype == np.float64:
         return np.dtype("<f8")

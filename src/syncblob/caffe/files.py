@@ -1,4 +1,4 @@
-"""Files of one blob and of a row of blobs: ``.binaryproto`` and BlobProtoVector."""
+"""Files with one blob or a row of blobs: ``.binaryproto`` and BlobProtoVector."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ __all__ = ["read_blob", "read_blobs", "write_blob"]
 def read_blob(path: Source) -> Blob:
     """Open a ``.binaryproto`` file, which holds one array, such as the mean of a data set.
 
-    The values are not read until the Blob is touched; the file stays open until then. The dtype is
-    float32, and float64 where the file has double precision; a gradient in the file is in
+    The values are not read before the Blob is accessed; the file stays open until then. The dtype
+    is float32, or float64 if the file has double precision. A gradient in the file becomes
     ``blob.diff``.
 
     Parameters
@@ -49,7 +49,7 @@ def read_blob(path: Source) -> Blob:
 def read_blobs(path: Source) -> tuple[Blob, ...]:
     """Open a file with a BlobProtoVector: a row of arrays.
 
-    As with `read_blob`, values are not read until a Blob is touched.
+    As with `read_blob`, values are not read before a Blob is accessed.
 
     Parameters
     ----------
@@ -79,8 +79,8 @@ def read_blobs(path: Source) -> tuple[Blob, ...]:
 def write_blob(blob: Any, path: Target, *, write_diff: bool | None = None) -> None:
     """Write a Blob to a ``.binaryproto`` file, which is replaced as a whole or not at all.
 
-    A Blob that is as it was in the file that it was read from gives the same bytes. Caffe expects
-    the mean of a data set in shape (1, channels, height, width).
+    If the Blob is unchanged since it was read from a file, the new file has the same bytes. Caffe
+    expects the mean of a data set in shape (1, channels, height, width).
 
     Parameters
     ----------
@@ -88,17 +88,17 @@ def write_blob(blob: Any, path: Target, *, write_diff: bool | None = None) -> No
         The Blob, or an array of any library. A Blob whose newest values are on an accelerator is
         read on the host.
     path
-        The file, as a rule with the extension ``.binaryproto``; those of other formats are refused.
-        With ``.gz`` behind it, it becomes a gzip archive. Or an open binary file, as for
+        The file, usually with the extension ``.binaryproto``. Extensions of other formats are
+        refused. With ``.gz`` appended, the file is gzip-compressed. Or an open binary file, as for
         `save_model`.
     write_diff
-        Whether to write the gradient too; None writes it if it was in the file.
+        Whether to write the gradient too; None writes it if the file had one.
 
     Raises
     ------
     TypeError
-        If it is neither float32, float64, float16 nor bfloat16. The latter two are widened. If it
-        is no array, but a model, a layer or a path.
+        If the dtype is not float32, float64, float16 or bfloat16. The latter two are widened. If
+        `blob` is not an array but a model, a layer or a path.
     ValueError
         If the extension is that of another format, if the message would have 2 GiB or more, or if
         there are more than 32 axes.

@@ -1,8 +1,8 @@
-"""A net as a mapping of layers that can be edited: opened, made of a definition, and saved.
+"""A net as an editable mapping of layers: opened from a file or made from a definition, and saved.
 
-Opening a file walks over its fields: names and shapes are read, weights are not. Every
-Blob knows where its values lie, and is filled by its first access. Saving takes what is unchanged
-from the file that was opened, and never has two copies of a blob in memory.
+Opening a file parses its fields: names and shapes are read, weights are not. The first access of
+a Blob reads its values. Saving copies unchanged parts from the file that was opened, and never has
+two copies of a blob in memory.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ __all__ = ["ModelFile", "open_model", "plan_model", "save_model"]
 _NO_NAME = length_field(NET_NAME, b"")
 
 _RUN = "use PyTorch's functions for its layers: see 'Running nets' in the documentation"
-# What to use in place of the names of pycaffe's Net.
+# Replacements for the attributes of pycaffe's Net.
 _IN_PLACE_OF = {
     "backward": _RUN,
     "blobs": f"model[name].blobs has the weights of a layer, model.infer_shapes().blobs the shapes "
@@ -68,24 +68,23 @@ _IN_PLACE_OF = {
 
 
 class ModelFile(MutableMapping[str, Layer]):
-    """The layers of a net, by name; those of a ``.caffemodel`` file where `open_model` made it.
+    """The layers of a net, by name. `open_model` makes one from a model file.
 
-    Layers can be replaced, added, renamed and removed, and `save_model` writes the result; the
-    file that was opened does not change. Where several layers have one name, the mapping has the
-    first, as Caffe does; `layers` has all of them. Names that are not UTF-8 are decoded with
-    ``errors="surrogateescape"``, as file names are in Python, so that
+    You can replace, add, rename and remove layers. `save_model` writes the result; the file that
+    was opened does not change. If several layers have the same name, the mapping has the first, as
+    in Caffe, and `layers` has all of them. Names that are not UTF-8 are decoded with
+    ``errors="surrogateescape"``, like file names in Python, so that
     ``name.encode(errors="surrogateescape")`` gives the bytes back.
 
-    The file stays open as long as the ModelFile, one of its layers, or a Blob that has not read
-    its values yet, needs it. On Windows an open file cannot be replaced or deleted; `close` ends
-    that earlier.
+    The file stays open as long as the ModelFile, one of its layers, or a Blob with unread values
+    needs it. Windows cannot replace or delete an open file; `close` closes it earlier.
 
     Parameters
     ----------
     name
         The name of the net.
     layers
-        The layers, in order. They are copied, their Blobs are shared.
+        The layers, in order. They are copied; their Blobs are shared.
     """
 
     __slots__ = ("_by_name", "_layers", "_record", "name")
@@ -110,7 +109,7 @@ class ModelFile(MutableMapping[str, Layer]):
 
     @classmethod
     def _found(cls, record: NetRecord, name: str, layers: list[Layer]) -> Self:
-        """Make the model that was found in a file, or a copy of it."""
+        """Make a model from the contents of a file, or a copy of one."""
         model = cls.__new__(cls)
         model._fill(record, name, layers)
         return model
@@ -124,29 +123,28 @@ class ModelFile(MutableMapping[str, Layer]):
         level: int = 0,
         stages: Collection[str] = (),
     ) -> Self:
-        """Make a model of a network definition, as `read_prototxt` returns it.
+        """Make a model from a network definition, as returned by `read_prototxt`.
 
-        Its layers have the blobs of the message: usually none, and `fill` or
-        `copy_trained_layers_from` gives them some. Nets of the older formats are upgraded as Caffe
-        does.
+        Its layers have the blobs of the message, which usually has none; `fill` and
+        `copy_trained_layers_from` add them. Nets of the older formats are upgraded as Caffe does.
 
         Parameters
         ----------
         net
             A NetParameter. It is copied.
         phase
-            Take only the layers that Caffe would run in this phase, ``"TRAIN"`` or ``"TEST"``, by
-            their rules of inclusion and exclusion; in any case of letters. None takes all.
+            Take only the layers that Caffe would run in this phase, ``"TRAIN"`` or ``"TEST"``,
+            according to their include and exclude rules. Not case-sensitive. None takes all layers.
         level, stages
-            The rest of the state that the rules look at.
+            The level and the stages that the rules are compared with.
 
         Raises
         ------
         TypeError
-            If `net` is no NetParameter.
+            If `net` is not a NetParameter.
         ValueError
-            If a layer has rules of both kinds, which Caffe refuses too, or if there is no such
-            phase.
+            If a layer has both include and exclude rules, which Caffe refuses too, or if there is
+            no such phase.
         """
         from syncblob.caffe._pb.caffe_pb2 import NetParameter  # protobuf only when needed
 
@@ -171,7 +169,7 @@ class ModelFile(MutableMapping[str, Layer]):
         Raises
         ------
         ModelFileError
-            If the settings in the file are damaged. Opening it does not look at them.
+            If the settings in the file are damaged. `open_model` does not check them.
         """
         from google.protobuf.message import DecodeError  # protobuf only when needed
 
@@ -191,13 +189,13 @@ class ModelFile(MutableMapping[str, Layer]):
         return net
 
     def copy_trained_layers_from(self, source: ModelFile | str | os.PathLike[str]) -> CopyReport:
-        """Take over the blobs of another model, layer by layer, as Caffe's function of that name.
+        """Copy the blobs of another model, layer by layer, as Caffe's function of that name does.
 
-        Layers are matched by name. The source must have the number and the shapes of blobs that
-        the layer of this model has; if it has none yet, those that its settings ask for, as far as
-        they can be told without running the net. A blob of the older formats fits without the
-        axes of 1 in front, and is taken over in the shape that this model has. Everything is
-        checked before anything changes. The Blobs are then shared by the two models.
+        Layers are matched by name. The number and the shapes of their blobs must be equal. If a
+        layer of this model has no blobs yet, they are compared with its settings instead, to the
+        extent that these determine them. Leading axes of 1 of blobs in the older formats are
+        ignored, and the blob gets the shape that it has in this model. Everything is checked before
+        anything changes. Afterwards the two models share the Blobs.
 
         Parameters
         ----------
@@ -207,42 +205,41 @@ class ModelFile(MutableMapping[str, Layer]):
         Returns
         -------
         CopyReport
-            Which layers were copied, which of this model are missing in the source, and which of
-            the source were ignored because this model does not have them.
+            The layers that were copied, those of this model that the source lacks, and those of
+            the source that were ignored because this model lacks them.
 
         Raises
         ------
         TypeError
-            If `source` is neither.
+            If `source` is neither a model nor a path.
         ValueError
-            If number or shapes of the blobs of a layer differ.
+            If the number or the shapes of the blobs of a layer differ.
         """
         if not isinstance(source, ModelFile):
             source = open_model(source)
         return copy_trained_layers(self, source.layers)
 
     def infer_shapes(self, shapes: Mapping[str, Sequence[int]] | None = None) -> NetShapes:
-        """Compute the shapes that Caffe would allocate: of what the layers compute, and of weights.
+        """Compute the shapes of the layers' outputs and weights, as Caffe would allocate them.
 
-        Nothing is read or run, and the model does not change.
+        Reads no values, runs nothing, and does not change the model.
 
         Parameters
         ----------
         shapes
-            Shapes by the names of blobs in the net: those that the settings do not say, such as
-            of data that is in a database, of inputs without a layer, and of tops of layers whose
-            type Caffe does not have. Those of other data layers and inputs may be given too, and
-            take the place of what the settings say. With the first top of a layer that reads
-            images, its labels are known.
+            Shapes that the settings do not contain, by the names of the blobs in the net: those of
+            data in a database, of inputs without a layer, and of tops of layers whose type Caffe
+            does not have. Shapes of other data layers and inputs override the settings. The shape
+            of the labels follows from that of the first top of a layer that reads images.
 
         Raises
         ------
         TypeError
-            If a shape is no sequence of integers.
+            If a shape is not a sequence of integers.
         ValueError
-            If a shape is missing, with what to give; or if Caffe would refuse the net: settings,
-            shapes that do not fit each other, or a blob that two layers compute, as those of two
-            phases do.
+            If a shape is missing; the message says which. If Caffe would refuse the net: because of
+            its settings, of shapes that do not match, or of a blob that is the top of two layers,
+            such as layers for different phases.
         """
         return infer_shapes(self._layers, shapes or {})
 
@@ -252,9 +249,9 @@ class ModelFile(MutableMapping[str, Layer]):
         *,
         rng: int | np.random.Generator | np.random.SeedSequence | None = None,
     ) -> tuple[str, ...]:
-        """Give the layers without blobs those that Caffe would allocate, filled by its fillers.
+        """Add the blobs that Caffe would allocate to layers without blobs, and fill them.
 
-        Layers that have blobs keep them; they must fit. Parameters that have a name in common
+        Layers that have blobs keep them; they must match. Parameters with the same name
         (``param { name: "w" }``) share a Blob. Layers of types that Caffe does not have stay as
         they are. The Blobs are float32, on the default device, and their values are on the host.
 
@@ -263,8 +260,8 @@ class ModelFile(MutableMapping[str, Layer]):
         shapes
             As for `infer_shapes`.
         rng
-            A generator of NumPy's, or the seed for one. The same seed gives the same weights, but
-            not those of Caffe, whose generator is another one.
+            A NumPy generator, or a seed for one. The same seed gives the same weights, but not
+            those of Caffe, which uses another generator.
 
         Returns
         -------
@@ -274,40 +271,40 @@ class ModelFile(MutableMapping[str, Layer]):
         Raises
         ------
         TypeError, ValueError
-            What `infer_shapes` raises; or if there is no such filler, or Caffe refuses its
-            settings. The model has not changed then.
+            As for `infer_shapes`; or if a filler does not exist, or Caffe refuses its settings.
+            The model has not changed then.
         """
         return fill_layers(self._layers, shapes or {}, np.random.default_rng(rng))
 
     # --- copies ----------------------------------------------------------------------------------
 
     def __copy__(self) -> Self:
-        """Return a model whose layers can be edited independently; their Blobs are shared."""
+        """Return a model whose layers can be edited independently. The Blobs are shared."""
         layers = [layer._copy(layer.name) for layer in self._layers]
         return type(self)._found(self._record, self.name, layers)
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
         """Return an independent model of the same file, with Blobs of its own.
 
-        Values that have not been read stay in the file, which each of the two closes on its own.
+        Unread values stay in the file. Each of the two models closes it separately.
         """
         layers = copy.deepcopy(self._layers, memo)
         return type(self)._found(copy.deepcopy(self._record, memo), self.name, layers)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickle the contents: all values are read. What comes back is a model without a file."""
+        """Pickle the contents. Reads all values. The unpickled model has no file."""
         return _restored, (type(self), self.name, self._layers, net_settings(self._record))
 
     # --- attributes ------------------------------------------------------------------------------
 
     @property
     def path(self) -> str:
-        """The path that the file was opened by; ``""`` where there is no file."""
+        """The path that the file was opened with; ``""`` if there is no file."""
         return "" if self._record.source is None else self._record.source.path
 
     @property
     def version(self) -> int:
-        """The format of the layers in the file: 2, or 1 or 0 for the older ones."""
+        """The format of the layers in the file: 2, or 1 or 0 for older formats."""
         return self._record.version
 
     @property
@@ -318,7 +315,7 @@ class ModelFile(MutableMapping[str, Layer]):
     def close(self) -> None:
         """Close the file.
 
-        Blobs that have read their values keep them. Touching one that has not raises ValueError.
+        Blobs keep the values that they have read. Accessing unread values raises ValueError.
         Closing twice does nothing.
         """
         if self._record.source is not None:
@@ -334,16 +331,16 @@ class ModelFile(MutableMapping[str, Layer]):
 
     @property
     def params(self) -> dict[str, LayerBlobs]:
-        """The blobs of all layers that have some, by the layer's name, as in pycaffe.
+        """The blobs of all layers that have any, by the name of the layer, as in pycaffe.
 
         ``model.params["conv1"][0]`` is ``model["conv1"].blobs[0]``.
         """
         return _Params((name, layer.blobs) for name, layer in self.items() if layer.blobs)
 
-    if not TYPE_CHECKING:  # a type checker should report them as unknown
+    if not TYPE_CHECKING:  # so that type checkers report unknown names
 
         def __getattr__(self, name: str) -> object:
-            """Raise AttributeError; for names of pycaffe's, with what to use instead."""
+            """Raise AttributeError. For names of pycaffe, say what to use instead."""
             advice = _IN_PLACE_OF.get(name)
             raise AttributeError(
                 f"a ModelFile has no attribute {name!r}" + (f"; {advice}" if advice else "")
@@ -352,7 +349,7 @@ class ModelFile(MutableMapping[str, Layer]):
     # --- the mapping -----------------------------------------------------------------------------
 
     def __getitem__(self, name: str) -> Layer:
-        """Return the first layer of a name."""
+        """Return the first layer with a name."""
         try:
             return self._by_name[name]
         except KeyError:
@@ -369,9 +366,9 @@ class ModelFile(MutableMapping[str, Layer]):
         return len(self._by_name)
 
     def __setitem__(self, name: str, layer: Layer) -> None:
-        """Put a layer in place of the first one of that name, or behind all others.
+        """Replace the first layer with that name, or append a layer.
 
-        The layer is copied, with this name; its Blobs are shared.
+        The layer is copied and gets this name; its Blobs are shared.
         """
         added = _copied(layer, name)
         if name in self._by_name:
@@ -381,24 +378,24 @@ class ModelFile(MutableMapping[str, Layer]):
         self._index()
 
     def __delitem__(self, name: str) -> None:
-        """Remove the first layer of a name. Bottoms and tops of the others stay."""
+        """Remove the first layer with a name. Bottoms and tops of the others stay."""
         del self._layers[self._position(name)]
         self._index()
 
     def add(self, layer: Layer, *, before: str | None = None, after: str | None = None) -> None:
-        """Add a layer at a place.
+        """Add a layer at the end, or before or after another one.
 
         Parameters
         ----------
         layer
             The layer. It is copied; its Blobs are shared.
         before, after
-            The name of the layer that it is to come before, or after. By default it comes last.
+            The name of the layer to insert it before, or after. The default is the end.
 
         Raises
         ------
         ValueError
-            If there is a layer of its name already, or if both `before` and `after` are given.
+            If there is a layer with its name already, or if both `before` and `after` are given.
         KeyError
             If there is no layer `before` or `after`.
         """
@@ -420,7 +417,7 @@ class ModelFile(MutableMapping[str, Layer]):
         self._index()
 
     def rename(self, old: str, new: str) -> None:
-        """Give the first layer of a name another one. Bottoms and tops stay.
+        """Rename the first layer with a name. Bottoms and tops stay.
 
         Raises
         ------
@@ -436,7 +433,7 @@ class ModelFile(MutableMapping[str, Layer]):
         self._index()
 
     def __repr__(self) -> str:
-        """Show the path, the name of the net and how much it holds."""
+        """Show the path, the name of the net and the size of its contents."""
         blobs = [blob for layer in self._layers for blob in layer.blobs]
         path = f"{self.path!r}, " if self.path else ""
         return (
@@ -456,7 +453,7 @@ class ModelFile(MutableMapping[str, Layer]):
 
 
 class _Params(dict[str, "LayerBlobs"]):
-    """The blobs of layers. Asked for those of a layer without any, it says how it gets some."""
+    """The blobs of layers. The KeyError for a layer without blobs says how to add them."""
 
     def __missing__(self, name: str) -> LayerBlobs:
         raise KeyError(
@@ -504,7 +501,7 @@ class _State:
         Raises
         ------
         ValueError
-            If it has rules of both kinds.
+            If it has both include and exclude rules.
         """
         if layer.include and layer.exclude:
             raise ValueError(
@@ -529,27 +526,27 @@ class _State:
 
 
 def open_model(path: Source) -> ModelFile:
-    """Open a ``.caffemodel`` file of any format of layers (V2, V1, V0), or a ``.caffemodel.h5``.
+    """Open a ``.caffemodel`` file of any layer format (V2, V1, V0), or a ``.caffemodel.h5``.
 
-    Which of them it is, is seen from its contents. Layers of the older formats appear as Caffe
-    upgrades them; HDF5 files have names and blobs only, and their layers come ordered by name.
+    The format is recognised by the contents of the file. Layers of the older formats appear as
+    Caffe upgrades them. HDF5 files only have names and blobs; their layers are ordered by name.
 
-    The file is indexed. The values of a Blob are not read until it is touched: until then its
-    head is UNINITIALIZED. The blobs have the precision that the file has: float32 mostly,
-    float64 or, from NVCaffe, float16; a gradient in the file is in ``blob.diff``. Data and diff of
-    different precision both get the higher one.
+    Only names and shapes are read. The values of a Blob are read when it is first accessed; until
+    then, its head is UNINITIALIZED. The Blobs have the precision of the file: usually float32, else
+    float64 or, from NVCaffe, float16. If data and diff differ in precision, both get the higher
+    one. A gradient in the file becomes ``blob.diff``.
 
     Parameters
     ----------
     path
-        The file. Or an open binary file, of which the rest is read, or a gzip archive: their
-        contents are copied to a temporary file without a name, and the values stay there until
-        they are touched.
+        The file, which may be a gzip archive, or an open binary file, whose rest is read. The
+        contents of an archive or an open file are copied to an unnamed temporary file, and the
+        values stay there until they are accessed.
 
     Raises
     ------
     ModelFileError
-        If it is not such a file, is empty, is damaged, or has layers of V1 and V2 at once.
+        If it is not such a file, is empty, is damaged, or has both V1 and V2 layers.
     ModuleNotFoundError
         If it is HDF5 and h5py is not installed (``pip install 'syncblob[hdf5]'``).
     OSError
@@ -584,40 +581,39 @@ def save_model(
 ) -> None:
     """Write a model to a file, which is replaced as a whole or not at all.
 
-    Layers and blobs that are as they were in the file that was opened are copied as they are, with
-    fields that syncblob does not know: saving an unchanged model gives the same bytes. Everything
-    is checked before the first byte is written, values are written piece by piece, and `path` may
-    be the file that was opened.
+    Unchanged layers and blobs are copied from the file that was opened, with fields that syncblob
+    does not know: saving an unchanged model gives the same bytes. Everything is checked before the
+    first byte is written, and values are written piece by piece. `path` may be the file that was
+    opened.
 
     Parameters
     ----------
     model
         The model. Blobs whose newest values are on an accelerator are read on the host.
     path
-        The file. With the extension ``.h5`` or ``.hdf5`` it becomes Caffe's HDF5 format, for which
-        h5py is needed (``pip install 'syncblob[hdf5]'``); with any other, or none, a
-        ``.caffemodel``, but extensions of other formats are refused.
-        HDF5 has no room for anything but the names of layers and their blobs. With ``.gz`` behind
-        any of them, the file becomes a gzip archive.
-        Or an open binary file, which is written from its position on when everything has been
-        checked; its name, if it has one, says the format.
+        The file. The extensions ``.h5`` and ``.hdf5`` select Caffe's HDF5 format, which needs h5py
+        (``pip install 'syncblob[hdf5]'``) and only holds the names of layers and their blobs. All
+        others, and none, select ``.caffemodel``, but extensions of other formats are refused. With
+        ``.gz`` appended, the file is gzip-compressed.
+        Or an open binary file: it is written from its current position on, after all checks, and
+        its name, if it has one, selects the format.
     write_diff
         Whether to write the gradients too; None writes those that were in the file.
     upgrade
-        Whether layers of an older format are written in the current one. They are anyway if the
-        older format cannot hold what has changed: an added layer, other settings, a type that is
-        newer than the format, or in V0 anything.
+        Whether to write layers of an older format in the current one. This happens in any case if
+        the older format cannot hold the changes: an added layer, other settings, a type that is
+        newer than the format, or in V0 any change.
 
     Raises
     ------
     TypeError
-        If a blob is neither float32, float64, float16 nor bfloat16; the latter two are widened. If
-        `model` is no ModelFile.
+        If the dtype of a blob is not float32, float64, float16 or bfloat16; the latter two are
+        widened. If `model` is not a ModelFile.
     ValueError
-        If a Blob of the model was resized, or the ``proto`` of a layer got another name or blobs.
-        If the format cannot hold the model: 2 GiB in a ``.caffemodel``; in HDF5 two layers of one
-        name, or a name that is empty, ``.``, or has a ``/``. If the extension is that of a format
-        that `save_model` does not write, as ``.npz``; ``syncblob.convert`` does.
+        If a Blob of the model was resized, or the ``proto`` of a layer has another name or blobs.
+        If the format cannot hold the model: 2 GiB in a ``.caffemodel``; in HDF5, two layers with
+        the same name, or a name that is empty, ``.``, or has a ``/``. If the extension is that of a
+        format that `save_model` does not write, such as ``.npz``; ``syncblob.convert`` does.
     OSError
         If the file cannot be written.
     """
@@ -633,13 +629,13 @@ def plan_model(
 ) -> Callable[[Path], None]:
     """Check that a model can be written, and return the function that writes it.
 
-    For programs that replace files themselves, or choose the format without an extension;
-    `save_model` looks at the extension, calls this, and replaces the file.
+    For programs that replace files themselves or select the format by other means than the
+    extension. `save_model` selects the format, calls this, and replaces the file.
 
     Parameters
     ----------
     model
-        The model, which must not be changed before it is written.
+        The model. It must not change before it is written.
     hdf5
         Whether to write Caffe's HDF5 format; else a ``.caffemodel``.
     write_diff, upgrade
@@ -648,14 +644,13 @@ def plan_model(
     Returns
     -------
     callable
-        It takes the path of the file, whose contents are lost, and raises OSError if it cannot be
-        written.
+        It takes the path of the file, which it overwrites, and raises OSError if that fails.
 
     Raises
     ------
     TypeError, ValueError
-        What `save_model` raises. No values have been read then, but for those that had to be
-        compared with the file.
+        As for `save_model`. No values have been read then, except those that had to be compared
+        with the file.
     ModuleNotFoundError
         If h5py is needed and not installed.
     """

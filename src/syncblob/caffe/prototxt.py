@@ -1,4 +1,4 @@
-"""Definitions of nets and solvers in protobuf's text format, as Caffe's ``.prototxt`` files are."""
+"""Definitions of nets and solvers in protobuf's text format: Caffe's ``.prototxt`` files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _FIELDS = {
     kind.DESCRIPTOR.name: set(kind.DESCRIPTOR.fields_by_name)
     for kind in (NetParameter, SolverParameter)
 }
-# Fields that only the other kind of definition has, and what to say where there is one.
+# Fields that only the other kind of definition has, and the advice in the error.
 _OF_OTHER_KIND = {
     "NetParameter": _FIELDS["SolverParameter"] - _FIELDS["NetParameter"],
     "SolverParameter": _FIELDS["NetParameter"] - _FIELDS["SolverParameter"],
@@ -43,7 +43,7 @@ _OTHER_KIND = {
     "SolverParameter": "this is the definition of a net, not of a solver; read_prototxt reads it",
 }
 _SOLVER_TYPES = ("SGD", "Nesterov", "AdaGrad", "RMSProp", "AdaDelta", "Adam")
-"""The types, by the numbers that older definitions have."""
+"""The types of solvers, by the numbers in older definitions."""
 _PACKAGE = NetParameter.DESCRIPTOR.file.package + "."
 
 
@@ -51,26 +51,26 @@ def read_prototxt(path: str | os.PathLike[str], *, ignore_unknown: bool = False)
     """Read a network definition from a ``.prototxt`` file.
 
     Nothing is upgraded: layers of the previous format stay in ``layers``. `ModelFile.from_net`
-    makes a model of the result. Strings may be in any encoding, as for Caffe; protobuf gives those
-    that are no UTF-8 as bytes.
+    makes a model from the result. As in Caffe, strings may be in any encoding; protobuf returns
+    those that are not UTF-8 as bytes.
 
     Parameters
     ----------
     path
         The file.
     ignore_unknown
-        Whether to leave out fields that Caffe does not have, such as those of a fork. By default
-        they are an error.
+        Whether to skip fields that Caffe does not have, such as those of a fork. By default they
+        are an error.
 
     Returns
     -------
     NetParameter
-        The message, to be read and changed.
+        The message.
 
     Raises
     ------
     ModelFileError
-        If it is no such definition. The message says line and column.
+        If it is not such a definition. The message gives line and column.
     OSError
         If it cannot be read.
     """
@@ -82,8 +82,8 @@ def read_solver_prototxt(
 ) -> SolverParameter:
     """Read the definition of a solver from a ``.prototxt`` file.
 
-    The field ``solver_type`` of older definitions becomes ``type``, as Caffe upgrades it. The nets
-    that it names are not read.
+    The field ``solver_type`` of older definitions is upgraded to ``type``, as in Caffe. The nets
+    that the definition names are not read.
 
     Parameters
     ----------
@@ -93,13 +93,13 @@ def read_solver_prototxt(
     Returns
     -------
     SolverParameter
-        The message, to be read and changed.
+        The message.
 
     Raises
     ------
     ModelFileError
-        If it is no such definition, or has both ``solver_type`` and ``type``. The message says
-        line and column of what protobuf refuses.
+        If it is not such a definition, or has both ``solver_type`` and ``type``. For a syntax
+        error, the message gives line and column.
     OSError
         If it cannot be read.
     """
@@ -126,7 +126,7 @@ def _read(kind: type[M], path: str | os.PathLike[str], *, ignore_unknown: bool) 
             path=name,
             offset=content.index(b"\0"),
         )
-    # Caffe accepts any encoding. Bytes that are no UTF-8 are escaped, which strings may be.
+    # Caffe accepts any encoding. Escape bytes that are not UTF-8, as the format allows in strings.
     text = _NOT_UTF8.sub(
         lambda byte: f"\\{ord(byte[0]) & 0xFF:03o}",
         content.decode("utf-8-sig", errors="surrogateescape"),
@@ -166,7 +166,7 @@ def write_prototxt(
     path
         The file.
     ignore_unknown
-        Whether to leave out fields that Caffe does not have, which have a number and no name. By
+        Whether to leave out fields that Caffe does not have, which have a number but no name. By
         default they are an error.
 
     Raises
@@ -174,8 +174,8 @@ def write_prototxt(
     TypeError
         If `net` is neither a NetParameter nor a SolverParameter.
     ValueError
-        If it has unknown fields and `ignore_unknown` is False, as a model file of a fork of Caffe
-        may have. Nothing has been written then.
+        If it has unknown fields, such as those of a fork of Caffe, and `ignore_unknown` is False.
+        Nothing has been written then.
     OSError
         If the file cannot be written.
     """
@@ -185,14 +185,14 @@ def write_prototxt(
         )
     if not ignore_unknown:
         _require_known(net, "net")
-    # Older versions of protobuf do not escape it, and a file with it is taken for binary data.
+    # Older versions of protobuf do not escape NUL, and a file with NUL is taken for binary data.
     text = text_format.MessageToString(net, as_utf8=_is_utf8(net)).replace("\0", r"\000")
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8", newline="\n")
 
 
 def _is_utf8(message: Message) -> bool:
-    """Tell whether all texts are; older versions of protobuf write others as if they were."""
+    """Tell whether all strings are UTF-8. Older protobuf writes others as if they were, too."""
     for field, value in message.ListFields():
         values = [value] if isinstance(value, (str, bytes, Message)) else value
         if field.type == field.TYPE_MESSAGE and not all(map(_is_utf8, values)):
@@ -217,7 +217,7 @@ def _parse(text: str, definition: Message, *, ignore_unknown: bool) -> None:
 
 @cache
 def _twin(name: str) -> type[Message]:
-    """Return a class of messages as one of Caffe's, but with bytes in place of strings."""
+    """Return a message class like one of Caffe's, but with bytes in place of strings."""
     file = FileDescriptorProto.FromString(NetParameter.DESCRIPTOR.file.serialized_pb)
     for message in file.message_type:
         for field in message.field:
@@ -229,7 +229,7 @@ def _twin(name: str) -> type[Message]:
 
 
 def _explain(error: text_format.ParseError, lines: list[str], reader: str, *, ignored: bool) -> str:
-    """Return place and problem without the text of the line, which may be long."""
+    """Return the position and the problem, without the text of the line, which may be long."""
     words = _PLACE.sub("", str(error))
     line, column = error.GetLine(), error.GetColumn()
     place = ""
@@ -246,7 +246,7 @@ def _explain(error: text_format.ParseError, lines: list[str], reader: str, *, ig
 
 
 def _require_known(message: Message, place: str) -> None:
-    """Raise ValueError if a message, or one in it, has unknown fields."""
+    """Raise ValueError if a message, or a message in it, has unknown fields."""
     unknown = UnknownFieldSet(message)
     if len(unknown):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Where training stopped: Caffe's ``.solverstate`` files."""
+"""Caffe's ``.solverstate`` files, from which training resumes."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ _INT32 = range(-(2**31), 2**31)
 
 @dataclass(slots=True, eq=False)
 class SolverState:
-    """The contents of a ``.solverstate`` file. All of it can be changed, and saved.
+    """The contents of a ``.solverstate`` file. All of it can be changed and saved.
 
     Parameters
     ----------
     iter
-        Iterations done.
+        The number of iterations done.
     learned_net
-        The file with the weights that belong to it; ``""`` where the file names none.
+        The file with the matching weights; ``""`` if none is named.
     current_step
-        Steps that the learning rate has taken.
+        The number of steps that the learning rate has taken.
     history
         One Blob for each learnable parameter, two for AdaDelta and Adam, in the order of the net.
-        Values that were read from a file stay there until they are touched.
+        Values from a file are not read before they are accessed.
     """
 
     iter: int = 0
@@ -49,7 +49,7 @@ class SolverState:
 
 
 def open_solver_state(path: Source) -> SolverState:
-    """Open a ``.solverstate`` or ``.solverstate.h5`` file; which of them is seen from its contents.
+    """Open a ``.solverstate`` or ``.solverstate.h5`` file, recognised by its contents.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def open_solver_state(path: Source) -> SolverState:
     Raises
     ------
     ModelFileError
-        If it is no such file, or is damaged.
+        If it is not such a file, or is damaged.
     ModuleNotFoundError
         If it is HDF5 and h5py is not installed (``pip install 'syncblob[hdf5]'``).
     OSError
@@ -103,20 +103,20 @@ def save_solver_state(state: SolverState, path: Target) -> None:
     Parameters
     ----------
     state
-        The state. In the place of Blobs its history may have arrays of any library. Blobs whose
-        newest values are on an accelerator are read on the host; those that are as they were in
-        the file that was opened are copied from it.
+        The state. Its history may have arrays of any library in place of Blobs. Blobs whose newest
+        values are on an accelerator are read on the host. Unchanged Blobs are copied from the file
+        that was opened.
     path
-        The file. With the extension ``.h5`` or ``.hdf5`` it becomes Caffe's HDF5 format, for which
-        h5py is needed (``pip install 'syncblob[hdf5]'``); with any other, or none, a
-        ``.solverstate``, but extensions of other formats are refused. With ``.gz`` behind it, it
-        becomes a gzip archive. Or an open binary file, as for `save_model`.
+        The file. The extensions ``.h5`` and ``.hdf5`` select Caffe's HDF5 format, which needs h5py
+        (``pip install 'syncblob[hdf5]'``). All others, and none, select ``.solverstate``, but
+        extensions of other formats are refused. With ``.gz`` appended, the file is
+        gzip-compressed. Or an open binary file, as for `save_model`.
 
     Raises
     ------
     TypeError
-        If `state` is no SolverState, or has a number, a name or an array of another kind. The
-        latter are float32 or float64; float16 and bfloat16 are widened.
+        If `state` is not a SolverState, or a number, name or array in it has the wrong type. Arrays
+        must be float32 or float64; float16 and bfloat16 are widened.
     ValueError
         If a number is not an int32, if the file would have 2 GiB or more and is not HDF5, or if
         the extension is that of another format.

@@ -1,1 +1,1 @@
-"""Benchmarks: syncblob and its rivals, timed in one run, with ratios."""
+"""Benchmarks: syncblob and its rivals, measured in one run, with ratios."""

@@ -18,7 +18,7 @@ __all__ = ["main", "run"]
 
 
 def run(names: Iterable[str], timer: Timer) -> Results:
-    """Measure the groups of these names, and print what they find when they find it."""
+    """Measure the named groups, and print the results of each as soon as it is done."""
     print(Results.of_this_machine({}).describe(), flush=True)
     groups = {}
     for name in names:

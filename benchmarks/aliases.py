@@ -1,4 +1,4 @@
-"""What tracking a writable alias costs, above the same access without it."""
+"""The cost of tracking a writable alias, compared with the same access without it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["measure"]
 
 
 def measure(timer: Timer) -> Measured:
-    """Time writable exports of a memory, made and dropped, tracked and not."""
+    """Time making and dropping writable exports of a memory, tracked and untracked."""
     blob = Blob((16, 16))
     memory, layout = blob.memory, Layout.c_order(blob.shape, blob.dtype)
     memory.mutable_cpu_data()[...] = 1

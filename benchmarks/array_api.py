@@ -1,6 +1,6 @@
-"""What an operation of the array API costs: NumPy, syncblob, torch on the CPU, array-api-strict.
+"""The cost of array API operations: NumPy, syncblob, torch on the CPU, array-api-strict.
 
-One thread, float32. The array libraries run the same expressions by turns.
+One thread, float32. The libraries run the same expressions in turn.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ __all__ = ["measure"]
 
 RIVALS = {"NumPy": "numpy", "torch": "torch", "array-api-strict": "array_api_strict"}
 SIZES = (1, 1_000, 1_000_000)
-# Where the call is what costs, an operation is to be faster than torch's. For these it is enough
-# to be close, and in the last one torch computes too.
+# If the cost is that of the call, an operation should be faster than torch's. For these it only
+# has to be close; in the last one, torch spends time on the computation, too.
 CLOSE = ("asarray(a)", "float(x)", "sum(a)", "matmul(8x8, 8x8)")
 
 
 def small_operations(xp: Any) -> dict[str, Callable[[], object]]:
-    """Return operations whose cost is that of the call."""
+    """Return operations whose cost is mostly that of the call."""
     one = xp.ones(1, dtype=xp.float32)
     vector = xp.ones(100, dtype=xp.float32)
     cube = xp.ones((4, 5, 6), dtype=xp.float32)
@@ -44,7 +44,7 @@ def small_operations(xp: Any) -> dict[str, Callable[[], object]]:
 
 
 def sized_operations(xp: Any, size: int) -> dict[str, Callable[[], object]]:
-    """Return operations on arrays of a size."""
+    """Return operations on arrays of the given size."""
     a = xp.ones(size, dtype=xp.float32)
     b = xp.ones(size, dtype=xp.float32)
     total = xp.ones(size, dtype=xp.float32)
@@ -91,7 +91,7 @@ def measure(timer: Timer) -> Measured:
 
 
 def _use_threads(torch: Any, count: int) -> int:
-    """Make torch use a number of threads, and return how many it used before."""
+    """Set the number of torch's threads, and return the previous one."""
     if torch is None:
         return count
     before: int = torch.get_num_threads()
@@ -116,5 +116,5 @@ def _compare(
 def _goal(section: str, label: str, rival: str) -> Goal | None:
     if rival == "torch" and section in {"the call itself", "1 element"}:
         return Goal(2.0 if label in CLOSE else 1.0)
-    # The same time as NumPy, but for what two timings of one thing differ by.
+    # The same time as NumPy, up to the difference between two timings of the same call.
     return Goal(1.1) if rival == "NumPy" and section == "1000000 elements" else None

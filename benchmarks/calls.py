@@ -1,4 +1,4 @@
-"""What a call costs more with Blobs, in calls of ``np.add``: for the groups of functions."""
+"""The extra cost of a call with Blobs, in calls of ``np.add``: for the groups of functions."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 __all__ = ["as_blob", "medians", "rows_in_adds"]
 
-# The array of ``np.add(a, a)``, in whose time everything is counted.
+# The array of ``np.add(a, a)``, whose time is the unit.
 _A = np.ones((8, 8), np.float32)
 
 
 def as_blob(array: np.ndarray) -> Blob:
-    """Return a Blob of its own with the contents of an array."""
+    """Return a Blob with a copy of an array."""
     blob = Blob(array.shape, array.dtype)
     blob[...] = array
     return blob
 
 
 def medians(timer: Timer, calls: dict[str, Callable[[], object]]) -> dict[str, float]:
-    """Return what `Timer.medians` does; the first calls, which import and plan, are not timed."""
+    """Return the result of `Timer.medians`. The first calls, which import and plan, do not count."""
     for call in calls.values():
         call()
     return timer.medians(calls)
@@ -42,16 +42,16 @@ def medians(timer: Timer, calls: dict[str, Callable[[], object]]) -> dict[str, f
 def rows_in_adds(
     timer: Timer, library: str, rival: str, pairs: Iterable[Pair], goals: list[Goal]
 ) -> Iterator[Row]:
-    """Time calls with Blobs beside the same calls without.
+    """Time calls with Blobs and the same calls without.
 
     Parameters
     ----------
     library, rival
-        Whose functions they are, and what the rival's operands are.
+        The library of the functions, and the operands of the rival.
     pairs
         The calls.
     goals
-        For the median and the worst of what Blobs add.
+        The goals for the median and for the maximum of the extra cost of Blobs.
     """
     section = f"{library}'s functions, in calls of np.add(a, a)"
     extra = []

@@ -1,4 +1,4 @@
-"""Opening, reading and writing a model file of 240 MB, and the memory that takes."""
+"""Opening, reading and writing a model file of 240 MB, in time and memory."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MATRIX_AXES = 2
 
 BRIEF_SHAPES = {"conv1": (4, 3, 5, 5), "fc6": (8, 64)}
 
-# How much memory reading and writing may take above the weights.
+# The goal for the memory that reading and writing take above the weights.
 MEMORY = Goal(32e6, "value")
 
 
@@ -60,7 +60,7 @@ def make_model(shapes: dict[str, tuple[int, ...]]) -> ModelFile:
 
 
 def open_and_touch(path: Path) -> ModelFile:
-    """Open a model and bring all of its weights into memory."""
+    """Open a model and read all of its weights into memory."""
     model = open_model(path)
     for layer in model.layers:
         for blob in layer.blobs:
@@ -69,15 +69,15 @@ def open_and_touch(path: Path) -> ModelFile:
 
 
 def parse(path: Path) -> list[np.ndarray]:
-    """Read the same with protobuf alone."""
-    from syncblob.caffe._pb.caffe_pb2 import NetParameter  # our rival here
+    """Read the same file with protobuf alone."""
+    from syncblob.caffe._pb.caffe_pb2 import NetParameter  # the rival here
 
     net = NetParameter.FromString(path.read_bytes())
     return [np.array(blob.data, np.float32) for layer in net.layer for blob in layer.blobs]
 
 
 def read_into(path: Path, buffer: bytearray | memoryview) -> None:
-    """Read the bytes of a file into memory that is there already."""
+    """Read the bytes of a file into preallocated memory."""
     with path.open("rb", buffering=0) as file:
         view = memoryview(buffer)
         while view and (count := file.readinto(view)):
@@ -85,14 +85,14 @@ def read_into(path: Path, buffer: bytearray | memoryview) -> None:
 
 
 def read_into_new(path: Path) -> np.ndarray:
-    """Read them into memory that the system has to find, and to clear, first."""
+    """Read them into new memory, which the system has to allocate and clear first."""
     buffer = np.empty(path.stat().st_size, np.uint8)
     read_into(path, buffer.data)
     return buffer
 
 
 def write_bytes(path: Path, content: bytearray) -> None:
-    """Write bytes to a new file, and wait until they are on the disk."""
+    """Write bytes to a new file, and flush it to the disk."""
     path.unlink(missing_ok=True)
     with path.open("wb") as file:
         file.write(content)
@@ -104,7 +104,7 @@ def write_bytes(path: Path, content: bytearray) -> None:
 
 
 def measure_touching(path: str) -> float:
-    """Return the bytes that opening and touching takes above the weights."""
+    """Return the bytes that opening and reading takes above the weights."""
     return growth(lambda: open_and_touch(Path(path))).peak - _weights(path)
 
 
@@ -114,7 +114,7 @@ def measure_parsing(path: str) -> float:
 
 
 def measure_copying(path: str) -> float:
-    """Return the bytes that writing a model takes of which nothing is in memory."""
+    """Return the bytes that writing takes when no weight is in memory."""
     model = open_model(path)
     return growth(lambda: save_model(model, _copy_of(path))).peak
 
@@ -157,7 +157,7 @@ def measure(timer: Timer) -> Measured:
 
 def _reading(timer: Timer, path: Path) -> list[Row]:
     buffer = bytearray(path.stat().st_size)
-    read_into(path, buffer)  # so that the buffer is really there
+    read_into(path, buffer)  # so that the pages of the buffer are mapped
     times = timer.medians(
         {
             "open": partial(open_model, path),

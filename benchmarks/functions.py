@@ -1,7 +1,7 @@
-"""What functions of NumPy's, PyTorch's and the array API cost with Blobs, beside the library's own.
+"""The cost of functions of NumPy, PyTorch and the array API with Blobs and with native arrays.
 
-Small arrays, so that the call is what costs. What a call of one of NumPy's functions costs more
-with Blobs is counted in calls of ``np.add(a, a)``, measured in the same run.
+The arrays are small, so that the cost is that of the call. The extra cost of a NumPy function with
+Blobs is given in calls of ``np.add(a, a)``, measured in the same run.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 __all__ = ["NAMESPACE", "NUMPY", "living_aliases", "many_blobs", "measure", "sizes"]
 
 SHAPE, SMALL = (8, 8), (2, 3)
-# In calls of np.add(a, a), above the call with ndarrays.
+# The extra cost above the call with ndarrays, in calls of np.add(a, a).
 MEDIAN, WORST = Goal(3.5, "value"), Goal(8.0, "value")
 
 MILLION, ALIASES = 1_000_000, 100_000
 BRIEF = 1_000
 
-# Functions of an array of 8x8 numbers, of eight indices and of 8x8 truth values.
+# Functions of an 8x8 array of numbers, of eight indices and of an 8x8 mask.
 NUMPY: dict[str, Callable[[Any, Any, Any], object]] = {
     "np.all(a)": lambda a, _, __: np.all(a),
     "np.allclose(a, a)": lambda a, _, __: np.allclose(a, a),
@@ -78,7 +78,7 @@ NUMPY: dict[str, Callable[[Any, Any, Any], object]] = {
     "np.vstack([a, a])": lambda a, _, __: np.vstack([a, a]),
     "np.where(m, a, a)": lambda a, _, m: np.where(m, a, a),
 }
-# The same, and the namespace.
+# Functions of the same, and of the namespace.
 NAMESPACE: dict[str, Callable[[Any, Any, Any, Any], object]] = {
     "xp.astype(a, xp.float64)": lambda xp, a, _, __: xp.astype(a, xp.float64),
     "xp.concat([a, a])": lambda xp, a, _, __: xp.concat([a, a]),
@@ -88,7 +88,7 @@ NAMESPACE: dict[str, Callable[[Any, Any, Any, Any], object]] = {
 
 
 def measure(timer: Timer) -> Measured:
-    """Time functions, methods and the making of Blobs; weigh Blobs; write over many aliases."""
+    """Time functions, methods, constructors and a write over many aliases; measure memory."""
     notes: list[str] = []
     rows = [*numpy_rows(timer), *namespace_rows(timer), *torch_rows(timer, notes)]
     rows += [*size_rows(), *many_rows(brief=timer.brief), alias_row(brief=timer.brief)]
@@ -100,7 +100,7 @@ def measure(timer: Timer) -> Measured:
 
 
 def operands() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return numbers, indices and truth values, the same in each run."""
+    """Return numbers, indices and a mask, the same in each run."""
     random = np.random.default_rng(0)
     numbers = random.random(SHAPE, np.float32)
     return numbers, random.permutation(SHAPE[0]), numbers > np.float32(0.5)
@@ -115,7 +115,7 @@ def numpy_rows(timer: Timer) -> Iterator[Row]:
 
 
 def namespace_rows(timer: Timer) -> Iterator[Row]:
-    """Time functions of the array API against NumPy's own, and a method."""
+    """Time functions of the array API, and a method, against NumPy's."""
     arrays = operands()
     blobs = [as_blob(array) for array in arrays]
     for name, call in NAMESPACE.items():
@@ -135,7 +135,7 @@ def namespace_rows(timer: Timer) -> Iterator[Row]:
 
 
 def torch_rows(timer: Timer, notes: list[str]) -> Iterator[Row]:
-    """Time how Blobs are made, against torch's and NumPy's arrays."""
+    """Time the making of Blobs against that of torch's and NumPy's arrays."""
     try:
         import torch  # a rival that may be missing
     except ImportError:
@@ -163,7 +163,7 @@ def torch_rows(timer: Timer, notes: list[str]) -> Iterator[Row]:
 
 
 def size_rows() -> Iterator[Row]:
-    """Weigh small Blobs."""
+    """Measure the memory of small Blobs."""
     untouched, written = sizes()
     section = f"memory of a Blob of {'x'.join(map(str, SMALL))} float32"
     yield Row(section, "untouched", untouched, unit="bytes", goal=Goal(700, "value"))
@@ -171,8 +171,8 @@ def size_rows() -> Iterator[Row]:
 
 
 def sizes(count: int = BRIEF) -> tuple[float, float]:
-    """Return the bytes that Python and NumPy allocate for one Blob, and for one that is written."""
-    # What is made only once is no part of a Blob.
+    """Return the bytes that Python and NumPy allocate for one Blob, before and after a write."""
+    # The first Blob makes objects that all share.
     _written(1)
     return _traced(lambda: [Blob(SMALL) for _ in range(count)]) / count, _traced(
         lambda: _written(count)
@@ -187,7 +187,7 @@ def _written(count: int) -> list[Blob]:
 
 
 def _traced(make: Callable[[], object]) -> int:
-    """Return the bytes that are allocated and kept by what a function makes."""
+    """Return the bytes allocated for the result of a function."""
     gc.collect()
     tracemalloc.start()
     try:
@@ -201,7 +201,7 @@ def _traced(make: Callable[[], object]) -> int:
 
 
 def many_rows(*, brief: bool) -> Iterator[Row]:
-    """Time a million Blobs, in a process of their own."""
+    """Time a million Blobs, in a separate process."""
     count = BRIEF if brief else MILLION
     made, freed = in_own_process(many_blobs, count)
     section = f"{count:,} Blobs"
@@ -210,7 +210,7 @@ def many_rows(*, brief: bool) -> Iterator[Row]:
 
 
 def many_blobs(count: int) -> tuple[float, float]:
-    """Return the seconds in which Blobs are made and kept, and in which they are freed."""
+    """Return the seconds for making Blobs and for freeing them."""
     start = time.perf_counter()
     blobs = [Blob(SMALL) for _ in range(count)]
     made = time.perf_counter()
@@ -219,7 +219,7 @@ def many_blobs(count: int) -> tuple[float, float]:
 
 
 def alias_row(*, brief: bool) -> Row:
-    """Time a write that warns of many aliases, in a process of its own."""
+    """Time a write that warns of many aliases, in a separate process."""
     count = BRIEF if brief else ALIASES
     seconds = in_own_process(living_aliases, count)
     return Row(
@@ -231,12 +231,12 @@ def alias_row(*, brief: bool) -> Row:
 
 
 def living_aliases(count: int) -> float:
-    """Return the seconds after which a write warns of aliases on the other side."""
+    """Return the seconds until a write has warned of aliases on the other side."""
     blob = Blob(SHAPE, device="simulated")
     blob.mutable_cpu_data()[...] = 1
     aliases = [np.asarray(blob.cpu) for _ in range(count)]
     with warnings.catch_warnings():
-        # Then the write ends with the warning.
+        # As an error, so that the write ends with the warning.
         warnings.simplefilter("error", StaleAliasWarning)
         start = time.perf_counter()
         with suppress(StaleAliasWarning):

@@ -1,4 +1,4 @@
-"""How long ``import syncblob`` takes, beside ``import numpy``, in fresh processes."""
+"""The time of ``import syncblob`` and of ``import numpy``, in new processes."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ __all__ = ["measure"]
 
 
 def measure(timer: Timer) -> Measured:
-    """Time both imports, less the time of an interpreter that imports nothing.
+    """Time both imports, minus the time of an interpreter that imports nothing.
 
-    Both have been compiled before, as every import but the first of an installation finds them.
+    Both are compiled already, as in every import after the first one of an installation.
     """
     codes = {"nothing": "pass", "numpy": "import numpy", "syncblob": "import syncblob"}
     with TemporaryDirectory() as folder:

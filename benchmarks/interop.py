@@ -1,4 +1,4 @@
-"""What handing an array to another library costs, without a transfer."""
+"""The cost of handing an array to another library, without a transfer."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 __all__ = ["measure"]
 
 SHAPE = (16, 16)
-# An accessor may cost this much more than a slice of an ndarray, in seconds.
+# The goal for an accessor: the extra cost over a slice of an ndarray, in seconds.
 ACCESSOR = Goal(0.4e-6, "difference")
 
 Call = Callable[[], object]
 
 
 class Pair(NamedTuple):
-    """Two calls that do the same, ours and the rival's."""
+    """Two equivalent calls, ours and the rival's."""
 
     ours: str
     call: Call
@@ -35,7 +35,7 @@ class Pair(NamedTuple):
 
 
 class Interface:
-    """Another library's array as far as the CUDA array interface shows it."""
+    """Another library's array, with the CUDA array interface only."""
 
     def __init__(self, array: Any) -> None:
         self._array = array
@@ -43,7 +43,7 @@ class Interface:
 
 
 def measure(timer: Timer) -> Measured:
-    """Time accessors against slicing, and protocols, out and in, against torch and NumPy."""
+    """Time accessors against slicing, and protocols in both directions against torch and NumPy."""
     notes = []
     sections = {"accessors, no transfer": accessor_pairs()}
     try:
@@ -94,7 +94,7 @@ def accessor_pairs() -> list[Pair]:
 
 
 def pairs_out(torch: Any) -> list[Pair]:
-    """Pair what takes a Blob with the same that takes a tensor or an ndarray."""
+    """Pair calls that take a Blob with the same calls for a tensor or an ndarray."""
     blob = Blob(SHAPE)
     blob.mutable_cpu_data()[...] = 1
     const = blob.const
@@ -143,7 +143,7 @@ def pairs_out(torch: Any) -> list[Pair]:
 
 
 def pairs_in(torch: Any) -> list[Pair]:
-    """Pair what makes a Blob of an array with what makes a tensor or an ndarray of one."""
+    """Pair calls that make a Blob from an array with calls that make a tensor or an ndarray."""
     array = np.ones(SHAPE, np.float32)
     tensor = torch.ones(SHAPE)
     return [
@@ -175,7 +175,7 @@ def pairs_in(torch: Any) -> list[Pair]:
 
 
 def gpu_pairs() -> list[Pair]:
-    """Pair accessors and protocols of a Blob on a GPU with those of CuPy's arrays."""
+    """Pair accessors and protocols of a Blob on a GPU with those of CuPy arrays."""
     import cupy  # there is a CUDA device, so CuPy is there
 
     blob = Blob(SHAPE, device=cuda_device())
@@ -226,7 +226,7 @@ def gpu_pairs() -> list[Pair]:
 
 
 def gpu_pairs_of_torch(notes: list[str]) -> list[Pair]:
-    """Pair what PyTorch does with a Blob on a GPU with what it does with CuPy's arrays."""
+    """Pair PyTorch's calls with a Blob on a GPU with the same calls for CuPy arrays."""
     import cupy  # there is a CUDA device, so CuPy is there
 
     try:

@@ -1,4 +1,4 @@
-"""What was measured on, and with which versions."""
+"""The machine and the versions of a measurement."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ PACKAGES = (
 
 
 def cuda_device() -> str | None:
-    """Name the CUDA device that is measured, or None where there is none."""
+    """Return the name of the CUDA device to measure; None if there is none."""
     return "cuda:0" if "cuda:0" in syncblob.devices() else None
 
 
 def kind_of_machine() -> str:
-    """Name the kind of machine, after which the files of results are named."""
+    """Return the kind of machine, which is in the names of the files of results."""
     return "cpu" if cuda_device() is None else "cuda"
 
 
 def describe_machine() -> dict[str, Any]:
-    """Return processor, cores, memory, operating system, and the GPU where there is one."""
+    """Return processor, cores, memory, operating system and, if there is one, the GPU."""
     machine: dict[str, Any] = {
         "processor": _processor(),
         "cores": os.cpu_count(),
@@ -50,7 +50,7 @@ def describe_machine() -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of Python and of the packages that are compared."""
+    """Return the versions of Python and of the compared packages."""
     found = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
@@ -61,7 +61,7 @@ def versions() -> dict[str, str]:
 
 
 def _processor() -> str:
-    """Return the processor's name as the system gives it; `platform` has it on some only."""
+    """Return the processor's name from the system. `platform` has it on some systems only."""
     information = Path("/proc/cpuinfo")
     if information.exists():
         for line in information.read_text(encoding="ascii", errors="replace").splitlines():
@@ -75,7 +75,7 @@ def _gpu() -> dict[str, Any]:
 
     runtime = cupy.cuda.runtime
     properties = runtime.getDeviceProperties(0)
-    # The tests' model of CUDA can take the place of CuPy; its figures are no measurements.
+    # The tests' model of CUDA may replace CuPy. Its figures are no measurements.
     marked = {"model": True} if getattr(cupy, "is_model", False) else {}
     return marked | {
         "gpu": properties["name"].decode(),
@@ -87,6 +87,6 @@ def _gpu() -> dict[str, Any]:
 
 
 def _driver_release() -> str:
-    """Return the release of NVIDIA's driver as its kernel module gives it."""
+    """Return the release of NVIDIA's driver from its kernel module."""
     release = Path("/sys/module/nvidia/version")
     return release.read_text(encoding="ascii").strip() if release.exists() else "unknown"

@@ -1,7 +1,7 @@
-"""The memory of a net that only runs forwards: no gradient is made that nobody asks for.
+"""The memory of a net that only runs forward: unused gradients should not be allocated.
 
-A net of fully connected layers, forwards a few times. Each way of keeping it is measured in a
-process of its own, above what the process had before the net was made.
+A net of fully connected layers runs forward a few times. Each implementation is measured in a
+separate process, relative to the memory before the net was made.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class PairNet:
 
 
 class TorchNet:
-    """PyTorch's layers, whose weights require gradients, as they do unless one says otherwise."""
+    """PyTorch's layers, whose weights require gradients by default."""
 
     def __init__(self, layers: int, width: int, batch: int) -> None:
         import torch  # a rival that may be missing
@@ -78,15 +78,15 @@ class TorchNet:
         self.scores: Any = None
 
     def forward(self) -> None:
-        """Compute all layers, and keep the scores, which keep what their gradient would need."""
+        """Compute all layers, and keep the scores, which keep the inputs of their gradient."""
         self.scores = self.net(self.images)
 
 
 class TorchInferenceNet(TorchNet):
-    """The same, told that no gradient will be asked for."""
+    """The same layers without gradients."""
 
     def forward(self) -> None:
-        """Compute all layers; nothing but the scores is kept."""
+        """Compute all layers, and keep only the scores."""
         import torch  # as above
 
         with torch.no_grad():
@@ -102,7 +102,7 @@ NETS: dict[str, Callable[[int, int, int], Any]] = {
 
 
 def measure(timer: Timer) -> Measured:
-    """Measure each net in a process of its own, and reckon what data alone must take."""
+    """Measure each net in a separate process, and compute the size of the data alone."""
     if not can_measure_memory():
         return Measured(notes=["memory is measured on Linux only"])
     sizes = BRIEF if timer.brief else (LAYERS, WIDTH, BATCH)
@@ -124,8 +124,8 @@ def measure(timer: Timer) -> Measured:
 
 
 def measure_net(name: str, layers: int, width: int, batch: int) -> tuple[float, float]:
-    """Return by how much making a net and running it a few times grows this process."""
-    # What the libraries take for themselves, threads for example, is no part of the net.
+    """Return the growth of this process when a net is made and run a few times."""
+    # A small net first, so that the memory of the libraries and their threads does not count.
     _run(NETS[name](1, 64, 64))
     return tuple(growth(lambda: _run(NETS[name](layers, width, batch))))
 
@@ -143,5 +143,5 @@ def _run(net: Any) -> Any:
 
 def _pair(shape: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
     diff = np.empty(shape, np.float32)
-    diff.fill(0)  # written, so that it is really there
+    diff.fill(0)  # write, so that its pages are mapped
     return np.zeros(shape, np.float32), diff

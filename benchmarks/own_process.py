@@ -1,4 +1,4 @@
-"""Measuring in a process of its own, and how much memory a call takes there."""
+"""Measuring in a separate process, and the memory of a call there."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _CLEAR = Path("/proc/self/clear_refs")
 
 
 class Growth(NamedTuple):
-    """By how many bytes the memory of the process grew.
+    """The growth of the memory of the process, in bytes.
 
     Attributes
     ----------
     peak
-        At most, during the call.
+        The maximum during the call.
     resident
-        After it, while its result is kept.
+        The growth after the call, while its result is kept.
     """
 
     peak: float
@@ -36,14 +36,14 @@ class Growth(NamedTuple):
 
 
 def in_own_process(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function of a module in a new interpreter, and return what it returns, as JSON does.
+    """Call a function in a new interpreter, and return its result, passed as JSON.
 
     Parameters
     ----------
     function
-        A function that its module has under its name.
+        A function at the top level of a module.
     arguments
-        What JSON can carry.
+        Its arguments, which JSON must be able to represent.
     """
     command = [sys.executable, "-m", "benchmarks.own_process", function.__module__]
     command += [function.__name__, json.dumps(arguments)]
@@ -52,15 +52,15 @@ def in_own_process(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def can_measure_memory() -> bool:
-    """Tell whether `growth` works here: on Linux."""
+    """Tell whether `growth` works here. It needs Linux."""
     return _CLEAR.exists()
 
 
 def growth(call: Callable[[], object]) -> Growth:
-    """Call a function and return by how much the memory in use exceeds what there was before."""
+    """Call a function and return the growth of the memory in use."""
     gc.collect()
     before = _status("VmRSS")
-    # Sets the high-water mark back to what is in use.
+    # Reset the high-water mark to the memory in use.
     _CLEAR.write_text("5", encoding="ascii")
     kept = call()
     after = Growth(_status("VmHWM") - before, _status("VmRSS") - before)

@@ -18,7 +18,7 @@ __all__ = ["Mark", "draw", "main", "marks"]
 # Readable on white and on black alike.
 GREY, BETTER, WORSE = "#80868b", "#2f8fd8", "#dd7733"
 
-# What is drawn of each group: a picture with all rows would not be looked at.
+# The rows to draw of each group: a picture of all rows would be too large to read.
 SHOWN: dict[str, tuple[str, Callable[[Row], bool]]] = {
     "interop": ("handing over", lambda _row: True),
     "array_api": (
@@ -40,7 +40,7 @@ class Mark(NamedTuple):
     label
         Ours, and the rival.
     factor
-        Our time, bytes or memory as a multiple of the rival's: below 1 is better.
+        Our time, bytes or memory as a multiple of the rival's. Less than 1 is better.
     """
 
     label: str
@@ -48,7 +48,7 @@ class Mark(NamedTuple):
 
 
 def marks(results: Results) -> dict[str, list[Mark]]:
-    """Return what is drawn, by the title of its group; groups that were not run are left out."""
+    """Return the lines to draw, by the title of the group, for the groups that were run."""
     drawn = {}
     for group, (title, wanted) in SHOWN.items():
         if group not in results.groups:
@@ -59,7 +59,7 @@ def marks(results: Results) -> dict[str, list[Mark]]:
 
 
 def _mark(group: str, row: Row) -> Mark:
-    # In these groups the same calls are made in several sections, whose names end in a remark.
+    # These groups make the same calls in several sections, whose names end in a remark.
     several = group in {"pipeline", "transfers"}
     ours = row.section.rpartition(", ")[0] if several else row.ours
     ratio = row.ratio or 0.0
@@ -67,7 +67,7 @@ def _mark(group: str, row: Row) -> Mark:
 
 
 def draw(results: Results, target: Path) -> None:
-    """Draw results as a picture, in the format that the file's name ends in."""
+    """Draw results as a picture. The extension of the file selects the format."""
     import matplotlib as mpl  # not needed by any other benchmark
 
     mpl.use("agg")

@@ -1,7 +1,7 @@
-"""Measure everything and renew what is published: ``python -m benchmarks.publish``.
+"""Run all benchmarks and update the published results: ``python -m benchmarks.publish``.
 
-Writes the results of this kind of machine, ``benchmarks/results/cpu.json`` or ``cuda.json``, and
-from the files of results the pictures in ``docs/_static`` and the tables in
+Writes the results of this kind of machine, ``benchmarks/results/cpu.json`` or ``cuda.json``. From
+the files of results it makes the pictures in ``docs/_static`` and the tables in
 ``docs/performance.md``. No figure there is written by hand.
 """
 
@@ -28,8 +28,8 @@ __all__ = ["PAGE", "filled", "main", "published", "shown", "taken"]
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = DOCS / "performance.md"
 
-# A place for figures: the kind of machine, the group, and the section if it is only one. "machine"
-# stands for what was measured on, and the picture.
+# A placeholder for figures: the kind of machine, the group and, for a single one, the section.
+# "machine" is the description of the machine, with the picture.
 _PLACE = re.compile(
     r"(?P<begin><!-- figures: (?P<kind>\w+) (?P<group>\w+)(?:: (?P<section>[^>]+?))? -->\n)"
     r".*?(?P<end><!-- end of figures -->)",
@@ -41,17 +41,17 @@ _MISSING = (
 
 
 def published() -> dict[str, Results]:
-    """Return the results that are there, by kind of machine."""
+    """Return the published results, by kind of machine."""
     return {path.stem: Results.read(path) for path in sorted(FOLDER.glob("*.json"))}
 
 
 def filled(page: str, results: Mapping[str, Results]) -> str:
-    """Return a page with figures in all of its places.
+    """Return a page with figures in all of its placeholders.
 
     Raises
     ------
     LookupError
-        If a place asks for a group or a section that the results do not have.
+        If the results lack the group or the section of a placeholder.
     """
 
     def figures(place: re.Match[str]) -> str:
@@ -97,13 +97,13 @@ def shown(page: str, kind: str) -> set[str]:
 
 
 def taken(paths: Sequence[Path], page: str) -> tuple[str, Results]:
-    """Return the kind of another machine, and the results that `.ci/gpu` has brought from there.
+    """Return the kind of another machine, and the results of `.ci/gpu` on it.
 
     Raises
     ------
     ValueError
-        If they are of several machines, of the tests' model of CUDA, or lack a group that the page
-        shows.
+        If they are from several machines or from the tests' model of CUDA, or lack a group that the
+        page shows.
     """
     results = merged([Results.read(path) for path in paths])
     if results.machine.get("model"):
@@ -119,7 +119,7 @@ def taken(paths: Sequence[Path], page: str) -> tuple[str, Results]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run all benchmarks, or take what was measured, then renew the picture and the page."""
+    """Run all benchmarks, or take measured results, then update the picture and the page."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.publish", description=__doc__)
     which = parser.add_mutually_exclusive_group()
     which.add_argument(

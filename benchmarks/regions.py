@@ -1,8 +1,8 @@
-"""Parts of arrays: the bytes that move and the time, beside the least possible and explicit copies.
+"""Parts of arrays: bytes moved and time, compared with the minimum and with explicit copies.
 
-Each program works on parts of an array on both sides. It runs on Blobs, with copies written out by
-hand for exactly the bytes that are needed, with a copy of the whole array at each step, and, on a
-GPU, on managed memory. All must come to the same result.
+Each program works on parts of an array on both sides. It runs on Blobs, with explicit copies of
+exactly the bytes needed, with a copy of the whole array at each step, and, on a GPU, on managed
+memory. All must give the same result.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ HALO = 2
 
 
 def measure(timer: Timer) -> Measured:
-    """Run each program in each way, and compare bytes and times."""
+    """Run each program in all ways, and compare bytes and times."""
     device = cuda_device()
     shape = BRIEF if timer.brief else (ROWS, COLUMNS)
     rows = []
@@ -90,7 +90,7 @@ def _again(way: Way, program: Program) -> None:
 
 
 class Way(ABC):
-    """An array of ones on the host, zero on the device, and how its parts are used on each side."""
+    """An array, initially ones on the host and zeros on the device, and accesses to its parts."""
 
     moved: int | None = 0
 
@@ -104,7 +104,7 @@ class Way(ABC):
 
     @abstractmethod
     def write_device(self, rows: slice) -> Any:
-        """Return rows on the device, to be overwritten."""
+        """Return rows on the device, to overwrite."""
 
     @abstractmethod
     def read_host(self, rows: slice) -> Array:
@@ -112,17 +112,17 @@ class Way(ABC):
 
     @abstractmethod
     def write_host(self, rows: slice) -> Array:
-        """Return rows on the host, to be overwritten."""
+        """Return rows on the host, to overwrite."""
 
     @abstractmethod
     def element(self, row: int, column: int) -> float:
         """Return one element."""
 
     def ahead(self, rows: slice) -> None:  # noqa: B027  # most ways cannot say that
-        """Start to bring rows to the device, where that can be said."""
+        """Start to copy rows to the device, if this way can."""
 
     def count(self, run: Callable[[], float]) -> tuple[float, int | None]:
-        """Run a program; return its result and the bytes that moved, None where nobody can tell."""
+        """Run a program; return its result and the bytes moved, or None if they are unknown."""
         self.moved = 0
         result = run()
         return result, self.moved
@@ -169,10 +169,10 @@ class Blobs(Way):
 
 
 class ByHand(Way):
-    """Two arrays, and copies of exactly what the programs need; the programs say what that is.
+    """Two arrays, and copies of exactly the bytes that the programs need.
 
-    Each read on the device copies the rows that were written on the host since, and the other way
-    round: a programmer who knows the program writes no other copies.
+    A read on the device copies the rows that were written on the host since, and vice versa. These
+    are the copies that a programmer who knows the program would write.
     """
 
     def __init__(self, shape: tuple[int, int], device: str | None) -> None:
@@ -223,7 +223,7 @@ class ByHand(Way):
             self.newer_on_device[part] = False
 
     def read_device(self, rows: slice) -> Any:
-        """Copy what is needed."""
+        """Copy the stale rows."""
         self.upload(rows)
         return self.device[rows]
 
@@ -234,7 +234,7 @@ class ByHand(Way):
         return self.device[rows]
 
     def read_host(self, rows: slice) -> Array:
-        """Copy what is needed."""
+        """Copy the stale rows."""
         self.download(rows)
         return self.host[rows]
 
@@ -253,10 +253,10 @@ class ByHand(Way):
 
 
 class PageLocked(ByHand):
-    """The same from and to page-locked memory; copies are waited for only where they must be.
+    """The same with page-locked memory, waiting for copies only if necessary.
 
-    That is what a programmer writes who knows CUDA: uploads go on while the host does something
-    else, and the next rows are brought on a stream of their own.
+    A programmer who knows CUDA would write this: uploads overlap with work on the host, and the
+    next rows are copied on a separate stream.
     """
 
     def __init__(self, shape: tuple[int, int], device: str) -> None:
@@ -267,7 +267,7 @@ class PageLocked(ByHand):
         self.uploaded: Any = None
 
     def start(self) -> None:
-        """Fill the host's array, once no upload reads it."""
+        """Fill the host's array when no upload reads it any more."""
         self.wait()
         super().start()
 
@@ -286,14 +286,14 @@ class PageLocked(ByHand):
             self.uploaded = stream.record()
 
     def upload(self, rows: slice) -> None:
-        """Let the current stream wait for what is on its way, and copy the rest."""
+        """Make the current stream wait for uploads under way, and copy the rest."""
         current = self.cupy.cuda.get_current_stream()
         if self.uploaded is not None:
             current.wait_event(self.uploaded)
         self.start_upload(rows, current)
 
     def ahead(self, rows: slice) -> None:
-        """Copy rows on a stream of their own, after what the current one has begun."""
+        """Copy rows on a separate stream, ordered after the work on the current one."""
         if self.newer_on_host[rows].any():
             self.side.wait_event(self.cupy.cuda.get_current_stream().record())
             self.start_upload(rows, self.side)
@@ -314,17 +314,17 @@ class PageLocked(ByHand):
 
 
 class WholeArrays(ByHand):
-    """The same, but for copies of the whole array: what managing an array as a whole comes to."""
+    """The same with copies of the whole array, as if arrays were only tracked as a whole."""
 
     def upload(self, rows: slice) -> None:
-        """Copy everything, where some of it is newer on the host."""
+        """Copy everything if any of it is newer on the host."""
         if self.newer_on_host[rows].any():
             super().download(slice(None))
             self.newer_on_host[:] = True
             super().upload(slice(None))
 
     def download(self, rows: slice) -> None:
-        """Copy everything, where some of it is newer on the device."""
+        """Copy everything if any of it is newer on the device."""
         if self.newer_on_device[rows].any():
             super().upload(slice(None))
             self.newer_on_device[:] = True
@@ -365,7 +365,7 @@ class Managed(Way):
     write_device = read_device
 
     def read_host(self, rows: slice) -> Array:
-        """Touch the pages, when the device is done."""
+        """Wait for the device, then touch the pages."""
         self.cupy.cuda.get_current_stream().synchronize()
         return self.host[rows]
 
@@ -376,7 +376,7 @@ class Managed(Way):
         return float(self.read_host(slice(row, row + 1))[0, column])
 
     def count(self, run: Callable[[], float]) -> tuple[float, int | None]:
-        """Run it; the driver does not tell what moved."""
+        """Run a program. The driver does not report what it moved."""
         return run(), None
 
 
@@ -384,14 +384,14 @@ class Managed(Way):
 
 
 class Program(ABC):
-    """Something that is done to parts of an array of ones.
+    """A program on parts of an array of ones.
 
     Attributes
     ----------
     title
-        What the program does.
+        A short description.
     least
-        The bytes that must move.
+        The minimum of bytes to move.
     """
 
     title: str
@@ -402,12 +402,12 @@ class Program(ABC):
         self.least = self.least_rows() * self.columns * 4
 
     def least_rows(self) -> int:
-        """Return the rows that must move."""
+        """Return the minimum of rows to move."""
         return 0
 
     @abstractmethod
     def run(self, way: Way) -> float:
-        """Do it, and return a number that depends on all of it."""
+        """Run it, and return a number that depends on all steps."""
 
 
 class OneElement(Program):
@@ -426,7 +426,7 @@ class OneElement(Program):
 
 
 class Batches(Program):
-    """The device goes through a data set of the host, batch by batch, twice."""
+    """The device reads a data set of the host, batch by batch, twice."""
 
     title = "two epochs of mini-batches of a host data set, each pushed while the last one computes"
 
@@ -453,7 +453,7 @@ class Region(Program):
     title = "a region of interest that the host changes in each frame"
 
     def least_rows(self) -> int:
-        """Return the frame once, and the band in each frame but the first."""
+        """Return the frame once, and the band in each frame except the first."""
         return self.rows + (FRAMES - 1) * (self.rows // 8)
 
     def run(self, way: Way) -> float:
@@ -467,7 +467,7 @@ class Region(Program):
 
 
 class Halves(Program):
-    """The host computes one half and the device the other; each keeps its own."""
+    """The host computes one half and the device the other; each half stays where it is."""
 
     title = "two halves of an array, computed on two sides"
 
@@ -476,7 +476,7 @@ class Halves(Program):
         return self.rows // 2
 
     def run(self, way: Way) -> float:
-        """Compute, and join at the end on the host."""
+        """Compute, and join the halves on the host at the end."""
         upper, lower = slice(0, self.rows // 2), slice(self.rows // 2, None)
         for step in range(FRAMES):
             way.write_host(upper)[...] = step
@@ -485,12 +485,12 @@ class Halves(Program):
 
 
 class Stencil(Program):
-    """The host and the device each smooth one half, and exchange the rows at the border."""
+    """The host and the device smooth one half each, and exchange the rows at the border."""
 
     title = "halo rows exchanged between the sides in a stencil"
 
     def least_rows(self) -> int:
-        """Return the lower half, and the halo of both sides in each step but the first."""
+        """Return the lower half, and the halo of both sides in each step except the first."""
         return self.rows // 2 + HALO + (FRAMES - 1) * 2 * HALO
 
     def run(self, way: Way) -> float:

@@ -1,4 +1,4 @@
-"""Results in a file: what was found, on what machine, with which versions, and when."""
+"""Files of results: measurements, machine, versions and date."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ FOLDER = Path(__file__).parent / "results"
 
 @dataclass
 class Results:
-    """What one run found.
+    """The results of one run.
 
     Attributes
     ----------
     groups
-        What was measured, by group.
+        The measurements, by group.
     machine, versions, when
-        On what, with what, and the day, in UTC.
+        The machine, the versions of the packages, and the date, in UTC.
     """
 
     groups: dict[str, Measured]
@@ -39,7 +39,7 @@ class Results:
 
     @classmethod
     def of_this_machine(cls, groups: dict[str, Measured]) -> Results:
-        """Return results that were found here and now."""
+        """Return results with this machine, its versions and the current date."""
         today = datetime.now(tz=UTC).date().isoformat()
         return cls(groups, describe_machine(), versions(), today)
 
@@ -54,7 +54,7 @@ class Results:
         return cls(groups, kept["machine"], kept["versions"], kept["when"])
 
     def write(self, path: Path) -> None:
-        """Write everything as JSON, in the place of what the file held."""
+        """Write everything as JSON. Replaces the contents of the file."""
         kept = {
             "when": self.when,
             "machine": self.machine,
@@ -68,7 +68,7 @@ class Results:
         path.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
 
     def describe(self) -> str:
-        """Say in one line what was measured on, and with which versions."""
+        """Describe the machine and the versions in one line."""
         machine = self.machine
         words = [str(machine["processor"]), f"{machine['cores']} cores", machine["system"]]
         if "gpu" in machine:
@@ -84,12 +84,12 @@ def merged(parts: Sequence[Results]) -> Results:
     Parameters
     ----------
     parts
-        At least one. Where two have the same group, the later one counts.
+        At least one. If two have the same group, the later one counts.
 
     Raises
     ------
     ValueError
-        If they are of different machines or versions.
+        If they are from different machines or versions.
     """
     first, *others = parts
     for other in others:

@@ -1,4 +1,4 @@
-"""What a benchmark finds: rows that set something of ours beside a rival, and goals for them."""
+"""The rows of results: a value of ours, that of a rival, and a goal."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ _THOUSAND = 1000
 
 @dataclass(frozen=True)
 class Goal:
-    """What the project wants of a row.
+    """A goal of the project for a row.
 
     Attributes
     ----------
     limit
-        The most that it may be, in the unit of the row where it is not a ratio.
+        The maximum, in the unit of the row unless it is a ratio.
     of
-        What is limited: the ratio to the rival, how much more it is than the rival, or the value
-        itself.
+        The limited quantity: the ratio to the rival, the difference from the rival, or the value.
     """
 
     limit: float
@@ -36,16 +35,16 @@ class Row:
     Attributes
     ----------
     section
-        What the row is about; rows of one section stand together.
+        The title of the section, under which rows are grouped.
     ours, value
-        What was measured of syncblob.
+        The name and the value of syncblob's measurement.
     rival, rival_value
-        What was measured of the rival in the same run. There is none for what nobody else does.
+        Those of the rival in the same run. The value is None if there is no rival.
     unit
-        ``"s"``, ``"B/s"``, ``"B"``, ``"bytes"`` where every one of them counts, or ``"adds"``:
-        calls of ``np.add`` of two small arrays, measured in the same run.
+        ``"s"``, ``"B/s"``, ``"B"``, ``"bytes"`` for exact numbers of bytes, or ``"adds"``: calls of
+        ``np.add`` of two small arrays, measured in the same run.
     goal
-        None where the project states none.
+        None if the project has no goal for it.
     """
 
     section: str
@@ -58,17 +57,17 @@ class Row:
 
     @property
     def ratio(self) -> float | None:
-        """Our value as a multiple of the rival's. None without one, or where it is zero."""
+        """Our value as a multiple of the rival's. None if that is missing or zero."""
         return self.value / self.rival_value if self.rival_value else None
 
     @property
     def difference(self) -> float | None:
-        """By how much our value is more than the rival's."""
+        """Our value minus the rival's."""
         return None if self.rival_value is None else self.value - self.rival_value
 
     @property
     def met(self) -> bool | None:
-        """Whether the goal is met; None where there is no goal."""
+        """Whether the goal is met; None without a goal."""
         if self.goal is None:
             return None
         base = self.rival_value or 0.0
@@ -80,7 +79,7 @@ class Row:
         return self.value <= most[self.goal.of]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what is kept of the row in a file of results."""
+        """Return the row in the form for a file of results."""
         kept = {
             "section": self.section,
             "ours": self.ours,
@@ -96,7 +95,7 @@ class Row:
 
     @classmethod
     def from_dict(cls, kept: dict[str, Any]) -> Row:
-        """Return the row that `to_dict` was asked of."""
+        """Return the row from the result of `to_dict`."""
         goal = kept.get("goal")
         return cls(
             kept["section"],
@@ -111,14 +110,14 @@ class Row:
 
 @dataclass
 class Measured:
-    """What a group found.
+    """The results of a group.
 
     Attributes
     ----------
     rows
         The comparisons.
     notes
-        What a reader must know of them: what was missing on this machine, for example.
+        Remarks for the reader, for example what this machine lacks.
     """
 
     rows: list[Row] = field(default_factory=list)
@@ -126,7 +125,7 @@ class Measured:
 
 
 def quantity(value: float, unit: Unit) -> str:
-    """Write a value with its unit, scaled for reading.
+    """Format a value with its unit, scaled for reading.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The one format of all tables, as text for a terminal and as Markdown for the documentation."""
+"""Tables of results, as text for a terminal and as Markdown for the documentation."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["as_markdown", "as_text"]
 
 HEADS = ("syncblob", "", "rival", "", "ratio", "difference", "goal", "")
 NO_BREAK = "\N{NO-BREAK SPACE}"
-# Names stand on the left of their column, numbers on the right.
+# Names are aligned on the left, numbers on the right.
 _LEFT = (True, False, True, False, False, False, True, True)
 
 
 def as_text(name: str, measured: Measured) -> str:
-    """Return what a group found as lines for a terminal."""
+    """Return the results of a group as lines for a terminal."""
     rows = measured.rows
     cells = [HEADS, *(_cells(row) for row in rows)]
     widths = [max(len(line[column]) for line in cells) for column in range(len(HEADS))]
@@ -35,10 +35,10 @@ def as_text(name: str, measured: Measured) -> str:
 
 
 def as_markdown(rows: Iterable[Row]) -> str:
-    """Return rows as tables of Markdown, each under the name of its section.
+    """Return rows as Markdown tables, one for each section, with its title.
 
-    Narrower than those of a terminal: values stand with what they belong to, and columns that would
-    be empty are left out.
+    They are narrower than those for a terminal: names and values share a cell, and empty columns
+    are left out.
     """
     lines = []
     for section, members in _by_section(rows):
@@ -56,7 +56,7 @@ def as_markdown(rows: Iterable[Row]) -> str:
 
 
 def _named(name: str, value: str) -> str:
-    """Return a cell with a name and its value, whose unit stays beside it."""
+    """Return a cell with a name and its value. The unit does not wrap."""
     return f"`{name}` {value.replace(' ', NO_BREAK)}" if name else ""
 
 
@@ -95,7 +95,7 @@ def _goal(row: Row) -> str:
 
 
 def _without_repetition(rows: list[Row]) -> Iterable[tuple[str, ...]]:
-    """Yield the cells of rows; what several rivals are compared with is named once."""
+    """Yield the cells of rows. For several rivals of one measurement, ours is shown once."""
     if not rows:
         return
     yield _cells(rows[0])

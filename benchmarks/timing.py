@@ -1,4 +1,4 @@
-"""Timing by turns, so that a machine whose speed drifts treats all alike."""
+"""Timing in turn, so that a drift in the speed of the machine affects all calls alike."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Timer:
     Parameters
     ----------
     brief
-        Time everything once, and make whatever is measured small: shows that a benchmark runs, and
-        nothing about speed.
+        Time everything once, with small inputs. This shows that a benchmark runs, and nothing about
+        speed.
     """
 
     def __init__(self, *, brief: bool = False) -> None:
@@ -32,16 +32,16 @@ class Timer:
         rounds: int = 15,
         seconds: float = 0.01,
     ) -> dict[str, float]:
-        """Return the median seconds a call, for each of several calls.
+        """Return the median seconds per call, for each of several calls.
 
         Parameters
         ----------
         calls
-            What to time, by name.
+            The calls to time, by name.
         rounds
-            How often each is timed.
+            The number of timings of each.
         seconds
-            How long one timing takes at least; a call that is faster is repeated.
+            The minimum duration of one timing. Faster calls are repeated.
         """
         samples = self._samples(calls, rounds, seconds)
         return {name: statistics.median(values) for name, values in samples.items()}
@@ -49,9 +49,9 @@ class Timer:
     def fastest(
         self, calls: Mapping[str, Callable[[], object]], *, rounds: int = 15
     ) -> dict[str, float]:
-        """Return the fewest seconds a call, for each of several calls.
+        """Return the minimum of seconds per call, for each of several calls.
 
-        For what waits for a disk: others that use it, and its own housekeeping, only ever add.
+        For calls that wait for a disk: other users of the disk and its housekeeping only add time.
         """
         samples = self._samples(calls, rounds, seconds=0)
         return {name: min(values) for name, values in samples.items()}

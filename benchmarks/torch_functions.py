@@ -1,7 +1,7 @@
-"""What PyTorch's functions cost with Blobs, beside the same functions with its own tensors.
+"""The cost of PyTorch's functions with Blobs and with tensors.
 
-Small arrays, so that the call is what costs. What a call costs more with Blobs is counted in calls
-of ``np.add(a, a)``, measured in the same run.
+The arrays are small, so that the cost is that of the call. The extra cost of a call with Blobs is
+given in calls of ``np.add(a, a)``, measured in the same run.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
     from benchmarks.timing import Timer
 
-    # Functions of torch, of torch.nn.functional, and of operands by name: `m` is 8x8, `v` has 8
-    # numbers, `i` 8 indices, `x` is an image of two channels, `w` a kernel for it.
+    # Functions of torch, torch.nn.functional and named operands: `m` is 8x8, `v` has 8 numbers, `i`
+    # has 8 indices, `x` is an image with two channels, `w` a kernel for it.
     Call = Callable[[Any, Any, Mapping[str, Any]], object]
 
 __all__ = ["FUNCTIONS", "measure"]
 
 SHAPE = (8, 8)
-# In calls of np.add(a, a), above the call with tensors.
+# The extra cost above the call with tensors, in calls of np.add(a, a).
 MEDIAN, WORST = Goal(14.0, "value"), Goal(28.0, "value")
 
 FUNCTIONS: dict[str, Call] = {
@@ -68,7 +68,7 @@ def measure(timer: Timer) -> Measured:
     except ImportError:
         return Measured(notes=["torch is not installed: its functions are not measured"])
     threads = torch.get_num_threads()
-    # With several, it is their synchronisation that is measured.
+    # With several threads, their synchronisation would be measured.
     torch.set_num_threads(1)
     try:
         rows = [*function_rows(timer, torch), *constructor_rows(timer, torch)]
@@ -82,7 +82,7 @@ def measure(timer: Timer) -> Measured:
 
 
 def operands() -> dict[str, np.ndarray]:
-    """Return what the functions are called with, the same in each run."""
+    """Return the operands of the functions, the same in each run."""
     random = np.random.default_rng(0)
     matrix = random.random(SHAPE, np.float32)
     return {
@@ -109,7 +109,7 @@ def function_rows(timer: Timer, torch: Any) -> Iterator[Row]:
 
 
 def constructor_rows(timer: Timer, torch: Any) -> Iterator[Row]:
-    """Time what makes a tensor over a Blob and over an ndarray."""
+    """Time calls that make a tensor over a Blob and over an ndarray."""
     array = operands()["m"]
     blob = as_blob(array)
     for name, limit in (("from_dlpack", 1.7), ("as_tensor", 4.0)):
@@ -142,7 +142,7 @@ LAYERS = {
 
 
 def lenet_row(timer: Timer, torch: Any) -> Row:
-    """Time forward and backward of ``examples/train_lenet.py``, of one image."""
+    """Time forward and backward of ``examples/train_lenet.py`` for one image."""
     functional = torch.nn.functional
     random = np.random.default_rng(0)
     arrays = {

@@ -1,7 +1,7 @@
-"""How fast contents move: bandwidth beside the bare copy, and uploads during a computation.
+"""Transfers: bandwidth compared with a bare copy, and uploads during a computation.
 
-On a GPU the bare copy is ``cudaMemcpyAsync`` between page-locked and device memory. Without one the
-copies of the simulated device are measured, which are copies in memory, beside ``np.copyto``.
+On a GPU, the bare copy is ``cudaMemcpyAsync`` between page-locked and device memory. Without one,
+the simulated device, whose transfers are copies in memory, is compared with ``np.copyto``.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ __all__ = ["copy_async", "measure", "pinned_array"]
 
 SIZES = (1 << 16, 1 << 20, 1 << 24, 1 << 28)
 BRIEF_SIZES = (1 << 10,)
-# So little that the time is ours.
+# So few bytes that the time is syncblob's own.
 SMALL = 64
-# What a transfer may cost above the copy itself, in seconds.
+# The goal for the cost of a transfer above the copy itself, in seconds.
 OWN_TIME = 5e-6
-# What moves, and what is computed on, while a computation runs.
+# The bytes to push during a computation, and the bytes of the computation.
 PUSHED = 1 << 26
 WORK = 1 << 22
-# How often another stream computes, so that it takes longer than an upload.
+# Repeats of a computation on another stream, so that it takes longer than an upload.
 REPEATS = 500
 
 
 def measure(timer: Timer) -> Measured:
-    """Time uploads and downloads of several sizes, and `async_gpu_push` beside a kernel."""
+    """Time uploads and downloads of several sizes, and `async_gpu_push` during a kernel."""
     device = cuda_device()
     bare: BareCopies = SimulatedCopies() if device is None else CudaCopies()
     rows = [
@@ -64,7 +64,7 @@ class BareCopies(ABC):
 
     @abstractmethod
     def copies(self, nbytes: int) -> dict[tuple[str, str], Callable[[], object]]:
-        """Return copies of so many bytes, by direction and name."""
+        """Return copies of `nbytes` bytes, by direction and name."""
 
     @abstractmethod
     def synchronize(self) -> None:
@@ -86,11 +86,11 @@ class SimulatedCopies(BareCopies):
         }
 
     def synchronize(self) -> None:
-        """Do nothing: NumPy has finished when it returns."""
+        """No-op: NumPy calls are synchronous."""
 
 
 class CudaCopies(BareCopies):
-    """Copies by CUDA, from and to page-locked memory, and CuPy's own from and to ordinary one."""
+    """Copies by CUDA with page-locked memory, and CuPy's own with pageable memory."""
 
     device = "cuda:0"
 
@@ -100,7 +100,7 @@ class CudaCopies(BareCopies):
         self.namespace = cupy
 
     def copies(self, nbytes: int) -> dict[tuple[str, str], Callable[[], object]]:
-        """Return CUDA's asynchronous copy, waited for, and CuPy's `set` and `get`."""
+        """Return CUDA's asynchronous copy with a wait, and CuPy's `set` and `get`."""
         cupy = self.namespace
         pinned = pinned_array(cupy, nbytes)
         pinned.fill(1)
@@ -128,7 +128,7 @@ class CudaCopies(BareCopies):
         self.namespace.cuda.Device(0).synchronize()
 
     def pushed_by_hand(self, nbytes: int) -> Callable[[Callable[[], object]], None]:
-        """Return a function that computes while it uploads, as one writes it with CuPy."""
+        """Return a function that computes during an upload, as written for CuPy."""
         cupy = self.namespace
         pinned, buffer = pinned_array(cupy, nbytes), cupy.empty(nbytes, np.uint8)
         pinned.fill(1)
@@ -146,7 +146,7 @@ class CudaCopies(BareCopies):
 
 
 def pinned_array(cupy: Any, nbytes: int) -> np.ndarray[Any, Any]:
-    """Return bytes in page-locked memory of CuPy's pool."""
+    """Return bytes in page-locked memory from CuPy's pool."""
     return np.frombuffer(cupy.cuda.alloc_pinned_memory(nbytes), np.uint8, nbytes)
 
 
@@ -194,7 +194,7 @@ def _bandwidth(timer: Timer, bare: BareCopies, nbytes: int) -> list[Row]:
 
 
 def _own_time(timer: Timer, bare: BareCopies) -> list[Row]:
-    """Time a transfer of a few bytes, with both of its accesses, beside the device's copy."""
+    """Time a transfer of a few bytes, with both of its accesses, against the device's copy."""
     blob = Blob(SMALL, "uint8", device=bare.device)
 
     def there_and_back() -> None:
@@ -228,7 +228,7 @@ def _size(nbytes: int) -> str:
 
 
 def _overlap(timer: Timer, bare: BareCopies) -> list[Row]:
-    """Time an upload and a computation of about the same length: at once, and one by one."""
+    """Time an upload and a computation of about the same length, overlapped and in sequence."""
     pushed, work = (1 << 10, 1 << 8) if timer.brief else (PUSHED, WORK)
     xp = bare.namespace
     values = xp.ones(work, np.float32)
@@ -286,10 +286,10 @@ def _overlap(timer: Timer, bare: BareCopies) -> list[Row]:
 
 
 def _whole_device(timer: Timer, bare: CudaCopies) -> list[Row]:
-    """Time what it costs that an upload comes after everything on the device.
+    """Time the cost of ordering an upload after all work on the device.
 
-    A kernel that still reads may be on any stream, so `wait_for_work` waits for all of them. On
-    an idle device that is a call; where another stream computes, it is the rest of the computation.
+    A kernel that still reads may be on any stream, so `wait_for_work` waits for all of them. On an
+    idle device that is a call; if another stream computes, it is the rest of that computation.
     """
     pushed, work = (1 << 10, 1 << 8) if timer.brief else (PUSHED, WORK)
     cupy, backend = bare.namespace, accelerator(bare.device)

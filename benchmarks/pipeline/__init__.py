@@ -1,5 +1,5 @@
-"""Pipelines on both sides: what moves, beside what must, and how long it takes.
+"""Pipelines on both sides: bytes moved, compared with the minimum, and time.
 
-`dataflow` says what a pipeline is and reckons the least that must move, `scenarios` has the
-pipelines, `runners` the ways to run them, `comparison` sets one beside the other.
+`dataflow` defines pipelines and computes the minimum, `scenarios` has the pipelines, `runners` the
+ways to run them, and `comparison` compares the results.
 """

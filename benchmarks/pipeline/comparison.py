@@ -1,4 +1,4 @@
-"""Each pipeline, run in each way: the bytes that move and the time that it takes."""
+"""Each pipeline, run in all ways: bytes moved and time."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 __all__ = ["brief_pipelines", "measure", "pipelines", "require_same"]
 
-# Sums of float32 that another library adds up in another order.
+# For sums of float32, which libraries add up in different orders.
 TOLERANCE = 1e-3
 
 
 def pipelines() -> list[Pipeline]:
-    """Return all pipelines, of the size that is measured."""
+    """Return all pipelines, in full size."""
     return [inference(), training(), simulation()]
 
 
@@ -47,7 +47,7 @@ def brief_pipelines() -> list[Pipeline]:
 
 
 def measure(timer: Timer) -> Measured:
-    """Count bytes and time, for each pipeline and each way to run it."""
+    """Measure bytes and time for each pipeline and each way to run it."""
     device = cuda_device()
     measured = Measured()
     if device is None:
@@ -62,7 +62,7 @@ def measure(timer: Timer) -> Measured:
 
 
 def require_same(name: str, results: Results, expected: Results) -> None:
-    """Raise if a way to run a pipeline came to other results than NumPy alone."""
+    """Raise if the results of a run differ from those of NumPy alone."""
     for buffer, array in expected.items():
         if not np.allclose(results[buffer], array, rtol=TOLERANCE, atol=TOLERANCE):
             raise RuntimeError(f"{name}: {buffer} differs from what NumPy alone computes")

@@ -1,8 +1,8 @@
-"""Pipelines of steps on two sides, and the fewest bytes that any program must move for one.
+"""Pipelines of steps on two sides, and the minimum of bytes that a program must move for one.
 
-A step says on which side it computes and what it does with which buffers. That is all the reckoning
-looks at: it knows nothing of Blobs. An element must move when a step reads it on a side where its
-newest value has not been, once for each such value, and never else.
+A step declares its side and its use of buffers. The minimum is computed from that alone, without
+Blobs. An element must move if a step reads it on a side that its newest value has not reached, once
+for each such value.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _OTHER: dict[Side, Side] = {"host": "device", "device": "host"}
 
 
 class Buffer(NamedTuple):
-    """What a pipeline keeps: an array of this shape and dtype, zeros at first."""
+    """A buffer of a pipeline: an array of this shape and dtype, initially zeros."""
 
     shape: tuple[int, ...]
     dtype: str = "float32"
@@ -37,16 +37,16 @@ class Buffer(NamedTuple):
 
 
 class Use(NamedTuple):
-    """What a step does with a buffer, or with some of its rows.
+    """The use of a buffer, or of some of its rows, by a step.
 
     Attributes
     ----------
     name
         The buffer. ``"weights.diff"`` is the gradient of the buffer ``"weights"``.
     intent
-        It reads, it reads and writes, or it writes everything and reads nothing.
+        Read, read and write, or overwrite everything without reading.
     rows
-        None for all of them.
+        The rows; None for all.
     """
 
     name: str
@@ -64,13 +64,13 @@ class Step(NamedTuple):
     Attributes
     ----------
     name
-        What it does.
+        A short description.
     side
-        Where.
+        The side that it runs on.
     uses
         The buffers whose arrays it gets, in this order.
     compute
-        Takes the array library of the side, and the arrays.
+        A function of the array library of the side and of the arrays.
     """
 
     name: str
@@ -86,11 +86,11 @@ class Pipeline:
     Attributes
     ----------
     name
-        What it is an example of.
+        A short description.
     buffers
-        What the steps use, by name.
+        The buffers of the steps, by name.
     results
-        The buffers that are looked at, on the host, when all is done.
+        The buffers that are read on the host at the end.
     steps
         The steps.
     """
@@ -114,9 +114,9 @@ class Copy(NamedTuple):
 
 
 def plan(pipeline: Pipeline) -> list[list[Copy]]:
-    """Return for each step, and for looking at the results, what must be copied before it.
+    """Return the copies needed before each step, and before reading the results.
 
-    Nobody has written the zeros at first: each side can make them itself.
+    The initial zeros are not copied: each side can make them itself.
     """
     newest: dict[str, dict[Side, np.ndarray]] = {
         name: {side: np.ones(buffer.shape, bool) for side in _OTHER}
@@ -142,5 +142,5 @@ def plan(pipeline: Pipeline) -> list[list[Copy]]:
 
 
 def least_bytes(pipeline: Pipeline) -> int:
-    """Return the fewest bytes that must move."""
+    """Return the minimum of bytes to move."""
     return sum(copy.nbytes for copies in plan(pipeline) for copy in copies)

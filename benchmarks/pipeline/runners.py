@@ -1,4 +1,4 @@
-"""Ways to run a pipeline: on Blobs, with explicit copies, in managed memory, on the host alone."""
+"""Ways to run a pipeline: on Blobs, with explicit copies, in managed memory, on the host only."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Results = dict[str, np.ndarray]
 
 
 def run_on_host(pipeline: Pipeline) -> Results:
-    """Run everything with NumPy on one set of arrays: what all others must come to."""
+    """Run everything with NumPy on one set of arrays, for the expected results."""
     arrays = _host_arrays(pipeline)
     for step in pipeline.steps:
         step.compute(np, *(use.of(arrays[use.name]) for use in step.uses))
@@ -46,7 +46,7 @@ def run_on_host(pipeline: Pipeline) -> Results:
 
 
 def run_on_blobs(pipeline: Pipeline, device: str) -> Results:
-    """Run on Blobs. A step asks for what it uses, and nobody copies."""
+    """Run on Blobs. A step only accesses its buffers; there are no explicit copies."""
     blobs: dict[str, Blob] = {
         name: Blob(buffer.shape, buffer.dtype, device=device)
         for name, buffer in pipeline.buffers.items()
@@ -86,14 +86,14 @@ def _library(device: str) -> Any:
 
 
 class Copies(ABC):
-    """Arrays on a device, and copies that somebody writes down; counted.
+    """Arrays on a device and explicit copies, which are counted.
 
     Attributes
     ----------
     namespace
         The array library of the device.
     nbytes
-        How much was copied so far, in both directions.
+        The bytes copied so far, in both directions.
     """
 
     namespace: Any
@@ -102,21 +102,21 @@ class Copies(ABC):
         self.nbytes = 0
 
     def upload(self, host: np.ndarray, device: Any) -> None:
-        """Copy host to device, arrays of one shape."""
+        """Copy from host to device, between arrays of the same shape."""
         self.nbytes += host.nbytes
         self._upload(host, device)
 
     def download(self, device: Any, host: np.ndarray) -> None:
-        """Copy device to host, arrays of one shape."""
+        """Copy from device to host, between arrays of the same shape."""
         self.nbytes += host.nbytes
         self._download(device, host)
 
     def host_arrays(self, pipeline: Pipeline) -> Results:
-        """Return the arrays of the host, zeros."""
+        """Return the arrays of the host, filled with zeros."""
         return _host_arrays(pipeline)
 
     def before_the_host(self) -> None:  # noqa: B027  # most copies are over when they return
-        """Wait for copies that the host must not disturb."""
+        """Wait for copies that still read host arrays."""
 
     @abstractmethod
     def _upload(self, host: np.ndarray, device: Any) -> None: ...
@@ -126,7 +126,7 @@ class Copies(ABC):
 
 
 class NumpyCopies(Copies):
-    """Arrays of NumPy's stand in for the device's: what is copied is the same."""
+    """NumPy arrays in place of those of a device. The number of bytes is the same."""
 
     namespace = np
 
@@ -138,7 +138,7 @@ class NumpyCopies(Copies):
 
 
 class CupyCopies(Copies):
-    """CuPy's arrays."""
+    """CuPy arrays."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -152,9 +152,9 @@ class CupyCopies(Copies):
 
 
 class PageLockedCopies(CupyCopies):
-    """CuPy's arrays, and page-locked memory on the host, from CuPy's pool of it.
+    """CuPy arrays, and page-locked memory on the host from CuPy's pool.
 
-    Uploads are waited for before the host computes, and not before.
+    Waits for uploads only before the host computes.
     """
 
     def __init__(self) -> None:
@@ -171,7 +171,7 @@ class PageLockedCopies(CupyCopies):
         return arrays
 
     def before_the_host(self) -> None:
-        """Wait for uploads: the host may write what they read."""
+        """Wait for uploads, because the host may write what they read."""
         if self._uploading:
             self.namespace.cuda.get_current_stream().synchronize()
             self._uploading = False
@@ -188,9 +188,9 @@ class PageLockedCopies(CupyCopies):
 
 
 def run_naively(pipeline: Pipeline, copies: Copies) -> Results:
-    """Run with copies as one writes them first: each step on the device takes and gives ndarrays.
+    """Run with naive copies: each step on the device takes and returns ndarrays.
 
-    What it reads becomes an array on the device, and what it wrote comes back, every time.
+    Every time, its inputs are uploaded, and its outputs are downloaded.
     """
     arrays = copies.host_arrays(pipeline)
     for step in pipeline.steps:
@@ -211,9 +211,9 @@ def run_naively(pipeline: Pipeline, copies: Copies) -> Results:
 
 
 def run_by_plan(pipeline: Pipeline, copies: Copies, planned: list[list[Copy]]) -> Results:
-    """Run with copies as somebody writes them who knows the whole pipeline: no copy too many.
+    """Run with the minimum of copies, as written with knowledge of the whole pipeline.
 
-    Both sides have all arrays, and the copies before each step are known: `dataflow.plan`.
+    Both sides have all arrays, and `dataflow.plan` gives the copies before each step.
     """
     hosts = copies.host_arrays(pipeline)
     devices = {
@@ -249,14 +249,14 @@ def run_by_plan(pipeline: Pipeline, copies: Copies, planned: list[list[Copy]]) -
 def run_managed(pipeline: Pipeline, *, pooled: bool = False) -> Results:
     """Run in CUDA's managed memory: one address for both sides, whose pages the driver moves.
 
-    The host must not look before the device has finished.
+    The host waits for the device before it accesses the memory.
 
     Parameters
     ----------
     pipeline
-        What is run.
+        The pipeline.
     pooled
-        Take the memory from a pool that one run leaves to the next, and not from CUDA each time.
+        Take the memory from a pool that is kept between runs, rather than from CUDA each time.
     """
     cupy = _library("cuda")
     allocate = _managed_pool().malloc if pooled else cupy.cuda.malloc_managed
@@ -271,7 +271,7 @@ def run_managed(pipeline: Pipeline, *, pooled: bool = False) -> Results:
         arrays, library = (hosts, np) if side == "host" else (devices, cupy)
         step.compute(library, *(use.of(arrays[use.name]) for use in step.uses))
     cupy.cuda.Device().synchronize()
-    # Copies, because the memory goes with the arrays of the device.
+    # Copy, because the memory is freed with the arrays of the device.
     return {name: hosts[name].copy() for name in pipeline.results}
 
 
@@ -282,7 +282,7 @@ def _managed_pool() -> Any:
 
 
 def _managed(cupy: Any, buffer: Buffer, allocate: Callable[[int], Any]) -> tuple[Any, np.ndarray]:
-    """Return two arrays over one piece of managed memory, CuPy's and NumPy's."""
+    """Return a CuPy and a NumPy array over the same managed memory."""
     pointer = allocate(buffer.nbytes)
     device = cupy.ndarray(buffer.shape, buffer.dtype, pointer)
     device[...] = 0
@@ -296,7 +296,7 @@ def _host_arrays(pipeline: Pipeline) -> dict[str, np.ndarray]:
 
 
 def bytes_moved(pipeline: Pipeline, device: str) -> tuple[int, Results]:
-    """Run on Blobs, and return how many bytes moved by the journal, and the results."""
+    """Run on Blobs, and return the bytes moved according to the journal, and the results."""
     with syncblob.record_transfers() as log:
         results = run_on_blobs(pipeline, device)
     return log.nbytes, results

@@ -1,7 +1,7 @@
-"""Three pipelines as people write them: images through a net, training, a simulation.
+"""Three typical pipelines: inference on images, training, a simulation.
 
-Each computes something that can be checked, and alternates between what is done on the host, with
-NumPy, and what is done on the device.
+Each alternates between steps on the host, with NumPy, and on the device, and its results can be
+checked.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _write(name: str, rows: slice | None = None) -> Use:
 
 
 def _fill(scale: float) -> Callable[..., None]:
-    """Return a step that fills arrays with numbers, the same ones whenever it runs."""
+    """Return a step that fills arrays with numbers, the same ones in each run."""
 
     def compute(_xp: Any, *arrays: Any) -> None:
         for seed, array in enumerate(arrays):
@@ -46,7 +46,7 @@ def _fill(scale: float) -> Callable[..., None]:
 
 @cache
 def _normal(seed: int, shape: tuple[int, ...]) -> np.ndarray:
-    """Return random numbers. They are kept, so that it takes the time of reading them only."""
+    """Return random numbers. They are cached, so that only the time of reading them counts."""
     return np.random.default_rng(seed).standard_normal(shape, np.float32)
 
 
@@ -54,7 +54,7 @@ def _normal(seed: int, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def inference(batches: int = 16, batch: int = 128, hidden: int = 512) -> Pipeline:
-    """Return a net that classifies images: decoded on the host, batch by batch, into one table."""
+    """Return a net that classifies images, decoded on the host, batch by batch, into one table."""
     images = batches * batch
     pipeline = Pipeline(
         "inference",
@@ -134,7 +134,7 @@ def _add_batch(pipeline: Pipeline, number: int, rows: slice) -> None:
 def training(
     epochs: int = 3, batches: int = 16, batch: int = 128, features: int = 1024
 ) -> Pipeline:
-    """Return logistic regression by batches: schedule, clipping and snapshots on the host."""
+    """Return logistic regression in batches, with schedule, clipping and snapshots on the host."""
     examples = batches * batch
     pipeline = Pipeline(
         "training",
@@ -216,7 +216,7 @@ def _take_snapshot(_xp: Any, weights: Any, snapshots: Any) -> None:
 
 
 def simulation(rounds: int = 12, sweeps: int = 4, size: int = 512) -> Pipeline:
-    """Return heat on a plate: the device smooths, the host heats and takes readings."""
+    """Return a simulation of heat on a plate: the device smooths, the host heats and measures."""
     pipeline = Pipeline(
         "simulation",
         {

@@ -33,7 +33,7 @@ def as_blob(array: np.ndarray) -> Blob:
 
 
 def medians(timer: Timer, calls: dict[str, Callable[[], object]]) -> dict[str, float]:
-    """Return the result of `Timer.medians`. The first calls, which import and plan, do not count."""
+    """Return the result of `Timer.medians`, without the first calls, which import and plan."""
     for call in calls.values():
         call()
     return timer.medians(calls)

@@ -32,7 +32,7 @@ BRIEF_SIZES = (1 << 10,)
 SMALL = 64
 # The goal for the cost of a transfer above the copy itself, in seconds.
 OWN_TIME = 5e-6
-# The bytes to push during a computation, and the bytes of the computation.
+# The sizes of a push and of the computation during it.
 PUSHED = 1 << 26
 WORK = 1 << 22
 # Repeats of a computation on another stream, so that it takes longer than an upload.

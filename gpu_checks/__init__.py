@@ -1,1 +1,1 @@
-"""What is checked on a machine with an NVIDIA GPU, in one command: ``.ci/gpu --help``."""
+"""The checks for a machine with an NVIDIA GPU, in one command: ``.ci/gpu --help``."""

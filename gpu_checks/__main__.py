@@ -32,7 +32,7 @@ _EPILOG = "steps:\n" + "\n".join(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Do what the command line asks for; return 0 if everything passed, else 1, or 2 for misuse."""
+    """Run the command line; return 0 if everything passed, 1 if not, 2 for wrong arguments."""
     parser = _parser()
     options = parser.parse_args(arguments)
     try:
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _path(text: str) -> Path:
-    # The steps run in the checkout, wherever the command was called.
+    # The steps run in the checkout, so relative paths must be resolved here.
     return Path(text).resolve()
 
 
@@ -111,7 +111,7 @@ def _run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
         about["carried"] = names
         print(f"carried, and used: {describe(names)}")
     if options.model:
-        # For what the steps look at in this process.
+        # For modules that the steps import in this process.
         sys.path.append(str(ROOT / "tests" / "support"))
     with tempfile.TemporaryDirectory(prefix="syncblob-gpu-") as work:
         suite = options.suite or carried_suite(options.carried)
@@ -129,7 +129,7 @@ def _run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
 
 
 def _stop(number: int, _: object) -> None:
-    """End at once. What is known is written already, and nothing that runs may stay behind."""
+    """Kill all processes and exit. The results so far have been written already."""
     kill_all()
     os._exit(128 + number)
 

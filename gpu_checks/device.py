@@ -8,7 +8,7 @@ from typing import Any
 
 __all__ = ["cupy_of_this_machine", "delay", "is_model", "side_stream", "warm_up"]
 
-# How long a delay takes, in ticks of the multiprocessors' clock: some 250 ms.
+# The length of a delay in ticks of the multiprocessors' clock: about 250 ms.
 TICKS = 400_000_000
 
 _SPIN = r"""
@@ -20,7 +20,7 @@ extern "C" __global__ void spin(long long ticks) {
 
 
 def cupy_of_this_machine() -> Any:
-    """Return CuPy, or the model in its place; exit with a line where there is neither."""
+    """Return CuPy or the model; exit with a message if there is neither."""
     try:
         import cupy
 
@@ -42,9 +42,9 @@ def _spin() -> Any:
 
 
 def delay(stream: Any, ticks: int = TICKS) -> None:
-    """Let a stream wait for a while. What follows on it begins after that.
+    """Delay a stream: later work on it starts after the delay.
 
-    The model's streams wait in any case: until somebody waits for them.
+    On the model this does nothing: its streams only run when they are waited for.
     """
     if is_model():
         return
@@ -53,7 +53,7 @@ def delay(stream: Any, ticks: int = TICKS) -> None:
 
 
 def warm_up(*dtypes: Any) -> None:
-    """Load what is used below: a kernel that is loaded later may wait for the device then."""
+    """Load the kernels used below, because loading one later may wait for the device."""
     cupy = cupy_of_this_machine()
     if not is_model():
         _spin()((1,), (1,), (1,))
@@ -68,5 +68,5 @@ def warm_up(*dtypes: Any) -> None:
 
 
 def side_stream() -> Any:
-    """Return a stream that nothing is ordered with."""
+    """Return a stream that is not ordered with any other."""
     return cupy_of_this_machine().cuda.Stream(non_blocking=True)

@@ -1,6 +1,6 @@
-"""What the machine is and what it has: ``python -m gpu_checks.environment FILE``.
+"""The hardware and the software of the machine: ``python -m gpu_checks.environment FILE``.
 
-Each question stands alone: one that cannot be answered says so and spoils no other.
+Each query is independent: a failure is recorded and does not affect the others.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _PROPERTIES = (
 
 
 def compute_sanitizer() -> str | None:
-    """Return the path of compute-sanitizer, None where it is not installed."""
+    """Return the path of compute-sanitizer; None if it is not installed."""
     found = shutil.which("compute-sanitizer")
     if found:
         return found
@@ -103,7 +103,7 @@ def _cupy() -> dict[str, Any]:
 
 
 def _computes() -> dict[str, Any]:
-    """Say what of CuPy computes: it compiles kernels, and loads libraries of CUDA's."""
+    """Try parts of CuPy that compile kernels or load CUDA libraries."""
     import cupy
 
     def add() -> Any:
@@ -119,7 +119,7 @@ def _computes() -> dict[str, Any]:
         return float(cupy.linalg.solve(cupy.eye(2), cupy.ones(2)).sum())
 
     def kernels_of_the_probes() -> str:
-        # CuPy keeps what it has compiled, so that the probes need not.
+        # CuPy caches compiled kernels, so that the probes need not compile them.
         warm_up()
         return "loaded"
 
@@ -186,12 +186,12 @@ _QUESTIONS: dict[str, Callable[[], Any]] = {
 def _asked(ask: Callable[[], Any]) -> Any:
     try:
         return ask()
-    except Exception as error:  # noqa: BLE001  # whatever it is, it is the answer
+    except Exception as error:  # noqa: BLE001  # any error is the answer
         return f"cannot be told: {type(error).__name__}: {error}"
 
 
 def main(path: Path) -> int:
-    """Write the answers, each as soon as it is known; return 1 where CUDA cannot be used."""
+    """Write each answer as soon as it is known; return 1 if CUDA cannot be used."""
     found: dict[str, Any] = {}
     for name, ask in _QUESTIONS.items():
         found[name] = _asked(ask)

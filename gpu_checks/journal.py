@@ -1,7 +1,6 @@
-"""A plugin for pytest that writes what is known so far: ``-p gpu_checks.journal``.
+"""A pytest plugin that writes intermediate results: ``-p gpu_checks.journal``.
 
-The file is the one named by ``$SYNCBLOB_JOURNAL``. It is there, and right, also when the run is cut
-off.
+It writes to the file ``$SYNCBLOB_JOURNAL``, which is valid even if the run is cut off.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _written = 0.0
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Count a test, and keep what a failure says."""
+    """Count a test, and record the message of a failure."""
     if report.failed:
         _fail(report.nodeid, report.when or "", report.longreprtext)
     elif report.skipped:
@@ -42,13 +41,13 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def pytest_collectreport(report: pytest.CollectReport) -> None:
-    """Keep why a file cannot be collected."""
+    """Record why a file cannot be collected."""
     if report.failed:
         _fail(report.nodeid, "collect", report.longreprtext)
 
 
 def pytest_sessionfinish() -> None:
-    """Write the last of it."""
+    """Write the final results."""
     _write(now=True)
 
 
@@ -61,7 +60,7 @@ def _fail(test: str, when: str, text: str) -> None:
 def _write(*, now: bool = False) -> None:
     global _written  # noqa: PLW0603  # of this process
     path = os.environ.get("SYNCBLOB_JOURNAL")
-    # Workers of xdist tell the first process, which writes.
+    # Workers of xdist report to the main process, which writes.
     if not path or "PYTEST_XDIST_WORKER" in os.environ:
         return
     if not now and time.monotonic() - _written < _EVERY:

@@ -1,7 +1,7 @@
-"""What is carried to a machine without a network: wheels, and the conformance suite.
+"""The folder to copy to a machine without a network: wheels, and the conformance suite.
 
-``.ci/gpu --pack FOLDER`` makes the folder, where there is a network. On the machine, the wheels of
-what it lacks are unpacked into a folder of their own, and nothing is installed.
+``.ci/gpu --pack FOLDER`` makes the folder on a machine with a network. On the other machine, wheels
+of missing packages are unpacked into a separate folder. Nothing is installed.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ __all__ = ["CARRIED", "LARGE", "THERE", "PackError", "carried_suite", "pack", "u
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# What such a machine has.
+# Packages that such a machine has.
 THERE = ("numpy", "cupy", "torch", "pytest", "hypothesis", "protobuf")
-# What is carried, with all that it needs itself, because nothing else comes along.
+# Packages to carry, with all their dependencies.
 CARRIED = (
     "array-api-compat",
     "array-api-strict",
@@ -58,7 +58,7 @@ CARRIED = (
     "h5py",
     "typing-extensions",
 )
-# As long as there is room.
+# Carried if there is room.
 LARGE = ("scipy",)
 
 PYTHON = "3.12"
@@ -73,7 +73,7 @@ _MANIFEST = "manifest.json"
 
 
 class PackError(Exception):
-    """The folder cannot be made, or is not one of ours."""
+    """The folder cannot be made, or was not made by this command."""
 
 
 # --- where there is a network ---------------------------------------------------------------------
@@ -82,25 +82,25 @@ class PackError(Exception):
 def pack(
     folder: Path, suite: Path, *, any_commit: bool = False, most: int = MOST, root: Path = ROOT
 ) -> list[str]:
-    """Make the folder to carry; return lines that say what is in it.
+    """Make the folder to carry; return lines that describe its contents.
 
     Parameters
     ----------
     folder
-        A new or empty one.
+        A new or empty folder.
     suite
         A checkout of the conformance suite, with the specification in it.
     any_commit
-        Take another suite than the pinned one; the machine then has to accept it too.
+        Take another suite than the pinned one. The machine then has to accept it, too.
     most
-        The bytes that the folder and the checkout may have together.
+        The maximum of bytes for the folder and the checkout together.
     root
         The checkout.
 
     Raises
     ------
     PackError
-        If a wheel cannot be had, or it becomes too large.
+        If a wheel is not available, or the folder becomes too large.
     conformance.suite.SuiteError
         If the suite is not the pinned one.
     """
@@ -133,12 +133,12 @@ def pack(
 
 
 def pack_suite(suite: Path, target: Path, commits: Commits) -> None:
-    """Copy the files of a suite without its history, and write down which commits they are of."""
+    """Copy the files of a suite without its history, and record their commits."""
     from conformance.suite import SPECIFICATION_FOLDER, write_commits
 
     unused = shutil.ignore_patterns(".git", ".github", "__pycache__", "*.pyc", ".hypothesis")
     shutil.copytree(suite, target, ignore=unused)
-    # The suite reads the signatures, and which of them there are.
+    # The suite reads only the signatures, in src, and the list of them, in spec.
     for path in (target / SPECIFICATION_FOLDER).iterdir():
         if path.is_dir() and path.name not in ("spec", "src"):
             shutil.rmtree(path)
@@ -146,7 +146,7 @@ def pack_suite(suite: Path, target: Path, commits: Commits) -> None:
 
 
 def _build(root: Path, wheels: Path) -> None:
-    """Build the wheel of this checkout: its history gives it a version."""
+    """Build the wheel of this checkout, whose history gives the version."""
     _pip("wheel", "--no-deps", "--wheel-dir", str(wheels), str(root))
 
 
@@ -194,20 +194,20 @@ def _size_of_checkout(root: Path) -> int:
 
 
 def unpack(folder: Path, target: Path | None = None) -> tuple[Path, list[str]]:
-    """Unpack the wheels of what is missing here; return the folder for the path, and the names.
+    """Unpack the wheels of missing packages; return the folder for the path, and the names.
 
     Parameters
     ----------
     folder
-        What `pack` made.
+        A folder made by `pack`.
     target
-        Where it goes; one named after the wheels, in the folder for temporary files, if None. What
-        is there already is used.
+        The target folder. The default is a temporary folder named after the wheels. Packages that
+        it already has are used.
 
     Raises
     ------
     PackError
-        If the folder is none of ours.
+        If `folder` was not made by `pack`.
     """
     wheels = sorted((folder / _WHEELS).glob("*.whl"))
     if not (folder / _MANIFEST).is_file() or not wheels:
@@ -231,11 +231,11 @@ def unpack(folder: Path, target: Path | None = None) -> tuple[Path, list[str]]:
 
 
 def _is_missing(wheel: str) -> bool:
-    """Tell whether a wheel serves here and is not installed; syncblob's own is always taken."""
+    """Tell whether a wheel works here and is not installed. syncblob's own always counts."""
     name, *_, interpreter, interface, _platform = wheel.split("-")
     here = f"cp{sys.version_info.major}{sys.version_info.minor}"
     if interpreter.startswith("cp") and interface != "abi3" and interpreter != here:
-        # Compiled for another Python: that can only be a trial elsewhere.
+        # Compiled for another Python, as in a trial on another machine.
         return False
     if name == "syncblob":
         return True
@@ -247,11 +247,11 @@ def _is_missing(wheel: str) -> bool:
 
 
 def carried_suite(folder: Path | None) -> Path | None:
-    """Return the folder of the suite in a carried one, None where there is none."""
+    """Return the folder of the suite in a carried folder; None if there is none."""
     suite = None if folder is None else folder / _SUITE
     return suite if suite is not None and suite.is_dir() else None
 
 
 def describe(names: Sequence[str]) -> str:
-    """Name packages by their wheels."""
+    """List packages by the names of their wheels."""
     return ", ".join(name.partition("-")[0] for name in names) or "none"

@@ -1,9 +1,9 @@
 """Random programs on a CUDA device: ``python -m gpu_checks.programs SECONDS FILE [FIRST]``.
 
 A program uses a few Blobs from both sides: accessors, parts, pushes, aliases, and kernels on
-several streams, some of which begin late. Kernels of one Blob that conflict are ordered by the
-program, as its author would; everything else is syncblob's business. A model made of NumPy arrays
-says what each read must give. A program is made from a number, which a failure names.
+several streams, some of which start late. The program orders conflicting kernels of one Blob, as a
+user would; syncblob has to order everything else. A model made of NumPy arrays gives the expected
+result of each read. A program is made from a number, which a failure reports.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ __all__ = ["Program", "main", "run"]
 STEPS = 30
 SIZE = 96
 DEVICE = "cuda:0"
-# Some 6 ms.
+# About 6 ms.
 SHORT = 10_000_000
 
 
 class Kept:
-    """A Blob, what it must hold, and the kernels of the program that use it."""
+    """A Blob, its expected contents, and the kernels of the program that use it."""
 
     def __init__(self, number: int) -> None:
         self.name = f"blob{number}"
         self.blob = Blob(SIZE, "int32", device=DEVICE)
         self.truth = np.zeros(SIZE, np.int32)
         self.alias: Any = None
-        # The streams of kernels that may still run, with an event after the last of each.
+        # The streams whose kernels may still run, with an event after the last kernel of each.
         self.events: dict[int, Any] = {}
 
 
@@ -49,7 +49,7 @@ class Program:
     Parameters
     ----------
     number
-        What it is made from.
+        The number that it is made from.
     """
 
     def __init__(self, number: int) -> None:
@@ -59,7 +59,7 @@ class Program:
         self.streams.append(side_stream())
         self.kept = [Kept(each) for each in range(2)]
         self.trace: list[str] = []
-        # What kernels have read, and what they must have read.
+        # The results of kernels that read, and the expected results.
         self.reads: list[tuple[str, Any, Any]] = []
 
     def run(self) -> None:
@@ -76,7 +76,7 @@ class Program:
             self.same(f"{kept.name} at the end", kept.blob.cpu_data(), kept.truth)
 
     def same(self, what: str, seen: Any, expected: Any) -> None:
-        """Compare what was read with what must be there."""
+        """Compare a read with the expected contents."""
         if not np.array_equal(seen, expected):
             places = np.flatnonzero(seen != expected)
             raise AssertionError(
@@ -85,11 +85,11 @@ class Program:
             )
 
     def note(self, text: str) -> None:
-        """Keep what is done, for a failure."""
+        """Record an operation, for the report of a failure."""
         self.trace.append(text)
 
     def part(self) -> slice:
-        """Choose a part, mostly the whole."""
+        """Choose a part, usually the whole."""
         if self.random.random() < 0.5:  # noqa: PLR2004  # a half
             return slice(None)
         first = self.random.randrange(SIZE - 1)
@@ -162,7 +162,7 @@ class Program:
             array += value
 
     def kernel_read(self, kept: Kept) -> None:
-        """Read a part on some stream, perhaps late: what comes later must not be seen."""
+        """Read a part on some stream, perhaps late. Later writes must not be seen."""
         part = self.part()
         place, stream = self.stream()
         late = self.random.random() < 0.5  # noqa: PLR2004  # a half
@@ -178,7 +178,7 @@ class Program:
         kept.events[place] = stream.record()
 
     def alias_write(self, kept: Kept) -> None:
-        """Write through an alias of the device's side, which is kept."""
+        """Write through an alias of the device's side, and keep the alias."""
         value = self.random.randrange(1, 100)
         place, stream = self.stream()
         self.note(f"stream {place}: alias of {kept.name} += {value}")
@@ -191,16 +191,16 @@ class Program:
         kept.events[place] = stream.record()
 
     def drop_alias(self, kept: Kept) -> None:
-        """Drop it."""
+        """Drop the alias."""
         self.note(f"drop the alias of {kept.name}")
         self.forget_alias(kept)
 
     def replace(self, kept: Kept) -> None:
-        """Drop a Blob, with whatever still uses it, and make another."""
+        """Drop a Blob, even if kernels still use it, and make another."""
         if self.random.random() < 0.3:  # noqa: PLR2004  # sometimes
             self.note(f"{kept.name} is a new one")
-            # CuPy's pool hands memory out in the order of the stream it was allocated on. To wait
-            # for kernels on other streams is the program's business.
+            # CuPy's pool reuses memory in the order of the stream it was allocated on. The program
+            # has to wait for kernels on other streams.
             for event in kept.events.values():
                 event.synchronize()
             kept.events.clear()
@@ -216,19 +216,19 @@ class Program:
             stream.wait_event(event)
 
     def settle_writes(self, kept: Kept) -> None:
-        """Wait in some programs, so that others show what syncblob waits for itself."""
+        """Wait in some programs only, so that the others test syncblob's own waits."""
         if self.random.random() < 0.2:  # noqa: PLR2004  # sometimes
             for event in kept.events.values():
                 event.synchronize()
             kept.events.clear()
 
     def forget_alias(self, kept: Kept) -> None:
-        """Let an alias go before something else writes, as its author must."""
+        """Drop an alias before another write, as a user must."""
         kept.alias = None
 
 
 def run(number: int) -> None:
-    """Run one program; what it raises has its trace."""
+    """Run one program. An exception includes its trace."""
     program = Program(number)
     try:
         program.run()
@@ -238,7 +238,7 @@ def run(number: int) -> None:
 
 
 def main(seconds: float, path: Path, first: int) -> int:
-    """Run programs for so many seconds, and write what came out; return 1 after a failure."""
+    """Run programs for `seconds` seconds, and write the results; return 1 after a failure."""
     warnings.simplefilter("error")
     warm_up("int32", "uint8")
     end = time.monotonic() + seconds
@@ -246,7 +246,7 @@ def main(seconds: float, path: Path, first: int) -> int:
     while time.monotonic() < end and len(failures) < 5:  # noqa: PLR2004  # they repeat themselves
         try:
             run(number)
-        except Exception:  # noqa: BLE001  # the next ones are run too
+        except Exception:  # noqa: BLE001  # go on with the next ones
             failures.append(traceback.format_exc()[-3000:])
         number += 1
         if number % 20 == 0 or time.monotonic() >= end or failures:

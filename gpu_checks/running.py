@@ -1,4 +1,4 @@
-"""Runs steps under limits of time, goes on after a failure, and writes what is known at once."""
+"""Runs steps with time limits, goes on after a failure, and writes results immediately."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 __all__ = ["Job", "NotHereError", "Place", "Record", "Step", "kill_all", "run_job", "run_steps"]
 
-# Less than this is no time to start anything in.
+# With less time left than this, nothing is started.
 _TOO_SHORT = 2.0
-# How long a process that is over its limit has to say what it knows.
+# The time for a process over its limit to write its results.
 _GRACE = 8.0
 _TAIL = 2500
-# What runs now.
+# The processes running now.
 _running: set[subprocess.Popen[bytes]] = set()
 
 
 class NotHereError(Exception):
-    """A step cannot be run on this machine; the message says why."""
+    """A step cannot run on this machine. The message says why."""
 
 
 class Job(NamedTuple):
@@ -39,16 +39,16 @@ class Job(NamedTuple):
     Attributes
     ----------
     name
-        What it does, unique in its step.
+        A short description, unique in its step.
     command
-        What is run.
+        The command to run.
     seconds
-        The most it may take.
+        The time limit.
     found
-        The JSON file that it writes, which becomes part of the summary. None if it writes none.
-        What stands there when the process is stopped counts too.
+        The JSON file that it writes, which becomes part of the summary, even if the process is
+        stopped. None if it writes none.
     environment
-        Variables in addition.
+        Additional variables.
     """
 
     name: str
@@ -65,13 +65,13 @@ class Step:
     Attributes
     ----------
     number, name
-        How it is chosen.
+        The number that selects it, and its name.
     seconds
-        The most it may take, all its jobs together.
+        The time limit for all its jobs together.
     jobs
-        Makes the jobs. Raises `NotHereError` where the step cannot be run.
+        A function that makes the jobs. It raises `NotHereError` if the step cannot run.
     together
-        How many jobs run at once.
+        The number of jobs that run at the same time.
     after_job
         Called after each job.
     """
@@ -86,14 +86,14 @@ class Step:
 
 @dataclass
 class Record:
-    """What is known so far, in ``summary.json``, beside ``log.txt`` with what was printed.
+    """The results so far, in ``summary.json``, and the output, in ``log.txt``.
 
     Parameters
     ----------
     folder
-        Where the two go.
+        The folder of the two files.
     about
-        What stands at the head of the summary.
+        The head of the summary.
     """
 
     folder: Path
@@ -101,7 +101,7 @@ class Record:
     steps: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Write the summary: nothing is known yet."""
+        """Write a summary without results."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self._lock = threading.Lock()
         self._log = self.folder / "log.txt"
@@ -109,7 +109,7 @@ class Record:
         self.write()
 
     def write(self) -> None:
-        """Put what is known in the place of the last summary, at once."""
+        """Replace the summary atomically."""
         path = self.folder / "summary.json"
         new = path.with_suffix(".new")
         text = json.dumps({**self.about, "steps": self.steps}, indent=1, default=str)
@@ -117,12 +117,12 @@ class Record:
         new.replace(path)
 
     def begin(self, step: Step) -> None:
-        """Note that a step has begun."""
+        """Record that a step has begun."""
         self.steps[step.name] = {"number": step.number, "status": "cut off", "jobs": {}}
         self.write()
 
     def job(self, step: Step, name: str, result: dict[str, Any], output: str = "") -> None:
-        """Note what came of a job, and print a line."""
+        """Record the result of a job, and print a line."""
         with self._lock:
             self.steps[step.name]["jobs"][name] = result
             with self._log.open("a", encoding="utf-8") as log:
@@ -132,7 +132,7 @@ class Record:
             print(f"  {line}, {result.get('seconds', 0):.1f} s{_verdict(result)}", flush=True)
 
     def end(self, step: Step, status: str, why: str = "") -> None:
-        """Note how a step has ended, and print a line."""
+        """Record the result of a step, and print a line."""
         self.steps.setdefault(step.name, {"number": step.number, "jobs": {}})["status"] = status
         if why:
             self.steps[step.name]["why"] = why
@@ -149,7 +149,7 @@ def _verdict(result: Mapping[str, Any]) -> str:
 
 
 class Place(NamedTuple):
-    """What processes run in: the variables of their environment, and a folder."""
+    """The environment variables and the working folder of processes."""
 
     environment: Mapping[str, str]
     folder: Path
@@ -161,13 +161,13 @@ def run_steps(steps: Sequence[Step], record: Record, place: Place, *, limit: flo
     Parameters
     ----------
     steps
-        In the order in which they run.
+        The steps, in order.
     record
-        Is told of everything.
+        Receives all results.
     place
-        Where the processes run.
+        The environment of the processes.
     limit
-        The seconds that all of it may take. What has no time left is not run, and that is said.
+        The time limit for all steps, in seconds. Steps without time left are recorded as not run.
     """
     end = time.monotonic() + limit
     good = True
@@ -226,10 +226,10 @@ def _failure(why: str) -> dict[str, Any]:
 
 
 def run_job(job: Job, place: Place) -> tuple[dict[str, Any], str]:
-    """Run a process under its limit; return what came of it, and all that it has printed.
+    """Run a process with its time limit; return its result and its output.
 
-    A process that is over its limit is interrupted, as by Ctrl-C, and killed a little later, with
-    all that it has started.
+    A process over its limit is interrupted, as by Ctrl-C, and killed a little later, with all
+    processes that it has started.
     """
     start = time.monotonic()
     grace = min(_GRACE, job.seconds / 4)
@@ -249,7 +249,7 @@ def run_job(job: Job, place: Place) -> tuple[dict[str, Any], str]:
             printed, _ = process.communicate(timeout=job.seconds - grace)
         except subprocess.TimeoutExpired:
             cut = True
-            # Only the first process: others stop because it does.
+            # Only the first process: the others stop when it does.
             process.send_signal(signal.SIGINT)
             try:
                 printed, _ = process.communicate(timeout=grace)
@@ -275,13 +275,13 @@ def run_job(job: Job, place: Place) -> tuple[dict[str, Any], str]:
 
 
 def kill_all() -> None:
-    """Kill everything that runs: whoever calls is about to end."""
+    """Kill all running processes before this one exits."""
     for process in list(_running):
         _kill(process)
 
 
 def _what_is_left(process: subprocess.Popen[bytes]) -> bytes:
-    """Return what a killed process has printed; one of its own may hold the pipe open."""
+    """Return the output of a killed process. A child of it may hold the pipe open."""
     try:
         return process.communicate(timeout=2)[0]
     except subprocess.TimeoutExpired as error:
@@ -289,7 +289,7 @@ def _what_is_left(process: subprocess.Popen[bytes]) -> bytes:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill the process and what it has started, as far as it is still there."""
+    """Kill a process and its children, if they are still running."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     with contextlib.suppress(subprocess.TimeoutExpired):
@@ -297,7 +297,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def _read(path: Path | None) -> Any:
-    """Return what a process has written so far."""
+    """Return the JSON that a process has written so far."""
     if path is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""The steps of the command, the most telling first."""
+"""The steps of the command, the most informative first."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["PROBES", "Context", "chosen", "make_steps", "process_environment"]
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# The groups that are about the device come first: the page shows them.
+# The groups about the device come first, because the documentation shows them.
 ON_THE_DEVICE = ("transfers", "regions", "pipeline", "interop")
 
 # Properties and random programs that take the device as a parameter.
@@ -33,26 +33,26 @@ _OF_THE_SUITE = (
     "tests/test_transfer_properties.py",
 )
 
-# What of the suite computes on the model, where not much does.
+# Tests of the suite that can compute on the model.
 _FEW = "test_zeros or test_abs or test_add"
 
 
 @dataclass(frozen=True)
 class Context:
-    """What the steps are made for.
+    """The options that the steps depend on.
 
     Attributes
     ----------
     out
-        Where results go.
+        The folder for results.
     work
-        A folder for files that nobody keeps.
+        A folder for temporary files.
     suite
-        The conformance suite; None where `conformance/run.py` is to look for it.
+        The conformance suite; None lets `conformance/run.py` look for it.
     model
         ``"lazy"`` or ``"eager"`` for a trial on the model, without a GPU; None for CUDA.
     processes
-        How many processes tests run in, and how many probes run at once.
+        The number of processes for tests, and of probes at the same time.
     """
 
     out: Path
@@ -63,7 +63,7 @@ class Context:
 
 
 def process_environment(site: Path | None, model: str | None) -> dict[str, str]:
-    """Return the environment of every process: the checkout, and what was carried, on the path."""
+    """Return the environment of processes, with the checkout and carried packages on the path."""
     folders = [ROOT / "src", ROOT, *([site] if site else [])]
     if model:
         folders = [ROOT / "gpu_checks" / "model", *folders, ROOT / "tests" / "support"]
@@ -106,12 +106,12 @@ def make_steps(context: Context) -> list[Step]:
 
 
 def chosen(text: str, steps: Sequence[Step]) -> list[Step]:
-    """Return the steps that a text names: ``"1-3,8"``, in its order. An empty one names all.
+    """Return the steps selected by a text such as ``"1-3,8"``, in that order; all if it is empty.
 
     Raises
     ------
     ValueError
-        If it names another.
+        If it names a step that does not exist.
     """
     found: list[Step] = []
     by_number = {step.number: step for step in steps}
@@ -142,7 +142,7 @@ def _environment(context: Context) -> list[Job]:
     return [Job("environment", command, 80, found)]
 
 
-# In the order in which they are made: the surest defects and the least known ground first.
+# In the order in which they run: likely defects and unexplored behaviour first.
 PROBES = (
     "torch_order",
     "host_blobs_and_libraries",
@@ -165,7 +165,7 @@ PROBES = (
 _OF_PROBES = {
     "per_thread_default_stream": {"CUPY_CUDA_PER_THREAD_DEFAULT_STREAM": "1"},
 }
-# The first import of PyTorch takes its time, and the last one starts processes of its own.
+# The first import of PyTorch is slow, and the last probe starts processes.
 _SECONDS = {
     "torch_order": 40.0,
     "host_blobs_and_libraries": 40.0,
@@ -198,7 +198,7 @@ def _benchmarks(context: Context) -> list[Job]:
 
 
 def _merge_benchmarks(context: Context) -> None:
-    """Write what there is of the benchmarks into the one file that is published."""
+    """Merge the results of the benchmarks so far into the file to publish."""
     from benchmarks.results import Results, merged
 
     parts = [Results.read(path) for path in sorted(context.work.glob("benchmarks-*.json"))]
@@ -223,18 +223,18 @@ def _pytest(
     if has_xdist:
         options += ["-n", context.processes if processes else 0, "--dist", "loadfile"]
     if not (has_timeout and has_xdist):
-        # Those of the project name options of both.
+        # The project's addopts have options of both plugins.
         options += ["-o", "addopts=--import-mode=importlib"]
     command = [*before, *_python("-m", "pytest", *options, *arguments)]
     return Job(name, command, seconds, found, {"SYNCBLOB_JOURNAL": str(found)})
 
 
 def _gpu_tests(context: Context) -> list[Job]:
-    # On the model little computes; that a part of them gets through shows that the step works.
+    # Little computes on the model. That some tests pass shows that the step works.
     paths = ["tests/memory/test_buffers.py", "tests/blob/test_accessors.py"]
     paths = paths if context.model else []
     job = _pytest(context, "pytest -m gpu", 560, "-m", "gpu", "--require-gpu", *paths)
-    # More of them run in a step of their own.
+    # A separate step runs more of them.
     return [job._replace(environment={**job.environment, **_programs_of_the_suite(400, 200)})]
 
 
@@ -275,7 +275,7 @@ def _programs(context: Context) -> list[Job]:
     command = _python("-m", "gpu_checks.programs", seconds, found)
     jobs = [Job("programs", command, seconds + 25, found)]
     if not context.model:
-        # On the model they run in any case.
+        # The ordinary tests run them on the model.
         arguments = ("-m", "gpu", "--require-gpu", *_OF_THE_SUITE)
         job = _pytest(context, "programs of the suite", 150, *arguments)
         jobs.append(

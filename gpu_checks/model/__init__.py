@@ -1,1 +1,1 @@
-"""The model of CUDA in the place of CuPy, for a trial of the command where there is no GPU."""
+"""The model of CUDA in place of CuPy, to try the command without a GPU."""

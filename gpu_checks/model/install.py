@@ -1,8 +1,8 @@
-"""Puts the model of CUDA in the place of CuPy, for the whole life of a process.
+"""Installs the model of CUDA in place of CuPy, for the whole life of a process.
 
-The model is `tests/support/cuda_model.py`. Its arrays compute nothing; here NumPy computes on their
-memory, after everything that is queued has run, so that benchmarks and tests get through. That
-proves that they run and nothing more, least of all how fast.
+The model is `tests/support/cuda_model.py`. Its arrays do not compute. Here NumPy computes on their
+memory, after all queued work has run, so that benchmarks and tests can run. This proves only that
+they run, and nothing about speed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["install"]
 
-# What leaves `installed` when the process ends.
+# Context managers that are left when the process ends.
 _kept: list[Any] = []
 
 _OPERATORS = (
@@ -35,7 +35,7 @@ _METHODS = (
 
 
 def install(mode: str) -> None:
-    """Make ``import cupy`` give the model, with a machine of two devices.
+    """Make ``import cupy`` import the model, with a machine of two devices.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def install(mode: str) -> None:
 
 
 def _to_numpy(value: Any) -> Any:
-    """Return NumPy's array over the same memory, for an array of the model's or a nest of them."""
+    """Return a NumPy array over the memory of a model array, also inside nested containers."""
     if isinstance(value, cupy_model.ndarray):
         return cupy_model._over(value.data.ptr, value.shape, value.strides, value.dtype)  # noqa: SLF001  # the model's own way
     if isinstance(value, (list, tuple)):
@@ -92,7 +92,7 @@ def _from_numpy(value: Any) -> Any:
 
 
 def _computed(function: Callable[..., Any], machine: Machine) -> Callable[..., Any]:
-    """Return a function that computes with NumPy once all that is queued has run."""
+    """Return a function that computes with NumPy after all queued work has run."""
 
     def compute(*args: Any, **keywords: Any) -> Any:
         machine.finish()
@@ -106,7 +106,7 @@ def _computed(function: Callable[..., Any], machine: Machine) -> Callable[..., A
 
 
 def _compute_with(module: types.ModuleType, numpy: types.ModuleType, machine: Machine) -> None:
-    """Let a module have NumPy's functions, computed on the model's arrays."""
+    """Give a module NumPy's functions, computed on the model's arrays."""
 
     def missing(name: str) -> Any:
         if name.startswith("__"):

@@ -1,4 +1,4 @@
-"""Python runs this at its start where the folder is on its path: see `gpu_checks.model.install`."""
+"""Python runs this at startup if its folder is on the path: see `gpu_checks.model.install`."""
 
 import os
 

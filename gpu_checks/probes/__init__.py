@@ -1,1 +1,1 @@
-"""Probes: each asks one question of CUDA in a process of its own, and prints one line."""
+"""Probes: each checks one behaviour of CUDA in a separate process, and prints one line."""

@@ -1,4 +1,4 @@
-"""Make one probe: ``python -m gpu_checks.probes NAME FILE``. Prints one line, and writes JSON."""
+"""Run one probe: ``python -m gpu_checks.probes NAME FILE``. Prints one line, and writes JSON."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from gpu_checks.probes.report import PROBES, NeedsError, Report
 
 __all__ = ["MODULES", "main"]
 
-# They enter the probes into the table.
+# Importing them fills the table of probes.
 MODULES = (protocols, streams, lifetimes, allocation)
 
 
 def main(name: str, path: Path) -> int:
-    """Make a probe; return 1 if something is wrong or fails."""
+    """Run a probe; return 1 if something is wrong or fails."""
     question, function = PROBES[name]
     report = Report()
     start = time.perf_counter()
@@ -27,7 +27,7 @@ def main(name: str, path: Path) -> int:
     try:
         function(report)
     except NeedsError as error:
-        # What was seen before counts.
+        # Checks made before count.
         if report.wrong or report.right:
             line = f"{report.line}; the rest cannot be made here: {error}"
         else:
@@ -58,5 +58,5 @@ def main(name: str, path: Path) -> int:
 if __name__ == "__main__":
     status = main(sys.argv[1], Path(sys.argv[2]))
     sys.stdout.flush()
-    # A probe may leave threads behind that wait for ever.
+    # A probe may leave threads that wait forever.
     os._exit(status)

@@ -1,4 +1,4 @@
-"""Probes of memory: page-locked, where none can be locked, and other allocators of CuPy's."""
+"""Probes of memory: page-locked, failures of page-locking, and CuPy's other allocators."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _backend() -> Any:
 
 @probe("is host memory page-locked, and is it given back?")
 def page_locked(report: Report) -> None:
-    """Make and drop host buffers of several sizes, and look at the pool and at the process."""
+    """Make and drop host buffers of several sizes, and check the pool and the process."""
     cupy = cupy_of_this_machine()
     backend = _backend()
     warm_up()
@@ -78,7 +78,7 @@ def page_locked(report: Report) -> None:
 
 @contextmanager
 def _nothing_can_be_locked(report: Report) -> Iterator[None]:
-    """Let page-locking fail, as CUDA reports it."""
+    """Make page-locking fail with CUDA's error."""
     cupy = cupy_of_this_machine()
     if is_model():
         from cupy_model import _machine
@@ -92,7 +92,7 @@ def _nothing_can_be_locked(report: Report) -> Iterator[None]:
         del size
         raise cupy.cuda.runtime.CUDARuntimeError(_OUT_OF_MEMORY)
 
-    # The pool's allocator alone can be replaced: that is the way of small buffers.
+    # Only the pool's allocator can be replaced, which serves small buffers.
     report.notes["provoked by"] = "an allocator of CuPy's that fails, for small buffers"
     cupy.cuda.set_pinned_memory_allocator(fails)
     try:
@@ -103,7 +103,7 @@ def _nothing_can_be_locked(report: Report) -> Iterator[None]:
 
 @probe("is ordinary memory used where none can be page-locked?")
 def pinning_fails(report: Report) -> None:
-    """Fail on purpose; ask for more than there can be; and lower the limit of locked memory."""
+    """Provoke a failure, request more than can exist, and lower the limit of locked memory."""
     backend = _backend()
     warm_up()
     with _nothing_can_be_locked(report):
@@ -118,11 +118,11 @@ def pinning_fails(report: Report) -> None:
             report.equal(f"{start}: contents", set(blob.tolist()), {3.0})
     if is_model():
         return
-    # More than any machine has: CUDA itself must fail, and says how.
+    # More than any machine has, so that CUDA itself must fail.
     try:
         huge = backend._pinned(1 << 46)  # noqa: SLF001  # what allocate_host asks first
         report.check("64 TiB are not page-locked", huge is None)
-    except Exception as error:  # noqa: BLE001  # it is what was asked
+    except Exception as error:  # noqa: BLE001  # the error is the answer
         report.fault("64 TiB are not page-locked", repr(error))
     with suppress(ValueError, OSError):
         resource.setrlimit(
@@ -138,7 +138,7 @@ def pinning_fails(report: Report) -> None:
 
 @probe("does __dlpack_device__ tell of managed memory, and does every allocator serve?")
 def allocators(report: Report) -> None:
-    """Make Blobs with other allocators of CuPy's, lend them, and compute on them."""
+    """Make Blobs with CuPy's other allocators, lend them, and compute on them."""
     cupy = cupy_of_this_machine()
     warm_up()
     before = cupy.cuda.get_allocator()
@@ -152,7 +152,7 @@ def allocators(report: Report) -> None:
         cupy.cuda.set_allocator(allocator)
         try:
             _use(report, cupy, name, device)
-        except Exception as error:  # noqa: BLE001  # the other allocators are asked too
+        except Exception as error:  # noqa: BLE001  # go on with the other allocators
             report.fault(name, repr(error))
         finally:
             cupy.cuda.set_allocator(before)
@@ -165,7 +165,7 @@ def _use(report: Report, cupy: Any, name: str, device: tuple[int, int]) -> None:
     array += 1
     found = tuple(map(int, blob.__dlpack_device__()))
     report.equal(f"{name}: __dlpack_device__", found, device)
-    # Before there is a buffer nobody knows what the allocator will give.
+    # Before there is a buffer, the allocator's kind of memory is unknown.
     untouched = Blob(3, device="cuda:0").__dlpack_device__()
     report.notes[f"{name}: __dlpack_device__ of an untouched Blob"] = tuple(map(int, untouched))
     report.equal(f"{name}: contents", set(blob.tolist()), {2.0})

@@ -1,4 +1,4 @@
-"""Probes of processes and threads: forks, default streams, the end of a process, callbacks."""
+"""Probes of processes and threads: forks, default streams, exit, callbacks."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ def _on_device(value: float) -> Blob:
 
 
 def _patience() -> int:
-    """Return how much longer than on a GPU something may take: a trial may share its machine."""
+    """Return the factor for time limits: more than 1 in a trial, whose machine may be shared."""
     return 3 if is_model() else 1
 
 
 def _in_child(function: Callable[[], str]) -> str:
-    """Call a function in the child of a fork; return what it says, or that it hangs."""
+    """Call a function in a forked child; return its result, or that it hangs."""
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
         try:
             said = function()
-        except BaseException as error:  # noqa: BLE001  # it is what the child says
+        except BaseException as error:  # noqa: BLE001  # the error is the child's answer
             said = f"{type(error).__name__}: {error}"
         os.write(writing, said.encode()[:4000])
         os._exit(0)
@@ -103,7 +103,7 @@ def forks(report: Report) -> None:
 
 @probe("does everything work with one default stream for each thread?")
 def per_thread_default_stream(report: Report) -> None:
-    """CUPY_CUDA_PER_THREAD_DEFAULT_STREAM=1 is set for this probe before CuPy is imported."""
+    """Use per-thread default streams: CUPY_CUDA_PER_THREAD_DEFAULT_STREAM=1 is set before."""
     cupy = cupy_of_this_machine()
     if is_model():
         cupy.cuda.Stream.ptds.use()
@@ -130,7 +130,7 @@ def per_thread_default_stream(report: Report) -> None:
                 if seen != number + 2 * (turn + 1):
                     found.append((number, turn, seen))
                 mine.mutable_gpu_data()
-        except BaseException as error:  # noqa: BLE001  # the report tells of it
+        except BaseException as error:  # noqa: BLE001  # the report has it
             found.append(repr(error))
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(2)]
@@ -202,7 +202,7 @@ def shutdown(report: Report) -> None:
 
 @probe("what may a host callback of a stream do with a Blob?")
 def host_callbacks(report: Report) -> None:
-    """CUDA forbids its calls there: what needs none works, and nothing may hang for ever."""
+    """Access Blobs in host callbacks, where CUDA calls are forbidden: nothing may hang forever."""
     warm_up("float32")
     same, newest = _on_device(1), _on_device(2)
     same.cpu_data()
@@ -212,7 +212,7 @@ def host_callbacks(report: Report) -> None:
         def callback(_: Any) -> None:
             try:
                 said[name] = f"gives {float(np.asarray(access()).ravel()[0])}"
-            except Exception as error:  # noqa: BLE001  # it is what is told
+            except Exception as error:  # noqa: BLE001  # the error is the answer
                 said[name] = f"raises {type(error).__name__}: {error}"[:200]
 
         return callback
@@ -221,7 +221,7 @@ def host_callbacks(report: Report) -> None:
     stream.launch_host_func(call("what the host has", same.cpu_data), None)
     stream.synchronize()
     report.equal("what the host has", said.get("what the host has"), "gives 1.0")
-    # This one may hang, so it is the last, and somebody else waits for it.
+    # This one may hang, so it is the last, and another thread waits for it.
     stream.launch_host_func(call("a download", newest.cpu_data), None)
     waiting = threading.Thread(target=stream.synchronize, daemon=True)
     waiting.start()

@@ -1,4 +1,4 @@
-"""Probes of protocols: what libraries ask of a Blob, what they get, and in which order."""
+"""Probes of protocols: the calls of libraries, the results, and the order of their work."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SHAPE = (64, 16)
 
 
 def _torch(*, cuda: bool) -> Any:
-    """Return PyTorch, with or without its CUDA."""
+    """Return PyTorch, with or without CUDA."""
     try:
         import torch
     except ImportError as error:
@@ -51,7 +51,7 @@ def _host_blob() -> Blob:
 
 @probe("does PyTorch's current stream come after CuPy's, whichever these are?")
 def torch_order(report: Report) -> None:
-    """Write late on a stream of PyTorch's, then let syncblob order CuPy's stream after it."""
+    """Write late on a PyTorch stream, then let syncblob order CuPy's stream after it."""
     torch = _torch(cuda=True)
     cupy = cupy_of_this_machine()
     warm_up("float32")
@@ -75,7 +75,7 @@ def torch_order(report: Report) -> None:
             seen[...] = array
         stream.synchronize()
         report.equal(f"CuPy on {name} is after it", float(seen.min()), 3.0)
-    # The other way: a function of PyTorch's that computes on a Blob.
+    # The other direction: a PyTorch function that computes on a Blob.
     blob = Blob(SHAPE, device="cuda:0")
     blob.overwrite_cpu_data()[...] = 1
     array = blob.mutable_gpu_data()
@@ -91,7 +91,7 @@ def torch_order(report: Report) -> None:
 
 @probe("do PyTorch and NumPy take a Blob of the host for one, without a transfer?")
 def host_blobs_and_libraries(report: Report) -> None:
-    """Ask for the CUDA array interface, and make tensors."""
+    """Check that host Blobs have no CUDA array interface, and make tensors of them."""
     blob = _host_blob()
     before = (blob.head, blob.memory.accelerator)
     with syncblob.no_transfers():
@@ -121,7 +121,7 @@ def host_blobs_and_libraries(report: Report) -> None:
 
 @probe("does cupy.asarray of a Blob of the host give a tracked alias of its memory?")
 def host_blobs_and_cupy(report: Report) -> None:
-    """Write through the alias again and again, and read on the host between."""
+    """Write through an alias repeatedly, with reads on the host in between."""
     cupy = cupy_of_this_machine()
     blob = _host_blob()
     with syncblob.record_transfers() as log:
@@ -142,7 +142,7 @@ def host_blobs_and_cupy(report: Report) -> None:
 
 @probe("are tensors of PyTorch's on a GPU adopted by DLPack, in the order of the streams?")
 def torch_adopted(report: Report) -> None:
-    """Fill a tensor late, adopt it, read it on CuPy's stream; and the other way."""
+    """Fill a tensor late, adopt it, read it on CuPy's stream; and the reverse."""
     torch = _torch(cuda=True)
     cupy = cupy_of_this_machine()
     warm_up("float32")
@@ -184,12 +184,12 @@ def torch_adopted(report: Report) -> None:
 def _told(function: Callable[[], Any]) -> str:
     try:
         return str(function())
-    except Exception as error:  # noqa: BLE001  # it is what is told
+    except Exception as error:  # noqa: BLE001  # the error is the answer
         return f"{type(error).__name__}: {error}"
 
 
 class _Lender:
-    """Another library's array, with one protocol alone."""
+    """Another library's array, with one protocol only."""
 
     def __init__(self, array: Any) -> None:
         self._array = array

@@ -1,4 +1,4 @@
-"""What a probe finds."""
+"""The report of a probe."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ __all__ = ["PROBES", "NeedsError", "Report", "probe"]
 
 
 class NeedsError(Exception):
-    """A probe cannot be made here; the message says what it needs."""
+    """A probe cannot run here. The message says what it needs."""
 
 
 class Report:
-    """Collects what a probe has seen, and its verdict.
+    """Collects the observations of a probe, and gives its verdict.
 
     Attributes
     ----------
     wrong, right
-        What was not as it should be, and what was.
+        The checks that failed and that passed.
     doubts
-        Why what was right may prove nothing: it could not be provoked, for example.
+        Reasons why passed checks may prove nothing, for example because the defect could not be
+        provoked.
     notes
-        Whatever else is worth to be known.
+        Other observations.
     """
 
     def __init__(self) -> None:
@@ -34,21 +35,21 @@ class Report:
         self.notes: dict[str, Any] = {}
 
     def fault(self, what: str, seen: object) -> None:
-        """Note what was seen where something is not as it should be."""
+        """Record a failed check, and the observation."""
         self.wrong.append(f"{what}: {seen}")
 
     def check(self, what: str, good: bool, seen: object = "") -> None:
-        """Note whether something is as it should be, and what was seen where it is not."""
+        """Record a check, and the observation if it failed."""
         (self.right if good else self.wrong).append(
             what if good or seen == "" else f"{what}: {seen}"
         )
 
     def equal(self, what: str, seen: object, expected: object) -> None:
-        """Note whether two things are equal."""
+        """Check that two values are equal."""
         self.check(what, bool(seen == expected), f"expected {expected!r}, got {seen!r}")
 
     def attempt(self, what: str, function: Callable[[], Any]) -> Any:
-        """Call a function; what it raises is wrong."""
+        """Call a function. An exception is a failed check."""
         try:
             result = function()
         except Exception as error:  # noqa: BLE001  # whatever it is, it is noted
@@ -60,7 +61,7 @@ class Report:
     def refused(
         self, what: str, function: Callable[[], Any], kinds: type[Exception] = RuntimeError
     ) -> None:
-        """Call a function that must raise an error of ours, and not CUDA's."""
+        """Call a function that must raise one of syncblob's errors and not CUDA's."""
         try:
             function()
         except Exception as error:  # noqa: BLE001  # whatever it is, it is noted
@@ -70,7 +71,7 @@ class Report:
             self.fault(what, "it was not refused")
 
     def doubt(self, why: str) -> None:
-        """Note that the probe may prove nothing."""
+        """Record that the probe may prove nothing."""
         self.doubts.append(why)
 
     @property
@@ -92,12 +93,12 @@ def _text(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"[:300]
 
 
-# By name: the question, and who answers it. The order is that in which they are asked.
+# By name: the question and the function, in the order in which they run.
 PROBES: dict[str, tuple[str, Callable[[Report], None]]] = {}
 
 
 def probe(question: str) -> Callable[[Callable[[Report], None]], Callable[[Report], None]]:
-    """Enter a function into the table of probes, by its name."""
+    """Add a function to the table of probes, under its name."""
 
     def enter(function: Callable[[Report], None]) -> Callable[[Report], None]:
         PROBES[function.__name__] = (question, function)

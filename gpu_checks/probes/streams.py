@@ -1,4 +1,4 @@
-"""Probes of order: kernels on streams that nobody told syncblob of, pushes, captures, zeros."""
+"""Probes of order: kernels on streams unknown to syncblob, pushes, captures, zeros."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def _blob(value: float, size: int = SIZE) -> Blob:
 
 
 def _seen(array: Any) -> list[float]:
-    """Return the different values of an array of the device, a few of them."""
+    """Return the unique values of a device array, at most a few."""
     return [float(value) for value in np.unique(array.get())[:4]]
 
 
 def _read_late(array: Any, stream: Any) -> Any:
-    """Start to read an array on a stream, but later."""
+    """Queue a read of an array on a stream, after a delay."""
     cupy = cupy_of_this_machine()
     seen = cupy.zeros(array.shape, array.dtype)
     cupy.cuda.Device().synchronize()
@@ -50,7 +50,7 @@ def _read_late(array: Any, stream: Any) -> Any:
 
 @probe("does a kernel that still reads see what is uploaded or pushed after it?")
 def readers(report: Report) -> None:
-    """Start a kernel that reads late, change the host's side, upload, look at what was read."""
+    """Start a kernel that reads late, change the host's side, upload, check what was read."""
     cupy = cupy_of_this_machine()
     warm_up()
     _race_is_there(report, cupy)
@@ -78,7 +78,7 @@ def readers(report: Report) -> None:
 
 
 def _race_is_there(report: Report, cupy: Any) -> None:
-    """Show that a copy which nobody orders is seen by such a kernel: else this proves nothing."""
+    """Show that such a kernel sees an unordered copy. Otherwise the probe proves nothing."""
     runtime = cupy.cuda.runtime
     array, host = cupy.ones(SIZE, "float32"), np.full(SIZE, 9, np.float32)
     cupy.cuda.Device().synchronize()
@@ -129,7 +129,7 @@ def first_zeros(report: Report) -> None:
         "cupy.asarray(blob.gpu)": lambda blob: cupy.asarray(blob.gpu),
     }
     for name, access in accesses.items():
-        # What the pool gives next is full of sevens.
+        # The next memory from the pool is full of sevens.
         used = cupy.full(SIZE, 7, "float32")
         cupy.cuda.Device().synchronize()
         del used
@@ -153,7 +153,7 @@ def first_zeros(report: Report) -> None:
     report.equal("a Blob that grew again", _seen(seen), [0.0, 7.0])
 
 
-# What an access needs that a capture cannot have: the head before, and the access.
+# Accesses that a capture must refuse: the head before, and the access.
 NEEDS: dict[str, tuple[Head, Callable[[Blob], object]]] = {
     "an upload": (Head.HEAD_AT_CPU, lambda blob: blob.gpu_data()),
     "an upload to write": (Head.HEAD_AT_CPU, lambda blob: blob.mutable_gpu_data()),
@@ -178,7 +178,7 @@ def _blob_in(head: Head) -> Blob:
 
 @probe("is what a graph cannot hold refused while one is captured, and the capture left good?")
 def captures(report: Report) -> None:
-    """Ask for it between two kernels of a capture, then launch the graph."""
+    """Make such accesses between two kernels of a capture, then launch the graph."""
     cupy = cupy_of_this_machine()
     warm_up()
     for name, (head, access) in NEEDS.items():
@@ -193,7 +193,7 @@ def captures(report: Report) -> None:
             try:
                 work += 1
                 graph = stream.end_capture()
-            except Exception as error:  # noqa: BLE001  # it is what was asked
+            except Exception as error:  # noqa: BLE001  # the error is the answer
                 report.fault(f"{name}: the capture stays good", error)
                 with suppress(Exception):
                     stream.end_capture()
@@ -209,18 +209,18 @@ def captures(report: Report) -> None:
 
 @probe("does a push that fails after its copy was queued free nothing that is in use?")
 def late_push_failure(report: Report) -> None:
-    """Push to a stream that queues the copy behind a delay, and then cannot record an event."""
+    """Push to a stream that queues the copy after a delay and then cannot record an event."""
     cupy = cupy_of_this_machine()
     warm_up("float32", "uint8")
 
     class Failing(cupy.cuda.Stream):  # type: ignore[misc]  # CuPy has no types
-        """Cannot record events."""
+        """A stream that cannot record events."""
 
         def record(self, event: Any = None) -> Any:
             del event
             raise OSError("this stream cannot record")
 
-    # So small that both sides come from pools, which hand out again what was given back.
+    # Small enough that both sides come from pools, which reuse freed memory.
     blob = Blob(SIZE, "uint8", device="cuda:0")
     blob.overwrite_cpu_data().fill(5)
     stream = Failing(non_blocking=True)
@@ -240,7 +240,7 @@ def late_push_failure(report: Report) -> None:
     others = [cupy.zeros(SIZE, "uint8") for _ in range(3)]
     hosts = [backend.allocate_host(SIZE) for _ in range(3)]
     for host in hosts:
-        # The copy would bring what its source is by now.
+        # The delayed copy would read these new contents of its source.
         host.fill(7)
     cupy.cuda.Stream.null.synchronize()
     cupy.cuda.Device(0).synchronize()

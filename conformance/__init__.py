@@ -1,1 +1,1 @@
-"""Conformance: the array API test suite, run on syncblob, and what it found."""
+"""Conformance: runs of the array API test suite on syncblob, and their results."""

@@ -1,8 +1,8 @@
 """A pytest plugin for runs of the suite: the device of the run, and the boosted tier.
 
-The suite draws exactly one value for each of its special cases, whatever ``--max-examples`` says,
-and skips five tests that it calls flaky. ``--boosted`` draws `DRAWS` values and skips nothing. The
-files of the suite stay as they are.
+The suite draws exactly one value for each of its special cases, regardless of ``--max-examples``,
+and skips five tests as flaky. ``--boosted`` draws `DRAWS` values and skips nothing. The files of
+the suite are not changed.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 DRAWS = 100
 
-# What is wrong in the suite itself, by test and by the start of its parameters. With one draw each,
-# hypothesis happens to try a value that meets the condition; with many it does not.
+# Defects of the suite itself, by test and the start of its parameters. With one draw each,
+# hypothesis happens to try a value that meets the condition; with many draws it does not.
 _FORGOTTEN_ABS = (
     "the suite draws x1_i < 1 where the standard says abs(x1_i) < 1: its generator forgets the abs"
 )
@@ -37,12 +37,12 @@ SUITE_DEFECTS = {
 }
 
 
-class SuiteDefect(Exception):  # noqa: N818  # it is no error of what is tested
+class SuiteDefect(Exception):  # noqa: N818  # not an error of the tested library
     """A check failed for values that its own condition excludes."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add what run.py says."""
+    """Add the options that run.py passes."""
     group = parser.getgroup("syncblob conformance")
     group.addoption("--syncblob-device", help="make it syncblob's default device")
     group.addoption(
@@ -51,7 +51,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Choose the device, in this process and in each worker."""
+    """Set the default device, in this process and in each worker."""
     device = config.getoption("syncblob_device")
     if device is not None:
         import syncblob
@@ -60,7 +60,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Refuse to test arrays that are elsewhere than on the device asked for."""
+    """Fail if arrays are not on the requested device."""
     if session.config.getoption("syncblob_device") is None:
         return
     import syncblob
@@ -71,14 +71,14 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Make what unary special cases draw depend on the seed, as the other draws do."""
-    # `example()` of hypothesis shuffles with the global generator.
+    """Make the draws of unary special cases depend on the seed, like the others."""
+    # Hypothesis's `example()` shuffles with the global generator.
     random.seed(f"{item.config.getoption('--hypothesis-seed')} {item.nodeid}")
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Take the suite's "flaky" marks away."""
+    """Remove the suite's "flaky" marks."""
     if not config.getoption("boosted"):
         return
     for item in items:
@@ -91,7 +91,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run a test of a special case with many draws, in place of the one draw of the suite."""
+    """Run a test of a special case with many draws instead of one."""
     if not pyfuncitem.config.getoption("boosted") or "case" not in pyfuncitem.fixturenames:
         return None
     _boosted(pyfuncitem)()
@@ -102,7 +102,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Mark the failures that are the suite's fault."""
+    """Mark failures that are defects of the suite."""
     if call.excinfo is not None and call.excinfo.errisinstance(SuiteDefect):
         item.user_properties.append(("suite_defect", str(call.excinfo.value)))
     return (yield)
@@ -110,7 +110,7 @@ def pytest_runtest_makereport(
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_json_modifyreport(json_report: dict[str, Any]) -> None:
-    """Add what was tested, as it calls itself."""
+    """Add the name and the version that the tested library reports."""
     from array_api_tests import xp  # the suite's conftest has imported it
 
     json_report["library"] = {
@@ -120,17 +120,17 @@ def pytest_json_modifyreport(json_report: dict[str, Any]) -> None:
 
 
 def _boosted(item: pytest.Function) -> Callable[[], None]:
-    """Return a test of a special case, with its arguments, that draws many values."""
+    """Return a test of a special case, with its arguments, that draws many values each."""
     test = item.obj
     arguments = {name: item.funcargs[name] for name in inspect.signature(test).parameters}
     arguments["case"] = _confine(item.name, arguments["case"])
 
-    if hasattr(test, "hypothesis"):  # binary: drawn within the test
+    if hasattr(test, "hypothesis"):  # binary: values are drawn within the test
         inner = test.hypothesis.inner_test
 
         def run(data: st.DataObject) -> None:
             inner(**arguments | {"data": data})
-    else:  # unary: drawn by `example()`, one value in each run
+    else:  # unary: `example()` draws one value in each run
 
         def run(data: st.DataObject) -> None:
             test(**arguments | {"case": _draw_from(arguments["case"], data)})
@@ -139,9 +139,9 @@ def _boosted(item: pytest.Function) -> Callable[[], None]:
 
 
 def _confine(name: str, case: Any) -> Any:
-    """Return a case that says so where it fails for values which its condition excludes.
+    """Return a case that raises `SuiteDefect` if it fails for values that its condition excludes.
 
-    Only for the cases of `SUITE_DEFECTS`: not every condition of the suite can be relied on.
+    Only for the cases of `SUITE_DEFECTS`: not all conditions of the suite are reliable.
     """
     reason = next((why for start, why in SUITE_DEFECTS.items() if name.startswith(start)), None)
     if reason is None:
@@ -158,7 +158,7 @@ def _confine(name: str, case: Any) -> Any:
 
 
 def _draw_from(case: Any, data: st.DataObject) -> Any:
-    """Return a case whose values come from the data of a hypothesis test."""
+    """Return a case whose values are drawn from the data of a hypothesis test."""
     return dataclasses.replace(
         case, cond_from_dtype=lambda dtype: _Drawn(data, case.cond_from_dtype(dtype))
     )
@@ -166,7 +166,7 @@ def _draw_from(case: Any, data: st.DataObject) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class _Drawn:
-    """Stands for a strategy whose `example()` is one draw."""
+    """Replaces a strategy; its `example()` is one draw."""
 
     data: st.DataObject
     strategy: st.SearchStrategy[Any]

@@ -1,4 +1,4 @@
-"""pytest in a process of its own, and the report that pytest-json-report writes of it."""
+"""Runs pytest in a separate process, and reads the report of pytest-json-report."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["REPORT_OPTIONS", "clean_environment", "run_pytest"]
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# The last one takes what follows it up to the next option.
+# The last option takes all words up to the next option.
 REPORT_OPTIONS = (
     "--json-report",
     *("--json-report-omit", "collectors", "keywords", "log", "streams", "warnings"),
@@ -30,7 +30,7 @@ def run_pytest(command: Sequence[str], environment: Mapping[str, str], raw: Path
     Raises
     ------
     SuiteError
-        If pytest did not get as far as a report.
+        If pytest ended without a report.
     """
     done = subprocess.run(command, env=environment, check=False)  # noqa: S603  # our own interpreter
     try:
@@ -44,12 +44,12 @@ def run_pytest(command: Sequence[str], environment: Mapping[str, str], raw: Path
 
 
 def clean_environment(prefixes: Iterable[str] = ()) -> dict[str, str]:
-    """Return the environment, with this checkout importable, for another pytest.
+    """Return the environment for another pytest, with this checkout importable.
 
     Parameters
     ----------
     prefixes
-        Variables that begin so are left out, as are those for a pytest around this one.
+        Variables with these prefixes are left out, and so are those of a pytest around this one.
     """
     left_out = ("PYTEST_", *prefixes)
     mine = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}

@@ -1,4 +1,4 @@
-"""What a run of the suite found: counts, what is wrong, and how it reads."""
+"""The report of a run of the suite: counts, failures, and its text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
     "update_table",
 ]
 
-# The tests which the suite skips itself, as flaky.
+# The tests that the suite itself skips as flaky.
 SUITE_SKIPS = frozenset(
     f"array_api_tests/test_operators_and_elementwise_functions.py::test_remainder[{parameters}]"
     for parameters in (
@@ -34,7 +34,7 @@ SUITE_SKIPS = frozenset(
     )
 )
 
-# What pytest calls an outcome, and the count it goes into.
+# pytest's outcomes, and the counts that they add to.
 _COUNTS = {
     "passed": "passed",
     "failed": "failed",
@@ -55,7 +55,7 @@ _COLUMNS = [
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """What was run, and with what."""
+    """The parameters of a run."""
 
     library: str
     device: str
@@ -70,7 +70,7 @@ class Request:
 
 @dataclasses.dataclass(frozen=True)
 class Found:
-    """A test that did not pass, and what it said."""
+    """A test that did not pass, and its message."""
 
     test: str
     outcome: str
@@ -94,14 +94,15 @@ class Report:
 
     @classmethod
     def from_pytest(cls, request: Request, raw: dict[str, Any]) -> Report:
-        """Make a report of what pytest-json-report wrote.
+        """Make a report from that of pytest-json-report.
 
         Parameters
         ----------
         request
-            What was run. The library's own version and the device of its arrays come from `raw`.
+            The parameters of the run. The library's version and the device of its arrays come from
+            `raw`.
         raw
-            The report of pytest-json-report, with what the plugin added.
+            The report of pytest-json-report, with the additions of the plugin.
         """
         library = raw["library"]
         request = dataclasses.replace(
@@ -122,11 +123,11 @@ class Report:
         return cls(request, round(raw["duration"], 1), counts, found, problems)
 
     def as_json(self) -> dict[str, Any]:
-        """Return what a JSON file of the report has."""
+        """Return the report as an object for a JSON file."""
         return {"conforming": self.conforming, **dataclasses.asdict(self)}
 
     def as_text(self) -> str:
-        """Return the report as text to read."""
+        """Return the report as text."""
         request = self.request
         selected = f", only -k {request.selection!r}" if request.selection else ""
         examples = f"{request.max_examples} examples{selected}"
@@ -150,12 +151,12 @@ class Report:
 def update_table(text: str, report: Report) -> str:
     """Return a README's text with the row of a run replaced or added.
 
-    A library, a device and a tier have one row.
+    There is one row for each library, device and tier.
 
     Raises
     ------
     ValueError
-        If `text` has not both markers.
+        If `text` lacks one of the markers.
     """
     return replace_rows(text, (BEGIN, END), _COLUMNS, _row(report), keys=3, order=_order)
 
@@ -173,22 +174,22 @@ def replace_rows(  # noqa: PLR0913, PLR0917  # a table and how it is kept
     Parameters
     ----------
     text
-        What has the table.
+        The text with the table.
     markers
-        The lines before and after it.
+        The lines before and after the table.
     columns
         The heads of the columns.
     row
         The row.
     keys
-        How many of its first cells tell a row from the others.
+        The number of leading cells that identify a row.
     order
-        Gives what rows are sorted by.
+        The sort key of rows.
 
     Raises
     ------
     ValueError
-        If `text` has not both markers.
+        If `text` lacks one of the markers.
     """
     before, begin, rest = text.partition(markers[0])
     table, end, after = rest.partition(markers[1])
@@ -211,14 +212,14 @@ def _suite_defect(test: dict[str, Any]) -> str | None:
 
 
 def message(test: dict[str, Any]) -> str:
-    """Return why a test did not pass, as pytest-json-report has it."""
+    """Return the reason that pytest-json-report gives for a test that did not pass."""
     stages = [test[stage] for stage in ("setup", "call", "teardown") if stage in test]
     for stage in stages:
         if "crash" in stage:
             return str(stage["crash"]["message"])
     for stage in stages:
         if stage["outcome"] != "passed":
-            # The end of where it was skipped, and why.
+            # The text has the place of the skip and, at its end, the reason.
             return str(stage["longrepr"]).rpartition("Skipped: ")[2].rstrip("')\"")
     return "no message"
 
@@ -261,12 +262,12 @@ def _row(report: Report) -> str:
 
 
 def line(cells: list[str] | tuple[str, ...]) -> str:
-    """Write a row of a table."""
+    """Format a row of a table."""
     return f"| {' | '.join(cells)} |"
 
 
 def _order(cells: tuple[str, ...]) -> tuple[bool, str, str, int]:
-    """Return what rows are sorted by: syncblob first, tiers as they grow."""
+    """Return the sort key of a row: syncblob first, tiers by size."""
     library, device, tier = cells[:3]
     return library != "syncblob", library, device, list(TIERS).index(tier)
 

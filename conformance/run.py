@@ -1,7 +1,7 @@
 """Run the array API test suite on syncblob: ``python conformance/run.py [--help]``.
 
-With ``--suite-of``, run the tests of a library that computes with any array library's arrays.
-Ends with status 0 if the suite passes, 1 if it does not, 2 if it could not be run.
+With ``--suite-of``, run the tests of a library that computes with arrays of any library. The exit
+status is 0 if the suite passes, 1 if it does not, and 2 if it could not run.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-# Run as a script, Python looks for modules beside it and not in the folder of the package.
+# For a script, Python looks for modules in its folder, and not in the one that has the package.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from conformance.libraries import SUITES
@@ -56,7 +56,7 @@ _VERSIONS = ("numpy", "array-api-compat", "hypothesis", "pytest")
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run what the command line asks for and return the exit status."""
+    """Run the command line and return the exit status."""
     parser = _parser()
     options = parser.parse_args(argv)
     if options.update_readme and (options.k or options.any_commit):
@@ -108,12 +108,12 @@ def _run_suite_of(options: argparse.Namespace, device: str) -> int:
 
 
 def run_suite(suite: Path, request: Request, processes: str) -> Report:
-    """Run the suite in a process of its own and return what came out.
+    """Run the suite in a separate process and return the report.
 
     Raises
     ------
     SuiteError
-        If pytest did not get as far as a report.
+        If pytest ended without a report.
     """
     with tempfile.TemporaryDirectory() as temporary:
         raw = Path(temporary) / "report.json"
@@ -148,8 +148,8 @@ def command(suite: Path, request: Request, processes: str, raw: Path) -> list[st
 
 
 def environment(request: Request, storage: Path) -> dict[str, str]:
-    """Return the environment that the suite runs in."""
-    # What is said to the suite by hand is not for this run.
+    """Return the environment of the suite."""
+    # Leave out the user's settings of the suite, which are not for this run.
     return clean_environment(["ARRAY_API_TESTS_"]) | {
         "ARRAY_API_TESTS_MODULE": request.library,
         "ARRAY_API_TESTS_VERSION": STANDARD,
@@ -158,7 +158,7 @@ def environment(request: Request, storage: Path) -> dict[str, str]:
 
 
 def default_path(request: Request) -> Path:
-    """Return where a report goes if nothing is said."""
+    """Return the default path of a report."""
     name = f"{request.library}-{request.device.replace(':', '-')}-{request.tier}.json"
     return _REPORTS / name
 
@@ -200,7 +200,7 @@ def _check_packages() -> None:
 
 
 def _device(module: str, device: str) -> str:
-    """Return the full name of the device, known to be usable."""
+    """Return the full name of the device, after a check that it can be used."""
     if module != "syncblob":
         if device != "cpu":
             raise SuiteError(f"expected --device for syncblob alone, got it with {module}")
@@ -215,7 +215,7 @@ def _device(module: str, device: str) -> str:
 
 
 def _own_commit(module: str) -> dict[str, str]:
-    """Return the commit of syncblob, where it is imported from this checkout."""
+    """Return the commit of syncblob if it is imported from this checkout."""
     spec = find_spec(module)
     if module != "syncblob" or spec is None or spec.origin is None:
         return {}
@@ -225,7 +225,7 @@ def _own_commit(module: str) -> dict[str, str]:
 
 
 def _versions(module: str) -> dict[str, str]:
-    """Return the versions of what a run depends on, the library itself aside."""
+    """Return the versions of the packages that a run depends on, except the library itself."""
     versions = {}
     for package in _VERSIONS:
         if package != module:

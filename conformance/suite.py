@@ -1,4 +1,4 @@
-"""The array API test suite: where it lies, how it gets there, and whether it is the one meant."""
+"""The array API test suite: finding it, cloning it, and checking its commits."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ __all__ = [
 
 VARIABLE = "ARRAY_API_TESTS_DIR"
 SPECIFICATION_FOLDER = "array-api"  # the suite reads the functions' signatures there
-# Names the commits of a suite that was copied without its history.
+# The file with the commits of a suite that was copied without its history.
 COMMITS_FILE = "copied-commits.json"
 
 _LEFT_BEHIND = frozenset({"__pycache__", ".hypothesis", ".pytest_cache"})
 
-# git sets these for its hooks, and then takes every folder for the repository of the hook.
+# git sets these for its hooks. With them, it takes every folder for the repository of the hook.
 _OF_HOOKS = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")
 
 
 class SuiteError(Exception):
-    """The suite is not there, or not the one meant."""
+    """The suite is missing, or is not the pinned one."""
 
 
 class Source(NamedTuple):
@@ -56,19 +56,19 @@ SPECIFICATION = Source(
 
 
 class Commits(NamedTuple):
-    """The commits of a suite and of the specification in it; "-modified" where files differ."""
+    """The commits of a suite and of its specification, with "-modified" if files differ."""
 
     suite: str
     specification: str
 
 
 def suite_folder(named: Path | None = None) -> Path:
-    """Return where the suite is, or would be cloned to.
+    """Return the folder of the suite, or the one to clone it to.
 
     Parameters
     ----------
     named
-        The folder asked for. None means ``$ARRAY_API_TESTS_DIR``, else one in the user's cache.
+        The requested folder. None means ``$ARRAY_API_TESTS_DIR``, else one in the user's cache.
     """
     if named is not None:
         return named.resolve()
@@ -79,12 +79,12 @@ def suite_folder(named: Path | None = None) -> Path:
 
 
 def find_suite(named: Path | None = None) -> Path | None:
-    """Return the folder of a suite that is there, or None; nothing is cloned.
+    """Return the folder of an existing suite, or None. Clones nothing.
 
     Raises
     ------
     SuiteError
-        If ``$ARRAY_API_TESTS_DIR`` decides and names no folder.
+        If ``$ARRAY_API_TESTS_DIR`` is used and is not a folder.
     """
     folder = suite_folder(named)
     if folder.is_dir():
@@ -100,7 +100,7 @@ def clone_suite(folder: Path, suite: Source = SUITE, specification: Source = SPE
     Raises
     ------
     SuiteError
-        If git is missing or fails. The folder is not there then.
+        If git is missing or fails. The folder does not exist then.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".cloning-") as temporary:
@@ -116,14 +116,14 @@ def check_suite(folder: Path, *, any_commit: bool = False) -> Commits:
     Parameters
     ----------
     folder
-        Where it is.
+        The folder of the suite.
     any_commit
         Accept other commits than the pinned ones, and modified files.
 
     Raises
     ------
     SuiteError
-        If there is no complete suite in the folder, or not the pinned one.
+        If the folder has no complete suite, or not the pinned one.
     """
     if not (folder / "array_api_tests" / "__init__.py").is_file():
         raise SuiteError(
@@ -146,23 +146,23 @@ def check_suite(folder: Path, *, any_commit: bool = False) -> Commits:
 
 
 def write_commits(folder: Path, commits: Commits) -> None:
-    """Write down which commits a suite is of that was copied without its history.
+    """Record the commits of a suite that was copied without its history.
 
-    A digest of its files goes with them. Where a file has changed since, that is found out.
+    A digest of its files is written, too, so that later changes can be detected.
 
     Parameters
     ----------
     folder
-        The copy, complete.
+        The complete copy.
     commits
-        Those of the suite that was copied.
+        The commits of the original.
     """
     kept = {**commits._asdict(), "digest": _digest(folder)}
     (folder / COMMITS_FILE).write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
 
 
 def _commits(folder: Path) -> Commits:
-    """Return the commits of a suite: git's where it has its history, else those written down."""
+    """Return the commits of a suite: from git if it has its history, else the recorded ones."""
     commits = Commits(describe_commit(folder), describe_commit(folder / SPECIFICATION_FOLDER))
     copied = folder / COMMITS_FILE
     if commits != ("unknown", "unknown") or not copied.is_file():
@@ -187,7 +187,7 @@ def _digest(folder: Path) -> str:
     paths = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*.*")}
     for name, path in sorted(paths.items()):
         parts = name.split("/")
-        # What a run leaves behind is none of them.
+        # Ignore files that a run leaves behind.
         made = any(part in _LEFT_BEHIND for part in parts[:-1]) or name == COMMITS_FILE
         if path.is_file() and not made:
             digest.update(f"{name}\0{path.stat().st_size}\0".encode())
@@ -196,10 +196,10 @@ def _digest(folder: Path) -> str:
 
 
 def describe_commit(folder: Path) -> str:
-    """Return the commit checked out in a folder, with "-modified" where tracked files differ.
+    """Return the commit checked out in a folder, with "-modified" if tracked files differ.
 
-    It is "unknown" where the folder is not the top of a git repository: a folder inside one would
-    give the commit of what is around it.
+    It is "unknown" if the folder is not the top of a git repository, because git would give the
+    commit of the repository around it.
     """
     try:
         if Path(_git(folder, "rev-parse", "--show-toplevel")) != folder.resolve():
@@ -219,7 +219,7 @@ def _fetch(source: Source, folder: Path) -> None:
 
 
 def _git(folder: Path, *arguments: str) -> str:
-    """Run git in a folder and return what it prints."""
+    """Run git in a folder and return its output."""
     git = shutil.which("git")
     if git is None:
         raise SuiteError("expected git on the PATH, found none; install it")

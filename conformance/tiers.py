@@ -1,4 +1,4 @@
-"""How thoroughly the suite is run."""
+"""The tiers: how thoroughly the suite is run."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ __all__ = ["TIERS", "Tier"]
 
 
 class Tier(NamedTuple):
-    """A name for how many random examples are tried."""
+    """A number of random examples, with a name."""
 
     name: str
     max_examples: int
     boosted: bool = False
-    """Whether special cases get many draws instead of one, and skip marks of the suite are off."""
+    """Whether special cases get many draws instead of one, and the suite's skip marks are off."""
 
 
 TIERS = {

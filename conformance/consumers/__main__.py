@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from conformance.consumers.record import Record
 
-# The module of the table, by the name of the package.
+# The modules of the tables, by the name of the package.
 TABLES = {
     "array-api-extra": "array_api_extra_calls",
     "einops": "einops_calls",
@@ -28,8 +28,8 @@ DEVICES = ("cpu", "simulated")
 
 
 def try_consumers(packages: Sequence[str]) -> Record:
-    """Make the calls of the packages on each device, and return what came of them."""
-    # SciPy reads it once, when it is imported, and scikit-learn refuses to dispatch without it.
+    """Make the calls of the packages on each device, and return the outcomes."""
+    # SciPy reads this once, when it is imported, and scikit-learn requires it for dispatching.
     os.environ["SCIPY_ARRAY_API"] = "1"
     from conformance.consumers.running import run
 
@@ -44,7 +44,7 @@ def try_consumers(packages: Sequence[str]) -> Record:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line, and return the exit status: 1 where something got worse."""
+    """Run the command line, and return the exit status: 1 if an outcome got worse."""
     parser = argparse.ArgumentParser(prog="python -m conformance.consumers", description=__doc__)
     parser.add_argument(
         "packages", nargs="*", metavar="PACKAGE", help=f"any of {', '.join(TABLES)}; default: all"

@@ -1,4 +1,4 @@
-"""What an entry of the tables is."""
+"""The entries of the tables."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Call:
     Attributes
     ----------
     name
-        The function with its module, as users write it; what follows a space tells two calls apart.
+        The function with its module, as users write it. A suffix after a space distinguishes calls.
     function
-        What is called.
+        The function to call.
     inputs, keywords
-        Its arguments. Every ndarray in them, in lists, tuples and dictionaries too, becomes a Blob.
+        Its arguments. All ndarrays in them, also in lists, tuples and dictionaries, become Blobs.
     """
 
     name: str
@@ -32,5 +32,5 @@ class Call:
 
 
 def call(name: str, function: Callable[..., Any], *inputs: Any, **keywords: Any) -> Call:
-    """Make an entry of a table, written as the call itself is."""
+    """Make an entry of a table. The arguments are those of the call itself."""
     return Call(name, function, inputs, keywords)

@@ -1,4 +1,4 @@
-"""Calls of einops: of its array API functions, and of its own functions."""
+"""Calls of einops: its array API functions, and its own functions."""
 
 from __future__ import annotations
 

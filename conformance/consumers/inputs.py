@@ -1,4 +1,4 @@
-"""Arrays that the tables use: small, and the same in every run."""
+"""Small arrays for the tables, the same in every run."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ _random = np.random.default_rng(2025)
 
 
 def _chosen(share: float, *shape: int) -> np.ndarray:
-    """Draw a mask in which about a share of the elements is true."""
+    """Draw a mask in which about the given share of the elements is true."""
     return _random.uniform(size=shape) < share
 
 
-# Samples in rows, and targets for them.
+# Samples in rows, and their targets.
 SAMPLES = _random.normal(size=(24, 4)) + np.asarray([0.0, 1.0, -2.0, 3.0])
 OTHER_SAMPLES = _random.normal(size=(10, 4))
 POSITIVE = _random.uniform(0.1, 5.0, size=(24, 4))
@@ -23,7 +23,7 @@ PREDICTED_CLASSES = np.where(_chosen(0.25, 24), (CLASSES + 1) % 3, CLASSES)
 BINARY = np.asarray([0, 1] * 12)
 PREDICTED_BINARY = np.where(_chosen(0.25, 24), 1 - BINARY, BINARY)
 SCORES = np.clip(0.6 * BINARY + _random.uniform(0.0, 0.4, size=24), 0.0, 1.0)
-# As SAMPLES, moved apart by class.
+# SAMPLES, shifted by class.
 CLUSTERED = SAMPLES + 4.0 * CLASSES[:, None]
 
 SIGNAL = np.sin(np.linspace(0.0, 20.0, 64)) + 0.1 * _random.normal(size=64)

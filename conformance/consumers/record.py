@@ -1,4 +1,4 @@
-"""The record of what came of each call: read, write, and tell what got worse."""
+"""The record of outcomes: read it, write it, and find what got worse."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RANKS = ("wrong value", "error", "other out", "Blob out, on cpu", "Blob out")
 
 
 def kind_of(outcome: str) -> str:
-    """Return the kind of an outcome: what stands before its details."""
+    """Return the kind of an outcome: the part before its details."""
     return outcome.partition(": ")[0]
 
 
@@ -28,15 +28,15 @@ class Record:
     outcomes: dict[str, dict[str, dict[str, str]]] = field(default_factory=dict)
 
     def add(self, package: str, call: str, device: str, outcome: str) -> None:
-        """Enter the outcome of a call."""
+        """Add the outcome of a call."""
         self.outcomes.setdefault(package, {}).setdefault(call, {})[device] = outcome
 
     def updated(self, newer: Record) -> Record:
-        """Return this record with the packages of another one in place of its own."""
+        """Return this record, with packages replaced by those of a newer one."""
         return Record(self.versions | newer.versions, self.outcomes | newer.outcomes)
 
     def table(self) -> str:
-        """Write every outcome on a line."""
+        """Return all outcomes as text, one per line."""
         lines = []
         for package, calls in sorted(self.outcomes.items()):
             lines.append(f"\n{package} {self.versions[package]}")
@@ -49,7 +49,7 @@ class Record:
         return "\n".join(lines)
 
     def totals(self) -> str:
-        """Count the kinds of outcomes, a line for each package and device."""
+        """Return the counts of outcomes as text, one line for each package and device."""
         lines = [""]
         for package, calls in sorted(self.outcomes.items()):
             devices = sorted({device for by_device in calls.values() for device in by_device})
@@ -62,7 +62,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Change:
-    """A difference between the record and what was found."""
+    """A difference between the record and a run."""
 
     call: str
     before: str
@@ -70,15 +70,15 @@ class Change:
     worse: bool
 
     def __str__(self) -> str:
-        """Say what changed, in a line."""
+        """Describe the change in one line."""
         return f"{'WORSE' if self.worse else 'changed'}: {self.call}: {self.before} -> {self.after}"
 
 
 def compare(recorded: Record, found: Record) -> list[Change]:
-    """List the differences in the packages that were tried.
+    """Return the differences in the packages that were tried.
 
-    A call got worse if its kind of outcome did, or if it is no longer made. A wrong value is worse
-    than anything that a record may say.
+    A call got worse if its kind of outcome did, or if it is no longer made. A wrong value always
+    counts as worse, whatever is recorded.
     """
     changes = []
     for package, calls in found.outcomes.items():
@@ -103,13 +103,13 @@ def _rank(outcome: str) -> int:
 
 
 def _together(by_device: dict[str, str]) -> str | dict[str, str]:
-    """Write an outcome once where it is the same on all devices."""
+    """Return a single outcome if it is the same on all devices."""
     outcomes = set(by_device.values())
     return outcomes.pop() if len(outcomes) == 1 else by_device
 
 
 def load(path: Path = PATH) -> Record:
-    """Read the record; an empty one where there is no file."""
+    """Read the record. It is empty if there is no file."""
     if not path.exists():
         return Record()
     content = json.loads(path.read_text(encoding="utf-8"))
@@ -123,7 +123,7 @@ def load(path: Path = PATH) -> Record:
 
 
 def save(found: Record, path: Path = PATH) -> None:
-    """Write the record, sorted, an outcome once where it is the same on all devices."""
+    """Write the record, sorted, with a single outcome if it is the same on all devices."""
     outcomes = {
         package: {call: _together(by_device) for call, by_device in calls.items()}
         for package, calls in found.outcomes.items()

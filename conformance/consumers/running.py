@@ -1,4 +1,4 @@
-"""Make the calls of a table: once with ndarrays, and once with Blobs on a device."""
+"""Makes the calls of a table, once with ndarrays and once with Blobs on a device."""
 
 from __future__ import annotations
 
@@ -32,35 +32,35 @@ _LONGEST_DETAIL = 120
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a call.
+    """The outcome of a call.
 
     Attributes
     ----------
     kind
-        One of the constants of this module. A Blob "on cpu" was computed from Blobs elsewhere.
+        One of the constants of this module. "on cpu": the inputs were Blobs on another device.
     detail
-        The types that came out, the first line of the error, or what differs; may be empty.
+        The types of the results, the first line of the error, or the difference; may be empty.
     """
 
     kind: str
     detail: str = ""
 
     def __str__(self) -> str:
-        """Write as in the record."""
+        """Return the text for the record."""
         return f"{self.kind}: {self.detail}" if self.detail else self.kind
 
 
 def run(calls: Iterable[Call], device: str) -> Iterator[tuple[str, Outcome]]:
-    """Make each call on a device, which is the default one too, and yield its name and outcome.
+    """Make each call with a device as the default, and yield its name and outcome.
 
     Raises
     ------
     Exception
-        What a call raises with ndarrays: the table is wrong then.
+        If a call fails with ndarrays. The table is wrong then.
     """
     with warnings.catch_warnings(), syncblob.use_device(device):
         warnings.simplefilter("ignore")
-        # A consumer that may write where nobody sees it is told, and shows as an error.
+        # Turn a write that would make an alias stale into an error.
         warnings.simplefilter("error", syncblob.StaleAliasWarning)
         for entry in calls:
             yield entry.name, _try(entry, device)
@@ -74,7 +74,7 @@ def _try(entry: Call, device: str) -> Outcome:
         result = entry.function(*inputs, **keywords)
         leaves = list(_leaves(result))
         difference = _difference(leaves, list(_leaves(expected)))
-    except Exception as error:  # noqa: BLE001  # whatever a consumer raises is what is looked for
+    except Exception as error:  # noqa: BLE001  # any error is an outcome
         return Outcome(ERROR, f"{type(error).__name__}: {_first_line(error)}")
     if difference:
         return Outcome(WRONG, difference)
@@ -91,12 +91,12 @@ def _try(entry: Call, device: str) -> Outcome:
 
 
 def _copied(value: Any) -> Any:
-    """Copy the arrays in an argument: some functions write to theirs."""
+    """Copy the arrays in an argument, because some functions write to them."""
     return _mapped(value, np.copy)
 
 
 def _as_blobs(value: Any, device: str) -> Any:
-    """Make Blobs on a device of the arrays in an argument."""
+    """Replace the arrays in an argument by Blobs on a device."""
     return _mapped(value, lambda array: syncblob.asarray(array, device=device, copy=True))
 
 
@@ -114,7 +114,7 @@ def _mapped(value: Any, function: Any) -> Any:
 
 
 def _leaves(result: Any) -> Iterator[Any]:
-    """Go through the arrays and scalars of a result."""
+    """Yield the arrays and scalars of a result."""
     if isinstance(result, (list, tuple)):
         for item in result:
             yield from _leaves(item)
@@ -131,7 +131,7 @@ def _leaves(result: Any) -> Iterator[Any]:
 
 
 def _difference(leaves: list[Any], expected: list[Any]) -> str:
-    """Say how results differ; an empty string where they do not."""
+    """Describe how results differ; an empty string if they do not."""
     if len(leaves) != len(expected):
         return f"{len(leaves)} results where ndarrays give {len(expected)}"
     for leaf, model in zip(leaves, expected, strict=True):
@@ -152,6 +152,6 @@ def _difference(leaves: list[Any], expected: list[Any]) -> str:
 
 
 def _first_line(error: Exception) -> str:
-    """Return the beginning of a message, without what differs from run to run."""
+    """Return the beginning of a message, without parts that differ between runs."""
     line = str(error).strip().partition("\n")[0]
     return re.sub(r"0x[0-9a-fA-F]+", "0x…", line)[:_LONGEST_DETAIL]

@@ -1,4 +1,4 @@
-"""Calls of SciPy, where it takes arrays of any library: with ``SCIPY_ARRAY_API=1``."""
+"""Calls of SciPy's functions for arrays of any library, with ``SCIPY_ARRAY_API=1``."""
 
 from __future__ import annotations
 

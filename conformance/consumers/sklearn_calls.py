@@ -67,24 +67,24 @@ _POSITIVE_TARGET, _POSITIVE_PREDICTED = POSITIVE[:, 0], POSITIVE[:, 1]
 
 
 def _fitted(estimator: BaseEstimator, attribute: str, *data: Any) -> Any:
-    """Fit an estimator and return what it has learnt."""
+    """Fit an estimator and return an attribute of it."""
     return getattr(sklearn.clone(estimator).fit(*data), attribute)
 
 
 def _predicted(estimator: BaseEstimator, method: str, *data: Any) -> Any:
-    """Fit an estimator and return what a method gives for the same samples."""
+    """Fit an estimator and return the result of a method for the same samples."""
     fitted = sklearn.clone(estimator).fit(*data)
     return getattr(fitted, method)(data[0])
 
 
 def _predicted_by_pickled(estimator: BaseEstimator, *data: Any) -> Any:
-    """Fit an estimator and return what a copy of it predicts, which was pickled and read."""
+    """Fit an estimator and return the prediction of a pickled and unpickled copy."""
     fitted = sklearn.clone(estimator).fit(*data)
     return pickle.loads(pickle.dumps(fitted)).predict(data[0])  # noqa: S301  # made just here
 
 
 def _transformed_back(estimator: BaseEstimator, *data: Any) -> Any:
-    """Fit a transformer and return the samples as its inverse gives them back."""
+    """Fit a transformer and return the samples after transform and inverse transform."""
     fitted = sklearn.clone(estimator).fit(*data)
     return fitted.inverse_transform(fitted.transform(data[0]))
 

@@ -1,12 +1,12 @@
 """Solve a system of linear equations by conjugate gradients, on the host and on a device.
 
-`solve` is written once, for Blobs, and computes where they are. The program runs it on both and
-compares what it finds::
+`solve` is written once, for Blobs, and runs on their device. The program runs it on the host and on
+a device, and compares the results::
 
     python examples/cg.py
 
-The device is a GPU if there is one, else a simulated device. Needs nothing but syncblob. After the
-example of the same name in CuPy.
+The device is a GPU if there is one, else a simulated device. Needs only syncblob. Based on CuPy's
+example of the same name.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ def solve(matrix: Blob, right: Blob, tolerance: float, steps: int) -> tuple[Blob
     matrix
         Symmetric and positive definite.
     right
-        One axis.
+        The right side, one-dimensional.
     tolerance
-        How long the residual may be in the end, relative to `right`.
+        The final norm of the residual, relative to that of `right`.
     steps
-        The most steps that are made.
+        The maximum number of steps.
 
     Returns
     -------
     Blob
         The solution.
     int
-        How many steps were made.
+        The number of steps.
     """
     x = np.zeros_like(right)
     residual = right.copy()
@@ -52,7 +52,7 @@ def solve(matrix: Blob, right: Blob, tolerance: float, steps: int) -> tuple[Blob
         x += length * direction
         residual -= length * product
         before, square = square, np.dot(residual, residual)
-        # One number comes to the host in each step.
+        # In each step, one number is downloaded.
         if float(square) <= limit:
             return x, step
         direction = residual + (square / before) * direction
@@ -69,7 +69,7 @@ def make_system(size: int, random: np.random.Generator) -> tuple[Blob, Blob, Blo
 
 
 def device() -> syncblob.Device:
-    """Return a GPU, or the simulated device where there is none."""
+    """Return a GPU, or the simulated device if there is none."""
     gpus = [found for found in syncblob.devices() if found.type == "cuda"]
     return gpus[0] if gpus else syncblob.Device("simulated")
 
@@ -82,7 +82,7 @@ def run(size: int, tolerance: float, steps: int) -> dict[str, Blob]:
         arguments = matrix.to_device(place), right.to_device(place)
         with syncblob.computed_on(place), syncblob.record_transfers() as log:
             start = time.perf_counter()
-            # To read a result waits for the device: nothing else has to be synchronised.
+            # Reading a result waits for the device, so no other synchronisation is needed.
             x, made = solve(*arguments, tolerance, steps)
             seconds = time.perf_counter() - start
         found[place.type] = x

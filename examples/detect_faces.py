@@ -1,8 +1,8 @@
 """Find faces with the first stage of MTCNN, a Caffe model, and draw boxes around them.
 
-The layers are read from the model file and computed by functions of PyTorch, which take the Blobs
-of the weights as they are. The network sees windows of 12 x 12 pixels; the image is given to it in
-several sizes, so that a face of any size fills one of them. As the first of three stages it
+The layers are read from the model file and computed by PyTorch functions, which take the Blobs of
+the weights directly. The network looks at windows of 12 x 12 pixels. The image is scaled to several
+sizes, so that a face of any size fills a window. Since this is the first of three stages, it
 proposes more boxes than there are faces::
 
     python examples/detect_faces.py det1.caffemodel photograph.jpg --output boxes.png
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
     from syncblob import Layer, ModelFile
 
-# How the model was trained: on windows of this many pixels, one every other pixel.
+# The model has windows of this many pixels, one at every other pixel.
 WINDOW, STRIDE = 12, 2
-# The names of its two results: two classes, and how far the sides of the box are off.
+# The names of its two results: the scores of two classes, and the corrections of the box.
 SCORES, OFFSETS = "conv4-1", "conv4-2"
-# From one size of the image to the next.
+# The factor from one size of the image to the next.
 SHRINKAGE = 0.709
 
 
@@ -53,21 +53,22 @@ class Box(NamedTuple):
 
 
 def run(model: ModelFile, image: Blob) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Compute the network.
+    """Run the network.
 
     Parameters
     ----------
     model
         The first stage of MTCNN.
     image
-        Of shape (1, 3, width, height), as `prepared` makes it.
+        An image of shape (1, 3, width, height), from `prepared`.
 
     Returns
     -------
     scores : ndarray
-        Probabilities of a face, of shape (columns, rows): one for each window.
+        The probability of a face for each window, of shape (columns, rows).
     offsets : ndarray
-        Of shape (4, columns, rows): what to add to left, top, right and bottom, in window widths.
+        The corrections of left, top, right and bottom, in window widths, of shape
+        (4, columns, rows).
 
     Raises
     ------
@@ -82,7 +83,7 @@ def run(model: ModelFile, image: Blob) -> tuple[NDArray[np.float32], NDArray[np.
     first = next(layer for layer in model.layers if layer.type == "Convolution")
     values: dict[str, Blob | torch.Tensor] = {first.bottoms[0]: image}
     for layer in model.layers:
-        # Layers of training, which read a data base and compute losses, have other inputs or types.
+        # This skips training layers: those that read data and compute losses.
         if layer.type in _LAYERS and layer.bottoms[0] in values:
             result = _LAYERS[layer.type](values[layer.bottoms[0]], layer)
             values.update(dict.fromkeys(layer.tops, result))
@@ -118,10 +119,10 @@ _LAYERS = {
 
 
 def prepared(image: Image.Image, device: str | None = None) -> Blob:
-    """Turn an image into what the network was trained on.
+    """Convert an image to the input format of the network.
 
-    Red, green and blue from -1 to 1; and, since it was trained in MATLAB, whose arrays have their
-    first index fastest, columns before rows.
+    Red, green and blue are from -1 to 1. Columns come before rows, because the network was trained
+    in MATLAB, whose arrays are in Fortran order.
     """
     pixels = np.asarray(image.convert("RGB"), dtype=np.float32)
     normalised = (pixels - 127.5) / 128
@@ -129,7 +130,7 @@ def prepared(image: Image.Image, device: str | None = None) -> Blob:
 
 
 def pyramid(image: Image.Image, smallest: int) -> Iterator[tuple[float, Image.Image]]:
-    """Yield the image in sizes in which faces from `smallest` pixels on fill a window."""
+    """Yield the image in sizes for which faces of at least `smallest` pixels fill a window."""
     scale = WINDOW / smallest
     while min(image.size) * scale >= WINDOW:
         size = (round(image.width * scale), round(image.height * scale))
@@ -143,7 +144,7 @@ def pyramid(image: Image.Image, smallest: int) -> Iterator[tuple[float, Image.Im
 def boxes_of(
     scores: NDArray[np.float32], offsets: NDArray[np.float32], scale: float, threshold: float
 ) -> list[Box]:
-    """Turn the results of the network on an image of one size into boxes in the original image."""
+    """Convert the results for an image of one size to boxes in the original image."""
     columns, rows = np.nonzero(scores >= threshold)
     corner = STRIDE * np.stack([columns, rows], axis=1)
     windows = np.concatenate([corner, corner + WINDOW], axis=1)
@@ -155,7 +156,7 @@ def boxes_of(
 
 
 def overlap(a: Box, b: Box) -> float:
-    """Return the area that two boxes share, as part of the area that they cover together."""
+    """Return the intersection of two boxes, relative to their union."""
     width = min(a.right, b.right) - max(a.left, b.left)
     height = min(a.bottom, b.bottom) - max(a.top, b.top)
     shared = max(width, 0.0) * max(height, 0.0)
@@ -164,7 +165,7 @@ def overlap(a: Box, b: Box) -> float:
 
 
 def suppressed(boxes: Sequence[Box], most: float) -> list[Box]:
-    """Keep, from the highest score on, the boxes that overlap none of those kept by more."""
+    """Keep boxes, highest score first, that overlap those kept before by at most `most`."""
     kept: list[Box] = []
     for box in sorted(boxes, key=lambda box: box.score, reverse=True):
         if all(overlap(box, other) <= most for other in kept):
@@ -180,20 +181,20 @@ def detect(
     threshold: float = 0.95,
     device: str | None = None,
 ) -> list[Box]:
-    """Return boxes around what may be faces, the highest score first.
+    """Return boxes around possible faces, the highest score first.
 
     Parameters
     ----------
     model
         The first stage of MTCNN.
     image
-        Of any size and mode.
+        An image of any size and mode.
     smallest
         The width of the smallest face, in pixels.
     threshold
-        The lowest score.
+        The minimum score.
     device
-        Where the network is computed; None for the default device.
+        The device that the network runs on; None for the default device.
     """
     found: list[Box] = []
     with torch.inference_mode():
@@ -236,7 +237,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.error(f"--output: {output} is the image itself, which would be lost")
     try:
         model, image = syncblob.open_model(given.model), Image.open(given.image)
-        # One window shows whether it is this model, whole, and whether there is such a device.
+        # A single window checks the model and the device.
         detect(model, image.resize((WINDOW, WINDOW)), smallest=WINDOW, device=given.device)
     except (OSError, ValueError, syncblob.errors.NoDeviceError) as error:
         parser.error(str(error))

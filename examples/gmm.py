@@ -1,12 +1,12 @@
 """Fit a mixture of Gaussians by expectation maximisation, on the host and on a device.
 
-`fit` is written once, for Blobs, and computes where they are. The program runs it on both and
-compares what it finds::
+`fit` is written once, for Blobs, and runs on their device. The program runs it on the host and on a
+device, and compares the results::
 
     python examples/gmm.py
 
-The device is a GPU if there is one, else a simulated device. Needs nothing but syncblob. After the
-example of the same name in CuPy.
+The device is a GPU if there is one, else a simulated device. Needs only syncblob. Based on CuPy's
+example of the same name.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from syncblob import Blob
 
 
 class Mixture(NamedTuple):
-    """Gaussians with axes along the features: shares (k,), means and variances (k, features)."""
+    """Gaussians with diagonal covariances: weights (k,), means and variances (k, features)."""
 
     shares: Blob
     means: Blob
@@ -31,7 +31,7 @@ class Mixture(NamedTuple):
 
 
 def log_densities(samples: Blob, mixture: Mixture) -> Blob:
-    """Return the logarithm of the density of each Gaussian at each sample, times its share."""
+    """Return the logarithm of the weighted density of each Gaussian at each sample."""
     precisions = 1 / mixture.variances
     distances = (
         np.square(samples) @ precisions.T
@@ -45,7 +45,7 @@ def log_densities(samples: Blob, mixture: Mixture) -> Blob:
 
 
 def step(samples: Blob, mixture: Mixture) -> tuple[Mixture, Blob]:
-    """Make one step; return the next mixture, and the mean likelihood of the samples before it."""
+    """Make one step; return the next mixture, and the mean log-likelihood before the step."""
     densities = log_densities(samples, mixture)
     highest = np.max(densities, axis=1, keepdims=True)
     likelihoods = highest + np.log(np.sum(np.exp(densities - highest), axis=1, keepdims=True))
@@ -59,33 +59,33 @@ def step(samples: Blob, mixture: Mixture) -> tuple[Mixture, Blob]:
 def fit(
     samples: Blob, mixture: Mixture, tolerance: float, steps: int
 ) -> tuple[Mixture, float, int]:
-    """Improve a mixture until the likelihood of the samples grows by no more than a tolerance.
+    """Improve a mixture until the likelihood of the samples grows by at most a tolerance.
 
     Returns
     -------
     Mixture
         The mixture.
     float
-        The mean likelihood before the last step, as a logarithm.
+        The mean log-likelihood before the last step.
     int
-        How many steps were made.
+        The number of steps.
     """
     before, now, made = -math.inf, -math.inf, 0
     while made < steps and (not made or now - before > tolerance):
         before, made = now, made + 1
         mixture, likelihood = step(samples, mixture)
-        # One number comes to the host in each step.
+        # In each step, one number is downloaded.
         now = float(likelihood)
     return mixture, now, made
 
 
 def recognised(samples: Blob, labels: Blob, mixture: Mixture) -> float:
-    """Return the share of the samples whose most probable Gaussian is the one they come from."""
+    """Return the share of the samples whose most probable Gaussian is their own."""
     return float(np.mean(np.argmax(log_densities(samples, mixture), axis=1) == labels))
 
 
 def device() -> syncblob.Device:
-    """Return a GPU, or the simulated device where there is none."""
+    """Return a GPU, or the simulated device if there is none."""
     gpus = [found for found in syncblob.devices() if found.type == "cuda"]
     return gpus[0] if gpus else syncblob.Device("simulated")
 

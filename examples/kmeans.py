@@ -1,12 +1,12 @@
 """Find clusters of points by k-means, on the host and on a device.
 
-`fit` is written once, for Blobs, and computes where they are. The program runs it on both and
-compares what it finds::
+`fit` is written once, for Blobs, and runs on their device. The program runs it on the host and on a
+device, and compares the results::
 
     python examples/kmeans.py --output clusters.png
 
-The device is a GPU if there is one, else a simulated device. Needs nothing but syncblob, and
-Matplotlib for the picture. After the example of the same name in CuPy.
+The device is a GPU if there is one, else a simulated device. Needs only syncblob, and Matplotlib
+for the picture. Based on CuPy's example of the same name.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Clusters(NamedTuple):
-    """What is found."""
+    """The result of `fit`."""
 
     centres: Blob
     labels: Blob
@@ -33,23 +33,23 @@ class Clusters(NamedTuple):
 
 
 def fit(samples: Blob, centres: Blob, steps: int) -> Clusters:
-    """Divide samples among clusters.
+    """Assign samples to clusters.
 
     Parameters
     ----------
     samples
-        Of shape (samples, features).
+        The samples, of shape (samples, features).
     centres
-        Where the clusters begin, of shape (clusters, features).
+        The initial centres, of shape (clusters, features).
     steps
-        The most steps that are made.
+        The maximum number of steps.
     """
     numbers = np.arange(len(centres), like=samples)
     labels = np.zeros(len(samples), dtype=numbers.dtype, like=samples)
     for step in range(1, steps + 1):
         distances = np.sum((samples[:, None, :] - centres) ** 2, axis=2)
         found = np.argmin(distances, axis=1)
-        # One truth value comes to the host in each step.
+        # In each step, one bool is downloaded.
         if bool(np.all(found == labels)):
             return Clusters(centres, labels, step)
         labels = found
@@ -59,7 +59,7 @@ def fit(samples: Blob, centres: Blob, steps: int) -> Clusters:
 
 
 def make_samples(count: int, clusters: int, random: np.random.Generator) -> NDArray[np.float32]:
-    """Make points in a plane, around as many centres on a circle."""
+    """Make points in a plane, around `clusters` centres on a circle."""
     angles = 2 * np.pi * np.arange(clusters) / clusters
     centres = 4 * np.stack([np.cos(angles), np.sin(angles)], axis=1)
     noise = random.normal(size=(count, 2))
@@ -67,7 +67,7 @@ def make_samples(count: int, clusters: int, random: np.random.Generator) -> NDAr
 
 
 def first_centres(samples: NDArray[np.float32], clusters: int) -> NDArray[np.float32]:
-    """Choose samples to begin with, each the farthest from those before."""
+    """Choose initial centres among the samples, each the farthest from those before."""
     chosen = [samples[0]]
     while len(chosen) < clusters:
         distances = np.min([np.sum((samples - centre) ** 2, axis=1) for centre in chosen], axis=0)
@@ -76,7 +76,7 @@ def first_centres(samples: NDArray[np.float32], clusters: int) -> NDArray[np.flo
 
 
 def draw(samples: Blob, clusters: Clusters, path: str) -> None:
-    """Draw the samples in the colours of their clusters; Matplotlib reads Blobs on the host."""
+    """Draw the samples in the colours of their clusters. Matplotlib reads the Blobs on the host."""
     from matplotlib.figure import Figure
 
     axes = Figure(layout="constrained").subplots()
@@ -87,7 +87,7 @@ def draw(samples: Blob, clusters: Clusters, path: str) -> None:
 
 
 def device() -> syncblob.Device:
-    """Return a GPU, or the simulated device where there is none."""
+    """Return a GPU, or the simulated device if there is none."""
     gpus = [found for found in syncblob.devices() if found.type == "cuda"]
     return gpus[0] if gpus else syncblob.Device("simulated")
 

@@ -1,14 +1,14 @@
-"""Train a classifier on mini-batches of a data set on the host, the next one on its way meanwhile.
+"""Train a classifier on mini-batches of a data set on the host, with prefetching.
 
 The data set is one Blob. In each step the host makes the next batch, by adding noise to clean
-samples, and `prefetch` starts to upload it. Meanwhile the device learns from the batch before. Only
-the batch moves, because a view of a Blob is brought to the device alone. The program does the same
-once more with accesses of the whole array, and prints what moved in both::
+samples, and `prefetch` starts its upload. Meanwhile the device trains on the previous batch. Only
+the batch moves, because an access of a view only moves the view. The program repeats this with
+accesses of the whole array, and prints the bytes moved in both cases::
 
     python examples/train_batches.py
 
 It computes with NumPy's functions on Blobs, on a GPU if there is one, else on a simulated device.
-Needs nothing but syncblob.
+Needs only syncblob.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ if TYPE_CHECKING:
 
 FEATURES, CLASSES, BATCH = 64, 10, 64
 LEARNING_RATE = 0.5
-# How far the clean samples of a class are from its centre, and what the host adds in each epoch.
+# The spread of the clean samples of a class, and of the noise that is added in each epoch.
 SPREAD, NOISE = 1.5, 0.5
 
 
 class Data(NamedTuple):
-    """Clean samples on the host, and a row for each with 1 in the place of its class."""
+    """Clean samples on the host, and their classes, one-hot encoded."""
 
     samples: NDArray[np.float32]
     targets: NDArray[np.float32]
 
 
 class Net(NamedTuple):
-    """What is learned."""
+    """The parameters."""
 
     weights: Blob
     bias: Blob
 
 
 def make_data(count: int, random: np.random.Generator) -> Data:
-    """Make samples around a centre for each class."""
+    """Make samples around one centre per class."""
     centres = np.random.default_rng(seed=1).normal(size=(CLASSES, FEATURES))
     labels = random.integers(CLASSES, size=count)
     samples = centres[labels] + random.normal(0, SPREAD, (count, FEATURES))
@@ -56,7 +56,7 @@ def make_data(count: int, random: np.random.Generator) -> Data:
 
 
 def probabilities(net: Net, samples: Blob) -> Blob:
-    """Compute how probable each class is: a linear layer and softmax."""
+    """Compute the probabilities of the classes by a linear layer and softmax."""
     scores = samples @ net.weights + net.bias
     powers = np.exp(scores - np.max(scores, axis=1, keepdims=True))
     shares: Blob = powers / np.sum(powers, axis=1, keepdims=True)
@@ -64,7 +64,7 @@ def probabilities(net: Net, samples: Blob) -> Blob:
 
 
 def learn(net: Net, samples: Blob, targets: Blob) -> Blob:
-    """Make a step of gradient descent, as Caffe does: into diff, then update. Return the loss."""
+    """Make a step of gradient descent, as Caffe does, by diff and update. Return the loss."""
     found = probabilities(net, samples)
     errors = (found - targets) / samples.shape[0]
     net.weights.diff[...] = LEARNING_RATE * (samples.T @ errors)
@@ -76,7 +76,7 @@ def learn(net: Net, samples: Blob, targets: Blob) -> Blob:
 
 
 def fill(samples: Blob, rows: slice, values: NDArray[np.float32], *, whole: bool) -> None:
-    """Write a batch on the host, and let it be uploaded while the program goes on."""
+    """Write a batch on the host, and start its upload."""
     if whole:
         samples.mutable_cpu_data()[rows] = values
         samples.prefetch()
@@ -92,18 +92,18 @@ def train(data: Data, test: Data, epochs: int, *, whole: bool = False) -> tuple[
     Parameters
     ----------
     data, test
-        What is learned, and what it is tried on.
+        The data for training and for testing.
     epochs
-        How often all samples are used.
+        The number of epochs.
     whole
         Whether the host writes batches through accesses of the whole array.
 
     Returns
     -------
     float
-        The share of the test samples that are recognised.
+        The accuracy on the test samples.
     TransferLog
-        What moved.
+        The transfers.
     """
     random = np.random.default_rng(seed=2)
     samples = Blob(data.samples.shape, name="samples")
@@ -130,13 +130,13 @@ def train(data: Data, test: Data, epochs: int, *, whole: bool = False) -> tuple[
 
 
 def recognised(net: Net, test: Data) -> float:
-    """Return the share of samples whose most probable class is the right one."""
+    """Return the share of samples whose most probable class is correct."""
     found = probabilities(net, Blob.asarray(test.samples, copy=True))
     return float(np.mean(np.argmax(found, axis=1) == Blob.asarray(test.targets.argmax(1))))
 
 
 def device() -> Device:
-    """Return a GPU, or the simulated device where there is none."""
+    """Return a GPU, or the simulated device if there is none."""
     gpus = [found for found in syncblob.devices() if found.type == "cuda"]
     return gpus[0] if gpus else syncblob.Device("simulated")
 

@@ -1,8 +1,8 @@
 """Train LeNet on scikit-learn's handwritten digits, with layers that are functions of Blobs.
 
-The weights are Blobs, as in Caffe: ``data`` and ``diff``. PyTorch computes the layers, its autograd
-adds the gradients to ``diff`` in place, and ``update`` subtracts them from ``data``. The result is
-saved as a ``.caffemodel``::
+The weights are Blobs, as in Caffe, with ``data`` and ``diff``. PyTorch computes the layers, its
+autograd adds the gradients to ``diff`` in place, and ``update`` subtracts them from ``data``. The
+result is saved as a ``.caffemodel``::
 
     python examples/train_lenet.py lenet.caffemodel
 
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F  # noqa: N812  # everybody's name for it
+import torch.nn.functional as F  # noqa: N812  # the usual name
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
@@ -33,9 +33,9 @@ Layers = dict[str, tuple[Blob, Blob]]
 
 BATCH = 64
 MOMENTUM = 0.9
-# At the start; it falls linearly, to nothing at the end.
+# The initial rate. It falls linearly to zero.
 LEARNING_RATE = 0.02
-# How far training images are distorted: the spread of the entries of an affine map.
+# The distortion of training images: the spread of the entries of an affine map.
 DISTORTION = 0.1
 
 
@@ -46,7 +46,7 @@ def xavier(shape: tuple[int, ...], random: np.random.Generator) -> Blob:
 
 
 def make_layers(random: np.random.Generator) -> Layers:
-    """Make the weights and the bias of each layer of LeNet that learns."""
+    """Make the weights and the bias of each layer of LeNet that has parameters."""
     shapes = {
         "conv1": (20, 1, 5, 5),
         "conv2": (50, 20, 5, 5),
@@ -57,7 +57,7 @@ def make_layers(random: np.random.Generator) -> Layers:
 
 
 def forward(layers: Layers, images: Any) -> torch.Tensor:
-    """Compute the scores of the ten digits, of images of 28 x 28."""
+    """Compute the scores of the ten digits for images of 28 x 28 pixels."""
 
     def learned(name: str) -> list[torch.nn.Parameter]:
         return [blob.as_parameter() for blob in layers[name]]
@@ -69,7 +69,7 @@ def forward(layers: Layers, images: Any) -> torch.Tensor:
 
 
 def step(layers: Layers, history: Layers, rate: float) -> None:
-    """Do what Caffe's SGD solver does with the gradients in diff."""
+    """Update the weights from the gradients in diff, as Caffe's SGD solver does."""
     for name, blobs in layers.items():
         for blob, velocity in zip(blobs, history[name], strict=True):
             blob.diff[...] = rate * blob.diff + MOMENTUM * velocity
@@ -79,7 +79,7 @@ def step(layers: Layers, history: Layers, rate: float) -> None:
 
 
 def accuracy(layers: Layers, images: Blob, labels: Blob) -> float:
-    """Return the share of the images whose best score is that of their digit."""
+    """Return the share of the images whose highest score is that of their digit."""
     with torch.no_grad():
         found = Blob.asarray(forward(layers, images).argmax(1))
     return float((found == labels).mean())
@@ -94,20 +94,20 @@ def digits() -> tuple[Blob, Blob, Blob, Blob]:
 
 
 def enlarged(images: Blob) -> Blob:
-    """Bring images of 8 x 8 pixels, from 0 to 16, to 28 x 28, from 0 to 1."""
+    """Scale images of 8 x 8 pixels, from 0 to 16, to 28 x 28 pixels, from 0 to 1."""
     pixels: Any = images.reshape(-1, 1, 8, 8).astype("float32") / 16
     return Blob.asarray(F.interpolate(pixels, (28, 28), mode="bilinear"))
 
 
 def distorted(images: Any, random: np.random.Generator) -> torch.Tensor:
-    """Turn, stretch and shift each image a little."""
+    """Rotate, stretch and shift each image slightly."""
     maps: Any = random.normal(0, DISTORTION, (len(images), 2, 3)) + np.eye(2, 3)
     grid = F.affine_grid(Blob.asarray(maps, "float32"), images.shape, align_corners=False)
     return F.grid_sample(images, grid, align_corners=False)
 
 
 def batches(count: int, random: np.random.Generator) -> Iterator[Blob]:
-    """Yield the indices of batches, of all images once and in a new order."""
+    """Yield the indices of batches: all images once, in random order."""
     order = random.permutation(count)
     for start in range(0, count, BATCH):
         yield Blob.asarray(order[start : start + BATCH])
@@ -147,7 +147,7 @@ def train(path: str, epochs: int) -> float:
                 loss.backward()
                 step(layers, history, LEARNING_RATE * (1 - progress.tasks[task].completed / total))
                 progress.update(task, advance=1, epoch=epoch, loss=loss.item())
-    # In a pipe the bar is printed when it is done.
+    # Without a terminal, the bar is printed when it is done.
     reached = accuracy(layers, test_images, test_labels)
     print(f"{reached:.2%} of {len(test_labels)} test images")
     save(layers, path)

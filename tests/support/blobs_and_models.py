@@ -1,4 +1,4 @@
-"""Blobs beside arrays of NumPy that they must equal: what random programs act on."""
+"""Blobs and the NumPy arrays that they must equal, for random programs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ UNARY: dict[str, Callable[[Any], Any]] = {
     "invert": operator.invert,
     "absolute": operator.abs,
 }
-# What looks at the same elements, of a Blob and of NumPy's array alike.
+# Functions that make the same view of a Blob and of a NumPy array.
 VIEWS: dict[str, Callable[[Any], Any]] = {
     "[1:]": lambda x: x[1:],
     "[::-1]": lambda x: x[::-1],
@@ -62,7 +62,7 @@ def _namespace(x: Any) -> Any:
 
 
 def _diagonal(x: np.ndarray) -> np.ndarray:
-    """Return a diagonal that can be written, as those of Blobs can."""
+    """Return a writable diagonal, like those of Blobs."""
     result = np.linalg.diagonal(x)
     result.flags.writeable = True
     return result
@@ -70,7 +70,7 @@ def _diagonal(x: np.ndarray) -> np.ndarray:
 
 @dataclass(eq=False)
 class Tracked:
-    """A Blob, and the array of NumPy that it must equal: a view wherever the Blob is a view."""
+    """A Blob, and the NumPy array that it must equal, which is a view if the Blob is a view."""
 
     blob: Blob
     model: np.ndarray
@@ -81,14 +81,14 @@ class Tracked:
 
 @dataclass(eq=False)
 class Alias:
-    """What a consumer keeps, and the array of NumPy that it must equal."""
+    """An alias that a consumer keeps, and the NumPy array that it must equal."""
 
     array: Any
     model: np.ndarray
 
 
 class BlobsAndModels:
-    """Some Blobs, their models, and what can be done that writes nothing."""
+    """Some Blobs, their models, and the moves that write nothing."""
 
     def __init__(self, number: int) -> None:
         self.random = random.Random(number)  # noqa: S311  # programs, not secrets
@@ -103,14 +103,14 @@ class BlobsAndModels:
         self.trace.append(text)
 
     def fresh(self, shape: tuple[int, ...]) -> np.ndarray:
-        """Make values that were never there before."""
+        """Make new values that no array had before."""
         count = int(np.prod(shape))
         self.counter += count
         values = np.arange(self.counter - count, self.counter, dtype=np.int32) % 9973
         return values.reshape(shape)
 
     def pick(self, *, writable: bool = False, own: bool = False) -> Tracked:
-        """Choose a Blob; make one where none will do."""
+        """Choose a Blob; make one if none is suitable."""
         found = [
             tracked
             for tracked in self.blobs
@@ -131,7 +131,7 @@ class BlobsAndModels:
         return f"blob {id(tracked.model) % 9973}{tracked.blob.shape}"
 
     def announced(self, move: Callable[[], None]) -> None:
-        """Make a move. A warning ends what is asked of the aliases."""
+        """Make a move. After a warning, the stale aliases are no longer checked."""
         aliased = bool(self.aliases)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -290,7 +290,7 @@ class BlobsAndModels:
             self.track(made, a.model.copy())
 
     def fail(self) -> None:
-        """Let the next transfer fail: contents and head are what they were."""
+        """Make the next transfer fail: contents and head must not change."""
         a = self.pick()
         if a.blob.head not in (Head.HEAD_AT_CPU, Head.HEAD_AT_GPU) or self.aliases:
             return

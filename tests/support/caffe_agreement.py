@@ -1,8 +1,8 @@
-"""The scanner and protobuf, side by side: both accept or both refuse, and find the same bits.
+"""Compares the scanner with protobuf: both accept or both refuse, and find the same bits.
 
-Known differences, all of them meant: the scanner refuses shapes of more than 64 axes, and what is
-recognised as a message of another type; protobuf 7 lets field number 0 pass within a group, which
-other releases and Caffe do not.
+Known and intended differences: the scanner refuses shapes of more than 64 axes, and files that it
+recognises as messages of another type; protobuf 7 accepts field number 0 within a group, unlike
+other releases and Caffe.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ needs_upb = pytest.mark.skipif(
 )
 
 RAW = {10: "raw_data_type", 11: "raw_diff_type", 12: "raw_data", 13: "raw_diff"}
-# What is recognised as a file of another kind.
+# The beginnings of errors for files of another kind.
 OTHER_FILES = ("this is ", "expected a file with weights", "expected a .solverstate file")
 DIFFERENCES = (
     "got 0:",
     "at most 64 axes",
     "this is one blob",
     "this is the state of a solver",
-    # Of a tag or a length; older releases of protobuf take longer ones.
+    # For a tag or a length. Older releases of protobuf accept longer ones.
     "has over 5 bytes",
 )
 
@@ -60,7 +60,7 @@ def is_meant(error):
 
 
 def check_blob(data):
-    """Compare the two on a BlobProto, and with what Caffe makes of it."""
+    """Compare the two, and Caffe's rules, on a BlobProto."""
     buffer = np.frombuffer(data, np.uint8)
     try:
         expected = contents_of(BlobProto.FromString(data))
@@ -85,7 +85,7 @@ def check_blob(data):
 
 
 def check_net(data):
-    """Compare the two on a NetParameter, and with what Caffe makes of it."""
+    """Compare the two, and Caffe's rules, on a NetParameter."""
     buffer = np.frombuffer(data, np.uint8)
     try:
         net = NetParameter.FromString(data)
@@ -111,7 +111,7 @@ def check_net(data):
 
 
 def check_file(path):
-    """Compare what is found in a file, read piece by piece, with what is found in its bytes."""
+    """Compare the index of a file, which is read piece by piece, with that of its bytes."""
     buffer = np.frombuffer(path.read_bytes(), np.uint8)
     outcomes = []
     for reader in (WireReader(buffer, str(path)), None):
@@ -169,7 +169,7 @@ def as_bytes(text):
 
 
 def values_of(index, buffer):
-    """Return shape, dtype, data and diff that were found."""
+    """Return shape, dtype, data and diff of an index."""
     diff = b"" if index.diff is None else index.diff.read(buffer, index.diff.dtype).tobytes()
     data = index.data.read(buffer, index.data.dtype).tobytes()
     return index.shape, index.dtype.name, data, diff

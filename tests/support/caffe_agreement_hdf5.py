@@ -1,10 +1,10 @@
-"""syncblob and h5py, side by side: both find the same datasets and values, or both refuse.
+"""Compares syncblob with h5py: both find the same datasets and values, or both refuse.
 
-Known differences, all of them meant: what `_hdf5` refuses for another reason than that HDF5 finds
-it damaged, links, types and claims that are too large among them; values that HDF5 itself does not
-define (`_is_defined`); and the block of a driver that a damaged file seems to have, which HDF5
-ignores in a file that it opens by path, and refuses in one that it reads through Python. Over some
-damaged files HDF5 itself takes very long (`takes_long`).
+Known and intended differences: files that `_hdf5` refuses although HDF5 finds no damage, because of
+links, types or declared sizes that are too large, for example; values that HDF5 itself does not
+define (`_is_defined`); and driver blocks, which a damaged file may seem to have, and which HDF5
+ignores in a file opened by path but refuses in one read through Python. HDF5 itself is very slow on
+some damaged files (`takes_long`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from syncblob.errors import ModelFileError
 
 
 def check_hdf5(path, kind):
-    """Compare a file, read as a ``"model"`` or a ``"state"``, with what h5py finds in it."""
+    """Compare a file, read as a ``"model"`` or a ``"state"``, with the contents that h5py finds."""
     read, roots = {"model": (_model, ("data", "diff")), "state": (_state, ("history",))}[kind]
     try:
         facts, ours = read(path)
@@ -33,13 +33,13 @@ def check_hdf5(path, kind):
         assert 0 <= error.offset <= path.stat().st_size  # noqa: PT017
         if "the HDF5 library finds the file damaged" in error.message:
             by_stream = "driver information block" in error.message
-            with pytest.raises(Exception):  # noqa: B017, PT011  # nearly any
+            with pytest.raises(Exception):  # noqa: B017, PT011  # h5py may raise any
                 _read_all(io.BytesIO(path.read_bytes()) if by_stream else path, roots)
         return
     with h5py.File(path, "r") as file:
         for name, value in facts.items():
             assert value == (file[name][()].item() if name in file else type(value)())
-        # Each diff has data of its name, or is not read.
+        # A diff without data of the same name is not read.
         found = dict(_datasets(file[roots[0]], f"{roots[0]}/"))
         assert found.keys() == {name for name in ours if name.startswith(roots[0])}
         for name, values in ours.items():
@@ -49,7 +49,7 @@ def check_hdf5(path, kind):
 
 
 def takes_long(path, seconds):
-    """Tell whether h5py, too, needs so many seconds of the processor for a file."""
+    """Tell whether h5py, too, needs `seconds` seconds of processor time for a file."""
     start = time.process_time()
     with contextlib.suppress(Exception):  # nearly any
         _read_all(path, ("data", "diff", "history"))
@@ -79,15 +79,15 @@ def _state(path):
 
 
 def _values(item, name, dtype):
-    """Return the values of a dataset, or of the one of this name in a file."""
+    """Return the values of a dataset, or of the dataset with this name in a file."""
     dataset = item[name.encode(errors="surrogateescape")] if isinstance(item, h5py.File) else item
     return dataset[()].astype(dtype)
 
 
 def _is_defined(path, name):
-    """Tell whether h5py reads the same values again and again.
+    """Tell whether h5py reads the same values each time.
 
-    Where a damaged chunk is shorter unpacked than it should be, HDF5 gives what its memory held.
+    If a damaged chunk is too short after decompression, HDF5 returns uninitialised memory.
     """
     found = set()
     for number in range(20):
@@ -99,7 +99,7 @@ def _is_defined(path, name):
 
 
 def _datasets(group, prefix):
-    """Find the datasets in a group and in those within it, by name."""
+    """Find the datasets in a group and its subgroups, by name."""
     for key in group:
         name = prefix + (key.decode(errors="surrogateescape") if isinstance(key, bytes) else key)
         item = group[key]

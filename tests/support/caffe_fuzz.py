@@ -1,11 +1,10 @@
-"""Damage files of a format, and read each here and with the library that owns the format.
+"""Damages files of a format, and reads each with syncblob and the library that owns the format.
 
 usage: python caffe_fuzz.py FORMAT COUNT [FIRST]
 
-FORMAT is one of those of `corpus_of`. Each damage is made from a number, FIRST and the following;
-a random one without it. The number is printed before the file is read, so that the last one tells
-what a crash was made from. A difference is printed with its number, and the run goes on; after ten
-it ends.
+FORMAT is one of those of `corpus_of`. Each damage is made from a number, starting with FIRST, or a
+random number without it. The number is printed before the file is read, so that it is known after a
+crash. A difference is printed with its number, and the run goes on. It ends after ten differences.
 """
 
 from __future__ import annotations
@@ -27,18 +26,18 @@ from syncblob.caffe.solver_state import open_solver_state
 from syncblob.errors import ModelFileError
 
 LONGEST = 1.0
-"""Seconds of the processor for a file."""
+"""The limit of processor time for a file, in seconds."""
 MOST_MEMORY = 4
-"""How many times the size of a file the reader may take."""
+"""The limit of memory for the reader, as a multiple of the size of the file."""
 MEMORY_OF_A_SMALL_FILE = 4_000_000
 MOST_MEMORY_HDF5 = 300 << 20
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
 METADATA = 20_000
-"""How far from its start an HDF5 file is damaged."""
+"""HDF5 files are damaged up to this offset."""
 MOST_DIFFERENCES = 10
 
 RARELY = 0.2
-"""How often is done what takes longer than the rest."""
+"""How often the slower checks are made."""
 
 READERS = {
     "net": lambda path: [blob for layer in open_model(path).layers for blob in layer.blobs],
@@ -49,7 +48,7 @@ READERS = {
 
 
 def check_message(kind, damage, path):
-    """Compare a message with protobuf, and read it as what it is, or was not meant to be."""
+    """Compare a message with protobuf, and read it as its own or another type."""
     if kind == "net":
         check_net(path.read_bytes())
         if damage.random() < RARELY:
@@ -66,14 +65,14 @@ def check_message(kind, damage, path):
 
 
 def _read_within_limits(kind, path):
-    """Open a file and touch all that is in it, within the limit on memory."""
+    """Open a file and read all its contents, within the limit of memory."""
     tracemalloc.start()
     try:
         for blob in READERS[kind](path):
             blob.cpu_data()
             blob.cpu_diff()
     except ModelFileError as error:
-        assert error.message  # noqa: PT017  # no error is right, too
+        assert error.message  # noqa: PT017  # success is right, too
         assert 0 <= error.offset <= path.stat().st_size  # noqa: PT017
     finally:
         _, peak = tracemalloc.get_traced_memory()
@@ -87,20 +86,20 @@ def _read_as(damage, content):
 
 
 def main(kind, count, first=None):
-    """Damage so many files, and return the number of differences."""
+    """Damage `count` files, and return the number of differences."""
     first = random.randrange(2**40) if first is None else int(first)  # noqa: S311  # damage, not secrets
     corpus = corpus_of(kind)
     if kind == "hdf5":
         from caffe_agreement_hdf5 import check_hdf5, takes_long  # need h5py
 
-        # What the process may take at most, so that a claim that is believed is an error.
+        # Limit the memory of the process, so that trusting a declared size causes an error.
         _, hard = resource.getrlimit(resource.RLIMIT_AS)
         resource.setrlimit(resource.RLIMIT_AS, (_address_space() + MOST_MEMORY_HDF5, hard))
     differences = 0
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "damaged"
         for number in range(first, first + int(count)):
-            print(number, flush=True)  # noqa: T201  # what a crash was made from
+            print(number, flush=True)  # noqa: T201  # to reproduce a crash
             damage = random.Random(number)  # noqa: S311  # as above
             within = METADATA if kind == "hdf5" else None
             content = mutated(damage, corpus, within=within)
@@ -117,7 +116,7 @@ def main(kind, count, first=None):
                     check_message(kind, damage, path)
                 seconds = time.process_time() - start
                 assert seconds < LONGEST or (kind == "hdf5" and takes_long(path, LONGEST / 4))
-            except BaseException:  # noqa: BLE001  # pytest's is none of Exception's
+            except BaseException:  # noqa: BLE001  # pytest's is not an Exception
                 traceback.print_exc()
                 print(f"{kind}, made from {number}", file=sys.stderr)  # noqa: T201  # for the test
                 differences += 1

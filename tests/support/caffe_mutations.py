@@ -28,16 +28,16 @@ damaged_files = tiers.amount("count", 100, 2_000, variable="SYNCBLOB_FUZZ")
 
 _LARGEST = 600_000
 _FEW = 40
-"""Values that are left of a blob, so that damage meets more of what is around the values."""
+"""The number of values kept of a blob, so that more of the damage is around the values."""
 _FEW_LAYERS = 4
 _CLAIMS = [0, 1, 2**31 - 1, 2**31, 2**32 - 1, 10**10, 2**63 - 1, 2**64 - 1]
 _REAL_FILES = Path(__file__).resolve().parents[3] / "shared" / "data"
-# Every value a field of its own.
+# Each value is a separate field.
 _UNPACKED = b"\x3a\x02\x08\x06" + b"\x2d\x00\x00\x80\x3f" * 6
 
 
 def real_files(*suffixes):
-    """Return the contents of the files that real Caffe wrote, where they are present."""
+    """Return the contents of the files written by real Caffe, if they are present."""
     folder = Path(os.environ.get("SYNCBLOB_REAL_FILES", _REAL_FILES))
     paths = sorted(folder.iterdir()) if folder.is_dir() else []
     found = [path.read_bytes() for path in paths if path.name.endswith(suffixes)]
@@ -45,13 +45,13 @@ def real_files(*suffixes):
 
 
 def corpus_of(kind):
-    """Return files of a format, of which about half are real or made of real ones.
+    """Return files of a format. About half of them are real or made from real ones.
 
     Parameters
     ----------
     kind
-        ``"net"``, ``"blob"``, ``"blobs"`` (a BlobProtoVector), ``"state"`` or ``"hdf5"``, some of
-        whose files are models, and some the states of solvers.
+        ``"net"``, ``"blob"``, ``"blobs"`` (a BlobProtoVector), ``"state"`` or ``"hdf5"``, which
+        has both models and states of solvers.
     """
     made, real = _CORPORA[kind]()
     return made + real * -(-len(made) // len(real)) if real else made
@@ -86,7 +86,7 @@ def _nets():
             for field in ("layer", "layers"):
                 getattr(part, field).extend(getattr(net, field)[begin : begin + _FEW_LAYERS])
             parts.append(part)
-    # Whole files take longer, and there are fewer of them.
+    # Whole files take longer, so there are fewer of them.
     return _serialized(nets) * 2, _serialized(parts) * 2 + real_files(".caffemodel")
 
 
@@ -137,7 +137,7 @@ def _real_blobs():
 
 
 def _shorten(blob):
-    """Leave few values, and a shape of as many axes that has room for these."""
+    """Keep few values, and a shape for them with the same number of axes."""
     for values in (blob.data, blob.diff):
         del values[_FEW:]
     if blob.HasField("shape"):
@@ -153,7 +153,7 @@ def _serialized(messages):
 
 
 def _hdf5_files():
-    """Return HDF5 files of several makes; h5py is needed."""
+    """Return HDF5 files of several kinds. Needs h5py."""
     import h5py
 
     real = real_files(".h5")
@@ -191,7 +191,7 @@ def _hdf5_files():
 
 @contextlib.contextmanager
 def _new_hdf5(contents, version):
-    """Give an empty file to fill, and add what has become of it to a list."""
+    """Yield an empty file to fill, and append its contents to a list."""
     import h5py
 
     memory = io.BytesIO()
@@ -227,7 +227,7 @@ def mutated(random, corpus, *, within=None):
     corpus
         The files.
     within
-        How far from the start the damage is done; what comes after it are values, mostly.
+        The damage is before this offset. After it there are mostly values.
     """
     content = bytearray(random.choice(corpus))
     for _ in range(random.randint(1, 6)):
@@ -251,6 +251,6 @@ def mutated(random, corpus, *, within=None):
                 del content[place : place + random.randrange(16)]
             case 6:
                 content[place:place] = random.choice(corpus)[: random.randrange(200)]
-            case 7 if random.random() < 0.2:  # seldom: it leaves less to damage
+            case 7 if random.random() < 0.2:  # rarely, because it leaves less to damage
                 del content[place:]
     return bytes(content[:_LARGEST])

@@ -1,8 +1,7 @@
-"""What protobuf finds in Caffe's files, and what Caffe makes of it: the other reader.
+"""The other reader: Caffe's files as parsed by protobuf and interpreted by Caffe.
 
-protobuf is given a definition of the messages that has no more than what syncblob reads when it
-opens a file. The settings of layers, which are parsed when they are asked for, are unknown fields
-then, as they are for syncblob.
+protobuf gets a definition of the messages with only the fields that syncblob reads when it opens a
+file. So the settings of layers, which are parsed later, are unknown fields, as for syncblob.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ READ = {
 
 
 def _messages():
-    """Define the messages anew, with few fields, and with bytes for strings."""
+    """Define the messages with few fields, and with bytes for strings."""
     file = descriptor_pb2.FileDescriptorProto.FromString(caffe_pb2.DESCRIPTOR.serialized_pb)
     package, file.package, file.name = file.package, "oracle", "oracle.proto"
     kept = [message for message in file.message_type if message.name in READ]
@@ -65,7 +64,7 @@ NetParameter = MESSAGES["NetParameter"]
 
 @dataclass
 class Contents:
-    """Everything that a BlobProto says, whether it fits together or not."""
+    """All contents of a BlobProto, consistent or not."""
 
     legacy: dict[str, int]
     dims: list[int]
@@ -75,7 +74,7 @@ class Contents:
 
 
 def bits(message, name):
-    """Return a list of values as bytes, without a way through Python's floats."""
+    """Return a list of values as bytes, without conversion to Python floats."""
     only = BlobProto()
     only.CopyFrom(message)
     only.DiscardUnknownFields()
@@ -101,7 +100,7 @@ def contents_of(message):
 
 
 def chosen_values(contents, name):
-    """Return bytes and width of the values that count, or None where Caffe would stop."""
+    """Return bytes and width of the values that Caffe uses; None if Caffe would stop."""
     if double := contents.lists["double_" + name]:
         return double, 8
     if contents.lists[name] or "raw_" + name not in contents.raw:
@@ -111,7 +110,7 @@ def chosen_values(contents, name):
 
 
 def as_caffe_chooses(contents):
-    """Return shape, dtype, data and diff as FromProto takes them, or None where it fails."""
+    """Return shape, dtype, data and diff as FromProto reads them; None if it fails."""
     dims = contents.dims
     if contents.legacy:
         dims = [contents.legacy.get(name, 0) for name in LEGACY.values()]
@@ -126,13 +125,13 @@ def as_caffe_chooses(contents):
     count = math.prod(dims)
     if len(data) != count * width or (diff and len(diff) != count * diff_width):
         return None
-    # A Blob has one dtype for both.
+    # A Blob has one dtype for data and diff.
     return tuple(dims), f"float{8 * max(width, diff_width if diff else 0)}", data, diff
 
 
 @dataclass
 class ExpectedLayer:
-    """A layer as Caffe sees it after its upgrades."""
+    """A layer after Caffe's upgrades."""
 
     name: bytes
     type: bytes

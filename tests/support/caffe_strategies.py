@@ -1,4 +1,4 @@
-"""Messages that no sane program writes: BlobProtos and nets in wild layouts, whole and damaged."""
+"""Messages that no program writes: BlobProtos and nets in unusual layouts, valid and damaged."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def delimited(draw, number, payload):
 
 
 def varints():
-    """Encoded integers, some longer than they need be, some negative."""
+    """Encoded integers, some longer than necessary, some negative."""
     value = st.one_of(
         st.integers(0, 5), st.integers(0, 2**64 - 1), st.integers(-9, -1).map(lambda n: n + 2**64)
     )
@@ -50,7 +50,7 @@ wire_types = st.sampled_from([VARINT, FIXED64, LENGTH, GROUP, FIXED32])
 
 @st.composite
 def fields(draw, number, wire_type, levels=3):
-    """One field of any type, with a payload that is right for its wire type."""
+    """One field of any type, with a valid payload for its wire type."""
     tag = draw(tags(number, wire_type))
     if wire_type == VARINT:
         return tag + draw(varints())
@@ -66,7 +66,7 @@ def fields(draw, number, wire_type, levels=3):
 
 @st.composite
 def unknown_fields(draw, levels=3):
-    """A field that a BlobProto does not have, or has with another wire type."""
+    """A field that BlobProto lacks, or has with another wire type."""
     number, wire_type = draw(numbers), draw(wire_types)
     known = {(number, VARINT) for number in LEGACY} | {(7, LENGTH)}
     known |= {(number, LENGTH) for number in LISTS}
@@ -125,7 +125,7 @@ def interleaved(draw, rows):
 
 @st.composite
 def valid_messages(draw):
-    """A BlobProto whose shape and values fit together, in a wild layout."""
+    """A BlobProto whose shape and values agree, in an unusual layout."""
     dims = draw(st.lists(st.integers(0, 4), max_size=3))
     rows = []
     if draw(st.booleans()):
@@ -155,7 +155,7 @@ def valid_messages(draw):
 
 @st.composite
 def heaps(draw):
-    """Known and unknown fields in a heap, without a thought whether they fit together."""
+    """Known and unknown fields in any order, consistent or not."""
     known = st.tuples(st.integers(1, 13), wire_types).flatmap(lambda pair: fields(*pair))
     dims = st.lists(st.one_of(st.integers(0, 4), st.integers(2**63, 2**64 - 1)), max_size=3)
     shape = dims.flatmap(shape_messages).map(b"".join)
@@ -164,7 +164,7 @@ def heaps(draw):
 
 @st.composite
 def damaged(draw, messages):
-    """A message with a few bytes changed, inserted, doubled or truncated."""
+    """A message with a few bytes changed, inserted, duplicated or truncated."""
     message = bytearray(draw(messages))
     for _ in range(draw(st.integers(1, 4))):
         place = draw(st.integers(0, len(message)))
@@ -185,7 +185,7 @@ def damaged(draw, messages):
 
 @st.composite
 def nets(draw):
-    """A net of any format, or of several at once, whose blobs are in wild layouts."""
+    """A net of any format, or of several at once, whose blobs have unusual layouts."""
     names = st.sampled_from([b"", b"a", b"b", b"\xff"])
     many = st.lists(names, max_size=2)
     net = []

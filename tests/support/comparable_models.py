@@ -1,16 +1,16 @@
-"""Models in forms that tests of conversion can compare."""
+"""Models in comparable forms, for tests of conversion."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-# Each can hold a model with everything that Caffe says about its layers.
+# Formats that can hold a model with all of Caffe's data about its layers.
 FAITHFUL = ["caffemodel", "caffemodel.h5", "h5", "npz", "safetensors"]
 
 
 def layers_of(model):
-    """Return what a conversion must keep, in a form that can be compared."""
+    """Return the data that a conversion must keep, in a comparable form."""
     return [
         (
             layer.name,
@@ -24,7 +24,7 @@ def layers_of(model):
 
 
 def by_name(model):
-    """Return values alone, by layer; of the layers that have some."""
+    """Return only the values, by layer, for the layers that have some."""
     return {
         layer.name: [(blob.shape, np.asarray(blob).tobytes()) for blob in layer.blobs]
         for layer in model.layers
@@ -42,7 +42,7 @@ _LIBRARIES = {
 
 
 def need_library_of(*extensions):
-    """Skip the test where the library that owns a format is not installed."""
+    """Skip the test if the library that owns a format is not installed."""
     for extension in extensions:
         if extension in _LIBRARIES:
             pytest.importorskip(_LIBRARIES[extension])

@@ -1,4 +1,4 @@
-"""What a call of the table in docs/consumers.md is, and what comes of it."""
+"""The calls of the table in docs/consumers.md, and their results."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ class Call(NamedTuple):
     Attributes
     ----------
     module
-        The package that has to be there.
+        The required package.
     text
         The call, as the table shows it.
     function
-        Makes it, given a Blob and a folder for files, and says what was `Taken`.
+        Makes the call, given a Blob and a folder for files, and returns `Taken`.
     expected
-        What comes of an ndarray with the contents of the Blob.
+        The result for an ndarray with the contents of the Blob.
     shape, dtype
-        Of the Blob.
+        Those of the Blob.
     made
-        Makes the Blob in place of the test; given shape, dtype and device.
+        Makes the Blob instead of the test, given shape, dtype and device.
     """
 
     module: str
@@ -41,18 +41,18 @@ class Call(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """What a consumer made of a Blob.
+    """The result of a consumer for a Blob.
 
     Attributes
     ----------
     held
-        What has to live until everything is measured.
+        An object that must live until everything is measured.
     value
-        What comes of it, to be compared; may be a function, where asking for it has effects.
+        The value to compare; a function if getting it has side effects.
     address
-        Where the memory that it keeps begins, None where it keeps none.
+        The address of the memory that it keeps; None if it keeps none.
     again
-        Reads it once more, where the consumer does not tell addresses.
+        Reads the value again, for consumers that do not give addresses.
     """
 
     held: Any
@@ -62,7 +62,7 @@ class Taken(NamedTuple):
 
 
 def taking(module, text, **others):
-    """Put a function into the table; other keywords are those of `Call`."""
+    """Add a function to the table. The other keywords are those of `Call`."""
 
     def register(function):
         CALLS.append(Call(module, text, function, **others))

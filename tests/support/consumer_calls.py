@@ -1,4 +1,4 @@
-"""How other libraries are given a Blob: the calls of the table in docs/consumers.md, in order."""
+"""Blobs passed to other libraries: the calls of the table in docs/consumers.md, in order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables in docs/consumers.md: read, compared with what was measured, and written."""
+"""The tables in docs/consumers.md: reading, comparing with measurements, and writing."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ NAMES = {
 
 
 class Row(tuple[str, ...]):
-    """The cells of a line: the consumer, its version, the call, and what was measured."""
+    """The cells of a row: the consumer, its version, the call, and the measurements."""
 
     __slots__ = ()
 
@@ -46,12 +46,12 @@ class Row(tuple[str, ...]):
 
     @property
     def key(self):
-        """What tells rows apart."""
+        """The cells that identify the row."""
         return self[0], self[2]
 
     @property
     def measured(self):
-        """What holds for every version."""
+        """The cells that are the same for all versions."""
         return self[3:]
 
 
@@ -61,7 +61,7 @@ def key_of(call):
 
 
 def row_of(call, *measured: str) -> Row:
-    """Return the row of a call with the installed version of the package; Python's for its own."""
+    """Return the row of a call with the version of its package; Python's for standard modules."""
     consumer, text = key_of(call)
     module = importlib.import_module("vtk" if call.module == "vtkmodules" else call.module)
     return Row(
@@ -70,7 +70,7 @@ def row_of(call, *measured: str) -> Row:
 
 
 class Table:
-    """One of the tables, known by the number of its columns."""
+    """One of the tables, identified by the number of its columns."""
 
     def __init__(self, columns):
         self._rule = f"|{' --- |' * columns}"
@@ -82,19 +82,19 @@ class Table:
         return {row.key: row for row in rows}
 
     def write(self, rows) -> None:
-        """Put rows in the place of the document's."""
+        """Replace the rows of the document."""
         above, _, below = self._parts()
         DOCUMENT.write_text("\n".join([*above, *map(str, rows), *below]), "utf-8")
 
     def measure_anew(self, calls, missing, measure) -> None:
-        """Measure the calls of the packages on the command line, else all; others stay as they are.
+        """Measure the calls of the packages on the command line, or all; keep the other rows.
 
         Parameters
         ----------
         calls
             One for each row.
         missing
-            Names a package that a call needs and that is not installed, if there is one.
+            Returns a package that a call needs and that is not installed, or None.
         measure
             Makes the row of a call.
         """
@@ -110,7 +110,7 @@ class Table:
         self.write([row for row in rows if row is not None])
 
     def _parts(self) -> tuple[list[str], list[str], list[str]]:
-        """Split the document into what is above the rows, the rows, and the rest."""
+        """Split the document into the lines before the rows, the rows, and the lines after."""
         lines = DOCUMENT.read_text("utf-8").split("\n")
         start = lines.index(self._rule) + 1
         end = next(i for i in range(start, len(lines)) if not lines[i].startswith("|"))

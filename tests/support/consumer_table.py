@@ -1,7 +1,7 @@
 """The first table in docs/consumers.md, measured.
 
-``python tests/support/consumer_table.py [MODULE ...]`` measures the calls of the packages, of all
-that are installed where none is named, and writes their rows. Those of the others stay as they are.
+``python tests/support/consumer_table.py [MODULE ...]`` measures the calls of the named packages, or
+of all installed ones, and writes their rows. The other rows stay as they are.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 TABLE = Table(columns=6)
 SIDES = {Side.HOST: "host", Side.ACCELERATOR: "device"}
 
-# What the journal calls the Blob that is handed over.
+# The name of the Blob in the journal.
 _NAME = "taken"
 
 
 def missing(call: Call) -> str | None:
-    """Return a package that the call needs and that is not installed, None where all are."""
+    """Return a package that the call needs and that is not installed; None if there is none."""
     modules = [call.module, *(["torch"] if "torch." in call.text else [])]
     found = [module for module in modules if importlib.util.find_spec(module) is None]
     return found[0] if found else None
@@ -41,7 +41,7 @@ def missing(call: Call) -> str | None:
 
 
 def measure(call: Call) -> Row:
-    """Make a call, check what comes of it, and describe it."""
+    """Make a call, check its result, and describe it."""
     with tempfile.TemporaryDirectory() as folder:
         return row_of(call, *_measured(call, Path(folder)))
 
@@ -49,8 +49,8 @@ def measure(call: Call) -> Row:
 def _measured(call: Call, folder: Path) -> tuple[str, str, str]:
     """Make a call twice; return whether it copies, the path and the transfers.
 
-    With both sides up to date the head tells a read from an access that may write, and all
-    addresses are known. With the newest contents on the device alone, transfers are counted.
+    With both sides up to date, the head distinguishes a read from an access that may write, and all
+    addresses are known. With the newest contents only on the device, transfers are counted.
     """
     blob = _blob(call)
     blob.assume_unaliased()
@@ -69,7 +69,7 @@ def _measured(call: Call, folder: Path) -> tuple[str, str, str]:
     blob = _blob(call)
     with syncblob.record_transfers() as log:
         taken = call.function(blob, folder)
-    # A private copy of elements leaves the head as it is, wherever it is made.
+    # A private copy of elements does not change the head, whichever side it is made on.
     came_down = any(t.name == _NAME and t.direction == "download" for t in log)
     read = Side.HOST if came_down else Side.ACCELERATOR
     _check(call, taken)
@@ -95,7 +95,7 @@ def _check(call: Call, taken: Taken) -> None:
 
 
 def _lies_in(start: int | None, buffers) -> Side | None:
-    """Return the side whose buffer has an address in it."""
+    """Return the side whose buffer contains an address."""
     if start is None:
         return None
     inside = [side for side, (first, size) in buffers.items() if 0 <= start - first < size]
@@ -103,7 +103,7 @@ def _lies_in(start: int | None, buffers) -> Side | None:
 
 
 def _seen_by(taken: Taken, blob: Blob) -> Side | None:
-    """Return the side on which the consumer sees what is written there."""
+    """Return the side whose writes the consumer sees."""
     before = np.array(taken.again())
     for side in Side:
         buffer = blob.memory.buffer(side)
@@ -117,7 +117,7 @@ def _seen_by(taken: Taken, blob: Blob) -> Side | None:
 
 
 def _counted(log, blob: Blob) -> str:
-    """Count uploads and downloads; apart from the others, those of single elements of the Blob."""
+    """Count uploads and downloads, with those of single elements of the Blob apart."""
     single = [t for t in log if t.name == _NAME and t.nbytes == blob.itemsize]
     found = [t.direction for t in log if t not in single]
     parts = [

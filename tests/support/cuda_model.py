@@ -1,17 +1,17 @@
 """A model of CUDA's streams, events, graphs and memory, for tests without a GPU.
 
-Two modes. A *lazy* device runs nothing by itself: an operation runs when something that waits for
-it is waited for, and in no other order than streams and events ask for. So a wait that was
-forgotten shows as old contents. An *eager* one runs everything at once, so what must not be
-overtaken is.
+There are two modes. A *lazy* device runs nothing by itself: an operation runs only when something
+waits for it, and only in the order that streams and events require. So a missing wait shows as
+stale contents. An *eager* device runs everything immediately, so work that must not overtake other
+work does.
 
-The memory of a device is ordinary memory, full of poison when it is allocated and again when it is
-freed. Freed memory is handed out again at once, also while queued work still uses it.
+The memory of a device is ordinary memory, filled with poison when it is allocated and when it is
+freed. Freed memory is reused immediately, even while queued work still uses it.
 
-It follows the CUDA C++ Programming Guide and the documentation of the runtime: the legacy default
-stream and the streams that are ordered with it, the calls that a capture forbids and those that
-invalidate it. It has no concurrency of its own and no timing, and of the many things that CUDA may
-do in either way it does one. What passes here is proved about our use of streams, not about CUDA.
+The model follows the CUDA C++ Programming Guide and the documentation of the runtime: the legacy
+default stream and the streams that are ordered with it, the calls that a capture forbids and those
+that invalidate it. It has no concurrency of its own and no timing, and if CUDA allows several
+behaviours, it has one of them. It can prove something about our use of streams, but not about CUDA.
 
 `cupy_model` is CuPy on top of it.
 """
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 POISON = 0xFF
-# Allocations begin at multiples of it, and are as long as one.
+# The addresses and the sizes of allocations are multiples of this.
 GRANULE = 512
 
 LEGACY, PER_THREAD = 1, 2
@@ -83,7 +83,7 @@ ERRORS = {
 
 
 class CUDARuntimeError(RuntimeError):
-    """CuPy's."""
+    """CuPy's exception."""
 
     def __init__(self, status: int) -> None:
         self.status = status
@@ -92,13 +92,13 @@ class CUDARuntimeError(RuntimeError):
 
 # --- work -----------------------------------------------------------------------------------------
 
-# Threads queue, wait and free at the same time, and whoever waits for a device runs the work of all
-# its streams. Reentrant, because finalisers free memory anywhere.
+# Threads queue, wait and free at the same time, and a thread that waits for a device runs the work
+# of all its streams. Reentrant, because finalisers free memory anywhere.
 _lock = threading.RLock()
 
 
 class Work:
-    """Something that was queued, and what must have run before."""
+    """A queued operation, and the work that must run before it."""
 
     __slots__ = ("after", "done", "run")
 
@@ -108,7 +108,7 @@ class Work:
         self.done = False
 
     def finish(self) -> None:
-        """Run it, after everything that it waits for and nothing else."""
+        """Run it, after the work that it waits for and no other."""
         with _lock:
             stack = [self]
             while stack:
@@ -132,7 +132,7 @@ class Capture:
         self.mode = mode
         self.thread = threading.get_ident()
         self.invalid = False
-        # What is to run, and the places of those that it runs after.
+        # The operations, and the indices of those that each runs after.
         self.nodes: list[tuple[Callable[[], object] | None, frozenset[int]]] = []
         self.streams = [origin]
 
@@ -141,7 +141,7 @@ class Capture:
         return frozenset({len(self.nodes) - 1})
 
     def joined(self) -> bool:
-        """Tell whether the work of all its streams leads to the stream where it began."""
+        """Tell whether the work of all its streams is joined to the stream where it began."""
         seen: set[int] = set()
         to_see = list(self.origin.tail)
         while to_see:
@@ -153,7 +153,7 @@ class Capture:
 
 
 class Stream:
-    """A stream; `blocking` ones are ordered with the legacy stream of their device."""
+    """A stream. `blocking` ones are ordered with the legacy stream of their device."""
 
     def __init__(self, machine: Machine, device: int, *, blocking: bool, legacy: bool) -> None:
         self.machine = machine
@@ -163,11 +163,11 @@ class Stream:
         self.destroyed = False
         self.last: Work | None = None
         self.capture: Capture | None = None
-        # The captured work that the next one runs after.
+        # The captured work that the next operation runs after.
         self.tail: frozenset[int] = frozenset()
 
     def queue(self, run: Callable[[], object] | None, *, after: tuple[Work, ...] = ()) -> Work:
-        """Put work at the end, outside of any capture."""
+        """Append work, outside of any capture."""
         with _lock:
             work = Work(run, [*self.before(), *after])
             self.last = work
@@ -176,7 +176,7 @@ class Stream:
         return work
 
     def before(self) -> list[Work]:
-        """Return what work that is queued now runs after."""
+        """Return the work that newly queued work runs after."""
         streams = [self]
         if self.legacy:
             streams += self.machine.blocking_streams(self.device)
@@ -193,14 +193,14 @@ class Stream:
         return None
 
     def check(self) -> None:
-        """Refuse what a capture forbids."""
+        """Raise if a capture forbids the operation."""
         if self.legacy:
             self.machine.check_legacy(self.device)
         if self.capture is not None and self.capture.invalid:
             raise CUDARuntimeError(INVALIDATED)
 
     def finish(self) -> None:
-        """Wait for all that is queued."""
+        """Wait for all queued work."""
         with _lock:
             for work in self.before():
                 work.finish()
@@ -209,7 +209,7 @@ class Stream:
 
 
 class Event:
-    """What was last recorded: work, or a place in a capture."""
+    """An event: the work, or the place in a capture, that was last recorded."""
 
     def __init__(self, device: int) -> None:
         self.device = device
@@ -222,7 +222,7 @@ class Event:
 
 
 class Block:
-    """Memory of a device, or page-locked memory of the host. It is there until nobody has it."""
+    """Memory of a device, or page-locked host memory. It lives as long as references to it."""
 
     def __init__(self, nbytes: int, device: int, kind: int) -> None:
         self.nbytes = -(-nbytes // GRANULE) * GRANULE
@@ -234,7 +234,7 @@ class Block:
         self.enter()
 
     def enter(self) -> None:
-        """Enter it into the table of what lies where."""
+        """Add it to the table of blocks by address."""
         for place in range(self.nbytes // GRANULE):
             _blocks[self.address // GRANULE + place] = self
 
@@ -242,12 +242,12 @@ class Block:
         ctypes.memset(self.address, POISON, self.nbytes)
 
 
-# What lies where, by granules.
+# The blocks, by granules of the address.
 _blocks: weakref.WeakValueDictionary[int, Block] = weakref.WeakValueDictionary()
 
 
 def block_at(address: int, nbytes: int = 1) -> Block | None:
-    """Return what an address lies in; the range must not leave it."""
+    """Return the block of an address. The range must lie in the block."""
     block = _blocks.get(address // GRANULE)
     if block is not None and address + nbytes > block.address + block.nbytes:
         raise CUDARuntimeError(INVALID_VALUE)
@@ -256,7 +256,7 @@ def block_at(address: int, nbytes: int = 1) -> Block | None:
 
 # --- the machine ----------------------------------------------------------------------------------
 
-# Also of machines that are gone: objects of CuPy's outlive the test that made them.
+# Includes streams of past machines: CuPy objects may outlive the test that made them.
 _streams: dict[int, Stream] = {}
 _events: dict[int, Event] = {}
 _handles = itertools.count(0x10000)
@@ -273,7 +273,7 @@ class Machine:
     Parameters
     ----------
     devices
-        How many.
+        The number of devices.
     eager
         Run work as soon as it is queued.
 
@@ -294,7 +294,7 @@ class Machine:
         self._captures: list[Capture] = []
         self._countdowns: dict[str, int] = {}
         self._threads = threading.local()
-        # Freed memory, by whom it can be given to.
+        # Freed memory, by the pool and the stream that can reuse it.
         self._free: dict[tuple[Any, ...], list[Block]] = {}
 
     # --- for tests ---
@@ -303,8 +303,8 @@ class Machine:
     def failing(self, **kth: int) -> Iterator[None]:
         """Make the k-th call of a kind fail, once, inside a ``with`` block; the first is 1.
 
-        Allocations fail as where no memory is left, other calls with an invalid handle. Nothing has
-        happened then.
+        Allocations fail for lack of memory, other calls with an invalid handle. A failed call has
+        no effect.
         """
         if set(kth) - FAILING or any(k < 1 for k in kth.values()):
             raise ValueError(f"expected {', '.join(sorted(FAILING))} with k >= 1, got {kth}")
@@ -326,7 +326,7 @@ class Machine:
             raise CUDARuntimeError(INVALID_HANDLE)
 
     def finish(self, *, latest_first: bool = False) -> None:
-        """Let all that is queued anywhere run, stream by stream."""
+        """Run all queued work, stream by stream."""
         for stream in list(self._streams)[:: -1 if latest_first else 1]:
             if stream.last is not None:
                 stream.last.finish()
@@ -373,7 +373,7 @@ class Machine:
     def streamDestroy(self, stream: int) -> None:
         found = _streams.pop(stream, None)
         if found is not None:
-            # What is queued still runs.
+            # Queued work still runs.
             found.destroyed = True
 
     def streamGetFlags(self, stream: int) -> int:
@@ -389,14 +389,14 @@ class Machine:
             raise CUDARuntimeError(status)
 
     def check_legacy(self, device: int) -> None:
-        """Refuse to use the legacy stream while a stream that is ordered with it is captured."""
+        """Raise if a stream that is ordered with the legacy stream is being captured."""
         self._invalidate(self._captures_of_blocking(device), IMPLICIT)
 
     def _captures_of_blocking(self, device: int) -> list[Capture]:
         return [s.capture for s in self.blocking_streams(device) if s.capture is not None]
 
     def check_unsafe(self) -> None:
-        """Refuse calls that may wait for work, as far as the modes of captures ask for it."""
+        """Raise for calls that may wait for work, if the mode of a capture forbids them."""
         self._refuse_callbacks()
         here = threading.get_ident()
         self._invalidate(
@@ -412,7 +412,7 @@ class Machine:
     # --- host callbacks ---
 
     def launch_host(self, stream: int, function: Callable[[], object]) -> None:
-        """Queue a function of the host's, which must not call CUDA."""
+        """Queue a host function, which must not call CUDA."""
 
         def run() -> None:
             self._threads.in_callback = True
@@ -561,7 +561,7 @@ class Machine:
 
     def streamIsCapturing(self, stream: int) -> bool:
         found = self.stream(stream)
-        # This alone may be asked, and invalidates nothing.
+        # Unlike other calls, this one is allowed and invalidates nothing.
         if found.legacy and self._captures_of_blocking(found.device):
             raise CUDARuntimeError(IMPLICIT)
         if found.capture is not None and found.capture.invalid:
@@ -591,7 +591,7 @@ class Machine:
         on.add(kernel)
 
     def _copying(self, dst: int, src: int, size: int, kind: int) -> tuple[Any, int]:
-        """Return what keeps the memory of a copy, and the kind of the host's."""
+        """Return the objects that keep the memory of a copy alive, and the kind of host memory."""
         to, of = block_at(dst, size), block_at(src, size)
         on_device = [block is not None and block.kind in (DEVICE, MANAGED) for block in (to, of)]
         if on_device != [kind in (TO_DEVICE, ON_DEVICE), kind in (TO_HOST, ON_DEVICE)]:
@@ -623,7 +623,7 @@ class Machine:
             return
         work = on.add(lambda: (kept, ctypes.memmove(dst, src, size)))
         if staged and kind == TO_HOST and work is not None:
-            # And written before it returns.
+            # Pageable memory is written before the call returns.
             work.finish()
 
     def memsetAsync(self, ptr: int, value: int, size: int, stream: int) -> None:
@@ -639,14 +639,14 @@ class Machine:
     # --- memory ---
 
     def allocate(self, nbytes: int, kind: int, *, pool: Any) -> tuple[Block, tuple[Any, ...]]:
-        """Take memory of the current device from a pool, or new; and say where it goes back to."""
+        """Return memory of the current device, from a pool or new, and where to return it to."""
         host = kind == HOST
         if self.fails("pinned_allocation" if host else "allocation"):
             raise CUDARuntimeError(OUT_OF_MEMORY)
         size = -(-nbytes // GRANULE) * GRANULE
         device = -1 if host else self.getDevice()
         home = (pool, device, kind, size)
-        # What a pool has kept is locked already.
+        # Memory from a pool is locked already.
         locked = not host or self.can_pin or bool(pool)
         with _lock:
             free = self._free.get(home)
@@ -658,19 +658,19 @@ class Machine:
         return Block(size, device, kind), home
 
     def give_back(self, block: Block, home: tuple[Any, ...], stream: Stream | None) -> None:
-        """Let a pool hand memory out again: poisoned, after the work of the stream it is of."""
+        """Return memory to a pool, which may reuse it, poisoned, after the work of its stream."""
         with _lock:
             if stream is None or stream.last is None or stream.last.done:
                 block.poison()
             else:
                 stream.last = Work(block.poison, [stream.last])
-            # The collector of cycles has cleared weak references before it let a finaliser give
-            # the memory back.
+            # The garbage collector clears weak references before it runs the finaliser that
+            # returns the memory.
             block.enter()
             self._free.setdefault(home, []).append(block)
 
     def forget_free(self, pool: Any = None) -> None:
-        """Give the free memory of a pool up, or all."""
+        """Discard the free memory of a pool, or of all pools."""
         with _lock:
             for home in list(self._free):
                 if pool is None or home[0] == pool:

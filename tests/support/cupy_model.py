@@ -1,10 +1,10 @@
 """CuPy on the model of CUDA: the parts that syncblob uses, with CuPy's names and arguments.
 
-What is not here is an AttributeError or a TypeError: a test that needs more has to add it, and
-`tests/devices/test_cuda_model.py` compares names and arguments with CuPy's own where CuPy can be
-imported. Arrays compute nothing but copies; kernels are Python functions, see `launch`.
+Missing parts raise AttributeError or TypeError; a test that needs more has to add it.
+`tests/devices/test_cuda_model.py` compares names and arguments with CuPy's own if CuPy can be
+imported. Arrays only support copies; kernels are Python functions, see `launch`.
 
-Like `cuda_model`, it proves something of our use of streams and nothing of CUDA or CuPy.
+Like `cuda_model`, it can prove something about our use of streams, but not about CUDA or CuPy.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Self
 
-# The machine that the functions of this module are about; `installed` sets it.
+# The machine that the functions of this module use. `installed` sets it.
 _machine: Machine = Machine(0)
 _threads = threading.local()
 
@@ -39,11 +39,11 @@ def launch(kernel: Callable[..., object], *arrays: ndarray, stream: Any = None) 
     Parameters
     ----------
     kernel
-        Is called when the work runs. May read and write.
+        Called when the work runs. May read and write.
     arrays
-        On the current device. Are not kept alive, as by a kernel of CUDA's.
+        Arrays on the current device. As with a CUDA kernel, they are not kept alive.
     stream
-        The current one if left out.
+        The default is the current stream.
     """
     for array in arrays:
         if array.device.id != _machine.getDevice():
@@ -106,7 +106,7 @@ def _of_machine(name: str) -> Callable[..., Any]:
         return getattr(_machine, name)(*args)
 
     function.__name__ = name
-    # What a caller sees are the arguments of the machine's.
+    # `inspect` shows the arguments of the machine's method.
     function.__wrapped__ = getattr(Machine, name)  # type: ignore[attr-defined]  # for `inspect`
     return function
 
@@ -167,13 +167,13 @@ class Device:
 
 
 def _own(name: str) -> list[Any]:
-    """Return a list of the current thread's."""
+    """Return a list that belongs to the current thread."""
     own: list[Any] = _threads.__dict__.setdefault(name, [])
     return own
 
 
 def _current() -> dict[int, Any]:
-    """Return the current stream of each device, of this thread and this machine."""
+    """Return the current stream of each device, for this thread and this machine."""
     of_machine = _threads.__dict__.setdefault("current", weakref.WeakKeyDictionary())
     current: dict[int, Any] = of_machine.setdefault(_machine, {})
     return current
@@ -359,7 +359,7 @@ class BaseMemory:
 
 
 class _Allocated(BaseMemory):
-    """Memory that goes back when nobody has it; pools own what lies behind it."""
+    """Memory that is returned with its last reference. Pools own the underlying memory."""
 
     _kind = model.DEVICE
 
@@ -374,7 +374,7 @@ class _Allocated(BaseMemory):
                     raise
                 raise OutOfMemoryError(f"Out of memory allocating {size:,} bytes") from None
             self.ptr = self._block.address
-            # Weak, as the pool of CuPy's is: it must not keep a machine that is gone.
+            # Weak, like that to CuPy's pool: it must not keep a past machine alive.
             self._home, self._machine = home, _machine
             self._stream = None if pool is None else _machine.stream(pool[1])
 
@@ -443,8 +443,8 @@ class MemoryPool:
         if not size:
             return MemoryPointer(Memory(0), 0)
         handle = get_current_stream().ptr
-        # The default stream of each thread has the same pointer, and memory of its own. CuPy tells
-        # threads by their numbers; those of later ones may be the same, whose work is another's.
+        # The per-thread default streams have the same pointer but separate memory. CuPy tells them
+        # apart by thread ids, and a later thread with the same id has another stream.
         own = _machine.stream(handle) if handle == model.PER_THREAD else None
         return MemoryPointer(self._kind(size, (self, handle, own)), 0)
 
@@ -478,7 +478,7 @@ def alloc(size: int) -> MemoryPointer:
 
 
 def set_allocator(allocator: Callable[[int], MemoryPointer] | None = None) -> None:
-    """Without an argument memory comes from CUDA, and from no pool, as in CuPy."""
+    """Set the allocator. As in CuPy, the default allocates from CUDA and not from a pool."""
     global _allocator
     _allocator = (lambda size: MemoryPointer(Memory(size), 0)) if allocator is None else allocator
 
@@ -495,7 +495,7 @@ class PinnedMemory:
     def __init__(self, size: int, flags: int = 0, *, _pool: str = "") -> None:
         assert not flags
         self._machine = _machine
-        # Without a pool the memory goes back to CUDA, which hands it out again as it likes.
+        # Without a pool, the memory is returned to CUDA, which may reuse it in any way.
         self._block, self._home = _machine.allocate(size, model.HOST, pool=_pool)
         self.size, self.ptr = self._block.nbytes, self._block.address
 
@@ -505,7 +505,7 @@ class PinnedMemory:
 
 
 def PinnedMemoryPointer(mem: PinnedMemory, offset: int) -> Any:
-    # A buffer that is made in C, which a class in Python can be from 3.12 on only.
+    # A buffer made in C: classes in Python can only be buffers since 3.12.
     buffer = (ctypes.c_byte * (mem.size - offset)).from_address(mem.ptr + offset)
     buffer.mem, buffer.ptr = mem, mem.ptr + offset
     return buffer
@@ -536,7 +536,7 @@ class _Flags:
 
 
 class ndarray:
-    """An array; elements are looked at and written by queued copies only."""
+    """An array. Elements are only read and written by queued copies."""
 
     __slots__ = ("__weakref__", "base", "data", "dtype", "shape", "strides")
     __array_priority__ = 100
@@ -594,7 +594,7 @@ class ndarray:
     # --- views ---
 
     def _viewed(self, over: Any) -> ndarray:
-        """Return a view that lies in this array as one NumPy array lies in another."""
+        """Return a view with the layout of a NumPy view of `_over_nothing(self)`."""
         offset = over.__array_interface__["data"][0] - _NOWHERE if over.size else 0
         array = ndarray(over.shape, over.dtype, self.data + offset, over.strides)
         array.base = self if self.base is None else self.base
@@ -621,7 +621,7 @@ class ndarray:
         index = slices if isinstance(slices, tuple) else (slices,)
         if not all(isinstance(x, (int, slice)) or x in (None, ...) for x in index):
             raise NotImplementedError("indexing by arrays")
-        # One element is an array of no axes.
+        # One element is a zero-dimensional array.
         return self._viewed(_over_nothing(self)[index if ... in index else (*index, ...)])
 
     # --- copies ---
@@ -643,7 +643,7 @@ class ndarray:
     def copy(self, order: str = "C") -> ndarray:
         if self.device.id == _machine.getDevice():
             return self.astype(self.dtype, order=order)
-        # To the current device, and with no order but that of its stream.
+        # To the current device, ordered only by its stream.
         fortran = _fortran_only(self)
         if not (fortran or self.flags.c_contiguous):
             raise NotImplementedError("a copy from another device of an array with gaps")
@@ -746,7 +746,7 @@ class ndarray:
         return capsule
 
 
-# Where arrays lie that are only there to be indexed.
+# The address of arrays that are only indexed and never read.
 _NOWHERE = 1 << 40
 
 
@@ -756,7 +756,7 @@ class _Interface:
 
 
 def _over_nothing(array: ndarray) -> Any:
-    """Return a NumPy array like one of the model's, at an address that nobody reads."""
+    """Return a NumPy array with the layout of a model array, at an address that is never read."""
     raw = np.asarray(
         _Interface(
             {
@@ -785,7 +785,7 @@ def _fortran_only(array: ndarray) -> bool:
 
 
 def _from_cupy_like(obj: Any) -> ndarray | None:
-    """Take what CuPy takes for an array of a device, asked for in the same order."""
+    """Convert an object that CuPy accepts as a device array, trying protocols in CuPy's order."""
     if isinstance(obj, ndarray):
         return obj
     if hasattr(obj, "__cuda_array_interface__"):
@@ -833,10 +833,10 @@ def asarray(
     found = _from_cupy_like(a)
     if found is not None:
         if found.device.id != _machine.getDevice():
-            # What is on another device is copied to this one.
+            # Copy from another device to this one.
             found = found.copy()
         return found if dtype is None else found.astype(dtype, copy=False)
-    # Read now, written later.
+    # The values are read now and written later.
     values = np.array(a, dtype)
     array = empty(values.shape, values.dtype)
     launch(lambda to: to.__setitem__(..., values), array)
@@ -865,7 +865,7 @@ _is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(
 
 
 class _Over:
-    """The memory of an array of the model's, for NumPy; keeps the array."""
+    """The memory of a model array, for NumPy. Keeps the array alive."""
 
     def __init__(self, array: ndarray) -> None:
         self._array = array
@@ -937,7 +937,7 @@ def from_dlpack(array: Any, *, device: Any = None, copy: bool | None = None) -> 
     _set_device(capsule, _DL_CPU, 0)
     bfloat16 = tensor.code == 4
     if bfloat16:
-        # NumPy has none.
+        # NumPy has no bfloat16.
         tensor.code = 1
     taken = np.from_dlpack(_Capsule(capsule))
     if kind == _DL_MANAGED:
@@ -958,7 +958,7 @@ CUPY_NAMES = """asarray empty from_dlpack get_default_memory_pool get_default_pi
 
 
 def _modules() -> dict[str, types.ModuleType]:
-    """Make the modules that are CuPy for a test."""
+    """Make the modules that replace CuPy in a test."""
     here = globals()
     cupy, cuda = types.ModuleType("cupy"), types.ModuleType("cupy.cuda")
     memory = types.ModuleType("cupy.cuda.memory")
@@ -978,7 +978,7 @@ def _modules() -> dict[str, types.ModuleType]:
 
 @contextmanager
 def installed(machine: Machine) -> Iterator[types.ModuleType]:
-    """Make the model be CuPy for syncblob, and leave no trace of it."""
+    """Install the model as CuPy for syncblob, and remove it completely afterwards."""
     import array_api_compat
 
     from syncblob import _source_lines
@@ -997,7 +997,7 @@ def installed(machine: Machine) -> Iterator[types.ModuleType]:
     loader = cuda.ctypes
     cuda.ctypes = types.SimpleNamespace(CDLL=lambda _: None)  # type: ignore[assignment]  # there is a driver
     cuda._why_not.cache_clear()
-    # No line of the model is the user's.
+    # The lines of the model do not count as the user's.
     _source_lines._known[__file__] = "cupy"
     for name in there:
         del sys.modules[name]
@@ -1024,5 +1024,5 @@ def installed(machine: Machine) -> Iterator[types.ModuleType]:
 
 
 def _taken_out(backends: dict[Any, Any]) -> dict[Any, Any]:
-    """Take the backends of CUDA devices out of the registry."""
+    """Remove the backends of CUDA devices from the registry."""
     return {device: backends.pop(device) for device in list(backends) if device.type == "cuda"}

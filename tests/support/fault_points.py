@@ -1,7 +1,7 @@
 """Injected failures: every allocation, transfer and use of a file can be made to fail once.
 
-What happens on the simulated device is counted and failed by its own controls. Buffers of the host
-and the functions of the system that files and shared memory need are wrapped.
+The simulated device has its own counters and failures. Host buffers, and the system functions for
+files and shared memory, are wrapped.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ __all__ = ["DEVICE_KINDS", "counting", "failing", "was_injected"]
 MARK = "injected failure"
 BACKEND = syncblob.simulated(0)
 
-# Of the simulated device: the name that `failing` takes, and the counters that belong to it.
+# Kinds of failures of the simulated device: the argument of `failing`, and the counters.
 DEVICE_KINDS = {
     "allocation": ("allocations",),
     "host_allocation": ("host_allocations",),
     "transfer": ("uploads", "downloads"),
 }
 
-# Of the system. A path is opened for writing with a file that may fill the disk.
+# Kinds of failures of the system. Files opened for writing may fill the disk.
 _SYSTEM: list[tuple[str, Any, str]] = [
     ("opening", os, "open"),
     ("flush", os, "fsync"),
@@ -46,7 +46,7 @@ _SYSTEM: list[tuple[str, Any, str]] = [
 
 
 class _Points:
-    """Counts what passes, and fails what was asked for."""
+    """Counts operations, and makes the requested one fail."""
 
     def __init__(self, kind: str = "", number: int = 0) -> None:
         self.counts: Counter[str] = Counter()
@@ -54,7 +54,7 @@ class _Points:
         self._number = number
 
     def passes(self, kind: str) -> bool:
-        """Count an operation; tell whether it may go on."""
+        """Count an operation; tell whether it may succeed."""
         self.counts[kind] += 1
         return kind != self._kind or self.counts[kind] != self._number
 
@@ -70,7 +70,7 @@ class _Points:
 
 
 class _FillingFile:
-    """A file that is being written to; a write that fails has written the half of it."""
+    """A file opened for writing. A write that fails has written half of its bytes."""
 
     def __init__(self, file: Any, points: _Points) -> None:
         self._file = file
@@ -126,7 +126,7 @@ def _installed(points: _Points) -> Iterator[None]:
 
 @contextmanager
 def counting() -> Iterator[Counter[str]]:
-    """Count, by kind, what could fail inside a ``with`` block. Complete after the block."""
+    """Count the operations inside a ``with`` block, by kind. Complete after the block."""
     points = _Points()
     BACKEND.synchronize()
     BACKEND.reset_counts()
@@ -149,7 +149,7 @@ def failing(kind: str, number: int) -> Iterator[None]:
 
 
 def was_injected(error: BaseException | None) -> bool:
-    """Tell whether an exception is one of these, or was caused by one."""
+    """Tell whether an exception is an injected one, or was caused by one."""
     while error is not None:
         if MARK in str(error):
             return True

@@ -1,4 +1,4 @@
-"""The scenarios of the fault campaign that need no file."""
+"""The scenarios of the fault campaign without files."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ WHERE = ("blank", "host", "device", "both", "split")
 
 
 def made(where: str, first: int = 1, shape: tuple[int, ...] = SHAPE) -> Blob:
-    """Make a Blob, bound to the simulated device, whose newest contents are somewhere.
+    """Make a Blob, bound to the simulated device, with its newest contents in the given place.
 
-    What was written on the host is of the host: there operations run. Of a split one each other
-    element is newest on the host, the others on the device, the last of them on both.
+    The operations of a Blob written on the host run on the host. In a split one, every other
+    element is newest on the host, the others are newest on the device, and the last one on both.
     """
     blob = Blob(shape, device="cpu" if where in ("host", "both") else "simulated:0")
     blob.memory.bind(BACKEND)
@@ -67,7 +67,7 @@ def with_borrow(where: str) -> Callable[[Path], dict[str, Any]]:
 
 
 def with_borrow_of_a_part(where: str) -> Callable[[Path], dict[str, Any]]:
-    """Make a Blob that is split, and a borrow of its first row, which nobody else has."""
+    """Make a split Blob, and a borrow of its first row that nothing else references."""
 
     def make(_: Path) -> dict[str, Any]:
         blob = made("split")
@@ -91,7 +91,7 @@ def with_gradient(where: str) -> Callable[[Path], dict[str, Any]]:
 
 
 def written(access: str) -> Callable[[dict[str, Any]], Any]:
-    """Take an array from an accessor, write where that may be done, and return what it holds."""
+    """Get an array from an accessor, write into it if that is allowed, and return its values."""
 
     def act(state: dict[str, Any]) -> Any:
         array = getattr(state["a"], access)()
@@ -103,7 +103,7 @@ def written(access: str) -> Callable[[dict[str, Any]], Any]:
 
 
 def written_below(access: str) -> Callable[[dict[str, Any]], Any]:
-    """Do so with the second row."""
+    """As `written`, for the second row."""
 
     def act(state: dict[str, Any]) -> Any:
         return written(access)({"a": state["a"][1]})
@@ -111,7 +111,7 @@ def written_below(access: str) -> Callable[[dict[str, Any]], Any]:
     return act
 
 
-# One access of one memory: after a failure the head is where it was, too.
+# One access of one memory: a failure must not change the head, either.
 ONE_ACCESS: dict[str, Scenario] = {}
 for _where in WHERE:
     for _kind in ("", "mutable_", "overwrite_"):
@@ -178,7 +178,7 @@ for _name, _act in _READS.items():
         )
 
 
-# Several accesses: some of them may have been made, but nothing is lost and nothing half-written.
+# Several accesses: some may have been made, but nothing may be lost or half-written.
 SEVERAL: dict[str, Scenario] = {}
 
 

@@ -1,4 +1,4 @@
-"""The scenarios of the fault campaign with files: opened, edited, saved, converted."""
+"""The scenarios of the fault campaign with files: opening, editing, saving, converting."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OF_FILES"]
 
-# They hold one blob.
+# Formats with one blob.
 _OF_ONE_ARRAY = (".binaryproto", ".npy")
 
 
@@ -35,7 +35,7 @@ def _net() -> ModelFile:
 
 
 def saved(name: str) -> Callable[[Path], dict[str, Any]]:
-    """Save a net and leave it closed."""
+    """Save a net, and do not open it."""
 
     def make(folder: Path) -> dict[str, Any]:
         save_model(_net(), folder / name)
@@ -68,7 +68,7 @@ def reads(side: str, name: str) -> Callable[[dict[str, Any]], Any]:
 
 
 def reads_in_parts(state: dict[str, Any]) -> Any:
-    """Read rows of a lazy Blob here and there, and then all of it."""
+    """Read some rows of a lazy Blob, and then all of it."""
     blob = state["model"]["ip"].blobs[0]
     rows = [blob[1].cpu_data().copy(), blob[2:].gpu_data().copy(), np.array(blob[:, 1:3])]
     return [*rows, blob.cpu_data().copy(), blob.gpu_data().copy()]

@@ -46,7 +46,7 @@ OF_TORCH_AND_DASK = {
     f"{name}, {first} and {second}": Scenario(
         two(first, second),
         lambda state, act=act: act(state["a"], state["b"]),
-        # Dask tries functions on chunks without elements first, to learn of what type they are.
+        # Dask first tries functions on empty chunks, to infer the type of the results.
         tolerant=name.startswith("dask, a chunk"),
     )
     for name, act in _BINARY.items()

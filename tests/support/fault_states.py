@@ -1,4 +1,4 @@
-"""What a scenario of the fault campaign is, and the state that is compared around it."""
+"""The scenarios of the fault campaign, and the state that is compared before and after."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ __all__ = ["Scenario", "contents", "heads", "plain"]
 
 
 class Scenario(NamedTuple):
-    """Something that can fail at several points.
+    """An operation that can fail at several points.
 
     Attributes
     ----------
     make
-        Makes what it acts on, by name: Blobs, arrays, models. It gets an empty folder.
+        Makes the state, by name: Blobs, arrays, models. It gets an empty folder.
     act
-        Acts on that. What it returns is compared, after the failures are over.
+        Acts on the state. After the failures, its result is compared.
     tolerant
-        Whether a library on the way may do without what failed.
+        Whether a library in between may recover from the failure.
     """
 
     make: Callable[[Path], dict[str, Any]]
@@ -37,9 +37,9 @@ class Scenario(NamedTuple):
 
 
 def newest(memory: SyncedMemory) -> bytes:
-    """Return the newest contents without an access, byte by byte by the map.
+    """Return the newest contents of each byte according to the map, without an access.
 
-    Both sides must agree where both have them. What nobody has read comes from the source.
+    Bytes that both sides hold must be equal. Bytes that no side holds come from the source.
     """
     contents = np.zeros(memory.used_nbytes, np.uint8)
     for run in memory.spans.runs(0, memory.used_nbytes):
@@ -54,7 +54,7 @@ def newest(memory: SyncedMemory) -> bytes:
 
 
 def fill_from_source(memory: SyncedMemory, contents: np.ndarray[Any, Any], start: int) -> None:
-    """Read a part of a source, and leave it as if nobody had."""
+    """Read a part of a source without changing its state."""
     source: Any = memory._source
     kept = source._contents
     source.fill(contents, start)
@@ -68,7 +68,7 @@ def _memories(blob: Blob) -> list[SyncedMemory]:
 
 def _of_blob(blob: Blob) -> Any:
     data, *diff = _memories(blob)
-    # A gradient that reads as zeros is as good as none.
+    # A gradient of zeros is equivalent to none.
     written = [newest(memory) for memory in diff if any(newest(memory))]
     return (blob.shape, blob.dtype.name, newest(data), written)
 
@@ -78,9 +78,9 @@ def _of_folder(folder: Path) -> Any:
 
 
 def contents(value: Any) -> Any:
-    """Describe what something holds, so that it can be compared. Changes nothing.
+    """Describe the contents of an object in a comparable form. Changes nothing.
 
-    Of a NumPy array also whether it can be written: borrows lose that.
+    For a NumPy array, this includes its write permission, because borrows may lose it.
     """
     if isinstance(value, dict):
         return {name: contents(item) for name, item in value.items()}
@@ -95,7 +95,7 @@ def contents(value: Any) -> Any:
 
 
 def heads(state: dict[str, Any]) -> Any:
-    """Return who has each byte of the Blobs of a state, if anybody has any."""
+    """Return the holders of each byte of the Blobs of a state, if any byte is held."""
     return {
         name: [memory.spans for memory in _memories(value) if memory.head]
         for name, value in state.items()

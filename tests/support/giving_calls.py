@@ -1,6 +1,6 @@
-"""What to give whom: the calls of the second table in docs/consumers.md, in order.
+"""What to pass to which consumer: the calls of the second table in docs/consumers.md, in order.
 
-Each takes one Blob; what else it needs are ndarrays.
+Each takes one Blob. All other arguments are ndarrays.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ NUMBERS = np.arange(8, dtype="f4")
 
 
 class Giving(NamedTuple):
-    """A call that gives a Blob to a consumer.
+    """A call that passes a Blob to a consumer.
 
     Attributes
     ----------
     module
-        The package that has to be there.
+        The required package.
     text
         The call, as the table shows it.
     function
-        Makes it with an array or what is given for one; returns what comes of it.
+        Makes the call with an array, or with an object in place of one, and returns the result.
     array
         The contents of the Blob.
     give
-        What to give for a Blob, one of `WAYS`.
+        What to pass for a Blob, one of `WAYS`.
     """
 
     module: str
@@ -58,7 +58,7 @@ class Giving(NamedTuple):
 
 
 def giving(module, text, array, give="np.asarray(b)"):
-    """Put a function into the table."""
+    """Add a function to the table."""
 
     def register(function):
         CALLS.append(Giving(module, text, function, array, give))

@@ -1,7 +1,7 @@
-"""The second table in docs/consumers.md, what to give whom, measured.
+"""The second table in docs/consumers.md, what to pass to which consumer, measured.
 
-``python tests/support/giving_table.py [MODULE ...]`` makes the calls of the packages, of all that
-are installed where none is named, and writes their rows. Those of the others stay as they are.
+``python tests/support/giving_table.py [MODULE ...]`` makes the calls of the named packages, or of
+all installed ones, and writes their rows. The other rows stay as they are.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ def missing(call: Giving) -> str | None:
     try:
         importlib.import_module(call.module)
     except (ImportError, RuntimeError):
-        # RuntimeError of torchvision, whose wheels on PyPI want PyTorch's for CUDA.
+        # torchvision raises RuntimeError: its wheels on PyPI need PyTorch's for CUDA.
         return call.module
     return None
 
 
 def measure(call: Giving) -> Row:
-    """Make a call with a Blob and with what is to be given for it, and describe what comes."""
+    """Make a call with a Blob and with the recommended argument, and describe the results."""
     itself = _outcome(call, "b")
     if call.give != "b":
         assert _outcome(call, call.give) == "works", call.text
@@ -42,7 +42,7 @@ def measure(call: Giving) -> Row:
 
 
 def _outcome(call: Giving, give: str) -> str:
-    """Compare what comes of a Blob, newest on a device, with what comes of an ndarray."""
+    """Compare the result for a Blob that is newest on a device with that for an ndarray."""
     array = call.array.copy()
     blob = Blob(array.shape, array.dtype, device="simulated:0")
     blob.overwrite_gpu_data()[...] = array
@@ -51,7 +51,7 @@ def _outcome(call: Giving, give: str) -> str:
         expected = call.function(array)
         try:
             result = call.function(WAYS[give](blob))
-        except Exception as error:  # noqa: BLE001  # each library has its own
+        except Exception as error:  # noqa: BLE001  # libraries raise various errors
             kind = type(error)
             module = kind.__module__.partition(".")[0].lstrip("_")
             return (
@@ -59,7 +59,7 @@ def _outcome(call: Giving, give: str) -> str:
             )
     on_device = blob.gpu_data()
     if not np.array_equal(on_device, array):
-        # Nobody has told the device of it.
+        # The write went to the host's buffer, unknown to the device.
         buffer = blob.memory.buffer(Side.HOST)
         if buffer is not None and buffer.tobytes() == array.tobytes():
             return "**silently** writes const memory"

@@ -1,10 +1,10 @@
 """Interrupts at each place where CPython can deliver one.
 
-CPython runs signal handlers when a function begins, after each call, and at jumps backwards. A
+CPython runs signal handlers at the start of a function, after each call, and at backward jumps. A
 trace function sees each instruction before it is executed, and raises in more places than that:
-also where an operator or an attribute might run Python code. It leaves out the instructions that
-only move values and the call that leaves a ``with`` block, where no handler can run before. A
-profile function raises when a function in C returns, with what it did already done.
+also before operators and attributes, which might run Python code. It leaves out instructions that
+only move values, and the call that leaves a ``with`` block, because no handler can run before
+these. A profile function raises when a C function returns, after the function has done its work.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["Interrupt", "Point", "interrupted_at", "points_of"]
 
 _PACKAGE = str(Path(syncblob.__file__).parent)
 
-# Instructions that call nothing and that no signal handler can come before.
+# Instructions that call nothing and before which no signal handler can run.
 _SILENT = frozenset(
     """
     CACHE CACHE_RESERVED COPY COPY_FREE_VARS END_FOR END_SEND EXTENDED_ARG IS_OP JUMP_FORWARD
@@ -42,11 +42,11 @@ _SILENT = frozenset(
 
 
 class Interrupt(KeyboardInterrupt):
-    """What is raised."""
+    """The exception that is raised."""
 
 
 class Point(NamedTuple):
-    """A place that a run of an operation comes past, and the number of the time."""
+    """A place that a run passes, and the number of the pass."""
 
     kind: str
     code: CodeType
@@ -79,7 +79,7 @@ def _opcodes(code: CodeType) -> dict[int, str]:
 
 
 class _Tracer:
-    """Counts the places that are passed, and raises at one of them."""
+    """Counts passes of places, and raises at one of them."""
 
     def __init__(self, target: Point | None) -> None:
         self.target = target
@@ -129,12 +129,12 @@ def _running(tracer: _Tracer) -> Iterator[None]:
 
 @contextmanager
 def points_of() -> Iterator[list[Point]]:
-    """Collect the places that are passed inside a ``with`` block. Complete after the block."""
+    """Collect the places passed inside a ``with`` block. Complete after the block."""
     tracer = _Tracer(None)
     found: list[Point] = []
     with _running(tracer):
         yield found
-    # The first time and the last: what comes between repeats them.
+    # The first pass and the last one: those in between repeat them.
     for place, times in tracer.times.items():
         found += [Point(*place, time) for time in sorted({1, times})]
 

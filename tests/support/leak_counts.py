@@ -1,4 +1,4 @@
-"""What a process holds, counted: objects, memory, buffers of every device, files, mappings."""
+"""Counts of what a process holds: objects, memory, buffers of all devices, files, mappings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PROC = Path("/proc/self")
 
 
 class Held(NamedTuple):
-    """What is held at a moment."""
+    """The counts at one moment."""
 
     objects: int
     blocks: int
@@ -34,7 +34,7 @@ class Held(NamedTuple):
 
 
 def held() -> Held:
-    """Count, after a collection. `nbytes` is what tracemalloc sees, where it is tracing."""
+    """Count after a garbage collection. `nbytes` is that of tracemalloc, if it is tracing."""
     gc.collect()
     has_proc = _PROC.is_dir()
     return Held(
@@ -47,7 +47,7 @@ def held() -> Held:
 
 
 def resident_nbytes() -> int:
-    """Return how much of the machine's memory the process has; 0 where that cannot be seen."""
+    """Return the resident memory of the process; 0 if it is unknown."""
     if not _PROC.is_dir():
         return 0
     return int((_PROC / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -55,16 +55,16 @@ def resident_nbytes() -> int:
 
 @contextmanager
 def watched_buffers() -> Iterator[Callable[[], tuple[int, int]]]:
-    """Watch the buffers that are made inside a ``with`` block: on the host, and on any device.
+    """Watch the buffers that are made inside a ``with`` block, on the host and on any device.
 
-    Gives a function that returns how many were made, and how many of them are alive.
+    Yields a function that returns how many were made, and how many of them are alive.
     """
     references: list[weakref.ref[object]] = []
     allocate = NumpyHome.allocate
 
     def watched(home: NumpyHome, nbytes: int, *, zeroed: bool = False) -> object:
         buffer = allocate(home, nbytes, zeroed=zeroed)
-        # Every array over it keeps the block that it is cut from.
+        # Every array over the buffer keeps the block that contains it.
         references.append(weakref.ref(buffer.base))
         return buffer
 

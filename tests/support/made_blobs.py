@@ -1,4 +1,4 @@
-"""Blobs in a given state, and what to compare them with."""
+"""Blobs in a given state, and expected values."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ def values(dtype="float32", shape=(2, 3)):
 
 
 def blob_in(head, dtype="float32", shape=(2, 3)):
-    """Make a Blob in a given state, bound to simulated:0; its contents count up.
+    """Make a Blob in a given state, bound to simulated:0, whose contents count up.
 
-    Its device is the side that was written, of an untouched or a split one the accelerator. A split
-    one, of at least two elements, has its first element on the host and the others on the device.
+    Its device is the side that was written; the accelerator if it is untouched or split. A split
+    Blob needs at least two elements: the first is newest on the host, the others on the device.
     """
     on_host = head is Head.HEAD_AT_CPU
     blob = Blob(shape, dtype, device="cpu" if on_host else "simulated:0")
@@ -36,5 +36,5 @@ def blob_in(head, dtype="float32", shape=(2, 3)):
 
 
 def address(array):
-    """Return where an array begins."""
+    """Return the address of an array."""
     return array.__array_interface__["data"][0]

@@ -1,4 +1,4 @@
-"""A pytest plugin for mutation testing: the frames that mutmut puts between are not the user's."""
+"""A pytest plugin for mutation testing: frames that mutmut adds do not count as the user's."""
 
 from mutmut.mutation import trampoline
 

@@ -1,7 +1,7 @@
-"""Calls of every function of the namespace, and what to compare their results with.
+"""Calls of every function of the namespace, and references for their results.
 
-Where a correction applies, the values that it applies to are left out, or the reference is not
-NumPy's function of that name; the corrections have tests of their own.
+If a function has a correction, the corrected values are left out, or the reference is another
+function than NumPy's of that name. Corrections have separate tests.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DTYPES = (
     "complex128"
 ).split()
 KINDS = {name: np.dtype(name).kind for name in DTYPES}
-# Where NumPy promotes.
+# Pairs of dtypes that NumPy promotes.
 MIXED = [("int8", "uint8"), ("int32", "float32"), ("float32", "float64"), ("uint64", "int64")]
 REAL = "biuf"
 NUMBERS = "iufc"
@@ -32,21 +32,21 @@ FLOATING = "fc"
 
 @dataclass
 class Call:
-    """A call of one function: the shapes of its arrays, and what comes behind them."""
+    """A call of one function: the shapes of its arrays, and its other arguments."""
 
     name: str
     shapes: tuple[tuple[int, ...], ...] = ((3, 4),)
     args: tuple[Any, ...] = ()
     keywords: dict[str, Any] = field(default_factory=dict)
-    # Kinds of dtypes; what NumPy refuses of them is refused.
+    # Kinds of dtypes. Those that NumPy refuses must be refused.
     kinds: str = "biufc"
-    # "any" values, "tame" ones of ordinary size, or of "no zero".
+    # "any" values, "tame" ones of ordinary size, or "no zero".
     values: str = "any"
-    # Made of the namespace and arrays, where it is more than a call with them.
+    # A function of the namespace and the arrays, if a call with the arrays is not enough.
     made: Callable[..., Any] | None = None
-    # Made of arrays of NumPy, where its function of that name is not meant.
+    # A function of NumPy arrays, if the reference is not NumPy's function of that name.
     reference: Callable[..., Any] | None = None
-    # One dtype for all arrays; else the pairs above too.
+    # Whether the pairs of dtypes above are tried, too.
     promotes: bool = False
 
     def with_blobs(self, arrays: list[Any]) -> Any:
@@ -86,7 +86,7 @@ def elementwise() -> Iterator[Call]:
     yield Call("imag", kinds="c")
     yield Call("round", kinds=NUMBERS)
     yield Call("sign", values="no zero")
-    # Their corrections are for special values of complex numbers.
+    # Their corrections concern special values of complex numbers.
     yield Call("expm1", kinds=REAL)
     yield Call("expm1", kinds="c", values="no zero")
     yield Call("tanh", kinds=REAL)

@@ -1,7 +1,7 @@
-"""A call, or several, of every function of NumPy's that takes an array.
+"""One or several calls of every NumPy function that takes an array.
 
-Each call is a function of the NumPy function and of `b`, which stands for what makes a Blob of an
-array, or leaves it an array.
+Each call is a function of the NumPy function and of `b`, a function that either makes a Blob of an
+array or returns the array.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ C = np.array([[1 + 2j, 0.5 - 1j], [3 + 0j, -2.5 + 4j]])
 D = np.arange(24.0).reshape(2, 3, 4)
 BYTES = np.array([[1, 200, 7], [90, 4, 255]], dtype=np.uint8)
 FUNCTION = type(np.sum)
-# Those of `numpy.strings`, `numpy.char` and `numpy.lib.recfunctions` are for what no Blob holds.
+# The functions of `numpy.strings`, `numpy.char` and `numpy.lib.recfunctions` need dtypes that Blobs
+# lack.
 MODULES = (np, np.linalg, np.fft, np.lib.stride_tricks, np.emath)
 
 
 def listed():
-    """Return NumPy's functions and ufuncs by name; each once, but not by its aliases."""
+    """Return NumPy's functions and ufuncs by name, each once, without aliases."""
     found = {}
     for module in MODULES:
         for name in dir(module):
@@ -50,7 +51,7 @@ def _saved(function, b, *args, **kwargs):
 
 
 def _written(target, *args):
-    """Call a function that writes its first argument; give what it returned, and the argument."""
+    """Call a function that writes its first argument; return its result and the argument."""
 
     def call(f, b):
         first = b(target.copy())
@@ -104,7 +105,7 @@ CALLS = {
     for letters, names in ONE.items()
     for name in names.split()
 }
-# Called in other ways, or in these too.
+# Functions with other calls, or with further ones.
 _MORE = {
     "all": [lambda f, b: f(b(B), axis=1), lambda f, b: f(b(B), None, b(np.ones((), bool)))],
     "append": [lambda f, b: f(b(M), b(M), axis=0), lambda f, b: f(b(V), 3.0)],
@@ -277,7 +278,7 @@ _MORE = {
 }
 for _name, _calls in _MORE.items():
     CALLS.setdefault(f"numpy.{_name}", []).extend(_calls)
-# They want something else than what they got above.
+# Functions that need other arguments than above.
 for _name in """
     argpartition block concatenate dsplit hsplit vsplit histogramdd nan_to_num linalg.outer
     empty_like isin
@@ -313,7 +314,7 @@ CANNOT = {
     "numpy.lib.stride_tricks.as_strided": _TO_NDARRAY,
     "numpy.roots": "NumPy asks the items of its argument, which are numbers: an ndarray",
 }
-# They describe an argument, and work for Blobs without a protocol.
+# Functions that describe an argument, and accept Blobs without a protocol.
 DESCRIBE = ("isfortran", "isscalar", "iterable")
 TAKE_NO_ARRAY = """
     arange bartlett base_repr binary_repr blackman broadcast_shapes datetime_data diag_indices empty

@@ -1,4 +1,4 @@
-"""What tests have other processes do: a process that was spawned imports it from here."""
+"""Functions that tests run in other processes. A spawned process imports them from here."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 def add_one(connection):
-    """Receive a Blob, add one on its device, and send the head that it came with and its device."""
+    """Receive a Blob, add one on its device, and send its initial head and its device."""
     blob = connection.recv()
     head = blob.head
     blob += 1
@@ -17,7 +17,7 @@ def add_one(connection):
 
 
 def send_back(connection):
-    """Receive a pickle and its buffers, double the Blob, and send it in the same way."""
+    """Receive a pickle and its buffers, double the Blob, and send it back in the same way."""
     header, *buffers = (connection.recv_bytes() for _ in range(connection.recv()))
     blob = pickle.loads(header, buffers=buffers)
     blob *= 2
@@ -27,7 +27,7 @@ def send_back(connection):
 
 
 def messages(blob):
-    """Give how many messages follow, the pickle, and its buffers as they lie in memory."""
+    """Return the number of messages that follow, the pickle, and the raw bytes of its buffers."""
     buffers = []
     header = pickle.dumps(blob, protocol=5, buffer_callback=buffers.append)
     return [1 + len(buffers), header, *(buffer.raw() for buffer in buffers)]
@@ -39,9 +39,9 @@ def total(blob):
 
 
 def double(part, device, meet=None):
-    """Double a part of a shared Blob on a device, and bring it to the block on the host.
+    """Double a part of a shared Blob on a device, and download it to the shared block.
 
-    All processes that `meet` do that at the same time: each has computed before any of them reads.
+    With the barrier `meet`, all processes have computed before any of them reads.
     """
     part = part.on(device)
     part *= 2

@@ -1,8 +1,7 @@
-"""Random programs: how they are run, and the devices that they run on, simulated or of CUDA.
+"""Random programs: running them, and the devices that they run on, simulated or CUDA.
 
-Programs count what was copied, let copies and allocations fail, and look at arrays on the device. A
-simulated device can do that itself. For a CUDA device it is done here, around its backend, the real
-one's or the model's.
+Programs count copies, make copies and allocations fail, and read arrays on the device. A simulated
+device can do this itself. For a CUDA device, real or the model, this module wraps its backend.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def run_programs(make: Callable[[int], Any], numbers: Iterable[int]) -> None:
-    """Make programs of numbers and run them; print the number and the steps of one that fails."""
+    """Make programs from numbers and run them; print the number and the steps of a failing one."""
     for number in numbers:
         program = None
         try:
@@ -33,12 +32,12 @@ def run_programs(make: Callable[[int], Any], numbers: Iterable[int]) -> None:
 
 
 class Simulated:
-    """The simulated device. Its arrays are NumPy's."""
+    """The simulated device, with NumPy arrays."""
 
     name = "simulated:0"
-    # Whether the arrays that it lends can lose their permission to write.
+    # Whether the arrays that it lends can lose their write permission.
     revocable = True
-    # Whether an asynchronous upload that fails says so when it is started.
+    # Whether an asynchronous upload that fails raises when it is started.
     fails_at_once = False
     # Whether its arrays have operators.
     computes = True
@@ -80,7 +79,7 @@ class Simulated:
 
 
 class Cuda:
-    """A CUDA device. Its arrays are CuPy's, which can always be written."""
+    """A CUDA device, with CuPy arrays, which are always writable."""
 
     name = "cuda:0"
     revocable = False
@@ -90,7 +89,7 @@ class Cuda:
         import cupy  # or the model of it
 
         self._cupy = cupy
-        # The model's arrays are copied and filled only.
+        # The model's arrays only support copies and fills.
         self.computes = hasattr(cupy.ndarray, "__add__")
         self.accelerator = accelerator(self.name)
         self.controls = _Controls(self.accelerator)
@@ -117,7 +116,7 @@ class Cuda:
         return "cupy.from_dlpack({})"
 
     def count_all(self) -> None:
-        """No-op: what is started is counted at once, and goes on unordered."""
+        """No-op: copies are counted when they are started."""
 
     def close(self) -> None:
         """Leave the device as it was found."""
@@ -125,9 +124,9 @@ class Cuda:
 
 
 class Lent:
-    """An array of CuPy's, to be looked at and written like one of NumPy's.
+    """A CuPy array that can be read and written like a NumPy array.
 
-    Each look is a copy; each write is on the current stream, and nobody waits for it here.
+    Each read is a copy. Each write is on the current stream, without a wait.
     """
 
     flags = SimpleNamespace(writeable=True)
@@ -154,9 +153,9 @@ class Lent:
 
 
 class _Controls:
-    """What a simulated device has to be watched and disturbed by, around a CUDA backend."""
+    """The counters and failures of a simulated device, around a CUDA backend."""
 
-    # An upload on a stream takes its time by itself.
+    # Uploads on a stream are asynchronous without a delay.
     delay = 0.0
 
     def __init__(self, backend: Any) -> None:

@@ -1,4 +1,4 @@
-"""Random definitions of nets, of the layers that other readers of Caffe's definitions know too."""
+"""Random definitions of nets, with layers that other readers of Caffe's definitions support."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ _SIDES = "{name}_h: {a} {name}_w: {b}"
 
 
 def random_net(seed: int) -> str:
-    """Return a definition as text: an input, and layers upon each other.
+    """Return a definition as text: an input, and a sequence of layers.
 
-    Few of them ask for a window that is larger than its image, which is an error.
+    A few of them have a window that is larger than its image, which is an error.
     """
     draw = random.Random(seed)  # noqa: S311  # no secrets
     size = draw.randint(12, 24), draw.randint(12, 24)
@@ -37,7 +37,10 @@ def random_net(seed: int) -> str:
 
 
 def _window(draw: random.Random, largest: int, *, both: bool = False) -> str:
-    """Draw kernel, stride and padding, for both sides or for each; both padded or none."""
+    """Draw kernel, stride and padding, once for both axes or for each.
+
+    With `both`, either both axes are padded or none.
+    """
     sides = []
     for _ in range(2):
         kernel = draw.randint(2, largest) if both else draw.randint(1, largest)
@@ -77,8 +80,8 @@ def _deconvolution(draw, name):
 def _pooling(draw, name):
     if draw.random() < 0.1:
         return "Pooling", "pooling_param { pool: AVE global_pooling: true }", [name], False
-    # OpenCV knows no round_mode, and where only one side is padded, drops a last window that begins
-    # in the padding of that side only. Caffe looks at both sides.
+    # OpenCV lacks round_mode. If only one axis is padded, OpenCV drops a last window that begins in
+    # the padding for that axis only, while Caffe checks both axes.
     window = _window(draw, 4, both=True)
     method = draw.choice(["MAX", "AVE"])
     return "Pooling", f"pooling_param {{ pool: {method} {window} }}", [name], True

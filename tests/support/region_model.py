@@ -1,8 +1,8 @@
-"""An independent model of coherence by region: what holds for each element of a memory.
+"""An independent model of coherence by region, element by element.
 
-It knows nothing of spans, buffers or bytes. For each element it has the newest value and the set of
-sides that hold it; beside that, what was lent over which range. It was written from the
-specification, and not from the code that it is compared with.
+It has no spans, buffers or bytes. For each element it has the newest value and the set of sides
+that hold it, and it has the ranges of all loans. It was written from the specification, not from
+the code that it is compared with.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ HEADS = {
 
 
 def reach(cells: Cells) -> range:
-    """Return the hull of some elements: from the first in the memory to behind the last."""
+    """Return the hull of elements: the range from the first to the last in the memory."""
     return range(int(cells.min()), int(cells.max()) + 1) if cells.size else range(0)
 
 
@@ -48,7 +48,7 @@ def runs(elements: Iterable[int]) -> int:
 
 
 def head_of(holders: Sequence[frozenset[str]]) -> str:
-    """Return the name of the head of elements; there is at least one."""
+    """Return the name of the head of at least one element."""
     if not any(holders):
         return "UNINITIALIZED"
     return HEADS[frozenset.intersection(*holders)]
@@ -56,18 +56,18 @@ def head_of(holders: Sequence[frozenset[str]]) -> str:
 
 @dataclass(eq=False)
 class Loan:
-    """A borrow or an alias that may write: an array of somebody's over some elements.
+    """A writable borrow or alias: an array over some elements that other code holds.
 
     Attributes
     ----------
     hull
-        The range that it was lent for. A slice of it has fewer `cells`, and the same range.
+        The range that it was lent for. A slice of it has fewer `cells` and the same range.
     revocable
-        Whether the array itself loses its permission where it is left behind.
+        Whether the array itself loses its write permission when it becomes stale.
     writeable
-        Whether it has its permission.
+        Whether it has its write permission.
     line
-        Of an alias: where it was made.
+        The line that made it, if it is an alias.
     """
 
     side: str
@@ -81,20 +81,20 @@ class Loan:
 
 @dataclass(eq=False)
 class Plan:
-    """What an access is going to do.
+    """The effects of an access.
 
     Attributes
     ----------
     stale
         The elements that are copied from the other side.
     filled, zeroed
-        The elements that come from the source, and those that are zero and were never anywhere.
+        The elements that come from the source, and the zeros that no side held before.
     after
-        Who holds which element afterwards, where that changes.
+        The holders of elements afterwards, if they change.
     left
-        The aliases that it leaves behind, with a warning.
+        The aliases that become stale, with a warning.
     revoked
-        The loans that lose their permission to write.
+        The loans that lose their write permission.
     """
 
     side: str
@@ -109,25 +109,25 @@ class Plan:
 
     @property
     def copied(self) -> list[int]:
-        """The elements that go from one side to the other; what the source gives starts here."""
+        """The elements that are copied between the sides. The source counts as the host."""
         return self.stale + (self.filled if self.side == GPU else [])
 
 
 class Memory:
-    """What a memory holds, element by element.
+    """A memory, element by element.
 
     Attributes
     ----------
     values
         The newest contents.
     holders
-        The sides that have them; nobody in the beginning.
+        The sides that hold each element; initially none.
     source
-        How many elements the source gives that have been in use ever since; None without a source.
+        The number of elements of the source that never went out of use; None without a source.
     exposed
-        For each side, the elements that somebody may write who cannot be watched.
+        For each side, the elements that untracked code may write.
     owned
-        Whether an array of somebody else was adopted, who can see the memory.
+        Whether a foreign array was adopted, whose owner can see the memory.
     """
 
     def __init__(self, values: list[int], *, source: bool = False) -> None:
@@ -142,45 +142,45 @@ class Memory:
 
     @property
     def used(self) -> int:
-        """How many elements are in use."""
+        """The number of elements in use."""
         return len(self.values)
 
     @property
     def untouched(self) -> bool:
-        """Whether the first access makes all of it one side's."""
+        """Whether the first access makes one side the holder of all elements."""
         return self.source is None and not any(self.holders)
 
     @property
     def lent(self) -> list[Loan]:
-        """The aliases that a replacement of all leaves behind: those of anything at all."""
+        """The aliases that become stale when everything is replaced: those of any element."""
         return [alias for alias in self.aliases if alias.hull]
 
     def head(self, cells: Cells) -> str:
-        """Return the name of the head over the hull of some elements."""
+        """Return the name of the head of the hull of elements."""
         return head_of([self.holders[element] for element in reach(cells)])
 
     def sticky(self, side: str, element: int) -> bool:
-        """Tell whether somebody may write an element on a side at any time."""
+        """Tell whether an alias or untracked code may write an element on a side at any time."""
         return element in self.exposed[side] or any(
             alias.side == side and element in alias.hull for alias in self.aliases
         )
 
     def joined(self, element: int, side: str) -> frozenset[str]:
-        """Return who holds an element when it has been copied to a side to be read there."""
+        """Return the holders of an element after a copy to a side for reading."""
         if self.sticky(OTHER[side], element):
             return self.holders[element]
         return frozenset({side}) if self.sticky(side, element) else BOTH
 
     def plan(self, side: str, intent: str, cells: Cells, *, all_in_use: bool = False) -> Plan:
-        """Say what an access does; nothing changes.
+        """Return the effects of an access. Changes nothing.
 
         Parameters
         ----------
         side, intent, cells
-            Where, what for, and the elements of the Blob or view.
+            The side, the intent, and the elements of the Blob or view.
         all_in_use
-            Whether it is a Blob of its own, as Caffe has it: its accesses are for all elements in
-            use, also where another Blob or a view keeps more of them in use than it has itself.
+            Whether it is a whole Blob, as in Caffe: its accesses are for all elements in use, even
+            if another Blob or a view has more elements in use.
         """
         plan = Plan(side, intent, range(self.used) if all_in_use else reach(cells))
         hull, here = plan.hull, frozenset({side})
@@ -211,7 +211,7 @@ class Memory:
         return plan
 
     def commit(self, plan: Plan) -> None:
-        """Do what was planned."""
+        """Apply a plan."""
         for element, holders in plan.after.items():
             self.holders[element] = holders
         if plan.intent != "const":
@@ -219,23 +219,23 @@ class Memory:
         self.take_back(plan.revoked)
 
     def take_back(self, loans: Iterable[Loan]) -> None:
-        """Take the permission to write of some loans, for good."""
+        """Revoke the write permission of loans permanently."""
         for loan in loans:
             loan.writeable = False
         self.borrows = [borrow for borrow in self.borrows if borrow.writeable]
 
     def adopt(self, side: str) -> None:
-        """Replace one side by another array; the values are set by the caller."""
+        """Replace one side by another array. The caller sets the values."""
         self.take_back([*self.borrows, *(alias for alias in self.aliases if alias.revocable)])
         self.holders = [frozenset({side})] * self.used
         self.capacity = self.used
         self.source = None
         self.exposed = {CPU: set(), GPU: set()}
-        # Those of the side itself are over a buffer that nobody has any more.
+        # Aliases of that side are over the old buffer, which is no longer part of the memory.
         self.aliases = [alias for alias in self.aliases if alias.side != side]
 
     def fit(self, count: int) -> range:
-        """Change how many elements are in use; return those that come into use, which are zero."""
+        """Change the number of elements in use; return those that come into use, which are zero."""
         new = range(self.used, count)
         self.values = self.values[:count] + [0] * len(new)
         self.holders = self.holders[:count] + [NOBODY] * len(new)
@@ -246,5 +246,5 @@ class Memory:
         return new
 
     def writable(self, loan: Loan, element: int) -> bool:
-        """Tell whether what is written through a loan is the newest contents."""
+        """Tell whether a write through a loan changes the newest contents."""
         return self.holders[element] == {loan.side}

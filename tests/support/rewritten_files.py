@@ -1,8 +1,8 @@
 """Read a file that another process rewrites in place every 10 ms. Run by `test_rewritten_files`.
 
-Each version of the file has one number in all of its names and values, so that a mixture of two
-versions shows. Prints what each reader met: how often the values were right, and how often it was
-told that they cannot be read.
+Each version of the file has a single number in all its names and values, so that a mixture of two
+versions is detected. Prints for each reader how often the values were right, and how often it got
+an error that they cannot be read.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from syncblob.caffe._pb.caffe_pb2 import BlobProto, BlobShape, SolverState
 
 INTERVAL = 0.01
 LEAST = 50
-"""How often the file is rewritten at least."""
+"""The minimum number of rewrites."""
 VERSIONS = 4
 READERS = 8
 PIECE = 1 << 13
-"""Bytes that Caffe's streams write at a time."""
+"""The bytes that Caffe's streams write at a time."""
 
 
 def blobs_of(number):
-    """Return arrays of one number; each version has other sizes, so that the file's differ."""
+    """Return arrays filled with a number. Their sizes, and that of the file, depend on it."""
     return [np.full((20 + number, size), number, np.float32) for size in (3, 500, 1, 700)]
 
 
@@ -46,7 +46,7 @@ def write_hdf5(number, path):
     """Write in place, as Caffe does: HDF5 truncates the file, and writes it out of order."""
     with h5py.File(path, "w", locking=False) as file:
         for at, array in enumerate(blobs_of(number)):
-            # A chunked one is read by h5py.
+            # h5py reads chunked datasets.
             chunks = (7, 1) if at == 0 else None
             file.create_dataset(f"data/{number} {at}/0", data=array, chunks=chunks)
 
@@ -72,7 +72,7 @@ def read_hdf5(path):
 
 
 def read_model(path):
-    """Look at settings and at a copy of the file too."""
+    """Read settings and a copy of the model, too."""
     model = open_model(path)
     copy = path.with_name(f"copy-{os.getpid()}")
     save_model(model, copy)
@@ -95,7 +95,7 @@ FORMATS = {
 
 
 def read_until(done, path, read):
-    """Open the file until it is rewritten no more and was read; fail if anything is wrong."""
+    """Open the file until rewriting has ended and a read succeeded; fail if anything is wrong."""
     met = Counter()
     while not done.exists() or not met["right"]:
         try:
@@ -110,14 +110,14 @@ def read_until(done, path, read):
 
 
 def rewrite(path, contents):
-    """Write the file in place, as a program that truncates it first and writes it in pieces."""
+    """Write the file in place, like a program that truncates it first and writes it in pieces."""
     with path.open("wb", buffering=0) as file:
         for begin in range(0, len(contents), PIECE):
             file.write(contents[begin : begin + PIECE])
 
 
 def rewrite_for(seconds, done, path, write):
-    """Rewrite the file, on a busy machine for longer; what `done` names is there when it ends."""
+    """Rewrite the file, longer on a busy machine; create the file `done` at the end."""
     try:
         _rewrite(seconds, path, write)
     finally:
@@ -141,12 +141,12 @@ def _rewrite(seconds, path, write):
 
 
 def forked(function, *arguments):
-    """Run a function in a process of its own."""
+    """Run a function in a forked process."""
     child = os.fork()
     if not child:
         try:
             function(*arguments)
-        except BaseException:  # noqa: BLE001  # all of them are told, and end this process
+        except BaseException:  # noqa: BLE001  # all are reported, and end this process
             traceback.print_exc()
             os._exit(1)
         os._exit(0)
@@ -154,7 +154,7 @@ def forked(function, *arguments):
 
 
 def main(name, seconds):
-    """Start one writer and eight readers, and return whether all of them ended well."""
+    """Start one writer and eight readers, and return whether all succeeded."""
     write, read = FORMATS[name]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / name

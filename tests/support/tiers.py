@@ -1,10 +1,10 @@
-"""The two tiers of the tests, and how much each runs of what is random.
+"""The two tiers of the tests, and the number of random programs and examples in each.
 
-Without options `pytest` runs the short tier, which proves each thing once. What has the mark
-``long`` proves it again: for every function, dtype or file where the short tier has one of each
-kind, and with thousands of random programs where that has hundreds. ``pytest -m ""`` runs both.
+Without options, `pytest` runs the short tier, which proves each thing once. Tests with the mark
+``long`` prove it again: for every function, dtype or file instead of one of each kind, and with
+thousands of random programs instead of hundreds. ``pytest -m ""`` runs both.
 
-An environment variable that sets how much runs counts in both tiers: nothing is left out then.
+An environment variable that sets a number applies to both tiers: nothing is left out then.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 
     from hypothesis.strategies import SearchStrategy
 
-# Into how many tests the programs of the long tier are divided, so that processes can share them.
+# The number of tests for the programs of the long tier, so that processes can share them.
 BATCHES = 4
 
 
 def programs(short: int, long: int, *, variable: str) -> pytest.MarkDecorator:
-    """Give a test the ``numbers`` that random programs are made from.
+    """Parametrise a test with the ``numbers`` that random programs are made from.
 
     Parameters
     ----------
     short
-        How many programs the short tier runs.
+        The number of programs in the short tier.
     long
-        How many both tiers run together.
+        The number of programs in both tiers together.
     variable
         The environment variable that sets another number.
     """
@@ -54,16 +54,16 @@ def programs(short: int, long: int, *, variable: str) -> pytest.MarkDecorator:
 def amount(
     name: str, short: float, long: float, *, variable: str | None = None
 ) -> pytest.MarkDecorator:
-    """Give a test a parameter that says how much to run: `short`, and in the long tier `long`.
+    """Parametrise a test with an amount: `short`, and in the long tier `long`.
 
     Parameters
     ----------
     name
-        The parameter: of seconds, or of examples that hypothesis draws.
+        The parameter, such as a number of seconds or of hypothesis's examples.
     short, long
         Its value in each tier.
     variable
-        The environment variable that sets another value, for both.
+        The environment variable that sets another value for both.
     """
     given = os.environ.get(variable) if variable else None
     if given:
@@ -78,23 +78,23 @@ def representatives(
     name: Callable[[Any], str] = str,
     several: bool = False,
 ) -> list[Any]:
-    """Return parameters for a test, all but some of them for the long tier.
+    """Return parameters for a test: a few for both tiers, the others for the long tier.
 
     Parameters
     ----------
     values
-        All of them.
+        All values.
     short
-        The names of those that the short tier runs too, each with what it stands for.
+        The names of the values that the short tier runs, too, each with what it stands for.
     name
-        What gives the name of a value.
+        A function that returns the name of a value.
     several
         Whether each value is a tuple for several parameters.
 
     Raises
     ------
     ValueError
-        If a name in `short` is that of no value.
+        If no value has one of the names in `short`.
     """
     named = [(name(value), value if several else (value,)) for value in values]
     if unknown := set(short) - {one for one, _ in named}:
@@ -105,23 +105,23 @@ def representatives(
 
 
 def drawn(*strategies: SearchStrategy[Any], short: int, long: int) -> Callable[[Any], Any]:
-    """Call a test with what hypothesis draws: `short` examples, and `long` in the long tier.
+    """Call a test with hypothesis's examples: `short` of them, and `long` in the long tier.
 
-    In the place of ``@given``, for tests without fixtures.
+    Replaces ``@given``, for tests without fixtures.
     """
 
     def decorate(test: Callable[..., None]) -> Callable[..., None]:
         def run(examples: int) -> None:
             settings(max_examples=examples)(given(*strategies)(test))()
 
-        # The name and the place that hypothesis and pytest show.
+        # Hypothesis and pytest show this name and module.
         run.__name__, run.__module__, run.__doc__ = test.__name__, test.__module__, test.__doc__
         return amount("examples", short, long)(run)
 
     return decorate
 
 
-# One of each kind, and what it stands for.
+# One dtype of each kind, and what it stands for.
 _DTYPES = {
     "bool": "truth values",
     "int32": "integers",
@@ -132,5 +132,5 @@ _DTYPES = {
 
 
 def dtypes(names: Collection[str]) -> list[Any]:
-    """Return names of dtypes for a test; the short tier has one of each kind."""
+    """Return names of dtypes for a test. The short tier has one of each kind."""
     return representatives(names, {one: _DTYPES[one] for one in _DTYPES if one in names})

@@ -1,9 +1,9 @@
-"""Calls of torch's functions and modules, with tensors where Blobs are to be put."""
+"""Calls of torch's functions and modules, with tensors that tests replace by Blobs."""
 
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F  # noqa: N812  # everybody's name for it
+import torch.nn.functional as F  # noqa: N812  # the usual name
 from torch import nn
 
 M = torch.tensor([[4.0, -1.5, 2.0, 0.25], [7.5, 3.0, -8.0, 1.0], [0.5, 6.0, 5.5, -2.25]])
@@ -32,7 +32,7 @@ def _all(words, namespace, *args, **kwargs):
     return [(getattr(namespace, word), args, kwargs) for word in words.split()]
 
 
-# Results have a memory of their own.
+# Functions whose results have their own memory.
 FUNCTIONS = [
     *_all(
         """
@@ -177,7 +177,7 @@ FUNCTIONS = [
     _row(F.scaled_dot_product_attention, X, X, X),
 ]
 
-# They return views of the first argument.
+# Functions that return views of the first argument.
 VIEWS = [
     _row(torch.positive, M),
     _row(torch.reshape, M, (4, 3)),
@@ -205,7 +205,7 @@ VIEWS = [
     _row(F.dropout, M, training=False),
 ]
 
-# They write the first argument.
+# Functions that write the first argument.
 IN_PLACE = [
     *_all("abs_ neg_ relu_ sigmoid_ tanh_ exp_ sin_ floor_ square_ zero_ nan_to_num_", torch, M),
     *_all("elu_ selu_ leaky_relu_ hardtanh_", F, M),
@@ -221,7 +221,7 @@ IN_PLACE = [
     _row(nn.init.kaiming_uniform_, M),
 ]
 
-# Modules, and what each is called with.
+# Modules, and the arguments of each.
 MODULES = [
     *(
         (getattr(nn, name)(), (M,))
@@ -266,7 +266,7 @@ MODULES = [
     (nn.Sequential(nn.Flatten(), nn.Linear(144, 3), nn.ReLU()), (IMAGE,)),
 ]
 
-# These ask their inputs for what only a tensor has.
+# Modules that need attributes that only tensors have.
 DEMANDING_MODULES = [
     (nn.InstanceNorm2d(4), (IMAGE,)),
     (nn.RNN(6, 5), (X,)),

@@ -213,7 +213,7 @@ class SyncedMemory:
         Raises
         ------
         DeviceMismatchError
-            If `device` is not the accelerator that holds the buffer.
+            If `device` is another accelerator than that of the buffer.
         """
         if device is None and accelerator is not None:
             device = accelerator.device

@@ -473,7 +473,7 @@ class SyncedMemory:
     def range_of(self, layout: Layout) -> tuple[int, int]:
         """Return the range of an access through a layout.
 
-        If `layout.whole`, this is all bytes in use. Aliases record the range of the layout's
+        If ``layout.whole``, this is all bytes in use. Aliases record the range of the layout's
         elements instead, because they reach nothing else.
         """
         if layout.whole:

@@ -3,7 +3,8 @@
 Each mutant is one small change of the source, by which a test has to fail. Those that survive must
 be explained in ``survivors.toml``, by file, function and the changed lines; others are a failure.
 What is mutated and which tests run is set in ``pyproject.toml``. Works in a temporary copy of the
-project, and takes an hour or two on one core.
+project, and takes an hour on one core. The tests are collected once; a process is forked for
+each mutant, and tries first the tests that killed others of the same function.
 
 Usage: ``python tests/mutation/run.py [--all] [--long]``. What is explained is run with ``--all``
 only: what survives takes all tests, and so most of the time. The tests are those of the short
@@ -23,20 +24,28 @@ from typing import TYPE_CHECKING, Any
 
 import libcst
 import mutmut.__main__
+import pytest
 from mutmut.__main__ import cli, collect_source_file_mutation_data
 from mutmut.mutation import mutators
 from mutmut.mutation.diff_apply import get_diff_for_mutant
+from mutmut.runners.harness import PytestRunner
+from mutmut.state import state
 from mutmut.stats import status_by_exit_code
-from mutmut.utils.format_utils import orig_function_and_class_names_from_key
+from mutmut.utils.file_utils import change_cwd
+from mutmut.utils.format_utils import (
+    mangled_name_from_mutant_name,
+    orig_function_and_class_names_from_key,
+)
+from mutmut.workers.isolation import ForkServerRunner
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 HERE = Path(__file__).resolve().parent
 PROJECT = HERE.parents[1]
 DEAD = {"killed", "timeout", "segfault"}
-# The exit code of tests that have passed.
-SURVIVED = 0
+# pytest's exit codes of tests that have passed, and of those that have not.
+SURVIVED, KILLED = 0, 1
 GENERATED = "# type: ignore # mutmut generated"
 
 # A mutant as it is explained: file, function, the lines before, the lines after.
@@ -47,6 +56,58 @@ def without_its_call(statement: libcst.Expr) -> Iterator[libcst.Expr]:
     """Mutate a statement that is a call into one that does nothing. mutmut leaves these alone."""
     if isinstance(statement.value, libcst.Call):
         yield statement.with_changes(value=libcst.Ellipsis())
+
+
+class CollectedTests(PytestRunner):
+    """The tests of a running pytest session, of which each mutant's process runs its own."""
+
+    def __init__(self, session: pytest.Session, killers: Path) -> None:
+        super().__init__()
+        self.items = {item.nodeid: item for item in session.items}
+        self.killers = killers
+
+    def warm_up(self) -> None:
+        """Do nothing: the tests are collected."""
+
+    def run_tests(self, *, mutant_name: str | None, tests: Iterable[str]) -> int:
+        """Run tests until one fails: those that killed mutants of the function, then the fast."""
+        function = mangled_name_from_mutant_name(mutant_name)
+        lines = Counter(self.killers.read_text("utf-8").splitlines())
+        kills = {test: lines[f"{function} {test}"] for test in tests}
+        duration = state().duration_by_test
+        chosen = sorted(tests, key=lambda test: (-kills[test], duration[test], test))
+        items = [self.items[test] for test in chosen]
+        for item, following in zip(items, [*items[1:], None], strict=True):
+            failed = item.session.testsfailed
+            item.ihook.pytest_runtest_protocol(item=item, nextitem=following)
+            if item.session.testsfailed > failed:
+                with self.killers.open("a", encoding="utf-8") as file:
+                    file.write(f"{function} {item.nodeid}\n")
+                return KILLED
+        return SURVIVED
+
+
+class CollectingServer(ForkServerRunner):
+    """mutmut's fork server in a pytest session: a collection takes longer than most mutants."""
+
+    def _forkserver_main(self, work_fd: int, result_fd: int) -> None:
+        serve, killers = super()._forkserver_main, Path("killers").absolute()
+        killers.touch()
+
+        class Serve:
+            @staticmethod
+            @pytest.hookimpl(tryfirst=True)
+            def pytest_runtestloop(session: pytest.Session) -> bool:
+                self.test_runner_class = CollectedTests
+                self.test_runner_args = {"session": session, "killers": killers}
+                serve(work_fd, result_fd)
+                return True
+
+        runner = PytestRunner()
+        with change_cwd("mutants"):
+            runner.execute_pytest(
+                ["-q", "-s", *runner._pytest_add_cli_args_test_selection], plugins=[Serve()]
+            )
 
 
 def run_mutmut(*, everything: bool, long: bool) -> None:
@@ -62,6 +123,7 @@ def run_mutmut(*, everything: bool, long: bool) -> None:
     mutators.mutation_operators.append((libcst.Expr, without_its_call))
     if not everything:
         mutmut.__main__.collect_source_file_mutation_data = with_the_explained_survived
+    mutmut.__main__.get_mutant_runner = lambda workers: CollectingServer(workers, PytestRunner, {})
     # One at a time: tests with threads and delays would kill mutants by being slow.
     cli(["run", "--max-children", "1"], standalone_mode=False)
 

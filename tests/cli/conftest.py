@@ -7,6 +7,8 @@ import os
 import struct
 import subprocess
 import sys
+import threading
+from contextlib import ExitStack
 from typing import NamedTuple
 
 import numpy as np
@@ -38,15 +40,26 @@ def _environment(monkeypatch):
 
 
 @pytest.fixture
-def run(capsys):
+def run(capsys, monkeypatch):
     """Run the command line in this process. Its output is no terminal."""
 
-    def run(*arguments):
+    def run(*arguments, **variables):
         capsys.readouterr()
-        status = main([str(argument) for argument in arguments])
+        status = _status(arguments, variables, monkeypatch)
         return Result(status, *capsys.readouterr())
 
     return run
+
+
+def _status(arguments, variables, monkeypatch):
+    """Run the command line with more variables of the environment; return its exit status."""
+    with monkeypatch.context() as patch:
+        for name, value in variables.items():
+            patch.setenv(name, value)
+        try:
+            return main([str(argument) for argument in arguments])
+        except SystemExit as ended:
+            return ended.code
 
 
 @pytest.fixture
@@ -96,28 +109,39 @@ def spawn():
 
 @pytest.fixture
 def terminal(monkeypatch):
-    """Run the command line in a terminal of a given width."""
+    """Run the command line in this process, in a terminal of a given width."""
     pty = pytest.importorskip("pty", reason="no pseudo-terminals on this system")
     fcntl, termios = pytest.importorskip("fcntl"), pytest.importorskip("termios")
     monkeypatch.delenv("COLUMNS")
 
-    def terminal(*arguments, columns=80, python=None, **variables):
-        how = ["-m", "syncblob"] if python is None else ["-c", python]
+    def terminal(*arguments, columns=80, encoding="utf-8", **variables):
         ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
-        with subprocess.Popen(
-            [sys.executable, "-W", "error", *how, *map(str, arguments)],
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            env={**os.environ, **variables},
-        ) as process:
+        shown = []
+        reader = threading.Thread(target=lambda: shown.extend(iter(lambda: _read(ours), b"")))
+        with ExitStack() as stack:
+            patch = stack.enter_context(monkeypatch.context())
+            # rich asks the descriptors, whatever sys.stdout is.
+            for number, name in enumerate(("stdin", "stdout", "stderr")):
+                stack.callback(_restore, os.dup(number), number)
+                os.dup2(theirs, number)
+                stream = open(number, "w" if number else "r", encoding=encoding, closefd=False)  # noqa: SIM115  # not to be closed
+                patch.setattr(sys, name, stream)
             os.close(theirs)
-            shown = b"".join(iter(lambda: _read(ours), b""))
+            reader.start()
+            status = _status(arguments, variables, monkeypatch)
+            sys.stdout.flush()
+            sys.stderr.flush()
+        reader.join()
         os.close(ours)
-        return Result(process.returncode, shown.decode().replace("\r\n", "\n"), "")
+        return Result(status, b"".join(shown).decode().replace("\r\n", "\n"), "")
 
     return terminal
+
+
+def _restore(saved, number):
+    os.dup2(saved, number)
+    os.close(saved)
 
 
 def _read(terminal):

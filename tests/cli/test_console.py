@@ -60,8 +60,8 @@ def model(write_model):
     return write_model(("conv1", "Convolution", [[[1.0, 2.0]], [0.5]]), ("relu1", "ReLU", []))
 
 
-def test_a_pipe_gets_plain_text(spawn, model):
-    done = spawn("inspect", model, "--stats")
+def test_a_pipe_gets_plain_text(run, model):
+    done = run("inspect", model, "--stats")
     assert done.status == 0
     assert done.out.isascii()
     assert _ESCAPE not in done.out
@@ -83,15 +83,15 @@ def test_a_terminal_without_colours_gets_plain_text(terminal, model, variables):
     assert done.out.isascii()
 
 
-def test_a_terminal_shows_a_name_once_and_a_pipe_on_each_row(terminal, spawn, model):
+def test_a_terminal_shows_a_name_once_and_a_pipe_on_each_row(terminal, run, model):
     assert terminal("inspect", model).out.count("conv1") == 1
-    assert spawn("inspect", model).out.count("conv1") == 2
+    assert run("inspect", model).out.count("conv1") == 2
 
 
 @pytest.mark.parametrize("variables", [{"COLUMNS": "30"}, {"FORCE_COLOR": "1", "COLUMNS": "30"}])
-def test_nothing_is_cut_or_broken_in_a_pipe(spawn, model, variables):
-    wide = [line.split() for line in spawn("inspect", model, "--stats").out.splitlines()]
-    narrow = re.sub(r"\x1b\[[\d;]*m", "", spawn("inspect", model, "--stats", **variables).out)
+def test_nothing_is_cut_or_broken_in_a_pipe(run, model, variables):
+    wide = [line.split() for line in run("inspect", model, "--stats").out.splitlines()]
+    narrow = re.sub(r"\x1b\[[\d;]*m", "", run("inspect", model, "--stats", **variables).out)
     found = [line.split() for line in narrow.splitlines()]
     assert found[0] == wide[0]
     assert any("0.5" in line for line in found)
@@ -147,13 +147,13 @@ def test_the_least_important_columns_go_first(monkeypatch, capsys, width, lines)
 
 
 def test_the_output_of_a_terminal_without_unicode(terminal, model):
-    done = terminal("inspect", model, PYTHONIOENCODING="ascii")
+    done = terminal("inspect", model, encoding="ascii")
     assert done.status == 0
     assert "conv1" in done.out
     assert done.out.isascii()
 
 
-def test_json_is_the_same_on_a_terminal(terminal, spawn, model):
+def test_json_is_the_same_on_a_terminal(terminal, run, model):
     on_terminal = terminal("inspect", model, "--json")
     assert _ESCAPE not in on_terminal.out
-    assert json.loads(on_terminal.out) == json.loads(spawn("inspect", model, "--json").out)
+    assert json.loads(on_terminal.out) == json.loads(run("inspect", model, "--json").out)

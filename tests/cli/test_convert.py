@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -158,14 +159,9 @@ def test_values_that_do_not_fit_are_one_line(run, write_model, tmp_path):
     assert not (tmp_path / "x.npz").exists()
 
 
-def test_a_missing_library_is_one_line(spawn, small_model, tmp_path):
-    done = spawn(
-        "convert",
-        small_model,
-        tmp_path / "x.safetensors",
-        python="import sys; sys.modules['safetensors'] = None; "
-        "from syncblob.cli import main; sys.exit(main(sys.argv[1:]))",
-    )
+def test_a_missing_library_is_one_line(run, small_model, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "safetensors", None)
+    done = run("convert", small_model, tmp_path / "x.safetensors")
     assert done.status == 2
     assert done.err == (
         "syncblob: error: this needs safetensors, which is missing: "
@@ -173,8 +169,8 @@ def test_a_missing_library_is_one_line(spawn, small_model, tmp_path):
     )
 
 
-def test_the_help_names_every_format(spawn):
-    done = spawn("convert", "--help")
+def test_the_help_names_every_format(run):
+    done = run("convert", "--help")
     for extension in writable_extensions():
         assert re.search(rf"{re.escape(extension)}(,|$)", done.out, re.MULTILINE), extension
 
@@ -182,17 +178,12 @@ def test_the_help_names_every_format(spawn):
 # --- progress ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("patience", "shown"), [("0", True), ("1000", False)])
+@pytest.mark.parametrize(("patience", "shown"), [(0, True), (1000, False)])
 def test_long_work_has_a_progress_bar_on_a_terminal(
-    terminal, small_model, tmp_path, patience, shown
+    terminal, small_model, monkeypatch, patience, shown
 ):
-    done = terminal(
-        "convert",
-        small_model,
-        tmp_path / "x.npz",
-        python="import sys; from syncblob.cli import _console, main; "
-        f"_console._PATIENCE_SECONDS = {patience}; sys.exit(main(sys.argv[1:]))",
-    )
+    monkeypatch.setattr(_console, "_PATIENCE_SECONDS", patience)
+    done = terminal("convert", small_model, small_model.with_name("x.npz"))
     assert done.status == 0
     assert ("104/104 bytes" in done.out) == shown
     assert "written" in done.out

@@ -48,8 +48,8 @@ def test_commands_print_what_the_page_shows(run, tmp_path, monkeypatch, page):
         assert same, f"{command} prints\n{done.out}"
 
 
-def test_the_page_names_every_option(spawn):
+def test_the_page_names_every_option(run):
     page = _DOCUMENTS["docs/command-line.md"]
     for command in ("inspect", "diff", "convert"):
-        for option in re.findall(r"^  (--[a-z-]+)", spawn(command, "--help").out, re.MULTILINE):
+        for option in re.findall(r"^  (--[a-z-]+)", run(command, "--help").out, re.MULTILINE):
             assert option in page, (command, option)

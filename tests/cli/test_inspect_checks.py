@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -276,15 +277,9 @@ def test_tiles_of_other_filters():
     np.testing.assert_array_equal(tiles[4:7, 2], weights[1, 1, :, 0])
 
 
-def test_without_matplotlib_it_says_what_to_install(spawn, small_model, tmp_path):
-    done = spawn(
-        "inspect",
-        small_model,
-        "--plot",
-        tmp_path / "p",
-        python="import sys; sys.modules['matplotlib'] = None; "
-        "from syncblob.cli import main; sys.exit(main(sys.argv[1:]))",
-    )
+def test_without_matplotlib_it_says_what_to_install(run, small_model, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    done = run("inspect", small_model, "--plot", tmp_path / "p")
     assert done.status == 2
     assert "pip install 'syncblob[plot]'" in done.err
     assert not (tmp_path / "p").exists()

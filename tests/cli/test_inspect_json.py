@@ -19,9 +19,9 @@ _REAL_MODELS = [
 _REAL_MEANS = ["mean_7x7.binaryproto", "mean_w32.binaryproto"]
 
 
-def test_json_has_what_the_help_documents(inspect_json, small_model, spawn):
+def test_json_has_what_the_help_documents(inspect_json, small_model, run):
     found = inspect_json(small_model, "--stats")
-    documented = spawn("inspect", "--help").out.partition("--json prints one object:")[2]
+    documented = run("inspect", "--help").out.partition("--json prints one object:")[2]
     blob = found["layers"][1]["blobs"][0]
     for key in [*found, *found["layers"][0], *found["totals"], *blob, *blob["stats"]]:
         assert re.search(rf"\b{key}\b", documented), key

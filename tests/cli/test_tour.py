@@ -198,13 +198,13 @@ def test_it_fits_80_columns_with_the_longest_sizes(run, write_model):
     assert sum(bool(step.fullmatch(line)) for line in lines) == newest
 
 
-def test_a_terminal_shows_the_same_in_colour(terminal, spawn):
+def test_a_terminal_shows_the_same_in_colour(terminal, run):
     coloured = terminal("tour", columns=80)
     assert coloured.status == 0
     assert "\x1b[" in coloured.out
     bare = re.sub(r"\x1b\[[0-9;]*m", "", coloured.out)
     assert max(map(len, bare.splitlines())) <= 80
-    assert _steps_of(bare) == _steps_of(spawn("tour").out)
+    assert _steps_of(bare) == _steps_of(run("tour").out)
 
 
 def _steps_of(text):
@@ -276,11 +276,11 @@ def test_very_large_blobs_stay_in_their_file(tour_json, write_model, monkeypatch
     assert tour_json(path)["blob"]["layer"] == "b"
 
 
-def test_weights_that_are_not_finite(spawn, write_model):
+def test_weights_that_are_not_finite(run, write_model):
     path = write_model(
         ("a", "A", [np.array([np.nan, np.inf, -np.inf, 3e38, -3e38, 1e-45, 0.0], "f4")])
     )
-    done = spawn("tour", path)
+    done = run("tour", path)
     assert done.status == 0
     assert "All checks passed" in done.out
 

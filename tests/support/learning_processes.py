@@ -1,0 +1,74 @@
+"""Fitting two layers with gradients that are summed over two processes, by torch.distributed.
+
+A process that was spawned imports `work` from here.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import torch
+from torch import distributed as collectives
+
+import syncblob
+from syncblob import Blob
+
+STEPS, RATE = 10, 0.05
+SAMPLES = np.random.default_rng(0).normal(size=(24, 5))
+ANSWERS = np.tanh(SAMPLES @ np.random.default_rng(1).normal(size=(5, 2)))
+SHAPES = [(5, 8), (8,), (8, 2)]
+
+
+def weights(device):
+    random = np.random.default_rng(2)
+    blobs = [Blob(shape, "float64", device=device) for shape in SHAPES]
+    for blob in blobs:
+        blob[...] = random.normal(size=blob.shape)
+    return blobs
+
+
+def train(blobs, share, reduce):
+    """Fit two layers to a share of the samples; `reduce` is called with each diff in each step."""
+    samples, answers = torch.from_numpy(SAMPLES[share]), torch.from_numpy(ANSWERS[share])
+    for _ in range(STEPS):
+        parameters = [blob.as_parameter() for blob in blobs]
+        hidden = torch.tanh(samples @ parameters[0] + parameters[1])
+        loss = torch.sum((hidden @ parameters[2] - answers) ** 2) / len(SAMPLES)
+        loss.backward()
+        del parameters, hidden, loss
+        for blob in blobs:
+            reduce(blob.diff)
+            blob.scale_diff(RATE)
+            blob.update()
+            blob.diff[...] = 0
+
+
+def all_reduce_a_copy(diff):
+    """Sum without an alias: gloo's threads let go of a tensor a moment after they are done."""
+    total = diff.to_torch(copy=True)
+    collectives.all_reduce(total)
+    diff[...] = total
+
+
+def work(rank, devices, address, channel):
+    """Train in one of two processes, on each device.
+
+    For each, send the weights and what was broadcast; or what went wrong.
+    """
+    torch.set_num_threads(1)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            collectives.init_process_group("gloo", init_method=address, rank=rank, world_size=2)
+            for device in devices:
+                blobs = weights(device)
+                # Where all is done on the host, an alias of the host is in nobody's way.
+                reduce = collectives.all_reduce if device == "cpu" else all_reduce_a_copy
+                train(blobs, slice(12 * rank, 12 * (rank + 1)), reduce)
+                total = syncblob.asarray(np.full(3, rank + 1.0), device=device)
+                collectives.broadcast(total, src=1)
+                channel.send(([blob.tolist() for blob in blobs], total.tolist()))
+            collectives.destroy_process_group()
+    except Exception as error:  # noqa: BLE001  # it is raised where the test is
+        channel.send(error)

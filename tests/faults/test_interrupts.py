@@ -14,7 +14,6 @@ there. Afterwards
 from __future__ import annotations
 
 import random
-import tempfile
 import threading
 from pathlib import Path
 
@@ -33,43 +32,41 @@ try:
 except ImportError:
     OF_TORCH_AND_DASK = {}
 
+# None of these needs a file.
+NO_FOLDER = Path("nowhere")
 SCENARIOS = {**ONE_ACCESS, **SEVERAL, **OF_TORCH_AND_DASK}
 
 
 def campaign(name, scenario, most):
     """Interrupt a scenario at so many of its places, 0 for all; return at how many."""
-    with tempfile.TemporaryDirectory() as folder:
-        # What is made once in a process.
-        plain(scenario.act(scenario.make(Path(folder))))
-    with tempfile.TemporaryDirectory() as folder:
-        state = scenario.make(Path(folder))
-        with points_of() as points:
-            result = scenario.act(state)
-        BACKEND.synchronize()
-        good = plain(result), [contents(state)]
-        del state, result
+    # What is made once in a process.
+    plain(scenario.act(scenario.make(NO_FOLDER)))
+    state = scenario.make(NO_FOLDER)
+    with points_of() as points:
+        result = scenario.act(state)
+    BACKEND.synchronize()
+    good = plain(result), [contents(state)]
+    del state, result
     if name.partition("_")[0] == "mutable":
         # The scenario writes into what the accessor has returned.
-        with tempfile.TemporaryDirectory() as folder:
-            state = scenario.make(Path(folder))
-            getattr(state["a"], name.partition(",")[0].partition(" ")[0])()
-            good[1].append(contents(state))
+        state = scenario.make(NO_FOLDER)
+        getattr(state["a"], name.partition(",")[0].partition(" ")[0])()
+        good[1].append(contents(state))
     arbitrary = name.startswith("overwrite_")
     if most and len(points) > most:
         points = random.Random(name).sample(points, most)  # noqa: S311  # the same in each run
     for point in points:
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                interrupt_once(scenario, Path(folder), point, good, arbitrary=arbitrary)
-            except BaseException as error:
-                error.add_note(f"interrupted at {point}")
-                raise
+        try:
+            interrupt_once(scenario, point, good, arbitrary=arbitrary)
+        except BaseException as error:
+            error.add_note(f"interrupted at {point}")
+            raise
     return len(points)
 
 
-def interrupt_once(scenario, folder, point, good, *, arbitrary):
+def interrupt_once(scenario, point, good, *, arbitrary):
     expected, ends = good
-    state = scenario.make(folder)
+    state = scenario.make(NO_FOLDER)
     before = contents(state)
     raised = None
     try:
@@ -113,7 +110,7 @@ def is_free(blob):
 
 # One that comes in a finaliser is said to be ignored, as Python's are.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@tiers.amount("most", 3, 8, variable="SYNCBLOB_INTERRUPTS")
+@tiers.amount("most", 2, 8, variable="SYNCBLOB_INTERRUPTS")
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_an_interrupt_leaves_everything_before_or_after(name, most):
     campaign(name, SCENARIOS[name], most)

@@ -87,7 +87,8 @@ class _Tracer:
         self.raised = False
 
     def trace(self, frame: FrameType, _event: str, _arg: Any) -> Any:
-        if not frame.f_code.co_filename.startswith(_PACKAGE):
+        code = frame.f_code
+        if not code.co_filename.startswith(_PACKAGE) or (self.target and code != self.target.code):
             return None
         frame.f_trace_lines = False
         frame.f_trace_opcodes = True
@@ -118,8 +119,11 @@ class _Tracer:
 @contextmanager
 def _running(tracer: _Tracer) -> Iterator[None]:
     outside = sys.gettrace(), sys.getprofile()
-    sys.setprofile(tracer.profile)
-    sys.settrace(tracer.trace)
+    kinds = [tracer.target.kind] if tracer.target else ["return", "instruction"]
+    if "return" in kinds:
+        sys.setprofile(tracer.profile)
+    if "instruction" in kinds:
+        sys.settrace(tracer.trace)
     try:
         yield
     finally:

@@ -52,9 +52,11 @@ def interrupted(work: Callable[[], object], before: int, reader: Callable[[], ob
             return None
         if event == "line" and next(lines) == before:
             came = True
+            sys.settrace(outside)
             # In the middle of a transfer it is refused.
             with suppress(RuntimeError):
                 reader()
+            return None
         return trace
 
     outside = sys.gettrace()

@@ -11,14 +11,21 @@ from fault_states import newest
 from syncblob import Head, SyncedMemory, record_transfers
 from syncblob._shape import Layout
 from syncblob.devices import Side
-from syncblob.memory import Access
-from syncblob.memory.state import MAX_SPANS
+from syncblob.memory import Access, synced_memory
 
 HOST, ACCELERATOR = Side
 CONST, MUTABLE, OVERWRITE = Access
+# A tenth of the usual number takes a tenth of the time. `tests/devices/test_cuda.py` has a map of
+# the usual length.
+MAX_SPANS = 128
 # Every other byte of it makes more spans than a map may have.
-NBYTES = MAX_SPANS + 400
+NBYTES = MAX_SPANS + 100
 NEW = 200
+
+
+@pytest.fixture(autouse=True)
+def _shorter_maps(monkeypatch):
+    monkeypatch.setattr(synced_memory, "MAX_SPANS", MAX_SPANS)
 
 
 def counting():
@@ -108,7 +115,7 @@ def test_what_joins_spans_is_what_moves_least(holders):
         use(memory, ACCELERATOR, CONST, place, place + 1)
     assert len(memory.spans.holders) == MAX_SPANS - 1
     with record_transfers() as log:
-        for place in (1100, 1200, 1300):
+        for place in (MAX_SPANS + 20, MAX_SPANS + 40, MAX_SPANS + 60):
             use(memory, ACCELERATOR, CONST, place, place + 1)
             assert len(memory.spans.holders) <= MAX_SPANS
     assert log.nbytes <= 3 * 3
@@ -152,7 +159,7 @@ def test_what_somebody_has_borrowed_is_not_joined(side, access):
     assert len(memory.spans.holders) > MAX_SPANS - 4
     borrows = [use(memory, side.other, MUTABLE, place, place + 1) for place in range(0, 40, 2)]
     expected = np.frombuffer(newest(memory), np.uint8).copy()
-    for place in (1100, 1200, 1300):
+    for place in (MAX_SPANS + 20, MAX_SPANS + 40, MAX_SPANS + 60):
         array = use(memory, side, access, place, place + 1)
         if access is not CONST:
             array[0] = expected[place] = NEW

@@ -418,7 +418,7 @@ FILES = [
 ]
 
 
-@tiers.amount("cycles", 50, 150)
+@tiers.amount("cycles", 30, 150)
 @pytest.mark.parametrize("cycle", FILES, ids=lambda cycle: cycle.__name__)
 @pytest.mark.parametrize("model_path", ["net.caffemodel", "net.caffemodel.h5"], indirect=True)
 def test_files_are_closed_and_unmapped(cycle, model_path, cycles):

@@ -57,7 +57,7 @@ def check_both(data):
     ],
 )
 def test_the_scanner_agrees_with_protobuf(examples, check, count):
-    @settings(max_examples=max(50, count // FILES))
+    @settings(max_examples=max(30, count // FILES))
     @given(examples)
     def agree(data):
         check(data)

@@ -7,7 +7,8 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given
+import tiers
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from syncblob.blob import Blob
@@ -612,20 +613,26 @@ layers = st.builds(
 )
 
 
-@given(st.lists(layers, max_size=4), st.booleans())
-def test_any_model_comes_back(tmp_path, layers, write_diff):
+@tiers.amount("examples", 40, 100)
+def test_any_model_comes_back(tmp_path, examples):
     path = tmp_path / "any.caffemodel"
-    save_model(ModelFile("any", layers), path, write_diff=write_diff)
-    again = open_model(path)
-    assert [(layer.name, layer.type) for layer in again.layers] == [
-        (layer.name, layer.type) for layer in layers
-    ]
-    for layer, expected in zip(again.layers, layers, strict=True):
-        for blob, wanted in zip(layer.blobs, expected.blobs, strict=True):
-            assert blob.shape == wanted.shape
-            np.testing.assert_array_equal(blob.cpu_data(), wanted.cpu_data())
-            if write_diff and blob.size:
-                np.testing.assert_array_equal(blob.cpu_diff(), wanted.cpu_diff())
+
+    @settings(max_examples=examples)
+    @given(st.lists(layers, max_size=4), st.booleans())
+    def comes_back(layers, write_diff):
+        save_model(ModelFile("any", layers), path, write_diff=write_diff)
+        again = open_model(path)
+        assert [(layer.name, layer.type) for layer in again.layers] == [
+            (layer.name, layer.type) for layer in layers
+        ]
+        for layer, expected in zip(again.layers, layers, strict=True):
+            for blob, wanted in zip(layer.blobs, expected.blobs, strict=True):
+                assert blob.shape == wanted.shape
+                np.testing.assert_array_equal(blob.cpu_data(), wanted.cpu_data())
+                if write_diff and blob.size:
+                    np.testing.assert_array_equal(blob.cpu_diff(), wanted.cpu_diff())
+
+    comes_back()
 
 
 def test_pieces_larger_than_a_chunk(monkeypatch, tmp_path, write):

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 __all__ = [
+    "AGAIN_VARIABLE",
     "DEVICE_VARIABLE",
     "LIBRARIES",
     "REFERENCE",
@@ -27,6 +28,9 @@ __all__ = [
 # What the plugin is told by: the key of `SUITES`, and syncblob's default device.
 SUITE_VARIABLE = "SYNCBLOB_SUITE_OF"
 DEVICE_VARIABLE = "SYNCBLOB_SUITE_DEVICE"
+# A file of the tests that are run again, as JSON: all others are deselected, and iterating over a
+# Blob gives Blobs.
+AGAIN_VARIABLE = "SYNCBLOB_SUITE_AGAIN"
 
 REFERENCE = "array_api_strict"
 LIBRARIES = ("syncblob", REFERENCE)

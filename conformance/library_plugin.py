@@ -2,24 +2,38 @@
 
 The modules of the project's test configuration are patched in memory when they are imported. Tests
 of other libraries than those in `LIBRARIES` are deselected.
+
+Tests that are run again find another `Blob.__iter__`: see `AGAIN_VARIABLE`.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from conformance.libraries import DEVICE_VARIABLE, LIBRARIES, SUITE_VARIABLE, SUITES, is_about
+from conformance.libraries import (
+    AGAIN_VARIABLE,
+    DEVICE_VARIABLE,
+    LIBRARIES,
+    SUITE_VARIABLE,
+    SUITES,
+    is_about,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from types import CodeType
 
     import pytest
 
+    from syncblob import Blob
+
 _SUITE = SUITES[os.environ[SUITE_VARIABLE]]
+_AGAIN = os.environ.get(AGAIN_VARIABLE)
 
 
 class _PatchedLoader(SourceFileLoader):
@@ -55,11 +69,21 @@ def pytest_configure() -> None:
     import syncblob
 
     syncblob.set_default_device(os.environ[DEVICE_VARIABLE])
+    if _AGAIN is not None:
+        syncblob.Blob.__iter__ = _blobs  # type: ignore[method-assign]
+
+
+def _blobs(blob: Blob) -> Iterator[Blob]:
+    """Iterate over a Blob, of one axis too, as over its views."""
+    return (blob[place] for place in range(len(blob)))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect the tests of other libraries."""
+    """Deselect the tests of other libraries, and those that are not to be run again."""
     kept = [item for item in items if any(is_about(name, item.nodeid) for name in LIBRARIES)]
+    if _AGAIN is not None:
+        again = json.loads(Path(_AGAIN).read_text("utf-8"))
+        kept = [item for item in kept if item.nodeid in again]
     removed = {*items}.difference(kept)
     config.hook.pytest_deselected(items=[*removed])
     items[:] = kept

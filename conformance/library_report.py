@@ -10,15 +10,25 @@ from typing import Any
 from conformance.libraries import REFERENCE, SUITES, equivalent, is_about
 from conformance.report import first_line, line, message, replace_rows
 
-__all__ = ["CONST", "LEFT_OUT", "OURS", "TOO", "Failure", "LibraryReport", "update_library_table"]
+__all__ = [
+    "CONST",
+    "ITERATION",
+    "LEFT_OUT",
+    "OURS",
+    "TOO",
+    "Failure",
+    "LibraryReport",
+    "update_library_table",
+]
 
 # Kinds of failures.
 TOO = f"{REFERENCE} too"
 LEFT_OUT = f"{REFERENCE} is left out"
 CONST = "const np.asarray"
+ITERATION = "iteration gives NumPy scalars"
 OURS = "ours"
 
-_KINDS = (OURS, CONST, LEFT_OUT, TOO)
+_KINDS = (OURS, CONST, ITERATION, LEFT_OUT, TOO)
 
 # What NumPy, and code that Cython compiled, say of an array that may not be written.
 _READ_ONLY = re.compile(r"read-?only")
@@ -27,7 +37,7 @@ _BEGIN = "<!-- libraries: run.py --suite-of NAME --update-readme writes this tab
 _END = "<!-- end of libraries -->"
 _COLUMNS = [
     *("tests of", "device", "passed", "failed", "of these ours", "const `np.asarray`"),
-    *("array-api-strict is left out", "array-api-strict too", "skipped", "xfailed"),
+    *(ITERATION, "array-api-strict is left out", "array-api-strict too", "skipped", "xfailed"),
     *("array-api-strict: passed", "failed", "skipped"),
     *("duration", "versions", "date"),
 ]
@@ -44,8 +54,9 @@ class Failure:
         Its id.
     kind
         `CONST` where something wanted to write through ``numpy.asarray``; `TOO` where
-        array-api-strict fails as well; `LEFT_OUT` where the project skips it, because the test asks
-        for more than the standard has or names its libraries; else `OURS`.
+        array-api-strict fails as well; `ITERATION` where the test passes once iterating over a Blob
+        of one axis gives Blobs; `LEFT_OUT` where the project skips it, because the test asks for
+        more than the standard has or names its libraries; else `OURS`.
     message
         What it said.
     """
@@ -75,15 +86,34 @@ class LibraryReport:
         """Whether nothing is wrong."""
         return not self.problems
 
+    @property
+    def unexplained(self) -> list[str]:
+        """The tests that failed, where neither the message nor array-api-strict says why."""
+        return [one.test for one in self.failures if one.kind in {OURS, LEFT_OUT}]
+
     @classmethod
-    def from_pytest(cls, raw: dict[str, Any], **request: Any) -> LibraryReport:
-        """Make a report of what pytest-json-report wrote, and of what was asked for."""
+    def from_pytest(
+        cls, raw: dict[str, Any], again: dict[str, Any] | None = None, **request: Any
+    ) -> LibraryReport:
+        """Make a report of what pytest-json-report wrote, and of what was asked for.
+
+        Parameters
+        ----------
+        raw
+            What it wrote of all tests.
+        again
+            And of those that were run again, where iterating over a Blob gives Blobs.
+        **request
+            Other attributes.
+        """
+        tests = [] if again is None else again["tests"]
+        mended = {test["nodeid"] for test in tests if test["outcome"] == "passed"}
         ours = [test for test in raw["tests"] if is_about("syncblob", test["nodeid"])]
         theirs = [test for test in raw["tests"] if is_about(REFERENCE, test["nodeid"])]
         outcomes = {equivalent(test["nodeid"]): test["outcome"] for test in theirs}
         const = SUITES[request["suite"]].const
         failures = [
-            _failure(test, outcomes.get(equivalent(test["nodeid"])), const)
+            _failure(test, outcomes.get(equivalent(test["nodeid"])), const, mended)
             for test in ours
             if test["outcome"] in _FAILED
         ]
@@ -156,12 +186,16 @@ def update_library_table(text: str, report: LibraryReport) -> str:
     return replace_rows(text, (_BEGIN, _END), _COLUMNS, row, keys=2, order=lambda cells: cells[:2])
 
 
-def _failure(test: dict[str, Any], of_reference: str | None, const: frozenset[str]) -> Failure:
+def _failure(
+    test: dict[str, Any], of_reference: str | None, const: frozenset[str], mended: set[str]
+) -> Failure:
     said, name = message(test), test["nodeid"].partition("[")[0].rpartition("::")[2]
     if _READ_ONLY.search(said) or name in const:
         kind = CONST
     elif of_reference in _FAILED:
         kind = TOO
+    elif test["nodeid"] in mended:
+        kind = ITERATION
     else:
         kind = LEFT_OUT if of_reference == "skipped" else OURS
     return Failure(test["nodeid"], kind, said)

@@ -296,6 +296,7 @@ CALLS = [
     call("stats.rankdata", stats.rankdata, SAMPLES),
     call("stats.sem", stats.sem, SAMPLES),
     call("stats.skew", stats.skew, SAMPLES),
+    call("stats.skew of NaN", stats.skew, np.array([1.0, np.nan, 2.0])),
     call("stats.tmean", stats.tmean, _COLUMN, (-1.0, 1.0)),
     call("stats.trim_mean", stats.trim_mean, SAMPLES, 0.1),
     call("stats.ttest_1samp", lambda x: tuple(stats.ttest_1samp(x, 0.0)), SAMPLES),

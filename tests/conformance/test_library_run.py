@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from conformance import libraries, run
+from conformance import libraries, library_run, run
 from conformance.libraries import LIBRARIES, SUITES, Patch
-from conformance.library_report import CONST, LEFT_OUT, OURS, TOO, LibraryReport
+from conformance.library_report import CONST, ITERATION, LEFT_OUT, OURS, TOO, LibraryReport
 from conformance.library_report import update_library_table as update
 
 TABLE = (
@@ -44,6 +44,63 @@ def test_xarrays_tests_run_with_syncblob_and_its_files_stay(tmp_path, monkeypatc
     assert (found["device"], found["conforming"]) == ("simulated:0", True)
     assert "no failure is ours" in capfd.readouterr().out
     assert {path: path.read_bytes() for path in before} == before
+
+
+PROJECT = """
+import pytest
+import syncblob
+
+either = pytest.mark.parametrize("library", ["syncblob", "array_api_strict"])
+
+@either
+def test_good(library):
+    pass
+
+@either
+def test_unpacks(library):
+    first, _ = syncblob.ones(2)
+    assert library != "syncblob" or isinstance(first, syncblob.Blob)
+
+@either
+def test_unpacks_and_is_wrong(library):
+    first, _ = syncblob.ones(2)
+    assert library != "syncblob" or float(first) == 2
+
+@either
+def test_unpacks_more_than_the_standard_has(library):
+    if library == "array_api_strict":
+        pytest.skip()
+    test_unpacks(library)
+"""
+
+
+def test_failures_of_iteration_are_proved_by_a_second_run(tmp_path, monkeypatch):
+    pytest.importorskip("array_api_strict")
+    package = tmp_path / "project"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "test_project.py").write_text(PROJECT, "utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    project = SUITES["xarray"]._replace(distribution="pytest", package="project", mentions="either")
+    monkeypatch.setitem(libraries.SUITES, "xarray", project)
+    runs = []
+
+    def recorded(*arguments):
+        runs.append(library_run_pytest(*arguments))
+        return runs[-1]
+
+    library_run_pytest = library_run.run_pytest
+    monkeypatch.setattr(library_run, "run_pytest", recorded)
+    report = library_run.run_library_tests("xarray", "cpu", "0", None)
+    names = [one.test.partition("::")[2].partition("[")[0] for one in report.failures]
+    assert {*zip(names, [one.kind for one in report.failures], strict=True)} == {
+        ("test_unpacks", ITERATION),
+        ("test_unpacks_and_is_wrong", OURS),
+        ("test_unpacks_more_than_the_standard_has", ITERATION),
+    }
+    assert [len(run["tests"]) for run in runs] == [8, 3]
+    text = update(TABLE, report)
+    assert text.count("| xarray | cpu | 1 | 3 | 1 | 0 | 2 | 0 | 0 | 0 | 0 | 3 | 0 | 1 |") == 1
 
 
 @pytest.mark.parametrize("name", SUITES)
@@ -99,7 +156,7 @@ def test_failures_are_told_apart():
     assert (report.conforming, report.problems) == (False, ["1 failures are ours"])
     assert "- test_f.py::ours[syncblob-float64]: no" in report.as_text()
     text = update(update(TABLE, report), report)
-    assert text.count("| scipy | cpu | 1 | 5 | 1 | 2 | 1 | 1 | 0 | 0 | 3 | 1 | 1 |") == 1
+    assert text.count("| scipy | cpu | 1 | 5 | 1 | 2 | 0 | 1 | 1 | 0 | 0 | 3 | 1 | 1 |") == 1
 
 
 def test_a_run_in_which_nothing_passed_is_no_success():

@@ -3,7 +3,8 @@
 https://data-apis.org/array-api/2025.12/
 
 `syncblob` exports all of these names. The functions call the device's array library, NumPy or CuPy,
-and correct it where it differs from the standard.
+and correct it where it differs from the standard. A NumPy scalar counts as a Blob without
+axes, on the device of the other operands, or else on the default device.
 """
 
 from __future__ import annotations

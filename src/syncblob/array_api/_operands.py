@@ -4,40 +4,69 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from syncblob.blob import Blob
-from syncblob.blob.compute import SCALARS, refusal
+from syncblob.blob.compute import SCALARS, as_blob
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["require_blob_and_scalar", "require_blobs", "require_integers", "require_some"]
+__all__ = [
+    "require_blob_and_scalar",
+    "require_blobs",
+    "require_integers",
+    "require_some",
+    "require_two",
+]
 
 
-def require_blobs(name: str, *operands: Any) -> None:
-    """Raise a TypeError for operands that are not Blobs.
+def require_blobs(name: str, operands: Sequence[Any]) -> Sequence[Any]:
+    """Return the operands, with Blobs in the place of NumPy scalars; see `as_blob`.
 
     Raises
     ------
     TypeError
-        If one of the operands is not a Blob.
+        If one of the operands is something else.
     """
     for x in operands:
         if not isinstance(x, Blob):
-            raise refusal(name, x)
+            return [as_blob(name, x, *operands) for x in operands]
+    return operands
 
 
-def require_blob_and_scalar(name: str, x1: Any, x2: Any) -> None:
-    """Require two Blobs, or a Blob and a Python scalar.
+def require_two(name: str, x1: Any, x2: Any) -> tuple[Any, Any]:
+    """Do what `require_blobs` does for two operands, in less time.
+
+    Raises
+    ------
+    TypeError
+        As `require_blobs`.
+    """
+    if isinstance(x1, Blob) and isinstance(x2, Blob):
+        return x1, x2
+    return as_blob(name, x1, x2), as_blob(name, x2, x1)
+
+
+def require_blob_and_scalar(name: str, x1: Any, x2: Any, *beside: Any) -> tuple[Any, Any]:
+    """Return two Blobs, or a Blob and a scalar. Without a Blob, a NumPy scalar becomes one.
 
     Raises
     ------
     TypeError
         If they are anything else.
     """
-    if type(x1) not in SCALARS or type(x2) in SCALARS:
-        require_blobs(name, x1)
-    if type(x2) not in SCALARS:
-        require_blobs(name, x2)
+    if isinstance(x1, Blob) and (isinstance(x2, Blob) or type(x2) in SCALARS):
+        return x1, x2
+    scalar1, scalar2 = type(x1) in SCALARS, type(x2) in SCALARS
+    if scalar1 and scalar2:
+        # Of two Python scalars, the first is refused.
+        scalar1 = isinstance(x2, np.generic) and not isinstance(x1, np.generic)
+        scalar2 = not scalar1
+    return (
+        x1 if scalar1 else as_blob(name, x1, x2, *beside),
+        x2 if scalar2 else as_blob(name, x2, x1, *beside),
+    )
 
 
 def require_integers(name: str, x: Blob) -> None:
@@ -52,16 +81,16 @@ def require_integers(name: str, x: Blob) -> None:
         raise TypeError(f"{name} expects integers, got dtype {x.dtype}")
 
 
-def require_some(name: str, arrays: Sequence[Any]) -> None:
-    """Require a sequence of at least one Blob.
+def require_some(name: str, arrays: Sequence[Any]) -> Sequence[Any]:
+    """Return one Blob or more, with Blobs in the place of NumPy scalars; see `as_blob`.
 
     Raises
     ------
     ValueError
         If the sequence is empty.
     TypeError
-        If an element is not a Blob.
+        If one of them is something else.
     """
     if len(arrays) == 0:
         raise ValueError(f"{name} expects at least one Blob, got none")
-    require_blobs(name, *arrays)
+    return require_blobs(name, arrays)

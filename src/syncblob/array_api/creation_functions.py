@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from syncblob._dtypes import as_dtype
 from syncblob._shape import as_shape
-from syncblob.array_api._operands import require_blobs
 from syncblob.blob import Blob
-from syncblob.blob.compute import apply
+from syncblob.blob.compute import apply, as_blob
 from syncblob.devices import home_of
 from syncblob.guards import require_device
 
@@ -201,7 +200,7 @@ def full_like(
     dtype, device
         As for `full`.
     """
-    require_blobs("full_like", x)
+    x = as_blob("full_like", x)
     return full(
         x.shape,
         fill_value,
@@ -367,7 +366,7 @@ def _filled(name: str, shape: Shape, dtype: DTypeLike | None, device: Device | s
 
 
 def _like(name: str, x: Blob, dtype: DTypeLike | None, device: Device | str | None) -> Blob:
-    require_blobs(f"{name}_like", x)
+    x = as_blob(f"{name}_like", x)
     return _filled(
         name,
         x.shape,
@@ -393,7 +392,7 @@ def _made(
 
 
 def _triangle(name: str, x: Blob, k: int) -> Blob:
-    require_blobs(name, x)
+    x = as_blob(name, x)
     if x.ndim < 2:  # noqa: PLR2004  # a matrix has two axes
         raise ValueError(f"{name} expects at least two axes, got shape {x.shape}")
     result: Blob = apply(name, x, k=k)

@@ -11,17 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob._dtypes import as_dtype, is_bfloat16
-from syncblob.array_api._operands import require_blobs
 from syncblob.blob import Blob
-from syncblob.blob.compute import SCALARS
+from syncblob.blob.compute import PYTHON_SCALARS, SCALARS, as_blob
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
     from syncblob.devices import Device
-
-# Scalars without a dtype of their own.
-_WEAK = frozenset({bool, int, float, complex})
 
 __all__ = ["astype", "can_cast", "finfo", "iinfo", "isdtype", "result_type"]
 
@@ -93,7 +89,7 @@ def astype(
     TypeError
         For a conversion from complex to real dtypes; take `real` or `abs` first.
     """
-    require_blobs("astype", x)
+    x = as_blob("astype", x)
     wanted = as_dtype(dtype)
     if x.dtype.kind == "c" and wanted.kind not in "cb":
         raise TypeError(
@@ -214,10 +210,10 @@ def result_type(
         If an argument is something else.
     """
     parts = [x if type(x) in SCALARS else _dtype_of(x) for x in arrays_and_dtypes]
-    if all(type(part) in _WEAK for part in parts):
+    if all(type(part) in PYTHON_SCALARS for part in parts):
         raise ValueError("expected at least one Blob or dtype, got nothing but Python scalars")
     return np.result_type(*parts)
 
 
 def _dtype_of(x: object) -> np.dtype[np.generic]:
-    return x.dtype if isinstance(x, Blob) else as_dtype(x)  # type: ignore[arg-type]  # raises for others
+    return x.dtype if isinstance(x, (Blob, np.generic)) else as_dtype(x)  # type: ignore[arg-type]  # raises for others

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob import _corrected_elementwise
-from syncblob.array_api._operands import require_blobs
-from syncblob.blob.compute import apply
+from syncblob.blob.compute import apply, as_blob
 from syncblob.blob.elementwise import binary, unary
 
 if TYPE_CHECKING:
@@ -265,7 +264,7 @@ def imag(x: Blob, /) -> Blob:
     TypeError
         If `x` is not complex.
     """
-    require_blobs("imag", x)
+    x = as_blob("imag", x)
     if x.dtype.kind != "c":
         raise TypeError(f"imag expects a complex Blob, got dtype {x.dtype}")
     return x.imag
@@ -383,7 +382,7 @@ def pow(x1: Blob | complex, x2: Blob | complex, /) -> Blob:
 
 def real(x: Blob, /) -> Blob:
     """Return the real parts: a view of `x` if it is complex, else `x` itself."""
-    require_blobs("real", x)
+    x = as_blob("real", x)
     return x.real
 
 

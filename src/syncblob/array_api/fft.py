@@ -28,9 +28,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from syncblob._dtypes import as_dtype
-from syncblob.array_api._operands import require_blobs
 from syncblob.blob import Blob
-from syncblob.blob.compute import apply
+from syncblob.blob.compute import apply, as_blob
 from syncblob.devices import home_of
 from syncblob.guards import require_device
 
@@ -275,7 +274,7 @@ def ifftshift(x: Blob, /, *, axes: int | Sequence[int] | None = None) -> Blob:
 
 def _real(name: str, x: Any) -> Any:
     """Raise a TypeError for complex numbers; CuPy would drop their imaginary parts."""
-    require_blobs(name, x)
+    x = as_blob(name, x)
     if x.dtype.kind == "c":
         raise TypeError(f"{name} expects real numbers, got {x.dtype}; use fft or fftn")
     return x
@@ -309,7 +308,7 @@ def _sizes(
             _size(size)
     if -1 not in s:
         return tuple(s)
-    require_blobs("an FFT", x)
+    x = as_blob("an FFT", x)
     whole = [x.shape[axis] for axis in axes]
     if to_real:
         whole[-1] = 2 * (whole[-1] - 1)

@@ -45,8 +45,8 @@ def einsum(subscripts: str, /, *operands: Blob, optimize: Any = False) -> Blob:
     ValueError
         If the subscripts do not match the operands.
     """
-    require_blobs("einsum", *operands)
-    return np.einsum(subscripts, *operands, optimize=optimize)
+    blobs = require_blobs("einsum", operands)
+    return np.einsum(subscripts, *blobs, optimize=optimize)
 
 
 def pad(

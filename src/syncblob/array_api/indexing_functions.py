@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from numpy.lib.array_utils import normalize_axis_index
 
 from syncblob.array_api import _corrected
-from syncblob.array_api._operands import require_blobs, require_integers
+from syncblob.array_api._operands import require_integers, require_two
 from syncblob.blob.compute import apply
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def take(x: Blob, indices: Blob, /, *, axis: int | None = None) -> Blob:
     IndexError
         If the axis is out of range.
     """
-    require_blobs("take", x, indices)
+    x, indices = require_two("take", x, indices)
     require_integers("take", indices)
     if indices.ndim != 1:
         raise ValueError(f"take expects indices with one axis, got shape {indices.shape}")
@@ -75,6 +75,6 @@ def take_along_axis(x: Blob, indices: Blob, /, *, axis: int = -1) -> Blob:
     IndexError
         If the axis is out of range.
     """
-    require_blobs("take_along_axis", x, indices)
+    x, indices = require_two("take_along_axis", x, indices)
     require_integers("take_along_axis", indices)
     return apply("take_along_axis", x, indices, axis=normalize_axis_index(axis, x.ndim))

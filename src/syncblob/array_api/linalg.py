@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from syncblob._dtypes import as_dtype
 from syncblob.array_api import _corrected_linalg
-from syncblob.array_api._operands import require_blobs
+from syncblob.array_api._operands import require_two
 from syncblob.array_api.linear_algebra_functions import matmul, matrix_transpose, tensordot, vecdot
 from syncblob.blob.compute import apply, view
 
@@ -127,7 +127,7 @@ def cross(x1: Blob, x2: Blob, /, *, axis: int = -1) -> Blob:
     IndexError
         If the axis is out of range.
     """
-    require_blobs("cross", x1, x2)
+    x1, x2 = require_two("cross", x1, x2)
     return apply(_corrected_linalg.cross, x1, x2, axis=axis)
 
 
@@ -256,7 +256,7 @@ def outer(x1: Blob, x2: Blob, /) -> Blob:
     ValueError
         If an operand does not have one axis.
     """
-    require_blobs("outer", x1, x2)
+    x1, x2 = require_two("outer", x1, x2)
     return apply(_corrected_linalg.outer, x1, x2)
 
 
@@ -325,7 +325,7 @@ def solve(x1: Blob, x2: Blob, /) -> Blob:
     Blob
         Of shape (..., M) for a vector, (..., M, K) for matrices.
     """
-    require_blobs("solve", x1, x2)
+    x1, x2 = require_two("solve", x1, x2)
     return apply(_corrected_linalg.solve, x1, x2)
 
 

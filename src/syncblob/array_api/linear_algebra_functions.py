@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from syncblob.array_api import _corrected_linalg
-from syncblob.array_api._operands import require_blobs
+from syncblob.array_api._operands import require_two
 from syncblob.blob.compute import apply, view
 from syncblob.blob.elementwise import binary
 
@@ -47,7 +47,7 @@ def matmul(x1: Blob, x2: Blob, /) -> Blob:
         If an operand is 0-d, or the shapes do not match.
     """
     if type(x1) is not type(x2):
-        require_blobs("matmul", x1, x2)
+        x1, x2 = require_two("matmul", x1, x2)
     return binary(np.matmul, x1, x2)
 
 
@@ -91,7 +91,7 @@ def tensordot(
     IndexError
         If the axis is out of range.
     """
-    require_blobs("tensordot", x1, x2)
+    x1, x2 = require_two("tensordot", x1, x2)
     return apply(_corrected_linalg.tensordot, x1, x2, axes=axes)
 
 
@@ -115,5 +115,5 @@ def vecdot(x1: Blob, x2: Blob, /, *, axis: int = -1) -> Blob:
     ValueError
         If the sizes of the axis differ, or the axis is out of range.
     """
-    require_blobs("vecdot", x1, x2)
+    x1, x2 = require_two("vecdot", x1, x2)
     return apply("vecdot", x1, x2, axis=axis)

@@ -17,7 +17,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from syncblob.array_api import _corrected
 from syncblob.array_api._operands import require_blobs, require_integers, require_some
 from syncblob.blob import Blob
-from syncblob.blob.compute import apply, view
+from syncblob.blob.compute import apply, as_blob, view
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,9 +63,9 @@ def broadcast_arrays(*arrays: Blob) -> tuple[Blob, ...]:
     ValueError
         If the shapes do not broadcast.
     """
-    require_blobs("broadcast_arrays", *arrays)
-    shape = np.broadcast_shapes(*(x.shape for x in arrays))
-    return tuple(broadcast_to(x, shape) for x in arrays)
+    blobs = require_blobs("broadcast_arrays", arrays)
+    shape = np.broadcast_shapes(*(x.shape for x in blobs))
+    return tuple(broadcast_to(x, shape) for x in blobs)
 
 
 def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
@@ -93,7 +93,7 @@ def broadcast_to(x: Blob, /, shape: tuple[int, ...]) -> Blob:
     ValueError
         If `x` does not broadcast to the shape.
     """
-    require_blobs("broadcast_to", x)
+    x = as_blob("broadcast_to", x)
     result: Blob = view(x.const, "broadcast_to", lambda a: np.broadcast_to(a, shape))
     return x.reshape(result.shape) if result.size == x.size else result
 
@@ -145,7 +145,7 @@ def reshape(x: Blob, /, shape: tuple[int, ...], *, copy: bool | None = None) -> 
         If the number of elements differs, or if `copy` is False and a view is impossible.
     """
     if type(x) is not Blob:
-        require_blobs("reshape", x)
+        x = as_blob("reshape", x)
     return x.reshape(shape, copy=copy)
 
 
@@ -279,7 +279,7 @@ def unstack(x: Blob, /, *, axis: int = 0) -> tuple[Blob, ...]:
     IndexError
         If the axis is out of range.
     """
-    require_blobs("unstack", x)
+    x = as_blob("unstack", x)
     place = normalize_axis_index(axis, x.ndim)
     before = (_WHOLE,) * place
     return tuple(x[(*before, index)] for index in range(x.shape[place]))
@@ -310,8 +310,7 @@ def concat(arrays: Sequence[Blob], /, *, axis: int | None = 0) -> Blob:
     IndexError
         If the axis is out of range.
     """
-    require_some("concat", arrays)
-    return apply(_corrected.concat, *arrays, axis=axis)
+    return apply(_corrected.concat, *require_some("concat", arrays), axis=axis)
 
 
 def stack(arrays: Sequence[Blob | np.generic], /, *, axis: int = 0) -> Blob:
@@ -337,10 +336,7 @@ def stack(arrays: Sequence[Blob | np.generic], /, *, axis: int = 0) -> Blob:
     IndexError
         If the axis is out of range.
     """
-    device = next((x.device for x in arrays if isinstance(x, Blob)), None)
-    blobs = [Blob.asarray(x, device=device) if isinstance(x, np.generic) else x for x in arrays]
-    require_some("stack", blobs)
-    return apply(_corrected.stack, *blobs, axis=axis)
+    return apply(_corrected.stack, *require_some("stack", arrays), axis=axis)
 
 
 def repeat(x: Blob, repeats: int | Blob, /, *, axis: int | None = None) -> Blob:
@@ -371,10 +367,11 @@ def repeat(x: Blob, repeats: int | Blob, /, *, axis: int | None = None) -> Blob:
     IndexError
         If the axis is out of range.
     """
-    require_blobs("repeat", x)
+    x = as_blob("repeat", x, repeats)
     if not isinstance(repeats, int):
-        require_blobs("repeat", repeats)
-        require_integers("repeat", repeats)
+        counts = as_blob("repeat", repeats, x)
+        require_integers("repeat", counts)
+        return apply(_corrected.repeat, x, counts, axis=axis)
     return apply(_corrected.repeat, x, repeats, axis=axis)
 
 

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Literal
 from syncblob.array_api import _corrected
 from syncblob.array_api._operands import (
     require_blob_and_scalar,
-    require_blobs,
     require_integers,
 )
-from syncblob.blob.compute import apply
+from syncblob.blob.compute import apply, as_blob
 
 if TYPE_CHECKING:
     from syncblob.blob import Blob
@@ -83,7 +82,7 @@ def nonzero(x: Blob, /) -> tuple[Blob, ...]:
     ValueError
         If `x` is 0-d.
     """
-    require_blobs("nonzero", x)
+    x = as_blob("nonzero", x)
     if not x.shape:
         raise ValueError("nonzero expects a Blob with axes, got shape (); reshape it to (1,)")
     return apply("nonzero", x)
@@ -122,10 +121,10 @@ def searchsorted(
     TypeError
         If the dtype of `sorter` is not an integer dtype.
     """
-    require_blobs("searchsorted", x1)
-    require_blob_and_scalar("searchsorted", x1, x2)
+    x1 = as_blob("searchsorted", x1, x2)
+    x1, x2 = require_blob_and_scalar("searchsorted", x1, x2)
     if sorter is not None:
-        require_blobs("searchsorted", sorter)
+        sorter = as_blob("searchsorted", sorter, x1)
         require_integers("searchsorted", sorter)
     if side not in ("left", "right"):
         # CuPy treats any other value as "left".
@@ -157,6 +156,6 @@ def where(
     OverflowError
         If a scalar does not fit into the dtype of the result.
     """
-    require_blobs("where", condition)
-    require_blob_and_scalar("where", x1, x2)
+    condition = as_blob("where", condition, x1, x2)
+    x1, x2 = require_blob_and_scalar("where", x1, x2, condition)
     return apply(_corrected.where, condition, x1, x2)

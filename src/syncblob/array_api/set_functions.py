@@ -61,7 +61,7 @@ def isin(x1: Blob | int, x2: Blob | int, /, *, invert: bool = False) -> Blob:
     Blob
         A Blob of bool, with the shape of `x1`.
     """
-    require_blob_and_scalar("isin", x1, x2)
+    x1, x2 = require_blob_and_scalar("isin", x1, x2)
     return apply(_corrected.isin, x1, x2, invert=invert)
 
 

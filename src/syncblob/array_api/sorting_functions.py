@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 from numpy.lib.array_utils import normalize_axis_index
 
 from syncblob.array_api import _corrected
-from syncblob.array_api._operands import require_blobs
-from syncblob.blob.compute import apply
+from syncblob.blob.compute import apply, as_blob
 
 if TYPE_CHECKING:
     from syncblob.blob import Blob
@@ -42,7 +41,7 @@ def argsort(x: Blob, /, *, axis: int = -1, descending: bool = False, stable: boo
     IndexError
         If the axis is out of range.
     """
-    require_blobs("argsort", x)
+    x = as_blob("argsort", x)
     place = normalize_axis_index(axis, x.ndim)
     return apply(_corrected.argsort, x, axis=place, descending=descending, stable=stable)
 
@@ -55,6 +54,6 @@ def sort(x: Blob, /, *, axis: int = -1, descending: bool = False, stable: bool =
     IndexError
         If the axis is out of range.
     """
-    require_blobs("sort", x)
+    x = as_blob("sort", x)
     place = normalize_axis_index(axis, x.ndim)
     return apply(_corrected.sort, x, axis=place, descending=descending, stable=stable)

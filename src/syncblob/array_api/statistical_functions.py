@@ -16,8 +16,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from syncblob._dtypes import as_dtype
 from syncblob.array_api import _corrected
-from syncblob.array_api._operands import require_blobs
-from syncblob.blob.compute import apply
+from syncblob.blob.compute import apply, as_blob
 from syncblob.blob.elementwise import unary
 
 if TYPE_CHECKING:
@@ -91,7 +90,7 @@ def cumulative_sum(
 def _cumulative(
     name: str, x: Blob, axis: int | None, dtype: DTypeLike | None, include_initial: bool
 ) -> Blob:
-    require_blobs(name, x)
+    x = as_blob(name, x)
     if not x.shape:
         # NumPy does this itself; CuPy does not.
         x = x.reshape(1)
@@ -215,7 +214,7 @@ def var(
 def _spread(  # noqa: PLR0913, PLR0917  # the parameters of both functions
     name: str, x: Blob, axis: Axes, correction: float, ddof: float | None, keepdims: bool
 ) -> Blob:
-    require_blobs(name, x)
+    x = as_blob(name, x)
     if ddof is not None:
         if correction:
             raise ValueError(

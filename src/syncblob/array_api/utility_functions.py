@@ -67,6 +67,6 @@ def diff(
     ValueError
         If `n` is negative, or the shapes do not match.
     """
-    parts = [part for part in (prepend, x, append) if part is x or part is not None]
-    require_blobs("diff", *parts)
+    given = [part for part in (prepend, x, append) if part is x or part is not None]
+    parts = require_blobs("diff", given)
     return apply(_corrected.diff, *parts, axis=normalize_axis_index(axis, x.ndim), n=n)

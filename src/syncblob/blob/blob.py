@@ -26,7 +26,7 @@ from syncblob.blob import (
     text,
     views,
 )
-from syncblob.blob.core import GPU_DATA, GPU_DIFF, HOST_DATA, HOST_DIFF
+from syncblob.blob.core import GPU_DATA, GPU_DIFF, HOST_DATA, HOST_DIFF, BlobCore
 from syncblob.blob.explain import Explanation
 from syncblob.blob.flags import Flags
 from syncblob.blob.indexing import get_item, set_item
@@ -1617,3 +1617,6 @@ class Blob(Operators, NdarrayMethods):
         numpy = Missing("np.asarray(blob) reads it on the host, np.asarray(blob.cpu) may write")
         permute = Missing("blob.transpose(*axes) is that view; torch.permute(blob, axes) a tensor")
         to = Missing("blob.to_device(device) copies to a device, blob.astype(dtype) converts")
+
+
+BlobCore._class_of_results = Blob

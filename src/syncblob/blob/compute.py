@@ -33,14 +33,15 @@ if TYPE_CHECKING:
     from syncblob.memory import SyncedMemory
 
 __all__ = [
+    "PYTHON_SCALARS",
     "SCALARS",
     "apply",
+    "as_blob",
     "bind",
     "blob_to_read",
     "converted",
     "forgets_newest",
     "gather",
-    "operand",
     "refusal",
     "require_device_of",
     "result_on",
@@ -49,8 +50,10 @@ __all__ = [
     "write_by",
 ]
 
-# Python's scalars, which adapt to the other operand's dtype, and NumPy's, which have their own.
-SCALARS = frozenset({bool, int, float, complex, *SCALAR_CLASSES})
+# Python's scalars, which adapt to the dtype beside them.
+PYTHON_SCALARS = frozenset({bool, int, float, complex})
+# And NumPy's, which have one.
+SCALARS = PYTHON_SCALARS | SCALAR_CLASSES
 
 
 def require_device_of(name: str, *operands: Any) -> None:
@@ -122,7 +125,7 @@ def apply(function: str | Callable[..., Any], *operands: Any, **keywords: Any) -
                 return like._fresh(result, home)
     else:
         name = function if isinstance(function, str) else function.__name__.lstrip("_")
-        arrays, home = gather(name, *operands)
+        arrays, home, operands = gather(name, *operands)
         if isinstance(function, str):
             result = home.compute(attrgetter(function)(home.namespace), *arrays, **keywords)
         else:
@@ -173,7 +176,7 @@ def view(x: Any, name: str, function: Callable[[Any], Any]) -> Any:
     Parameters
     ----------
     x
-        The Blob.
+        The Blob, or a NumPy scalar.
     name
         The operation, for messages.
     function
@@ -183,30 +186,55 @@ def view(x: Any, name: str, function: Callable[[Any], Any]) -> Any:
     Raises
     ------
     TypeError
-        If `x` is not a Blob.
+        If `x` is something else.
     """
     if not isinstance(x, BlobCore):
-        raise refusal(name, x)
+        x = as_blob(name, x)
     return x._derived(function)
 
 
-def operand(x: Any, name: str) -> tuple[Any, Home]:
-    """Return a Blob's data as an array to read on its device, and the home of the array.
+def as_blob(name: str, x: Any, *beside: Any) -> Any:
+    """Return a Blob as it is, and a NumPy scalar as a Blob without axes.
+
+    Parameters
+    ----------
+    name
+        The operation, for the message.
+    x
+        The Blob or scalar.
+    *beside
+        The scalar goes to the device of the first Blob among these, or else to the default device.
 
     Raises
     ------
     TypeError
-        If `x` is not a Blob.
+        If `x` is something else.
     """
-    if not isinstance(x, BlobCore):
-        raise refusal(name, x)
-    return x._on_device(name)
+    if isinstance(x, BlobCore):
+        return x
+    if isinstance(x, np.generic) and is_supported(x.dtype):
+        device = next((other.device for other in beside if isinstance(other, BlobCore)), None)
+        return BlobCore._class_of_results.asarray(x, device=device)
+    # Where an attribute of Blobs was missing, that is of no interest.
+    raise refusal(name, x) from None
 
 
-def gather(name: str, *operands: Any) -> tuple[list[Any], Home]:
+def gather(  # noqa: C901  # the steps are spelled out, because calls take time
+    name: str, *operands: Any
+) -> tuple[list[Any], Home, tuple[Any, ...]]:
     """Bring the data of Blobs to one device: the accelerator, if one of them is there.
 
-    Scalars and None stay unchanged.
+    Scalars and None stay as they are, as long as there is a Blob; without one, the NumPy scalars
+    become Blobs.
+
+    Returns
+    -------
+    arrays
+        What the operands are replaced by.
+    home
+        Where they are.
+    operands
+        The operands, with the Blobs that scalars have become.
 
     Raises
     ------
@@ -226,26 +254,40 @@ def gather(name: str, *operands: Any) -> tuple[list[Any], Home]:
         if x is None or type(x) in SCALARS:
             arrays.append(x)
             continue
-        array, where = operand(x, name)
+        if not isinstance(x, BlobCore):
+            return gather(name, *_with_blobs(name, operands))
+        array, where = x._on_device(name)
         arrays.append(array)
         if home is not None and where is not home:
             mixed = True
         if home is None or home is HOST:
             home = where
     if home is None:
-        one = len(operands) == 1
-        raise (
-            refusal(name, operands[0])
-            if one
-            else TypeError(f"{name} expects at least one Blob, got {operands}")
-        )
+        return gather(name, *_with_blobs(name, operands))
     if mixed and isinstance(home, Accelerator):
         # Only now is the device known. Operands already on the accelerator do not move.
         for place, x in enumerate(operands):
             if isinstance(x, BlobCore):
                 x._memory.bind(home)
                 arrays[place] = x._array_on(Side.ACCELERATOR, CONST, name)
-    return arrays, home
+    return arrays, home, operands
+
+
+def _with_blobs(name: str, operands: tuple[Any, ...]) -> list[Any]:
+    """Replace NumPy scalars by Blobs.
+
+    Raises
+    ------
+    TypeError
+        As `gather`.
+    """
+    weak = PYTHON_SCALARS
+    found = [x if x is None or type(x) in weak else as_blob(name, x, *operands) for x in operands]
+    if any(isinstance(x, BlobCore) for x in found):
+        return found
+    if len(operands) == 1:
+        raise refusal(name, operands[0])
+    raise TypeError(f"{name} expects at least one Blob, got {operands}")
 
 
 def bind(x: BlobCore, home: Home) -> Side:

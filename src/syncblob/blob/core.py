@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from syncblob._dtypes import is_bfloat16
 from syncblob._forks import Lock
@@ -107,6 +107,9 @@ class BlobCore:
         "_readonly",
         "_shape_blob",
     )
+
+    # `Blob`, which assigns itself: the class of what is computed where no operand is a Blob.
+    _class_of_results: ClassVar[Any]
 
     # Invariants.
     #

@@ -12,7 +12,7 @@ import numpy as np
 
 from syncblob import _corrected_elementwise
 from syncblob._dtypes import is_supported
-from syncblob.blob.compute import SCALARS, converted, gather, refusal, require_device_of
+from syncblob.blob.compute import SCALARS, as_blob, converted, gather, require_device_of
 from syncblob.blob.core import BlobCore
 from syncblob.blob.declined import answer_of, by_array
 from syncblob.blob.forks import writes
@@ -41,12 +41,13 @@ def unary(kernel: Callable[..., Any], x: Any) -> Any:
     Raises
     ------
     TypeError
-        If `x` is not a Blob, or the kernel does not support its dtype.
+        If `x` is neither a Blob nor a NumPy scalar, or the kernel does not take its dtype.
     """
     try:
         current = x._array_is_current()
     except AttributeError:
-        raise refusal(kernel.__name__, x) from None
+        x = as_blob(kernel.__name__, x)
+        current = False
     if current:
         array = x._array
         home = x._home
@@ -63,7 +64,7 @@ def unary(kernel: Callable[..., Any], x: Any) -> Any:
     return x._fresh(result, home)
 
 
-def binary(  # a keyword argument would slow every operation
+def binary(  # noqa: C901  # each case is spelled out, and nothing is a keyword: both take time
     kernel: Callable[..., Any],
     x1: Any,
     x2: Any,
@@ -76,7 +77,7 @@ def binary(  # a keyword argument would slow every operation
     kernel
         A ufunc, or a function of two arrays composed of ufuncs.
     x1, x2
-        Blobs, one of which may be a scalar.
+        Blobs or NumPy scalars; one may be a Python scalar.
     operator
         Accept an array of another library as one operand, and return NotImplemented for other
         objects, as operators do; ``==`` and ``!=`` also accept lists and tuples.
@@ -84,7 +85,8 @@ def binary(  # a keyword argument would slow every operation
     Raises
     ------
     TypeError
-        If an operand is none of these, or the kernel does not support their dtypes.
+        If an operand is something else, both are Python scalars, or the kernel does not take their
+        dtypes.
     DeviceMismatchError
         If the operands are on different accelerators.
     """
@@ -93,37 +95,42 @@ def binary(  # a keyword argument would slow every operation
             held1 = x1._held
             held2 = x2._held
         except AttributeError:
-            raise refusal(kernel.__name__, x1) from None
-        home = x1._home
-        if (
-            (held1 is None or held1._exclusive_buffer is x1._buffer)
-            and (held2 is None or held2._exclusive_buffer is x2._buffer)
-            and home is x2._home
-            and home.direct
-        ):
-            result = kernel(x1._array, x2._array)
-            if type(result) is not np.ndarray:
-                result = home.as_array(result)
-            return x1._fresh(result, home)
-        return _binary(kernel, x1, x2, operator)
+            x1 = as_blob(kernel.__name__, x1)
+        else:
+            home = x1._home
+            if (
+                (held1 is None or held1._exclusive_buffer is x1._buffer)
+                and (held2 is None or held2._exclusive_buffer is x2._buffer)
+                and home is x2._home
+                and home.direct
+            ):
+                result = kernel(x1._array, x2._array)
+                if type(result) is not np.ndarray:
+                    result = home.as_array(result)
+                return x1._fresh(result, home)
+            return _binary(kernel, x1, x2, operator)
     if type(x2) in SCALARS:
         try:
             current = x1._array_is_current()
         except AttributeError:
-            raise refusal(kernel.__name__, x1) from None
-        home = x1._home
-        if current and home.direct:
-            result = kernel(x1._array, x2)
-            if type(result) is not np.ndarray:
-                result = home.as_array(result)
-            return x1._fresh(result, home)
+            if type(x1) in SCALARS and isinstance(x2, np.generic):
+                x2 = as_blob(kernel.__name__, x2)
+            else:
+                x1 = as_blob(kernel.__name__, x1)
+        else:
+            home = x1._home
+            if current and home.direct:
+                result = kernel(x1._array, x2)
+                if type(result) is not np.ndarray:
+                    result = home.as_array(result)
+                return x1._fresh(result, home)
     return _binary(kernel, x1, x2, operator)
 
 
 def _binary(kernel: Callable[..., Any], x1: Any, x2: Any, operator: bool) -> Any:
     """Compute `binary` for operands outside the usual cases."""
-    like = x1 if isinstance(x1, BlobCore) else x2
     if operator:
+        like = x1 if isinstance(x1, BlobCore) else x2
         other = x2 if like is x1 else x1
         if type(other) is np.ndarray and is_supported(other.dtype):
             if not HOST.direct:
@@ -144,8 +151,9 @@ def _binary(kernel: Callable[..., Any], x1: Any, x2: Any, operator: bool) -> Any
                     return NotImplemented
                 return by_array(kernel, x1, x2, like)
             x1, x2 = (x1, array) if like is x1 else (array, x2)
-    (array1, array2), home = gather(kernel.__name__, x1, x2)
+    (array1, array2), home, (x1, x2) = gather(kernel.__name__, x1, x2)
     result = kernel(array1, array2) if home.native else home.compute(kernel, array1, array2)
+    like = x1 if isinstance(x1, BlobCore) else x2
     return like._fresh(home.as_array(result), home)
 
 
@@ -207,7 +215,7 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:  # noqa: C901,
             return answer
         x2 = other
     require_device_of(f"in-place {kernel.__name__}", x1, x2)
-    (array1, array2), home = gather(kernel.__name__, x1, x2)
+    (array1, array2), home, _ = gather(kernel.__name__, x1, x2)
     if array1 is not x1._array:
         # The array is read-only. After these checks, request a writable one.
         _require_same_dtype(kernel, array1.dtype, array2)

@@ -1,0 +1,155 @@
+"""NumPy scalars, which iterating over a Blob gives, in the place of Blobs without axes."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import pytest
+
+import syncblob as xp
+from tests.array_api.test_namespace import everything
+
+SCALARS = [
+    np.float64(2.5),
+    np.float32(-2),
+    np.int64(3),
+    np.uint8(1),
+    np.True_,
+    np.complex64(1 + 2j),
+]
+
+# The functions that take no array, or make one of anything.
+WITHOUT = """
+    arange asarray empty eye from_dlpack full linspace ones zeros broadcast_shapes isdtype
+    __array_namespace_info__ fft.fftfreq fft.rfftfreq
+""".split()
+FUNCTIONS = {name: f for name, f in everything() if name not in WITHOUT} | {
+    name: getattr(xp, name) for name in ("einsum", "pad", "transpose")
+}
+
+# How to call what is given more than arrays, or arrays in a sequence.
+CALLS = {
+    "full_like": lambda f, x: f(x, 7),
+    "broadcast_arrays": lambda f, x: f(x, x),
+    "broadcast_to": lambda f, x: f(x, (2, 3)),
+    "can_cast": lambda f, x: [f(x, to) for to in ("int16", "float64")],
+    "result_type": lambda f, x: [f(x), f(x, 1), f(xp.int16, x)],
+    "astype": lambda f, x: f(x, "complex128"),
+    "clip": lambda f, x: [f(x, 0, 2), f(x)],
+    "empty_like": lambda f, x: [f(x).dtype, f(x).shape],
+    "concat": lambda f, x: f([x, x], axis=None),
+    "stack": lambda f, x: f([x, x]),
+    "einsum": lambda f, x: f(",->", x, x),
+    "expand_dims": lambda f, x: f(x, 0),
+    "moveaxis": lambda f, x: f(x, (), ()),
+    "permute_dims": lambda f, x: f(x, ()),
+    "squeeze": lambda f, x: f(x, ()),
+    "pad": lambda f, x: f(x, 0),
+    "repeat": lambda f, x: [f(x, 2), f(x, xp.asarray([2])), f(xp.arange(3), x)],
+    "reshape": lambda f, x: f(x, (1, 1)),
+    "roll": lambda f, x: f(x, 1),
+    "tile": lambda f, x: f(x, (2, 2)),
+    "searchsorted": lambda f, x: f(xp.arange(5.0), x),
+    "tensordot": lambda f, x: f(x, x, axes=0),
+    "take_along_axis": lambda f, x: f(xp.arange(5.0), xp.reshape(x, (1,))),
+    "take": lambda f, x: f(xp.arange(5.0), xp.reshape(x, (1,))),
+    "where": lambda f, x: [f(x, x, x), f(x, 1, x), f(x, x, 1), f(x, xp.arange(3), 1)],
+    "isin": lambda f, x: [f(x, x), f(x, 3), f(3, x), f(x, xp.arange(5)), f(xp.arange(5), x)],
+    "linalg.matrix_rank": lambda f, x: [f(xp.eye(3), rtol=x), f(xp.eye(3) * x)],
+    "linalg.pinv": lambda f, x: [f(xp.eye(3), rtol=x), f(xp.eye(3) * x)],
+    "linalg.matrix_power": lambda f, x: f(x, 2),
+    "linalg.tensordot": lambda f, x: f(x, x, axes=0),
+    "fft.fftshift": lambda f, x: f(x, axes=()),
+    "fft.ifftshift": lambda f, x: f(x, axes=()),
+    "fft.fftn": lambda f, x: f(x, s=(), axes=()),
+}
+
+
+def outcome(call, function, x):
+    """Return what comes of a call: types, dtypes and values, or the error."""
+    with np.errstate(all="ignore"):
+        try:
+            return described(call(function, x))
+        except (TypeError, ValueError, IndexError) as error:
+            return type(error), str(error)
+
+
+def described(result):
+    if isinstance(result, (tuple, list)):
+        return [described(part) for part in result]
+    if isinstance(result, xp.Blob):
+        return result.dtype, result.shape, result.tobytes()
+    return type(result), repr(result)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_they_are_blobs_without_axes(name):
+    function = FUNCTIONS[name]
+    arrays = [p for p in inspect.signature(function).parameters if p in {"x", "x1", "x2", "type"}]
+    call = CALLS.get(name, lambda f, x: f(*[x] * len(arrays)))
+    found = [outcome(call, function, x) for x in SCALARS]
+    assert found == [outcome(call, function, xp.asarray(x)) for x in SCALARS]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        xp.add,
+        lambda x, s: xp.add(s, x),
+        lambda x, s: xp.where(x > 1, s, s),
+        lambda x, s: xp.where(s > 1, s, x),
+        lambda x, s: xp.searchsorted(x, s, sorter=xp.argsort(x)),
+        lambda x, s: xp.isin(s, x),
+        lambda x, s: xp.stack([s, x[0]]),
+        lambda x, s: xp.broadcast_arrays(s, x)[0],
+        xp.repeat,
+        lambda x, s: xp.tensordot(s, x, axes=0),
+        lambda x, s: xp.einsum(",i->i", s, x),
+        lambda x, s: xp.clip(s, x, x),
+        lambda x, s: xp.clip(x, s, 9),
+    ],
+)
+def test_they_go_where_the_blobs_are(on, device, call):
+    with xp.use_device("cpu"):
+        result = call(on([1, 2, 3]), np.int64(2))
+    assert result.device == xp.Device(device)
+    np.testing.assert_array_equal(result, call(xp.arange(1, 4), xp.asarray(2)))
+
+
+def test_without_a_blob_they_go_to_the_default_device():
+    scalar = np.float32(0.5)
+    for device in ("cpu", "simulated:0"):
+        with xp.use_device(device):
+            results = [xp.sin(scalar), xp.add(1, scalar), xp.stack([scalar] * 2), xp.flip(scalar)]
+        assert {result.device for result in results} == {xp.Device(device)}
+        assert {result.dtype for result in results} == {scalar.dtype}
+
+
+def test_those_of_bfloat16():
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    scalar = ml_dtypes.bfloat16(2)
+    results = [xp.add(scalar, scalar), xp.add(1, scalar), xp.add(scalar, 1), xp.sqrt(scalar)]
+    results += [xp.add(xp.asarray(scalar), scalar), xp.where(np.True_, scalar, 1), xp.sum(scalar)]
+    assert [str(result.dtype) for result in results] == ["bfloat16"] * 7
+    assert [float(result) for result in results[:3]] == [4, 3, 3]
+    assert xp.add(np.float32(1), scalar).dtype == xp.result_type(scalar, xp.float32) == xp.float32
+
+
+@pytest.mark.parametrize("x", [2.5, [np.float64(1)], np.ones(2), np.longdouble(1), np.str_("a")])
+def test_all_else_is_refused_as_before(x):
+    said = f"expects a Blob, got {type(x).__name__}; use syncblob.asarray"
+    calls = [lambda: xp.sin(x), lambda: xp.add(x, x), lambda: xp.sum(x), lambda: xp.flip(x)]
+    calls += [lambda: xp.where(x, 1, 2), lambda: xp.stack([x]), lambda: xp.isin(x, x)]
+    calls += [lambda: xp.reshape(x, (1,)), lambda: xp.matmul(x, xp.ones(2))]
+    for call in calls:
+        with pytest.raises(TypeError, match=said):
+            call()
+
+
+def test_errors_have_no_other_error_for_context():
+    calls = [xp.bitwise_invert, lambda x: xp.bitwise_and(x, x)]
+    for call in [*calls, lambda x: xp.bitwise_and(x, 1), lambda x: xp.bitwise_and(1, x)]:
+        with pytest.raises(TypeError, match="not supported for the input types") as error:
+            call(np.float64(1))
+        assert error.value.__context__ is None

@@ -63,7 +63,7 @@ def _enter_folder_of_examples(namespace: dict[str, Any]) -> None:
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         write_lenet(folder / "lenet.caffemodel")
-        mean = syncblob.asarray(np.full((3, 4, 4), 128, dtype=np.float32))
+        mean = syncblob.asarray(np.full((1, 3, 4, 4), 128, dtype=np.float32))
         (folder / "mean.binaryproto").write_bytes(mean.to_proto().SerializeToString())
         stack.enter_context(contextlib.chdir(folder))
         stack.callback(syncblob.set_default_device, syncblob.default_device())

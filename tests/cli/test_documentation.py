@@ -36,7 +36,7 @@ def test_commands_print_what_the_page_shows(run, tmp_path, monkeypatch, page):
         pytest.importorskip(package)
     monkeypatch.chdir(tmp_path)
     write_lenet(Path("lenet.caffemodel"))
-    syncblob.write_blob(np.full((3, 4, 4), 128, np.float32), "mean.binaryproto")
+    syncblob.write_blob(np.full((1, 3, 4, 4), 128, np.float32), "mean.binaryproto")
     for command, expected in _commands(page):
         program, *arguments = shlex.split(command)
         assert program == "syncblob"

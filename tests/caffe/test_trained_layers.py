@@ -43,7 +43,7 @@ def test_what_is_reported():
     )
     report = target.copy_trained_layers_from(source)
     assert report == CopyReport(copied=("conv1",), missing=("new",), ignored=("data", "old"))
-    assert list(target["conv1"].blobs) == list(source["conv1"].blobs)
+    assert [blob.shape for blob in target["conv1"].blobs] == [(2, 3, 5, 5), (2,)]
     assert len(target["new"].blobs) == 0
 
 
@@ -53,6 +53,66 @@ def test_weights_stay_in_the_file(write, v2_net):
     target.copy_trained_layers_from(source)
     assert target["ip"].blobs[0].head is Head.UNINITIALIZED
     assert target["ip"].blobs[0].cpu_data().tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("read", [False, True])
+def test_the_models_have_no_memory_in_common(write, v2_net, read):
+    source = open_model(write(v2_net))
+    if read:
+        for layer in source.layers:
+            for blob in layer.blobs:
+                blob.cpu_data()
+    target = ModelFile(
+        "t", [Layer("ip", "Mystery"), Layer("conv1", "Mystery", blobs=blobs((2, 3), (2,)))]
+    )
+    target.copy_trained_layers_from(source)
+    for name in ("ip", "conv1"):
+        target[name].blobs[0].data[...] = 9
+        assert float(source[name].blobs[0].max()) < 9
+        source[name].blobs[0].data[...] = 8
+        assert float(target[name].blobs[0].min()) == 9
+
+
+def test_the_source_can_be_closed(write, v2_net):
+    target = ModelFile("t", [Layer("ip", "Mystery")])
+    with open_model(write(v2_net)) as source:
+        target.copy_trained_layers_from(source)
+    assert target["ip"].blobs[0].tolist() == [1, 2]
+    assert target["ip"].blobs[0].diff.tolist() == [3, 4]
+
+
+def test_blobs_of_the_target_are_written(write, v2_net):
+    """What is made of them before, such as parameters of an optimizer, has the new values."""
+    torch = pytest.importorskip("torch")
+    target = ModelFile("t", [Layer("conv1", blobs=blobs((2, 3), (2,)))])
+    weights, bias = target["conv1"].blobs
+    parameter = weights.as_parameter()
+    row = weights[1]
+    source = open_model(write(v2_net))
+    target.copy_trained_layers_from(source)
+    assert target["conv1"].blobs[0] is weights
+    assert target["conv1"].blobs[1] is bias
+    assert parameter.tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert row.tolist() == [3, 4, 5]
+    assert source["conv1"].blobs[0].head is Head.UNINITIALIZED  # its values were not kept
+    with torch.no_grad():
+        parameter += 1
+    assert target["conv1"].blobs[0].tolist() == [[1, 2, 3], [4, 5, 6]]
+
+
+def test_blobs_of_the_target_keep_their_dtype(write, v2_net):
+    target = ModelFile("t", [Layer("ip", blobs=blobs((2,)))])
+    target.copy_trained_layers_from(open_model(write(v2_net)))
+    assert target["ip"].blobs[0].dtype == np.float32
+    assert target["ip"].blobs[0].tolist() == [1, 2]
+    assert target["ip"].blobs[0].diff.tolist() == [3, 4]
+
+
+def test_a_gradient_that_the_source_does_not_have_is_kept():
+    target = ModelFile("t", [Layer("a", blobs=blobs((2,)))])
+    target["a"].blobs[0].diff[...] = 7
+    target.copy_trained_layers_from(ModelFile("s", [Layer("a", blobs=[[1.0, 2.0]])]))
+    assert target["a"].blobs[0].diff.tolist() == [7, 7]
 
 
 def test_models_with_blobs():
@@ -254,3 +314,167 @@ def test_a_model_of_a_message_of_the_older_format(old, saved):
     model = ModelFile.from_net(message)
     assert [blob.shape for blob in model["ip"].blobs] == [(1, 1, 2, 3), (1, 1, 1, 2)]
     assert saved(model).layer[0].blobs == message.layers[0].blobs
+
+
+# --- parameters that layers share -----------------------------------------------------------------
+
+
+def sharing(*more, name="w"):
+    """Return the definition of two inner products with one weight, and a bias each."""
+    inner = f"param {{ name: '{name}' }} inner_product_param {{ num_output: 3 }}"
+    return definition(
+        "name: 'data' type: 'Input' top: 'data' input_param { shape { dim: 1 dim: 3 } }",
+        f"name: 'a' type: 'InnerProduct' bottom: 'data' top: 'a' {inner}",
+        f"name: 'b' type: 'InnerProduct' bottom: 'a' top: 'b' {inner}",
+        *more,
+    )
+
+
+def trained():
+    """Return what Caffe writes of such a net, with weights that differ, as after an edit."""
+    return ModelFile(
+        "s",
+        [
+            Layer("a", "InnerProduct", blobs=[np.full((3, 3), 1, "f4"), np.full(3, 2, "f4")]),
+            Layer("b", "InnerProduct", blobs=[np.full((3, 3), 3, "f4"), np.full(3, 4, "f4")]),
+        ],
+    )
+
+
+@pytest.mark.parametrize("filled", [False, True])
+def test_shared_parameters_stay_shared_and_the_last_values_win(filled):
+    target = sharing()
+    if filled:
+        target.fill()
+    report = target.copy_trained_layers_from(trained())
+    assert report == CopyReport(copied=("a", "b"), missing=(), ignored=())
+    assert target["a"].blobs[0] is target["b"].blobs[0]
+    assert [float(target[name].blobs[n].max()) for name in "ab" for n in (0, 1)] == [3, 2, 3, 4]
+
+
+def test_the_order_of_the_source_says_which_values_are_the_last():
+    target = sharing()
+    target.copy_trained_layers_from(ModelFile("s", trained().layers[::-1]))
+    assert target["a"].blobs[0] is target["b"].blobs[0]
+    assert float(target["b"].blobs[0].max()) == 1
+
+
+def test_a_layer_without_blobs_shares_those_of_one_that_has_some():
+    target = sharing()
+    target.fill()
+    target["b"].blobs.clear()
+    weights = target["a"].blobs[0]
+    target.copy_trained_layers_from(trained())
+    assert target["b"].blobs[0] is target["a"].blobs[0] is weights
+    assert float(weights.max()) == 3
+
+
+def test_parameters_without_a_name_are_not_shared():
+    target = sharing(name="")
+    target.copy_trained_layers_from(trained())
+    assert [float(target[name].blobs[0].max()) for name in "ab"] == [1, 3]
+
+
+@pytest.mark.parametrize("mode", ["STRICT", "PERMISSIVE"])
+def test_shared_parameters_of_other_shapes(mode):
+    param = f"param {{ name: 'w' share_mode: {mode} }}"
+    inner = "inner_product_param { num_output: %d bias_term: false }"
+    target = definition(
+        f"name: 'a' type: 'InnerProduct' {param} {inner % 2}",
+        f"name: 'b' type: 'InnerProduct' {param} {inner % 3}",
+    )
+    source = ModelFile(
+        "s",
+        [
+            Layer("a", blobs=[np.zeros((2, 3), "f4")]),
+            Layer("b", blobs=[np.arange(6, dtype="f4").reshape(3, 2)]),
+        ],
+    )
+    if mode == "STRICT":
+        with pytest.raises(ValueError, match=r"layer 'a', blob 0.*shares the parameter 'w'"):
+            target.copy_trained_layers_from(source)
+        assert not target.params
+    else:
+        target.copy_trained_layers_from(source)
+        assert target["b"].blobs[0].tolist() == [[0, 1], [2, 3], [4, 5]]
+        target["b"].blobs[0].data[...] = 7
+        assert target["a"].blobs[0].tolist() == [[7, 7, 7], [7, 7, 7]]
+
+
+@pytest.fixture
+def snapshot(tmp_path):
+    """Write what Caffe's ToHDF5 makes of nets with shared parameters: the datasets of owners."""
+    h5py = pytest.importorskip("h5py")
+
+    def snapshot(**layers):
+        path = tmp_path / "shared.caffemodel.h5"
+        with h5py.File(path, "w") as file:
+            data = file.create_group("data")
+            for name, arrays in layers.items():
+                group = data.create_group(name)
+                for number, array in enumerate(arrays):
+                    group[str(number)] = array
+        return path
+
+    return snapshot
+
+
+WEIGHT, BIAS = np.full((3, 3), 5, "f4"), np.full(3, 6, "f4")
+BOTH = "param { name: 'w' } param { name: 'v' }"
+
+
+def both_shared():
+    target = sharing()
+    for name in "ab":
+        del target[name].proto.param[:]
+        text_format.Merge(BOTH, target[name].proto)
+    return target
+
+
+@pytest.mark.parametrize("filled", [False, True])
+def test_hdf5_has_a_shared_parameter_once(snapshot, filled):
+    target = both_shared()
+    if filled:
+        target.fill()
+    report = target.copy_trained_layers_from(snapshot(a=[WEIGHT, BIAS], b=[]))
+    assert report == CopyReport(copied=("a", "b"), missing=(), ignored=())
+    for number, value in enumerate((5, 6)):
+        assert target["b"].blobs[number] is target["a"].blobs[number]
+        assert float(target["b"].blobs[number].min()) == value
+
+
+def test_hdf5_without_the_layer_that_has_the_parameter(snapshot):
+    target = both_shared()
+    report = target.copy_trained_layers_from(snapshot(b=[]))
+    assert report == CopyReport(copied=(), missing=("a", "b"), ignored=())
+
+
+def test_hdf5_without_a_parameter_that_is_not_shared(snapshot):
+    with pytest.raises(ValueError, match="layer 'b': expected 2 blobs, the source has 0"):
+        sharing().copy_trained_layers_from(snapshot(a=[WEIGHT, BIAS], b=[]))
+
+
+def test_a_caffemodel_has_the_parameter_with_each_layer():
+    source = ModelFile("s", [Layer("a", blobs=[WEIGHT, BIAS]), Layer("b")])
+    with pytest.raises(ValueError, match="layer 'b': expected 2 blobs, the source has 0"):
+        both_shared().copy_trained_layers_from(source)
+
+
+# --- shapes that depend on the input --------------------------------------------------------------
+
+
+def test_the_shapes_of_inputs_are_compared():
+    target = definition(
+        "name: 'data' type: 'Input' top: 'data' input_param { shape { dim: [1, 1, 8, 8] } }",
+        "name: 'x' type: 'Convolution' bottom: 'data' top: 'x' "
+        "convolution_param { num_output: 2 kernel_size: 3 bias_term: false }",
+        "name: 'ip' type: 'InnerProduct' bottom: 'x' top: 'ip' "
+        "inner_product_param { num_output: 4 bias_term: false }",
+    )
+    good = [Layer("x", blobs=blobs((2, 1, 3, 3))), Layer("ip", blobs=blobs((4, 72)))]
+    for number, shape in ((0, (2, 3, 3, 3)), (1, (4, 71))):
+        layers = list(good)
+        layers[number] = Layer(good[number].name, blobs=blobs(shape))
+        with pytest.raises(ValueError, match=rf"expected shape .*, the source has \({shape[0]}, "):
+            target.copy_trained_layers_from(ModelFile("s", layers))
+    assert target.copy_trained_layers_from(ModelFile("s", good)).missing == ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import operator
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     Given = Mapping[str, Sequence[SupportsIndex]]
 
-__all__ = ["NetShapes", "fill_layers", "infer_shapes"]
+__all__ = ["NetShapes", "computed_blobs", "fill_layers", "infer_shapes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,16 @@ def infer_shapes(layers: Iterable[Layer], shapes: Given) -> NetShapes:
         if step.expected:
             params.setdefault(step.layer.name, tuple(_shape(blob) for blob in step.expected))
     return NetShapes(blobs, params)
+
+
+def computed_blobs(layers: Iterable[Layer]) -> dict[str, list[ExpectedBlob]]:
+    """Return the blobs of layers, by name, as far as the shapes of their bottoms are known."""
+    known: dict[str, list[ExpectedBlob]] = {}
+    with contextlib.suppress(ValueError):  # the shapes of data that is in a database, mostly
+        for step in _steps(layers, {}, {}):
+            if step.expected is not None:
+                known.setdefault(step.layer.name, step.expected)
+    return known
 
 
 def fill_layers(

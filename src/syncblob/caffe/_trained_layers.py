@@ -1,19 +1,22 @@
-"""Copying the weights of one model to another, layer by layer."""
+"""Copying the weights of one model into another, layer by layer."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from syncblob.caffe._fields import LEGACY_AXES
 from syncblob.caffe._layer import Entry
+from syncblob.caffe._lazy import had_diff, independent_copy, untouched_values
+from syncblob.caffe._net_shapes import computed_blobs
 from syncblob.caffe._param_shapes import ExpectedBlob, expected_blobs
 from syncblob.caffe.blobproto import shapes_agree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
+    from syncblob.blob import Blob
     from syncblob.caffe._layer import Layer
 
 __all__ = ["CopyReport", "copy_trained_layers"]
@@ -39,23 +42,152 @@ class CopyReport:
     ignored: tuple[str, ...]
 
 
-def copy_trained_layers(target: Mapping[str, Layer], source: Iterable[Layer]) -> CopyReport:
-    """Copy the blobs of layers; see `ModelFile.copy_trained_layers_from`."""
-    found: dict[str, list[Entry]] = {}
+class _Match(NamedTuple):
+    """A blob of the source for one of the target, with the shape that it has there."""
+
+    entry: Entry
+    shape: tuple[int, ...]
+    legacy: bool
+
+
+Place = tuple[str, int]
+"""The name of a layer and the number of a blob in it."""
+
+
+def copy_trained_layers(
+    target: Sequence[Layer], source: Iterable[Layer], *, shared_once: bool = False
+) -> CopyReport:
+    """Copy the blobs of layers; see `ModelFile.copy_trained_layers_from`.
+
+    Parameters
+    ----------
+    target
+        The layers of the model. Of several of a name, the first is meant.
+    source
+        The layers that have the weights.
+    shared_once
+        Whether only the first of several layers that share a parameter has it in the source, as in
+        Caffe's HDF5 files.
+    """
+    layers: dict[str, Layer] = {}
+    for layer in target:
+        layers.setdefault(layer.name, layer)
+    computed = {} if all(layer.blobs for layer in target) else computed_blobs(target)
+    elsewhere = _shared_places(layers.values()) if shared_once else {}
+    found: dict[str, list[_Match]] = {}
     ignored = []
     for layer in source:
-        if layer.name not in target:
+        if layer.name not in layers:
             ignored.append(layer.name)
             continue
-        # If several layers have the same name, the last one wins, as in Caffe.
-        found[layer.name] = _fitting(target[layer.name], layer)
+        # Of several layers of a name, the last one wins, as in Caffe.
+        found.pop(layer.name, None)
+        mine = layers[layer.name]
+        found[layer.name] = _fitting(mine, computed.get(layer.name), layer, elsewhere)
+    writes, made = _plan(layers, found, elsewhere)
     missing = tuple(
-        name for name, layer in target.items() if name not in found and _has_blobs(layer)
+        name for name, layer in layers.items() if name not in found and _has_blobs(layer)
     )
-    for name, entries in found.items():
-        target[name].blobs._put(entries)
-    copied = tuple(name for name in target if found.get(name))
+    for blob, match in writes:
+        _copy_values(blob, match)
+    for name, entries in made.items():
+        layers[name].blobs._put(entries)
+    copied = tuple(name for name, layer in layers.items() if name in found and layer.blobs)
     return CopyReport(copied, missing, tuple(ignored))
+
+
+def _plan(
+    layers: dict[str, Layer], found: dict[str, list[_Match]], elsewhere: dict[Place, Place]
+) -> tuple[list[tuple[Blob, _Match]], dict[str, list[Entry]]]:
+    """Return which Blobs of the target are written, and the new ones of layers without any.
+
+    Layers whose blobs are all those of layers that have none are removed from `found`.
+    """
+    new = [name for name in layers if name in found and not layers[name].blobs]
+    writes = [
+        (entry.blob, match)
+        for name, matches in found.items()
+        for entry, match in zip(layers[name].blobs._entries, matches, strict=False)
+    ]
+    if not new:
+        return writes, {}
+    present = [layer for name, layer in layers.items() if name in found or layer.blobs]
+    owners = _shared_places(present)
+    # Of several values for one parameter the last ones win, as in Caffe.
+    matches: dict[Place, _Match] = {}
+    for name in [name for name in found if name in new]:
+        for number, match in enumerate(found[name]):
+            owner, at = owners.get((name, number), (name, number))
+            if layers[owner].blobs:
+                writes.append((layers[owner].blobs[at], match))
+            else:
+                matches[owner, at] = match
+    blobs = {place: _new_entry(match) for place, match in matches.items()}
+    made = {}
+    for name in new:
+        count = len(found[name])
+        while (name, count) in elsewhere:
+            count += 1
+        places = [owners.get((name, number), (name, number)) for number in range(count)]
+        if any(place not in blobs and not layers[place[0]].blobs for place in places):
+            del found[name]
+            continue
+        entries = [
+            blobs[place] if place in blobs else layers[place[0]].blobs._entries[place[1]]
+            for place in places
+        ]
+        made[name] = [
+            _shared(layers[name], number, entry, found[name][number:])
+            for number, entry in enumerate(entries)
+        ]
+    return writes, made
+
+
+def _shared_places(layers: Iterable[Layer]) -> dict[Place, Place]:
+    """Return the places of parameters whose name an earlier layer has too, each with its place."""
+    first: dict[str, Place] = {}
+    shared: dict[Place, Place] = {}
+    for layer in layers:
+        for number, spec in enumerate(layer._definition.message().param):
+            place = layer.name, number
+            if spec.name and first.setdefault(spec.name, place) != place:
+                shared[place] = first[spec.name]
+    return shared
+
+
+def _shared(layer: Layer, number: int, entry: Entry, matches: Sequence[_Match]) -> Entry:
+    """Return a blob, which may be that of an earlier layer, in the shape that a layer asks for."""
+    if not matches or matches[0].shape == entry.shape:
+        return entry
+    spec, shape = layer._definition.message().param[number], matches[0].shape
+    if spec.share_mode != spec.PERMISSIVE or math.prod(shape) != entry.blob.size:
+        raise ValueError(
+            f"layer {layer.name!r}, blob {number}: it has shape {shape} and shares the parameter "
+            f"{spec.name!r}, which has shape {entry.shape}"
+        )
+    return Entry(entry.blob.reshape(shape), shape, legacy=False)
+
+
+def _new_entry(match: _Match) -> Entry:
+    """Make a Blob of the target; values that have not been read stay in the file."""
+    blob = independent_copy(match.entry.blob, {})
+    if blob.shape != match.shape:
+        blob = blob.reshape(match.shape)
+    return Entry(blob, match.shape, match.legacy)
+
+
+def _copy_values(blob: Blob, match: _Match) -> None:
+    """Write the values of a blob of the source into one of the target.
+
+    A gradient is written if the source has it in its file. Values that have not been read are not
+    kept in the source.
+    """
+    theirs = match.entry.blob
+    values = untouched_values(theirs)
+    blob.copy_from((theirs if values is None else values).reshape(blob.shape))
+    if had_diff(theirs):
+        values = untouched_values(theirs, diff=True)
+        blob.diff.copy_from((theirs.diff if values is None else values).reshape(blob.shape))
 
 
 def _has_blobs(layer: Layer) -> bool:
@@ -66,40 +198,59 @@ def _has_blobs(layer: Layer) -> bool:
 _RENAME = "to leave this layer out, rename it in one of the models: model.rename(old, new)"
 
 
-def _fitting(target: Layer, source: Layer) -> list[Entry]:
-    """Return the blobs of a source layer in the shapes of the target layer or its settings.
+def _fitting(
+    target: Layer,
+    computed: list[ExpectedBlob] | None,
+    source: Layer,
+    elsewhere: dict[Place, Place],
+) -> list[_Match]:
+    """Match the blobs of a layer with those that the target layer has, or asks for.
+
+    Parameters
+    ----------
+    target
+        The layer of the target.
+    computed
+        The blobs that it should have, if the shapes of its bottoms are known.
+    source
+        The layer of the source.
+    elsewhere
+        The blobs that the source may have in another layer, and nothing in place of the last ones.
 
     Raises
     ------
     ValueError
-        If number or shapes do not match.
+        If they do not fit.
     """
     found = source.blobs._entries
-    expected: Sequence[Entry | ExpectedBlob] | None = target.blobs._entries
+    expected: Sequence[Entry | ExpectedBlob] | None = target.blobs._entries or computed
     if not expected:
         expected = expected_blobs(target._definition.message())
     if expected is None:
-        return list(found)
-    if len(expected) != len(found):
+        return [_Match(entry, entry.blob.shape, entry.legacy) for entry in found]
+    count = len(expected)
+    while count > len(found) and (target.name, count - 1) in elsewhere:
+        count -= 1
+    if count != len(found):
         raise ValueError(
             f"layer {target.name!r}: expected {len(expected)} blobs, the source has {len(found)}; "
             f"compare the settings of the two layers, such as bias_term; {_RENAME}"
         )
-    entries = []
-    for number, (place, entry) in enumerate(zip(expected, found, strict=True)):
-        fitted = _fitted(place, entry)
-        if fitted is None:
-            shape = place.shape if isinstance(place, Entry) else place
+    matches = []
+    for number, (place, entry) in enumerate(zip(expected, found, strict=False)):
+        match = _matched(place, entry)
+        if match is None:
+            shape = place.blob.shape if isinstance(place, Entry) else place
             raise ValueError(
                 f"layer {target.name!r}, blob {number}: expected shape {shape}, the source has "
                 f"{entry.blob.shape}; {_advice(number, shape, entry)}; {_RENAME}"
             )
-        entries.append(fitted)
-    return entries
+        matches.append(match)
+    return matches
 
 
-def _fitted(place: Entry | ExpectedBlob, entry: Entry) -> Entry | None:
-    """Return a blob of the source in the form for the target; None if it does not fit."""
+def _matched(place: Entry | ExpectedBlob, entry: Entry) -> _Match | None:
+    """Return a blob of the source as it is to be in the target; None if it does not fit."""
     blob = entry.blob
     if isinstance(place, ExpectedBlob):
         if not place.fits(blob.shape, legacy=entry.legacy):
@@ -107,13 +258,11 @@ def _fitted(place: Entry | ExpectedBlob, entry: Entry) -> Entry | None:
         shape = blob.shape if place.repeats else blob.shape[blob.ndim - len(place.dims) :]
         legacy = entry.legacy
     else:
-        shape = place.shape
+        shape = place.blob.shape
         legacy = place.legacy or entry.legacy
         if not shapes_agree(shape, blob.shape, our_legacy=place.legacy, their_legacy=entry.legacy):
             return None
-    if shape != blob.shape:
-        blob = blob.reshape(shape)
-    return Entry(blob, shape, legacy and len(shape) == LEGACY_AXES)
+    return _Match(entry, shape, legacy and len(shape) == LEGACY_AXES)
 
 
 def _advice(number: int, shape: tuple[int, ...] | ExpectedBlob, entry: Entry) -> str:

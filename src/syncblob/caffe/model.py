@@ -189,13 +189,19 @@ class ModelFile(MutableMapping[str, Layer]):
         return net
 
     def copy_trained_layers_from(self, source: ModelFile | str | os.PathLike[str]) -> CopyReport:
-        """Copy the blobs of another model, layer by layer, as Caffe's function of that name does.
+        """Copy the weights of another model, layer by layer, as Caffe's function of that name.
 
         Layers are matched by name. The number and the shapes of their blobs must be equal. If a
-        layer of this model has no blobs yet, they are compared with its settings instead, to the
-        extent that these determine them. Leading axes of 1 of blobs in the older formats are
-        ignored, and the blob gets the shape that it has in this model. Everything is checked before
-        anything changes. Afterwards the two models share the Blobs.
+        layer of this model has no blobs yet, they are compared with its settings and the shapes of
+        its bottoms instead, to the extent that these are known. Leading axes of 1 of blobs in the
+        older formats are ignored, and the blob gets the shape that it has in this model. Everything
+        is checked before anything changes.
+
+        If a layer has Blobs, the values are written into them, and they keep their dtype: views,
+        parameters and layers that share them see the new values. A layer without Blobs gets new
+        ones. Values that the source has not read stay in its file until the new Blob is used, even
+        if the source is closed; other values are copied. Parameters with the same name
+        (``param { name: "w" }``) share one Blob. The two models share no memory.
 
         Parameters
         ----------
@@ -217,7 +223,9 @@ class ModelFile(MutableMapping[str, Layer]):
         """
         if not isinstance(source, ModelFile):
             source = open_model(source)
-        return copy_trained_layers(self, source.layers)
+        # Caffe writes a shared parameter once into HDF5, and with each layer into a .caffemodel.
+        shared_once = isinstance(source._record.source, HDF5Source)
+        return copy_trained_layers(self._layers, source.layers, shared_once=shared_once)
 
     def infer_shapes(self, shapes: Mapping[str, Sequence[int]] | None = None) -> NetShapes:
         """Compute the shapes of the layers' outputs and weights, as Caffe would allocate them.

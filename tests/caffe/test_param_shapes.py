@@ -62,3 +62,27 @@ def test_a_plan_writes_what_saving_writes(inner_product, tmp_path, hdf5):
     assert list(tmp_path.iterdir()) == [saved]
     write(tmp_path / "planned")
     assert (tmp_path / "planned").read_bytes() == saved.read_bytes()
+
+
+def test_hdf5_has_the_shapes_of_a_running_net(inner_product, tmp_path):
+    """Caffe compares them exactly there; only in a BlobProto it knows the old dimensions."""
+    pytest.importorskip("h5py")
+    model = ModelFile("net", [inner_product, Layer("x", "Unknown", blobs=[np.ones((1, 1, 1, 2))])])
+    for blob in inner_product.blobs:
+        blob.diff[...] = 3
+    for layer in model.layers:
+        mark_legacy(layer)
+    save_model(model, tmp_path / "x.caffemodel")
+    for source in (model, open_model(tmp_path / "x.caffemodel")):
+        save_model(source, tmp_path / "x.caffemodel.h5", write_diff=True)
+        read = open_model(tmp_path / "x.caffemodel.h5")
+        assert [blob.shape for blob in read["ip"].blobs] == [(2, 3), (2,)]
+        assert [blob.diff.shape for blob in read["ip"].blobs] == [(2, 3), (2,)]
+        assert read["x"].blobs[0].shape == (1, 1, 1, 2)
+    assert read["ip"].blobs[0].tolist() == [[1, 1, 1], [1, 1, 1]]
+
+
+def test_four_axes_that_are_meant_stay_in_hdf5(inner_product, tmp_path):
+    pytest.importorskip("h5py")
+    save_model(ModelFile("net", [inner_product]), tmp_path / "x.h5")
+    assert open_model(tmp_path / "x.h5")["ip"].blobs[1].shape == (1, 1, 1, 2)

@@ -368,3 +368,34 @@ def test_biases_of_the_older_format_stay_what_caffe_takes_for_biases(real_files,
     assert [blob.shape for blob in open_model(source)["ip1"].blobs] == [
         blob.shape for blob in open_model(tmp_path / "x.caffemodel")["ip1"].blobs
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("x.caffemodel.h5", {}),
+        ("x.pt", {}),
+        ("x.npz", {"description": False}),
+        ("x.safetensors", {"description": False}),
+        ("x.npy", {"layers": "ip1"}),
+    ],
+)
+def test_files_that_cannot_say_so_do_not_get_the_axes_of_the_older_format(tmp_path, name, options):
+    need_library_of(*name.split(".", 1)[1:])
+    net = NetParameter()
+    layer = net.layers.add(name="ip1", type=14)  # INNER_PRODUCT
+    layer.inner_product_param.num_output = 2
+    layer.inner_product_param.bias_term = not name.endswith(".npy")
+    layer.blobs.add(num=1, channels=1, height=2, width=3, data=range(6))
+    if layer.inner_product_param.bias_term:
+        layer.blobs.add(num=1, channels=1, height=1, width=2, data=range(2))
+    source = tmp_path / "old.caffemodel"
+    source.write_bytes(net.SerializeToString())
+    convert(source, tmp_path / name, **options)
+    with open_weights(tmp_path / name) as found:
+        shapes = [blob.shape for blob in found.tensors.values()]
+    assert shapes == [(2, 3), (2,)][: len(layer.blobs)]
+    convert(tmp_path / name, tmp_path / "back.caffemodel")
+    blobs = NetParameter.FromString((tmp_path / "back.caffemodel").read_bytes()).layer[0].blobs
+    assert [tuple(blob.shape.dim) for blob in blobs] == shapes
+    assert list(blobs[0].data) == list(range(6))

@@ -5,28 +5,39 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from syncblob.caffe import squeezed_blobs
+
 # Formats that can hold a model with all of Caffe's data about its layers.
 FAITHFUL = ["caffemodel", "caffemodel.h5", "h5", "npz", "safetensors"]
 
 
-def layers_of(model):
-    """Return the data that a conversion must keep, in a comparable form."""
+def layers_of(model, *, squeeze=False):
+    """Return the data that a conversion must keep, in a comparable form.
+
+    With `squeeze`, blobs of the older formats have the shapes of a running net.
+    """
     return [
         (
             layer.name,
             layer.type,
             layer.bottoms,
             layer.tops,
-            [(blob.shape, blob.dtype, np.asarray(blob).tobytes()) for blob in layer.blobs],
+            [
+                (blob.shape, blob.dtype, np.asarray(blob).tobytes())
+                for blob in (squeezed_blobs(layer) if squeeze else layer.blobs)
+            ],
         )
         for layer in model.layers
     ]
 
 
-def by_name(model):
+def by_name(model, *, squeeze=False):
     """Return only the values, by layer, for the layers that have some."""
     return {
-        layer.name: [(blob.shape, np.asarray(blob).tobytes()) for blob in layer.blobs]
+        layer.name: [
+            (blob.shape, np.asarray(blob).tobytes())
+            for blob in (squeezed_blobs(layer) if squeeze else layer.blobs)
+        ]
         for layer in model.layers
         if layer.blobs
     }

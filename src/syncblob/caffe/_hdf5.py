@@ -35,6 +35,7 @@ from syncblob.blob import Blob
 from syncblob.caffe._blob_index import BlobIndex, Run, Values
 from syncblob.caffe._lazy import ValuesInFile, had_diff, register, unchanged
 from syncblob.caffe._other_formats import OTHER_HDF5
+from syncblob.caffe._param_shapes import own_shapes
 from syncblob.caffe._pieces import BlobValues, FileRange, buffers, write_pieces
 from syncblob.caffe.blobproto import require_axes, wire_dtype
 from syncblob.errors import ModelFileError
@@ -519,6 +520,7 @@ class _Dataset(NamedTuple):
     group: bytes
     number: int
     values: BlobValues
+    shape: tuple[int, ...]
 
 
 def plan_hdf5(
@@ -526,8 +528,10 @@ def plan_hdf5(
 ) -> Callable[[Path], None]:
     """Return a function that writes layers as ``.caffemodel.h5`` into an existing file.
 
-    Types, settings, bottoms and tops of the layers are not part of this format. If all layers are
-    unchanged since they were read from `source`, that file is copied as it is.
+    Types, settings, bottoms and tops of the layers are not part of this format. Blobs of the older
+    formats are written without the leading axes of 1 that the type of their layer does not have,
+    because Caffe compares shapes exactly here. If all layers are unchanged since they were read
+    from `source`, that file is copied as it is.
 
     Raises
     ------
@@ -593,12 +597,16 @@ def _is_unchanged(layers: Sequence[Layer], source: HDF5Source, *, write_diff: bo
 def _datasets(layers: Sequence[Layer], *, write_diff: bool | None) -> Iterator[_Dataset]:
     for layer in layers:
         name = _encoded(layer.name)
-        for number, blob in enumerate(layer.blobs):
-            found = _dataset(b"data/" + name, number, blob, f"layer {layer.name!r}, blob {number}")
+        entries = layer.blobs._entries
+        shapes = own_shapes(layer) if any(entry.legacy for entry in entries) else ()
+        for number, (blob, shape, legacy) in enumerate(entries):
+            place = f"layer {layer.name!r}, blob {number}"
+            found = _dataset(b"data/" + name, number, blob, place)
+            found = found._replace(shape=shapes[number] if legacy else shape)
             yield found
             if write_diff or (write_diff is None and had_diff(blob)):
                 diff = BlobValues(blob, found.values.dtype, diff=True)
-                yield _Dataset(b"diff/" + name, number, diff)
+                yield _Dataset(b"diff/" + name, number, diff, found.shape)
 
 
 def _dataset(group: bytes, number: int, blob: Blob, place: str) -> _Dataset:
@@ -607,7 +615,7 @@ def _dataset(group: bytes, number: int, blob: Blob, place: str) -> _Dataset:
     except TypeError as error:
         raise TypeError(f"{place}: {error}") from error
     _require_caffe_can_read(blob, place)
-    return _Dataset(group, number, BlobValues(blob, dtype))
+    return _Dataset(group, number, BlobValues(blob, dtype), blob.shape)
 
 
 def _require_names(layers: Sequence[Layer]) -> None:
@@ -674,7 +682,7 @@ def _lay_out(
                 file.id,
                 b"%s/%d" % (dataset.group, dataset.number),
                 types[dataset.values.dtype.itemsize],
-                h5py.h5s.create_simple(dataset.values.blob.shape),
+                h5py.h5s.create_simple(dataset.shape),
                 as_caffe,
             )
             # A dataset without elements has no offset.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     _Bottoms = Sequence[Shape] | None
 
-__all__ = ["ExpectedBlob", "expected_blobs", "mark_legacy", "squeezed_blobs"]
+__all__ = ["ExpectedBlob", "expected_blobs", "mark_legacy", "own_shapes", "squeezed_blobs"]
 
 
 class ExpectedBlob(NamedTuple):
@@ -240,7 +240,7 @@ def squeezed_blobs(layer: Layer) -> list[Blob]:
     """
     return [
         blob if blob.shape == shape else blob.reshape(shape)
-        for blob, shape in zip(layer.blobs, _own_shapes(layer), strict=True)
+        for blob, shape in zip(layer.blobs, own_shapes(layer), strict=True)
     ]
 
 
@@ -255,13 +255,13 @@ def mark_legacy(layer: Layer) -> None:
         The layer, such as one made of arrays from another format.
     """
     entries = layer.blobs._entries
-    for number, shape in enumerate(_own_shapes(layer)):
+    for number, shape in enumerate(own_shapes(layer)):
         if entries[number].shape != shape:
             entries[number] = entries[number]._replace(legacy=True)
 
 
-def _own_shapes(layer: Layer) -> list[tuple[int, ...]]:
-    """Return the shapes that the blobs of a layer have in a running net."""
+def own_shapes(layer: Layer) -> list[tuple[int, ...]]:
+    """Return the shapes that the blobs of a layer have in a running net, without axes in front."""
     shapes = [blob.shape for blob in layer.blobs]
     if all(len(shape) != LEGACY_AXES for shape in shapes):
         return shapes

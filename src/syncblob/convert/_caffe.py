@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from syncblob.caffe import Layer, ModelFile, mark_legacy, open_model, plan_model
+from syncblob.caffe import (
+    Layer,
+    ModelFile,
+    mark_legacy,
+    open_model,
+    plan_model,
+    squeezed_blobs,
+)
 from syncblob.convert._naming import name_tensors
 from syncblob.convert._weights import LayerWeights, Weights
 from syncblob.errors import ModelFileError
@@ -21,6 +29,7 @@ __all__ = [
     "check",
     "name_layers",
     "read",
+    "squeezed",
     "write",
 ]
 
@@ -71,6 +80,15 @@ def write(weights: Weights, path: Path) -> None:
 def as_model(weights: Weights) -> ModelFile:
     """Make a model from weights. The Blobs are shared."""
     return ModelFile(weights.name, [as_layer(layer, weights.path) for layer in weights.layers])
+
+
+def squeezed(layer: LayerWeights, path: str) -> LayerWeights:
+    """Return a layer without the axes of the older formats that its type does not have.
+
+    Its tensors are views then; `path` is for error messages.
+    """
+    blobs = squeezed_blobs(as_layer(layer, path))
+    return replace(layer, tensors=dict(zip(layer.tensors, blobs, strict=True)))
 
 
 def as_layer(layer: LayerWeights, path: str = "") -> Layer:

@@ -14,7 +14,7 @@ import numpy as np
 from syncblob._dtypes import as_dtype, is_bfloat16
 from syncblob._optional import import_optional
 from syncblob.caffe import blob_values, replacing
-from syncblob.convert import _binaryproto
+from syncblob.convert import _binaryproto, _caffe
 from syncblob.convert._batch_norm import for_caffe
 from syncblob.convert._formats import Format, format_of_name, open_weights, writable_extensions
 from syncblob.convert._values import lazy_blob
@@ -197,7 +197,9 @@ def convert(  # noqa: PLR0913  # the options of the command
         Empty for all.
     description
         Whether ``.npz``, ``.safetensors`` and HDF5 files also store the types and settings of the
-        layers, as an entry ``syncblob``. A ``.caffemodel`` always stores them.
+        layers, as an entry ``syncblob``. A ``.caffemodel`` always stores them. In files without
+        it, and in Caffe's HDF5 files, blobs of V1 and V0 layers lose their leading axes of 1: a
+        bias of shape (1, 1, 1, 32) gets the shape (32,).
     progress
         Called with a number of bytes after that many have been read and converted.
 
@@ -255,6 +257,8 @@ def plan_conversion(
             chosen = for_caffe(chosen)
         elif target.name == _MEAN:
             chosen = _binaryproto.for_caffe(chosen)
+        if not _keeps_axes(target, described=description):
+            chosen = tuple(_caffe.squeezed(layer, weights.path) for layer in chosen)
         _require_names(chosen, path)
         dtypes = {
             name: _stored_dtype(name, blob.dtype, asked, target)
@@ -309,6 +313,16 @@ def _choose(weights: Weights, patterns: Collection[str]) -> tuple[LayerWeights, 
         for layer in weights.layers
         if any(fnmatchcase(layer.name, pattern) for pattern in patterns)
     )
+
+
+def _keeps_axes(target: Format, *, described: bool) -> bool:
+    """Tell whether a file says, or a program can tell, which axes are those of an older format.
+
+    Caffe leaves such axes out of account in a ``.caffemodel`` only.
+    """
+    if target.name == "caffemodel.h5":
+        return False
+    return target.name in ("caffemodel", _MEAN) or (target.describes and described)
 
 
 def _require_names(layers: Collection[LayerWeights], path: str) -> None:

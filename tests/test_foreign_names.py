@@ -25,11 +25,20 @@ MISSING = [
     ("module", "set_mode_gpu", r"set_default_device\(.cuda"),
     ("module", "set_mode_cpu", r"set_default_device\(.cpu"),
     ("module", "TEST", "phase="),
+    ("module", "Classifier", "Running nets"),
+    ("module", "SGDSolver", "read_solver_prototxt.*Running nets"),
+    ("module", "NetSpec", "LayerParameter"),
+    ("module", "proto", "NetParameter"),
     ("module", "no_such_name", "'$"),
     ("model", "forward", "Running nets"),
     ("model", "blobs", "weights.*Running nets"),
     ("model", "save", "save_model"),
     ("model", "copy_from", "copy_trained_layers_from"),
+    ("model", "_layer_names", r"list\(model\)"),
+    ("model", "reshape", "infer_shapes"),
+    ("model", "share_with", r"other\[name\] = model\[name\]"),
+    ("model", "top_names", "tops"),
+    ("model", "bottom_names", "bottoms"),
     ("model", "no_such_name", "'$"),
     ("Blob", "numpy", "np.asarray"),
     ("Blob", "detach", "as_parameter"),
@@ -61,6 +70,23 @@ def test_params_are_the_blobs_of_the_layers_that_have_some():
     made.params["conv1"][1].data *= 3
     assert made["conv1"].blobs[0].asum_data() == 0
     assert made["conv1"].blobs[1].tolist() == [3, 3]
+
+
+def test_params_cannot_be_assigned():
+    made = model()
+    for name in ("conv1", "relu1", "no_such_layer"):
+        with pytest.raises(TypeError, match=rf"model\['{name}'\]\.blobs\.assign"):
+            made.params[name] = [np.zeros(1)]
+    assert repr(made.params) == repr({"conv1": made["conv1"].blobs})
+
+
+def test_params_that_are_not_there():
+    with pytest.raises(KeyError, match=r"no layer 'no_such_layer'; list\(model\)"):
+        model().params["no_such_layer"]
+    with pytest.raises(KeyError, match=r"layer 'relu1' has no blobs; model\.fill"):
+        model().params["relu1"]
+    assert model().params.get("relu1") is None
+    assert "relu1" not in model().params
 
 
 def test_a_layer_has_no_items():

@@ -306,12 +306,28 @@ _OF_NUMPY = frozenset(
 )
 
 # Replacements for names of the module caffe.
+_SOLVER = (
+    "read_solver_prototxt reads the settings; 'Running nets' in the documentation trains a net"
+)
+_MESSAGES = (
+    "read_prototxt reads a definition; syncblob.caffe has the messages NetParameter, "
+    "LayerParameter and BlobProto"
+)
 _IN_PLACE_OF = {
+    "Classifier": "'Running nets' in the documentation runs a net",
+    "Detector": "'Running nets' in the documentation runs a net",
     "Net": "open_model(path) opens a model, ModelFile.from_net makes one of a definition; "
     "'Running nets' in the documentation runs it",
+    "NetSpec": _MESSAGES,
+    "SGDSolver": _SOLVER,
+    "Solver": _SOLVER,
     "TEST": 'use "TEST": ModelFile.from_net(net, phase="TEST")',
     "TRAIN": 'use "TRAIN": ModelFile.from_net(net, phase="TRAIN")',
+    "get_solver": _SOLVER,
     "io": "'Running nets' in the documentation has what caffe.io.Transformer does",
+    "layers": _MESSAGES,
+    "params": _MESSAGES,
+    "proto": _MESSAGES,
     "set_device": 'use syncblob.set_default_device("cuda:N")',
     "set_mode_cpu": 'use syncblob.set_default_device("cpu")',
     "set_mode_gpu": 'use syncblob.set_default_device("cuda")',

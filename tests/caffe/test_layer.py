@@ -367,3 +367,26 @@ def test_integers_in_place_of_floats_are_refused_however_they_come():
     layer.blobs.assign([])
     layer.blobs.assign([integers])
     assert layer.blobs[0].dtype == np.int32
+
+
+def test_the_number_of_a_blob_that_is_not_there():
+    layer = Layer("ip", blobs=[np.ones(2, np.float32)])
+    with pytest.raises(IndexError, match="layer 'ip' has 1 blobs, got index 1"):
+        layer.blobs[1]
+    assert list(layer.blobs) == [layer.blobs[-1]]
+
+
+def test_parameters_of_torch_are_refused_by_name():
+    torch = pytest.importorskip("torch")
+    layer = Layer("ip", blobs=[np.ones(2, np.float32)])
+    parameter = torch.nn.Parameter(torch.zeros(2))
+    for put in (
+        lambda: layer.blobs.__setitem__(0, parameter),
+        lambda: layer.blobs.insert(0, parameter),
+        lambda: layer.blobs.assign([parameter]),
+        lambda: Layer("ip", blobs=[parameter]),
+    ):
+        with pytest.raises(TypeError, match=r"layer 'ip', blob 0: .*tensor\.detach\(\)"):
+            put()
+    layer.blobs[0] = parameter.detach()
+    assert layer.blobs[0].tolist() == [0, 0]

@@ -184,3 +184,22 @@ def test_extensions_of_what_is_no_state(tmp_path, name, words):
         save_solver_state(syncblob.SolverState(), tmp_path / name)
     with pytest.raises(TypeError, match=r"expected a SolverState, got ModelFile; save_model"):
         save_solver_state(syncblob.ModelFile(), tmp_path / "x.solverstate")
+
+
+def test_one_array_is_no_history(tmp_path):
+    with pytest.raises(TypeError, match=r"expected a list of arrays.*shape \(2, 3\)"):
+        syncblob.SolverState(1, "x", 0, np.zeros((2, 3), "f4"))
+    state = syncblob.SolverState(1)
+    state.history = np.zeros((2, 3), "f4")
+    with pytest.raises(TypeError, match="put it in a list"):
+        save_solver_state(state, tmp_path / "x.solverstate")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_parameter_of_torch_in_the_history(tmp_path):
+    torch = pytest.importorskip("torch")
+    parameter = torch.nn.Parameter(torch.zeros(2))
+    with pytest.raises(TypeError, match=r"history 1: .*tensor\.detach\(\)"):
+        save_solver_state(
+            syncblob.SolverState(history=[np.zeros(2, "f4"), parameter]), tmp_path / "x"
+        )

@@ -248,8 +248,9 @@ class OpenFile:
         if self._descriptor is not None:
             return self._descriptor
         raise ValueError(
-            f"{self.path} was closed before this part of it was read; keep the model open "
-            f"for longer; blobs that have been touched (blob.cpu_data()) keep their values"
+            f"{self.path} was closed before this part of it was read, values of a blob or the "
+            f"settings of a layer, which save_model writes; keep the model open for longer; blobs "
+            f"that have been touched (blob.cpu_data()) keep their values"
         )
 
     def require_unchanged(self) -> None:

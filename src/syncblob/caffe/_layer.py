@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import Never, Self
 
+    from numpy.typing import DTypeLike
+
     from syncblob.caffe._definition import LayerRecord
     from syncblob.caffe._pb.caffe_pb2 import LayerParameter
 
-__all__ = ["Entry", "Layer", "LayerBlobs"]
+__all__ = ["Entry", "Layer", "LayerBlobs", "as_named_blob"]
 
 _NO_FLOATS = "biuc"
 
@@ -274,7 +276,12 @@ class LayerBlobs(MutableSequence[Blob]):
         """Return a Blob, or a list of them."""
         if isinstance(index, slice):
             return [entry.blob for entry in self._entries[index]]
-        return self._entries[index].blob
+        try:
+            return self._entries[index].blob
+        except IndexError:
+            raise IndexError(
+                f"layer {self.layer!r} has {len(self)} blobs, got index {index}"
+            ) from None
 
     def __setitem__(self, index: int | slice, value: Any) -> None:
         """Replace a Blob by an array of the same shape."""
@@ -293,7 +300,7 @@ class LayerBlobs(MutableSequence[Blob]):
 
     def insert(self, index: int, value: Any) -> None:
         """Insert an array before a Blob."""
-        self._entries.insert(index, _entry(Blob.asarray(value)))
+        self._entries.insert(index, _entry(self._made(index, value)))
         self._name_blobs()
 
     def assign(self, blobs: Iterable[Any]) -> None:
@@ -333,9 +340,12 @@ class LayerBlobs(MutableSequence[Blob]):
                 f"{tuple(blobs.shape)}; put it in a list: [array]"
             )
         return [
-            _entry(self._in_place_of(old[at], at, blob) if at < len(old) else Blob.asarray(blob))
+            _entry(self._in_place_of(old[at], at, blob) if at < len(old) else self._made(at, blob))
             for at, blob in enumerate(blobs)
         ]
+
+    def _made(self, index: int, array: Any, dtype: DTypeLike = None) -> Blob:
+        return as_named_blob(f"layer {self.layer!r}, blob {index}", array, dtype)
 
     def _in_place_of(self, old: Entry, index: int, array: Any) -> Blob:
         """Return an array as a Blob that can replace another one.
@@ -347,7 +357,7 @@ class LayerBlobs(MutableSequence[Blob]):
         """
         dtype = old.blob.dtype
         # Python numbers have no dtype.
-        blob = Blob.asarray(array, dtype if isinstance(array, (list, tuple)) else None)
+        blob = self._made(index, array, dtype if isinstance(array, (list, tuple)) else None)
         if blob.dtype.kind in _NO_FLOATS and dtype.kind not in _NO_FLOATS:
             raise TypeError(
                 f"layer {self.layer!r}, blob {index}: expected floats, as {dtype}, got "
@@ -394,6 +404,16 @@ class LayerBlobs(MutableSequence[Blob]):
     def __repr__(self) -> str:
         """Show the Blobs."""
         return repr(self[:])
+
+
+def as_named_blob(place: str, array: Any, dtype: DTypeLike = None) -> Blob:
+    """Make a Blob of an array. The error for a tensor that requires grad names the place."""
+    if getattr(array, "requires_grad", False) and not isinstance(array, Blob):
+        raise TypeError(
+            f"{place}: PyTorch gives no access to the memory of a tensor that requires grad, such "
+            f"as a parameter; put in tensor.detach(), or the Blob of which it was made"
+        )
+    return Blob.asarray(array, dtype)
 
 
 def _shown(name: str) -> str:

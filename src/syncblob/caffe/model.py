@@ -8,7 +8,7 @@ two copies of a blob in memory.
 from __future__ import annotations
 
 import copy
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -38,9 +38,9 @@ from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from pathlib import Path
-    from typing import Self
+    from typing import NoReturn, Self
 
     from syncblob.caffe._layer import LayerBlobs
     from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetParameter, NetStateRule
@@ -54,7 +54,9 @@ _NO_NAME = length_field(NET_NAME, b"")
 _RUN = "use PyTorch's functions for its layers: see 'Running nets' in the documentation"
 # Replacements for the attributes of pycaffe's Net.
 _IN_PLACE_OF = {
+    "_layer_names": "use list(model)",
     "backward": _RUN,
+    "bottom_names": "model[name].bottoms has those of a layer",
     "blobs": f"model[name].blobs has the weights of a layer, model.infer_shapes().blobs the shapes "
     f"of the results. For the results, {_RUN}",
     "copy_from": "use model.copy_trained_layers_from(path)",
@@ -62,8 +64,11 @@ _IN_PLACE_OF = {
     "inputs": "model[name].bottoms has those of a layer",
     "layer_dict": "the model is one: use model[name]",
     "outputs": "model[name].tops has those of a layer",
+    "reshape": "model.infer_shapes({input: shape}) has the shapes of the results for another input",
     "save": "use syncblob.save_model(model, path)",
     "save_hdf5": "use syncblob.save_model(model, path), with a path that ends in .h5",
+    "share_with": "other[name] = model[name] shares the Blobs of a layer",
+    "top_names": "model[name].tops has those of a layer",
 }
 
 
@@ -338,12 +343,12 @@ class ModelFile(MutableMapping[str, Layer]):
         self.close()
 
     @property
-    def params(self) -> dict[str, LayerBlobs]:
+    def params(self) -> Mapping[str, LayerBlobs]:
         """The blobs of all layers that have any, by the name of the layer, as in pycaffe.
 
         ``model.params["conv1"][0]`` is ``model["conv1"].blobs[0]``.
         """
-        return _Params((name, layer.blobs) for name, layer in self.items() if layer.blobs)
+        return _Params(self)
 
     if not TYPE_CHECKING:  # so that type checkers report unknown names
 
@@ -460,14 +465,39 @@ class ModelFile(MutableMapping[str, Layer]):
             self._by_name.setdefault(layer.name, layer)
 
 
-class _Params(dict[str, "LayerBlobs"]):
+class _Params(Mapping[str, "LayerBlobs"]):
     """The blobs of layers. The KeyError for a layer without blobs says how to add them."""
 
-    def __missing__(self, name: str) -> LayerBlobs:
-        raise KeyError(
-            f"there are no blobs of a layer {name!r}; model.fill() gives the layers of a net "
-            f"without weights those that Caffe would allocate; list(model) gives the names of all"
-        )
+    __slots__ = ("_model",)
+
+    def __init__(self, model: ModelFile) -> None:
+        self._model = model
+
+    def __getitem__(self, name: str) -> LayerBlobs:
+        blobs = self._model[name].blobs
+        if not blobs:
+            raise KeyError(
+                f"layer {name!r} has no blobs; model.fill() gives the layers of a net without "
+                f"weights those that Caffe would allocate"
+            )
+        return blobs
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, layer in self._model.items() if layer.blobs)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
+    if not TYPE_CHECKING:  # so that type checkers report it
+
+        def __setitem__(self, name: str, value: object) -> NoReturn:
+            raise TypeError(
+                f"params cannot be assigned; model.params[{name!r}][0] = array replaces a blob, "
+                f"model[{name!r}].blobs.assign([...]) all of the layer"
+            )
 
 
 def _restored(cls: type[ModelFile], name: str, layers: list[Layer], rest: bytes) -> ModelFile:

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from syncblob.blob import Blob
 from syncblob.caffe._blob_index import index_blob, require_few
 from syncblob.caffe._fields import CURRENT_STEP, HISTORY, ITER, LEARNED_NET
+from syncblob.caffe._layer import as_named_blob
 from syncblob.caffe._lazy import lazy_blob
 from syncblob.caffe._other_formats import is_hdf5, require_message, require_state_path
 from syncblob.caffe._pieces import require_message_size, size_of, write_pieces
@@ -17,6 +17,7 @@ from syncblob.caffe._wire import WireReader, WireType, length_field, length_head
 from syncblob.caffe.blobproto import blob_pieces
 
 if TYPE_CHECKING:
+    from syncblob.blob import Blob
     from syncblob.caffe._fields import Kind
     from syncblob.caffe._pieces import Piece
 
@@ -38,14 +39,24 @@ class SolverState:
     current_step
         The number of steps that the learning rate has taken.
     history
-        One Blob for each learnable parameter, two for AdaDelta and Adam, in the order of the net.
-        Values from a file are not read before they are accessed.
+        One Blob for each learnable parameter, in the order of the net. AdaDelta and Adam have two:
+        the first ones of all parameters come before the second ones. Values from a file are not
+        read before they are accessed.
+
+    Raises
+    ------
+    TypeError
+        If `history` is one array instead of a list.
     """
 
     iter: int = 0
     learned_net: str = ""
     current_step: int = 0
     history: list[Blob] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Raise TypeError if the history is one array instead of a list."""
+        _require_list(self.history)
 
 
 def open_solver_state(path: Source) -> SolverState:
@@ -134,7 +145,10 @@ def save_solver_state(state: SolverState, path: Target) -> None:
     if not isinstance(state.learned_net, str):
         raise TypeError(f"expected a string as learned_net, got {state.learned_net!r}")
     learned_net = state.learned_net.encode(errors="surrogateescape")
-    history = [Blob.asarray(blob) for blob in state.history]
+    _require_list(state.history)
+    history = [
+        as_named_blob(f"history {number}", array) for number, array in enumerate(state.history)
+    ]
     if hdf5:
         from syncblob.caffe._hdf5 import plan_state_hdf5  # needs h5py
 
@@ -162,6 +176,14 @@ def _pieces(numbers: dict[Kind, int], learned_net: bytes, history: list[Blob]) -
     pieces.append(_number(CURRENT_STEP, numbers[CURRENT_STEP]))
     require_message_size(pieces, "a .solverstate", "this state")
     return pieces
+
+
+def _require_list(history: object) -> None:
+    if hasattr(history, "shape"):
+        raise TypeError(
+            f"expected a list of arrays as history, got one array of shape {history.shape}; put it "
+            f"in a list: [array]"
+        )
 
 
 def _number(kind: Kind, value: int) -> bytes:

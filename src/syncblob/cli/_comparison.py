@@ -84,11 +84,13 @@ class Compared(NamedTuple):
             described[f"shape_{side}"] = None if blob is None else list(blob.shape)
             described[f"dtype_{side}"] = None if blob is None else blob.dtype.name
         distance = self.distance
+        # Where values became NaN or infinite, the difference of the others would look harmless.
+        comparable = distance is not None and not distance.incomparable
         described |= {
             "different_values": None if distance is None else distance.values,
             "incomparable_values": None if distance is None else distance.incomparable,
-            "max_difference": None if distance is None else distance.maximum,
-            "relative_difference": None if distance is None else distance.relative,
+            "max_difference": distance.maximum if distance and comparable else None,
+            "relative_difference": distance.relative if distance and comparable else None,
         }
         return described
 

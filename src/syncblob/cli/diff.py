@@ -39,7 +39,7 @@ difference divided by the largest magnitude in it. NaN is the same as NaN.
                      shape_a, shape_b, dtype_a, dtype_b, different_values,
                      incomparable_values (those NaN or infinite on one
                      side), max_difference, relative_difference (null if there
-                     is nothing to compare)
+                     is nothing to compare, or any such value)
   totals             the number of blobs of each status
   same               whether all are the same
 """

@@ -310,8 +310,8 @@ _SOLVER = (
     "read_solver_prototxt reads the settings; 'Running nets' in the documentation trains a net"
 )
 _MESSAGES = (
-    "read_prototxt reads a definition; syncblob.caffe has the messages NetParameter, "
-    "LayerParameter and BlobProto"
+    "read_prototxt reads a definition; syncblob.caffe has NetParameter, LayerParameter and "
+    "SolverParameter, and Blob.from_proto takes a BlobProto"
 )
 _IN_PLACE_OF = {
     "Classifier": "'Running nets' in the documentation runs a net",

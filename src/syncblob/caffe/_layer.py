@@ -344,7 +344,7 @@ class LayerBlobs(MutableSequence[Blob]):
             for at, blob in enumerate(blobs)
         ]
 
-    def _made(self, index: int, array: Any, dtype: DTypeLike = None) -> Blob:
+    def _made(self, index: int, array: Any, dtype: DTypeLike | None = None) -> Blob:
         return as_named_blob(f"layer {self.layer!r}, blob {index}", array, dtype)
 
     def _in_place_of(self, old: Entry, index: int, array: Any) -> Blob:
@@ -406,7 +406,7 @@ class LayerBlobs(MutableSequence[Blob]):
         return repr(self[:])
 
 
-def as_named_blob(place: str, array: Any, dtype: DTypeLike = None) -> Blob:
+def as_named_blob(place: str, array: Any, dtype: DTypeLike | None = None) -> Blob:
     """Make a Blob of an array. The error for a tensor that requires grad names the place."""
     if getattr(array, "requires_grad", False) and not isinstance(array, Blob):
         raise TypeError(

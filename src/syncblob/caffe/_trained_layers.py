@@ -55,7 +55,7 @@ Place = tuple[str, int]
 
 
 def copy_trained_layers(
-    target: Sequence[Layer], source: Iterable[Layer], *, shared_once: bool = False
+    target: Sequence[Layer], source: Sequence[Layer], *, shared_once: bool = False
 ) -> CopyReport:
     """Copy the blobs of layers; see `ModelFile.copy_trained_layers_from`.
 
@@ -72,7 +72,10 @@ def copy_trained_layers(
     layers: dict[str, Layer] = {}
     for layer in target:
         layers.setdefault(layer.name, layer)
-    computed = {} if all(layer.blobs for layer in target) else computed_blobs(target)
+    new = any(
+        layer.blobs and not layers[layer.name].blobs for layer in source if layer.name in layers
+    )
+    computed = computed_blobs(target) if new else {}
     elsewhere = _shared_places(layers.values()) if shared_once else {}
     found: dict[str, list[_Match]] = {}
     ignored = []

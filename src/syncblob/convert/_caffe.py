@@ -87,6 +87,8 @@ def squeezed(layer: LayerWeights, path: str) -> LayerWeights:
 
     Its tensors are views then; `path` is for error messages.
     """
+    if not layer.type:
+        return layer  # nothing says how many axes its blobs have
     blobs = squeezed_blobs(as_layer(layer, path))
     return replace(layer, tensors=dict(zip(layer.tensors, blobs, strict=True)))
 

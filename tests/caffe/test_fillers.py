@@ -271,7 +271,7 @@ def test_what_is_there_is_kept():
 
 def test_a_fresh_net_without_blobs_says_how_it_gets_some():
     model = sharing()
-    with pytest.raises(KeyError, match=r"no blobs of a layer 'a'; model.fill\(\)"):
+    with pytest.raises(KeyError, match=r"layer 'a' has no blobs; model.fill\(\)"):
         model.params["a"]
     model.fill()
     model.params["a"][0].data[...] = np.arange(16).reshape(4, 4)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -163,6 +165,30 @@ def test_asarray_converts() -> None:
     for wrong in ("text", object(), [[1], [1, 2]]):
         with pytest.raises((TypeError, ValueError)):
             xp.asarray(wrong)
+
+
+SCALARS = [True, 2**63, -0.0, math.nan, 1e300, complex(1, -0.0), np.float32(1.1), np.bool_(1)]
+
+
+@pytest.mark.parametrize("dtype", [None, "bool", "int8", "uint64", "float16", "complex64"])
+@pytest.mark.parametrize("value", SCALARS, ids=repr)
+def test_a_scalar_is_filled_on_its_device_with_the_value_it_has_on_the_host(value, dtype) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        try:
+            expected = xp.asarray(value, dtype=dtype, device="cpu")
+        except (OverflowError, TypeError, ValueError) as error:
+            with pytest.raises(type(error)):
+                xp.asarray(value, dtype=dtype, device="simulated")
+            return
+        with no_transfers():
+            made = xp.asarray(value, dtype=dtype, device="simulated")
+            with xp.use_device("simulated"):
+                again = xp.asarray(value, dtype=dtype)
+            xp.stack([made, again])
+    for blob in (made, again):
+        assert (blob.dtype, blob.head) == (expected.dtype, Head.HEAD_AT_GPU)
+        assert blob.tobytes() == expected.tobytes()
 
 
 @pytest.mark.parametrize("device", DEVICES)

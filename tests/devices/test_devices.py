@@ -165,6 +165,9 @@ def test_new_memory_is_poisoned_and_shows_as_nan(simulated: SimulatedBackend) ->
     assert simulated.allocate(8, zeroed=True).tolist() == [0] * 8
     blob = Blob(4, device="simulated")
     assert np.isnan(blob.overwrite_gpu_data()).all()
+    assert np.isnan(np.asarray(syncblob.empty((2, 3), device="simulated"))).all()
+    assert syncblob.empty((), dtype="int8", device="simulated").item() == -1
+    assert Blob(4, device="simulated").tolist() == [0] * 4
 
 
 def test_the_kth_operation_of_a_kind_fails_once(simulated: SimulatedBackend) -> None:

@@ -355,7 +355,7 @@ def _filled(name: str, shape: Shape, dtype: DTypeLike | None, device: Device | s
     home = home_of(device)
     if type(shape) is not int or shape < 0:
         shape = as_shape(shape)
-    make = getattr(home.namespace, name)
+    make = home.empty if name == "empty" else getattr(home.namespace, name)
     wanted = float if dtype is None else as_dtype(dtype)
     if home.direct:
         array = make(shape, wanted)

@@ -165,8 +165,9 @@ class Blob(Operators, NdarrayMethods):
         dtype
             The dtype of the Blob; None for that of `x`.
         device
-            The device of the Blob; contents are transferred on first use. None keeps a Blob's
-            or an accelerator array's device, and means the default device otherwise.
+            The device of the Blob; contents are transferred on first use, but a scalar is written
+            there. None keeps a Blob's or an accelerator array's device, and means the default
+            device otherwise.
         copy
             True always copies, False never, None if needed: for another dtype or device, and for
             memory that is read-only, unaligned, not dense, or belongs to a converted object.

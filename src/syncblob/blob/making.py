@@ -10,7 +10,7 @@ import numpy as np
 from syncblob._dtypes import as_dtype, is_supported
 from syncblob._shape import Layout, as_shape
 from syncblob.blob.core import BlobCore
-from syncblob.devices import CPU, Device, default_device
+from syncblob.devices import CPU, Device, default_device, home_of
 from syncblob.interop import shared_memory
 from syncblob.interop.adopt import adopt
 from syncblob.interop.cuda import backend_of
@@ -20,7 +20,7 @@ from syncblob.memory import SyncedMemory
 if TYPE_CHECKING:
     from typing import TypeVar
 
-    from numpy.typing import DTypeLike
+    from numpy.typing import DTypeLike, NDArray
 
     from syncblob.blob.blob import Blob
     from syncblob.memory.sources import Function
@@ -129,6 +129,19 @@ def in_shared_memory(
     return cls._of(memory, layout)
 
 
+def _filled(
+    cls: type[_Blob],
+    scalar: NDArray[Any],
+    dtype: np.dtype[np.generic] | None,
+    device: Device | None,
+) -> _Blob:
+    """Make a Blob of a scalar on an accelerator, which fills it: nothing is transferred."""
+    dtype = as_dtype(scalar.dtype) if dtype is None else dtype
+    home = home_of(device)
+    value = scalar.astype(dtype).item()
+    return cls._fresh(home.compute(home.namespace.full, (), value, dtype=dtype), home)
+
+
 def _over(  # noqa: PLR0913  # an array, and what it becomes
     cls: type[_Blob],
     array: Any,
@@ -145,6 +158,8 @@ def _over(  # noqa: PLR0913  # an array, and what it becomes
     """
     here = CPU if isinstance(array, np.ndarray) else backend_of(array).device
     elsewhere = device is not None and device != here
+    if owned and elsewhere and not array.shape:
+        return _filled(cls, array, dtype, device)
     if (
         here == CPU
         and not (elsewhere or copy or owned)

@@ -182,6 +182,10 @@ class Home(ABC):
     def allocate(self, nbytes: int, *, zeroed: bool = False) -> Any:
         """Return a new buffer. Its bytes are arbitrary unless `zeroed`."""
 
+    def empty(self, shape: Any, dtype: Any) -> Any:
+        """Return a new array with arbitrary contents. Call it by `compute`."""
+        return self.namespace.empty(shape, dtype)
+
     @abstractmethod
     def zero(self, buffer: Any) -> None:
         """Set every byte of a buffer to zero."""

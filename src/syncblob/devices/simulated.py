@@ -17,6 +17,8 @@ from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from syncblob._forks import Lock
 from syncblob.devices.base import DLPACK_CPU, Accelerator, Device, Push
 from syncblob.devices.host import NumpyHome
@@ -24,7 +26,6 @@ from syncblob.devices.host import NumpyHome
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["POISON", "SimulatedBackend", "SimulatedStream"]
@@ -115,6 +116,12 @@ class SimulatedBackend(NumpyHome, Accelerator):
         if not zeroed:
             buffer.fill(POISON)
         return buffer
+
+    def empty(self, shape: Any, dtype: Any) -> NDArray[Any]:
+        """Return a new array, full of poison."""
+        array: NDArray[Any] = np.empty(shape, dtype)
+        self.wrap(array).fill(POISON)
+        return array
 
     def allocate_host(self, nbytes: int, *, zeroed: bool = False) -> NDArray[np.uint8]:
         """Return an ordinary host buffer."""

@@ -91,8 +91,8 @@ def as_dtype(dtype: DTypeLike) -> np.dtype[np.generic]:
         return result
     if result.kind in "OSUMm":
         raise TypeError(
-            f"a Blob holds numbers and booleans, and NumPy converts this to dtype {result.name}; "
-            "convert it to an array of numbers first"
+            f"a Blob holds numbers and booleans, not dtype {result.name}; an array of that dtype "
+            "must be converted to numbers first"
         )
     advice = (
         f"; convert to native byte order first, with .astype({result.name!r})"

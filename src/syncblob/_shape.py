@@ -66,7 +66,8 @@ def as_shape(shape: SupportsIndex | Iterable[SupportsIndex], itemsize: int = 1) 
     if len(dims) > MAX_AXES:
         raise ValueError(f"a shape has at most {MAX_AXES} axes, got {len(dims)}")
     if math.prod(filter(None, dims)) * itemsize > _MAX_BYTES:
-        raise ValueError(f"shape {dims} with {itemsize} bytes an element exceeds 2**63 - 1 bytes")
+        each = f" with {itemsize} bytes an element" if itemsize > 1 else ""
+        raise ValueError(f"shape {dims}{each} exceeds 2**63 - 1 bytes")
     return dims
 
 

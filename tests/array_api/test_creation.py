@@ -122,7 +122,24 @@ def test_full_with_a_blob_takes_its_dtype() -> None:
         xp.full((2,), xp.ones(2))
 
 
-@pytest.mark.parametrize("value", ["a", b"a", None, 2**64, np.datetime64("2020"), object()])
+@pytest.mark.parametrize("value", [2**64, -(2**63) - 1, 10**5000], ids=["+", "-", "long"])
+def test_an_integer_of_more_than_64_bits_is_refused(value: int) -> None:
+    for make in (xp.asarray, lambda x: xp.asarray([1, x]), lambda x: xp.full(2, x)):
+        with pytest.raises(OverflowError, match="at most 64 bits"):
+            make(value)
+    with pytest.raises(TypeError, match="a Blob holds numbers"):
+        xp.asarray([value, None])
+
+
+def test_the_error_of_a_shape_that_is_too_large_counts_the_bytes_of_the_dtype() -> None:
+    for function in (xp.zeros, xp.empty):
+        with pytest.raises(ValueError, match="with 8 bytes an element exceeds"):
+            function((2**40, 2**40))
+    with pytest.raises(ValueError, match=r"\(1099511627776, 1099511627776\) exceeds"):
+        xp.full((2**40, 2**40), 1)
+
+
+@pytest.mark.parametrize("value", ["a", b"a", None, np.datetime64("2020"), object()])
 def test_full_of_what_no_blob_holds_is_refused(value: object) -> None:
     with pytest.raises(TypeError, match="a Blob holds numbers"):
         xp.full(2, value)

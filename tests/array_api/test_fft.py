@@ -130,8 +130,16 @@ def test_refused_keywords(on, name):
     with pytest.raises(ValueError, match="norm"):
         getattr(fft, name)(x, norm="sideways")
     one_axis = name in OF_ONE_AXIS
-    with pytest.raises((IndexError, ValueError), match=r"axis|axes|range|bounds"):
-        getattr(fft, name)(x, **({"axis": 3} if one_axis else {"axes": (3,)}))
+    for keywords in ({"axis": 3},) if one_axis else ({"axes": (3,)}, {"axes": (3,), "s": (-1,)}):
+        with pytest.raises(IndexError, match="axis 3 is out of bounds"):
+            getattr(fft, name)(x, **keywords)
+
+
+@pytest.mark.parametrize("name", ["fftshift", "ifftshift"])
+def test_an_axis_to_shift_that_is_out_of_range_is_named(on, name):
+    for axes in (3, (0, 3)):
+        with pytest.raises(IndexError, match="axis 3 is out of bounds"):
+            getattr(fft, name)(on([1.0, 2.0]), axes=axes)
 
 
 def test_no_axes_leave_a_view(on):

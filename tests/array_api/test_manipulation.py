@@ -137,6 +137,11 @@ def test_reshape_without_a_copy_is_refused_where_there_is_no_view(on):
         xp.reshape(x, (6,), copy=False)
 
 
+def test_reshape_finds_one_dimension_and_no_more(on):
+    with pytest.raises(ValueError, match=r"only one dimension can be -1, got \(-1, -1\)"):
+        xp.reshape(on([1, 2, 3]), (-1, -1))
+
+
 def test_elements_are_stacked_on_the_device_of_the_first_blob(on):
     x = on(np.arange(3.0))
     stacked = xp.stack([*x, xp.sum(x)])

@@ -239,7 +239,34 @@ def test_two_accelerators_are_not_mixed() -> None:
     assert (first.tolist(), second.tolist()) == ([1, 2, 3], [1, 2, 3])
 
 
+def test_a_power_takes_no_modulus() -> None:
+    for base, exponent in ((xp.ones(3), 2), (2, xp.ones(3))):
+        with pytest.raises(TypeError, match=r"unsupported operand type\(s\) for \*\* or pow\(\)"):
+            pow(base, exponent, 3)
+
+
 # --- what in-place operators refuse --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("size", [1, 3])
+@pytest.mark.parametrize("other", [2, np.int8(2), "Blob", "another Blob", "ndarray"])
+def test_integers_are_not_divided_in_place_and_the_error_names_the_dtypes(
+    other: Any, size: int, device: str
+) -> None:
+    blob = xp.ones(size, dtype="int32", device=device)
+    if isinstance(other, str):
+        made = {
+            "Blob": blob,
+            "another Blob": xp.ones(size, dtype="int8", device=device),
+            "ndarray": np.ones(size, "int32"),
+        }
+        other = made[other]
+    message = "in-place divide keeps the dtype, int32, and the result would be float64; write x ="
+    with pytest.raises(TypeError, match=message):
+        blob /= other
+    assert blob.tolist() == [1] * size
+
 
 REFUSED: list[tuple[str, str, tuple[int, ...], Any, type[Exception]]] = [
     ("iadd", "int32", (3,), 1.5, TypeError),

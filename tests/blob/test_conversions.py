@@ -88,6 +88,18 @@ def test_a_blob_with_axes_converts_to_no_number_and_is_not_read(convert, shape):
     assert blob.head is GPU
 
 
+@pytest.mark.parametrize("convert", [int, float, complex, "{:.1f}".format])
+def test_the_error_of_a_blob_with_axes_names_what_works(convert):
+    blob = blob_in(GPU, "float32", (1, 1))
+    with pytest.raises(TypeError, match=r"use \.item\(\)$"):
+        convert(blob)
+    blob.item()
+    blob = blob_in(GPU, "float32", (2, 3))
+    with pytest.raises(TypeError, match=r"use \.item\(index\) for one element$"):
+        convert(blob)
+    blob.item(0)
+
+
 @pytest.mark.parametrize("head", Head)
 def test_repr_shows_shape_dtype_device_and_head_and_moves_nothing(simulated, head):
     blob = blob_in(head)

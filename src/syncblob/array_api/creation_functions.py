@@ -44,6 +44,8 @@ __all__ = [
 
 Shape = int | tuple[int, ...]
 
+_FLOAT64 = as_dtype("float64")
+
 
 def arange(  # the standard's
     start: float,
@@ -353,10 +355,10 @@ def zeros_like(
 
 def _filled(name: str, shape: Shape, dtype: DTypeLike | None, device: Device | str | None) -> Blob:
     home = home_of(device)
-    if type(shape) is not int or shape < 0:
-        shape = as_shape(shape)
     make = home.empty if name == "empty" else getattr(home.namespace, name)
-    wanted = float if dtype is None else as_dtype(dtype)
+    wanted = _FLOAT64 if dtype is None else as_dtype(dtype)
+    if type(shape) is not int or shape < 0:
+        shape = as_shape(shape, wanted.itemsize)
     if home.direct:
         array = make(shape, wanted)
     else:
@@ -386,7 +388,7 @@ def _made(
     require_device(home.device, name)
     wanted = None if dtype is None else as_dtype(dtype)
     if wanted is None and name == "eye":
-        wanted = as_dtype(float)
+        wanted = _FLOAT64
     array = home.compute(getattr(home.namespace, name), *args, dtype=wanted, **keywords)
     return Blob._fresh(array if array.base is None else home.compute(array.copy), home)
 

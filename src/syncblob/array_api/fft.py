@@ -26,6 +26,7 @@ import operator
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
 
 from syncblob._dtypes import as_dtype
 from syncblob.blob import Blob
@@ -65,12 +66,12 @@ Norm = Literal["backward", "ortho", "forward"]
 
 def fft(x: Blob, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Blob:
     """Transform one axis: complex to complex."""
-    return apply("fft.fft", x, n=_size(n), axis=axis, norm=norm)
+    return _apply("fft.fft", x, n=_size(n), axis=axis, norm=norm)
 
 
 def ifft(x: Blob, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Blob:
     """Compute the inverse of `fft` along one axis."""
-    return apply("fft.ifft", x, n=_size(n), axis=axis, norm=norm)
+    return _apply("fft.ifft", x, n=_size(n), axis=axis, norm=norm)
 
 
 def rfft(x: Blob, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Blob:
@@ -81,7 +82,7 @@ def rfft(x: Blob, /, *, n: int | None = None, axis: int = -1, norm: Norm = "back
     TypeError
         If `x` is complex.
     """
-    return apply("fft.rfft", _real("rfft", x), n=_size(n), axis=axis, norm=norm)
+    return _apply("fft.rfft", _real("rfft", x), n=_size(n), axis=axis, norm=norm)
 
 
 def irfft(x: Blob, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Blob:
@@ -89,7 +90,7 @@ def irfft(x: Blob, /, *, n: int | None = None, axis: int = -1, norm: Norm = "bac
 
     If `n` is None, an axis of M elements gives ``2 * (M - 1)`` elements.
     """
-    return apply("fft.irfft", x, n=_size(n), axis=axis, norm=norm)
+    return _apply("fft.irfft", x, n=_size(n), axis=axis, norm=norm)
 
 
 def hfft(x: Blob, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Blob:
@@ -97,7 +98,7 @@ def hfft(x: Blob, /, *, n: int | None = None, axis: int = -1, norm: Norm = "back
 
     If `n` is None, an axis of M elements gives ``2 * (M - 1)`` elements.
     """
-    return apply("fft.hfft", x, n=_size(n), axis=axis, norm=norm)
+    return _apply("fft.hfft", x, n=_size(n), axis=axis, norm=norm)
 
 
 def ihfft(x: Blob, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Blob:
@@ -108,7 +109,7 @@ def ihfft(x: Blob, /, *, n: int | None = None, axis: int = -1, norm: Norm = "bac
     TypeError
         If `x` is complex.
     """
-    return apply("fft.ihfft", _real("ihfft", x), n=_size(n), axis=axis, norm=norm)
+    return _apply("fft.ihfft", _real("ihfft", x), n=_size(n), axis=axis, norm=norm)
 
 
 # --- transforms of several axes ------------------------------------------------------------------
@@ -129,7 +130,7 @@ def fftn(
     ValueError
         If `s` is given without `axes`, or their lengths differ.
     """
-    return apply("fft.fftn", x, s=_sizes(x, s, axes), axes=axes, norm=norm)
+    return _apply("fft.fftn", x, s=_sizes(x, s, axes), axes=axes, norm=norm)
 
 
 def ifftn(
@@ -147,7 +148,7 @@ def ifftn(
     ValueError
         As for `fftn`.
     """
-    return apply("fft.ifftn", x, s=_sizes(x, s, axes), axes=axes, norm=norm)
+    return _apply("fft.ifftn", x, s=_sizes(x, s, axes), axes=axes, norm=norm)
 
 
 def rfftn(
@@ -167,7 +168,7 @@ def rfftn(
     ValueError
         As for `fftn`.
     """
-    return apply("fft.rfftn", _real("rfftn", x), s=_sizes(x, s, axes), axes=axes, norm=norm)
+    return _apply("fft.rfftn", _real("rfftn", x), s=_sizes(x, s, axes), axes=axes, norm=norm)
 
 
 def irfftn(
@@ -185,7 +186,7 @@ def irfftn(
     ValueError
         As for `fftn`.
     """
-    return apply("fft.irfftn", x, s=_sizes(x, s, axes, to_real=True), axes=axes, norm=norm)
+    return _apply("fft.irfftn", x, s=_sizes(x, s, axes, to_real=True), axes=axes, norm=norm)
 
 
 # --- frequencies ---------------------------------------------------------------------------------
@@ -255,7 +256,7 @@ def fftshift(x: Blob, /, *, axes: int | Sequence[int] | None = None) -> Blob:
     axes
         The axes; None for all.
     """
-    return apply("fft.fftshift", x, axes=axes)
+    return _apply("fft.fftshift", x, axes=axes)
 
 
 def ifftshift(x: Blob, /, *, axes: int | Sequence[int] | None = None) -> Blob:
@@ -266,10 +267,21 @@ def ifftshift(x: Blob, /, *, axes: int | Sequence[int] | None = None) -> Blob:
     x, axes
         As for `fftshift`.
     """
-    return apply("fft.ifftshift", x, axes=axes)
+    return _apply("fft.ifftshift", x, axes=axes)
 
 
 # --- how -----------------------------------------------------------------------------------------
+
+
+def _apply(name: str, x: Any, **keywords: Any) -> Any:
+    """Compute, and say which axis is out of range; NumPy speaks of the index of a tuple."""
+    try:
+        return apply(name, x, **keywords)
+    except (IndexError, ValueError):
+        axes = keywords.get("axis", keywords.get("axes"))
+        if axes is not None:
+            normalize_axis_tuple(axes, x.ndim, allow_duplicate=True)
+        raise
 
 
 def _real(name: str, x: Any) -> Any:
@@ -309,7 +321,7 @@ def _sizes(
     if -1 not in s:
         return tuple(s)
     x = as_blob("an FFT", x)
-    whole = [x.shape[axis] for axis in axes]
+    whole = [x.shape[axis] for axis in normalize_axis_tuple(axes, x.ndim, allow_duplicate=True)]
     if to_real:
         whole[-1] = 2 * (whole[-1] - 1)
     return tuple(

@@ -194,6 +194,9 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:  # noqa: C901,
                             return x1
                     try:
                         kernel(array1, array2, array1)
+                    except TypeError:
+                        _require_kept_dtype(kernel, array1, array2)
+                        raise
                     finally:
                         _finish_write(kernel, x1, home)
                     return x1
@@ -244,6 +247,9 @@ def _write(kernel: Callable[..., Any], x1: Any, array1: Any, array2: Any, home: 
         run = partial(home.compute, kernel)
     try:
         run(array1, array2, array1)
+    except TypeError:
+        _require_kept_dtype(kernel, array1, array2)
+        raise
     finally:
         _finish_write(kernel, x1, home)
     return x1
@@ -260,9 +266,31 @@ def _require_same_dtype(kernel: Callable[..., Any], dtype: Any, other: Any) -> N
 
 def _try_empty(kernel: Callable[..., Any], array1: Any, array2: Any) -> None:
     """Let the kernel raise for unsupported dtypes before anything is written."""
-    trial = np.empty((0, 0), array1.dtype)
+    trial, other = _without_elements(array1, array2)
+    try:
+        kernel(trial, other, trial)
+    except TypeError:
+        _require_kept_dtype(kernel, array1, array2)
+        raise
+
+
+def _require_kept_dtype(kernel: Callable[..., Any], array1: Any, array2: Any) -> None:
+    """Raise if the kernel gives another dtype than its operands have, as integers divided do."""
+    try:
+        result = kernel(*_without_elements(array1, array2)).dtype
+    except TypeError:
+        return
+    if result != array1.dtype:
+        raise TypeError(
+            f"in-place {kernel.__name__} keeps the dtype, {array1.dtype}, and the result would be "
+            f"{result}; write x = x op y"
+        ) from None
+
+
+def _without_elements(array1: Any, array2: Any) -> tuple[Any, Any]:
+    """Return operands of the same dtypes to try a kernel with; a scalar stays."""
     other = array2 if type(array2) in SCALARS else np.empty((0, 0), array2.dtype)
-    kernel(trial, other, trial)
+    return np.empty((0, 0), array1.dtype), other
 
 
 def _require_same_shape(

@@ -154,15 +154,17 @@ class Operators(BlobCore):
         """Return the floored quotient and the remainder: ``(other // self, other % self)``."""
         return other // self, other % self
 
-    def __pow__(self, other: Any, /) -> Self:
-        """Raise to a power: ``self ** other``."""
+    def __pow__(self, other: Any, modulo: Any = None, /) -> Self:
+        """Raise to a power: ``self ** other``. A modulus is refused, as NumPy refuses it."""
+        if modulo is not None:
+            return NotImplemented
         return binary(_corrected_elementwise.power, self, other, OPERATOR)
 
     def __rpow__(self, other: Any, /) -> Self:
         """Raise to a power: ``other ** self``."""
         return binary(_corrected_elementwise.power, other, self, OPERATOR)
 
-    def __ipow__(self, other: Any, /) -> Self:
+    def __ipow__(self, other: Any, /) -> Self:  # type: ignore[misc]  # Python has no modulus here
         """Raise to a power: ``self **= other``."""
         return inplace(_corrected_elementwise.power, self, other)
 

@@ -69,7 +69,8 @@ def scalar(blob: BlobCore, kind: str, reason: str = "") -> Any:
         If the Blob has axes.
     """
     if blob.shape:
-        instead = _FOR_MANY.get(kind, "item()")
+        one = "item()" if blob.size == 1 else "item(index) for one element"
+        instead = _FOR_MANY.get(kind, one)
         raise TypeError(
             f"only a Blob without axes converts to {kind}, this one has shape {blob.shape}; "
             f"use .{instead}"

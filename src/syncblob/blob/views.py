@@ -239,7 +239,9 @@ def _completed_shape(blob: BlobCore, shape: Any) -> tuple[int, ...]:
     """Replace a dimension of -1, and check the number of elements."""
     entries = (shape,) if is_integer(shape) else tuple(shape)
     dims = [operator.index(entry) for entry in entries]
-    if dims.count(-1) == 1:
+    if dims.count(-1) > 1:
+        raise ValueError(f"only one dimension can be -1, got {tuple(dims)}")
+    if -1 in dims:
         place = dims.index(-1)
         others = as_shape(dims[:place] + dims[place + 1 :])
         known = Layout.c_order(others, blob.dtype).size

@@ -66,12 +66,23 @@ def native_array(
             raise ValueError(
                 f"copy=False was asked for, but a {type(x).__name__} has no array memory to share"
             )
-        return np.asarray(x, None if isinstance(x, np.generic) else dtype), True
+        array = np.asarray(x, None if isinstance(x, np.generic) else dtype)
+        if array.dtype.hasobject:
+            _require_64_bits(array)
+        return array, True
     if hasattr(x, "__cuda_array_interface__"):
         return cuda.from_interface(x, copy=copy), False
     if hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__"):
         return import_array(x, copy=copy), False
     return np.asarray(x, copy=False if copy is False else None), False
+
+
+def _require_64_bits(array: NDArray[Any]) -> None:
+    """Raise OverflowError if these are Python's integers: NumPy keeps those of more bits."""
+    if array.size and all(isinstance(element, int) for element in array.flat):
+        raise OverflowError(
+            "a Blob's integers have at most 64 bits, and an integer needs more; convert it to float"
+        )
 
 
 def memory_of_tensor(x: Any) -> NDArray[Any] | None:

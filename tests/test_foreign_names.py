@@ -30,6 +30,9 @@ MISSING = [
     ("module", "NetSpec", "LayerParameter"),
     ("module", "proto", "NetParameter"),
     ("module", "no_such_name", "'$"),
+    ("module", "isclose", "nor has the array API standard; numpy.isclose takes Blobs$"),
+    ("module", "fabs", "numpy.fabs takes Blobs$"),
+    ("module", "ndarray", "'$"),
     ("model", "forward", "Running nets"),
     ("model", "blobs", "weights.*Running nets"),
     ("model", "save", "save_model"),
@@ -46,6 +49,10 @@ MISSING = [
     ("Blob", "to", "astype"),
     ("Blob", "get", "np.asarray"),
     ("Blob", "permute", "transpose"),
+    ("Blob", "clone", r"copy\(\)"),
+    ("Blob", "data_ptr", r"ctypes\.data.*to_torch\(\)\.data_ptr\(\)"),
+    ("Blob", "numel", r"blob\.size"),
+    ("Blob", "unsqueeze", "expand_dims"),
     *(("Blob", name, "astype") for name in ("bfloat16", "double", "float", "half", "long")),
 ]
 
@@ -56,6 +63,16 @@ def test_a_name_that_is_not_there_says_what_to_use(owner, name, advice):
     with pytest.raises(AttributeError, match=f"{name}.*{advice}"):
         getattr(made, name)
     assert not hasattr(made, name)
+
+
+def test_what_the_errors_name_works():
+    blob = Blob((2, 3))
+    assert np.isclose(blob, 0).all()
+    assert np.fabs(blob).shape == (2, 3)
+    assert (blob.copy().shape, blob.size) == ((2, 3), 6)
+    assert np.asarray(blob).ctypes.data == blob.cpu_data().ctypes.data
+    assert syncblob.expand_dims(blob, axis=1).shape == (2, 1, 3)
+    assert syncblob.expand_dims(blob, axis=1).memory is blob.memory
 
 
 def test_what_is_not_there_is_not_in_the_class_either():

@@ -349,6 +349,8 @@ if not TYPE_CHECKING:  # type checkers would accept every misspelt name
 
             return version("syncblob")
         advice = f"; {_IN_PLACE_OF[name]}" if name in _IN_PLACE_OF else ""
+        if isinstance(vars(np).get(name), (np.ufunc, type(np.isclose))):
+            advice = f", nor has the array API standard; numpy.{name} takes Blobs"
         raise AttributeError(f"module 'syncblob' has no attribute {name!r}{advice}")
 
 

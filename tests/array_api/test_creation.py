@@ -208,6 +208,16 @@ def test_a_scalar_is_filled_on_its_device_with_the_value_it_has_on_the_host(valu
         assert blob.tobytes() == expected.tobytes()
 
 
+@pytest.mark.parametrize("mask", [[0, 1], np.ma.nomask], ids=["a mask", "no mask"])
+@pytest.mark.parametrize("make", [xp.asarray, xp.from_dlpack, Blob(2, "f8").copy_from])
+def test_a_masked_array_is_refused_for_its_mask_would_be_lost(make: Any, mask: Any) -> None:
+    masked = np.ma.array([1.0, 99.0], mask=mask)
+    with pytest.raises(TypeError, match=r"lose its mask in a Blob; use its \.filled\(\), or its"):
+        make(masked)
+    make(masked.data)
+    make(masked.filled())
+
+
 @pytest.mark.parametrize("device", DEVICES)
 def test_from_dlpack_takes_blobs_and_arrays(device: str) -> None:
     blob = xp.ones(3, device=device)

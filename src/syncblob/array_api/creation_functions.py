@@ -86,8 +86,26 @@ def asarray(
 
     Parameters
     ----------
-    obj, dtype, device, copy
-        As for `syncblob.Blob.asarray`.
+    obj
+        A Blob, an array of NumPy, CuPy, torch or any library with DLPack or the CUDA array
+        interface, a buffer, a nested sequence, or a scalar.
+    dtype
+        None for that of `obj`.
+    device
+        Contents are transferred there on first use, but a scalar is written there. None keeps that
+        of a Blob or of an array of an accelerator, and means the default device otherwise.
+    copy
+        True always copies, False never. None copies only if `obj` cannot be shared: for another
+        dtype or device, and for memory that is read-only, unaligned or not dense.
+
+    Raises
+    ------
+    ValueError
+        If `copy` is False and a copy or a transfer is needed.
+    TypeError
+        If Blobs do not support the dtype, or `obj` is a masked array.
+    OverflowError
+        If an integer does not fit into the dtype, or into 64 bits.
     """
     if type(obj) is Blob and dtype is None and device is None and not copy:
         return obj
@@ -150,7 +168,24 @@ def eye(
 
 
 def from_dlpack(x: Any, /, *, device: Device | str | None = None, copy: bool | None = None) -> Blob:
-    """Make a Blob over the memory of a DLPack producer; see `syncblob.Blob.from_dlpack`."""
+    """Make a Blob over the memory of a DLPack producer.
+
+    Parameters
+    ----------
+    x
+        An object with ``__dlpack__``, on the host or on a CUDA device.
+    device
+        The device of the Blob; None for that of `x`, whatever the default device is.
+    copy
+        As for `asarray`.
+
+    Raises
+    ------
+    BufferError
+        If the producer cannot export, or `copy` is False and a copy or a transfer is needed.
+    TypeError
+        If `x` is not a DLPack producer, or is a masked array.
+    """
     return Blob.from_dlpack(x, device=device, copy=copy)
 
 

@@ -183,7 +183,9 @@ class Blob(Operators, NdarrayMethods):
         ValueError
             If `copy` is False and a copy or a transfer is needed.
         TypeError
-            If Blobs do not support the dtype.
+            If Blobs do not support the dtype, or `x` is a masked array.
+        OverflowError
+            If an integer does not fit into the dtype, or into 64 bits.
         """
         return making.asarray(cls, x, dtype, device, copy)
 
@@ -207,7 +209,7 @@ class Blob(Operators, NdarrayMethods):
         BufferError
             If the producer cannot export, or its memory is on an unsupported kind of device.
         TypeError
-            If `x` is not a DLPack producer.
+            If `x` is not a DLPack producer, or is a masked array.
         """
         return making.from_dlpack(cls, x, device, copy)
 
@@ -1607,7 +1609,12 @@ class Blob(Operators, NdarrayMethods):
         bfloat16, double, float, half, long = map(
             Missing, ["blob.astype(dtype) converts; dtypes are named as NumPy's"] * 5
         )
+        clone = Missing("blob.copy() is a copy")
         cuda = Missing('blob.to_device("cuda") is a copy there')
+        data_ptr = Missing(
+            "np.asarray(blob).ctypes.data is the address on the host, "
+            "blob.to_torch().data_ptr() that on the Blob's device"
+        )
         detach = Missing(
             "PyTorch's functions take Blobs, blob.to_torch() is a tensor over one, and "
             "blob.as_parameter() is what nn.Parameter(blob) would be"
@@ -1616,8 +1623,10 @@ class Blob(Operators, NdarrayMethods):
             "np.asarray(blob) reads it on the host, cupy.asarray(blob.gpu) is CuPy's array over it"
         )
         numpy = Missing("np.asarray(blob) reads it on the host, np.asarray(blob.cpu) may write")
+        numel = Missing("blob.size is the number of elements")
         permute = Missing("blob.transpose(*axes) is that view; torch.permute(blob, axes) a tensor")
         to = Missing("blob.to_device(device) copies to a device, blob.astype(dtype) converts")
+        unsqueeze = Missing("syncblob.expand_dims(blob, axis) is that view")
 
 
 BlobCore._class_of_results = Blob

@@ -58,8 +58,13 @@ def native_array(
     ------
     ValueError, BufferError
         If `copy` is False, and `x` has no array memory or does not share it.
+    TypeError
+        If `x` is a masked array.
+    OverflowError
+        If `x` has an integer of more than 64 bits.
     """
     if isinstance(x, np.ndarray):
+        _require_no_mask(x)
         return np.asarray(x), False
     if isinstance(x, (np.generic, int, float, complex, list, tuple)):
         if copy is False:
@@ -75,6 +80,16 @@ def native_array(
     if hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__"):
         return import_array(x, copy=copy), False
     return np.asarray(x, copy=False if copy is False else None), False
+
+
+def _require_no_mask(array: NDArray[Any]) -> None:
+    """Raise TypeError for a masked array. Where there is one, its module has been imported."""
+    imported = type(array) is not np.ndarray and "numpy.ma" in sys.modules
+    if imported and isinstance(array, np.ma.MaskedArray):
+        raise TypeError(
+            "a MaskedArray would lose its mask in a Blob; use its .filled(), or its .data to take "
+            "the masked elements too"
+        )
 
 
 def _require_64_bits(array: NDArray[Any]) -> None:
@@ -189,6 +204,8 @@ def import_array(x: Any, *, copy: bool | None = None) -> Any:
     BufferError
         If the memory is on a device of another kind, or the producer refuses.
     """
+    if isinstance(x, np.ndarray):
+        _require_no_mask(x)
     # PyTorch exports such tensors without applying the negation, or with a null pointer.
     for name, got, advice in _WITHOUT_VALUES:
         if hasattr(x, name) and getattr(x, name)():

@@ -189,22 +189,25 @@ SCALARS = [True, 2**63, -0.0, math.nan, 1e300, complex(1, -0.0), np.float32(1.1)
 
 @pytest.mark.parametrize("dtype", [None, "bool", "int8", "uint64", "float16", "complex64"])
 @pytest.mark.parametrize("value", SCALARS, ids=repr)
-def test_a_scalar_is_filled_on_its_device_with_the_value_it_has_on_the_host(value, dtype) -> None:
+def test_a_scalar_is_filled_on_its_device_with_the_value_it_has_on_the_host(
+    value: Any, dtype: str | None, device: str
+) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         try:
             expected = xp.asarray(value, dtype=dtype, device="cpu")
         except (OverflowError, TypeError, ValueError) as error:
             with pytest.raises(type(error)):
-                xp.asarray(value, dtype=dtype, device="simulated")
+                xp.asarray(value, dtype=dtype, device=device)
             return
         with no_transfers():
-            made = xp.asarray(value, dtype=dtype, device="simulated")
-            with xp.use_device("simulated"):
+            made = xp.asarray(value, dtype=dtype, device=device)
+            with xp.use_device(device):
                 again = xp.asarray(value, dtype=dtype)
             xp.stack([made, again])
+    head = Head.HEAD_AT_CPU if device == "cpu" else Head.HEAD_AT_GPU
     for blob in (made, again):
-        assert (blob.dtype, blob.head) == (expected.dtype, Head.HEAD_AT_GPU)
+        assert (blob.dtype, blob.device, blob.head) == (expected.dtype, device, head)
         assert blob.tobytes() == expected.tobytes()
 
 

@@ -201,6 +201,14 @@ def test_to_synchronize_waits_for_every_stream_of_the_device(backend):
     assert sorted(done) == [1, 2]
 
 
+def test_a_scalar_is_filled_on_the_device():
+    with syncblob.no_transfers():
+        made = [syncblob.asarray(1, dtype=dtype, device="cuda:1") for dtype in DTYPES]
+    for blob, dtype in zip(made, DTYPES, strict=True):
+        assert (blob.head, blob.device, blob.dtype.name) == (GPU, "cuda:1", dtype)
+        assert blob.item() == 1
+
+
 @pytest.mark.parametrize("failure", ["memcpyAsync", "streamSynchronize"])
 def test_an_upload_that_fails_changes_nothing(machine, failure):
     blob = blob_in(CPU)

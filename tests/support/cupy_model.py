@@ -818,6 +818,13 @@ def empty(shape: Any, dtype: Any = float, order: str = "C") -> ndarray:
     return ndarray(shape, dtype, order=order)
 
 
+def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C") -> ndarray:
+    dtype = np.array(fill_value).dtype if dtype is None else dtype
+    array = ndarray(shape, dtype, order=order)
+    array.fill(fill_value)
+    return array
+
+
 def zeros(shape: Any, dtype: Any = float, order: str = "C") -> ndarray:
     array = ndarray(shape, dtype, order=order)
     array.data.memset_async(0, array.nbytes)
@@ -953,8 +960,8 @@ CUDA_NAMES = """Device Event ExternalStream Graph ManagedMemory Memory MemoryAsy
     MemoryPointer MemoryPool PinnedMemory PinnedMemoryPointer PinnedMemoryPool Stream
     UnownedMemory alloc alloc_pinned_memory get_allocator
     get_current_stream malloc_async malloc_managed runtime set_allocator""".split()
-CUPY_NAMES = """asarray empty from_dlpack get_default_memory_pool get_default_pinned_memory_pool
-    may_share_memory ndarray zeros""".split()
+CUPY_NAMES = """asarray empty from_dlpack full get_default_memory_pool
+    get_default_pinned_memory_pool may_share_memory ndarray zeros""".split()
 
 
 def _modules() -> dict[str, types.ModuleType]:

@@ -253,7 +253,7 @@ class Converted:
         (np.zeros(2, "datetime64[s]"), None),
         (bytearray(b"ab"), "uint8"),
         (memoryview(bytearray(b"ab")), "uint8"),
-        (np.ma.array([1.0, 2.0], mask=[0, 1]), "float64"),
+        (np.ma.array([1.0, 2.0], mask=[0, 1]), None),
         (np.ones((1, 2)).view(type("Sub", (np.ndarray,), {})), "float64"),
     ],
     ids=lambda x: type(x).__name__,

@@ -81,6 +81,16 @@ def test_the_error_says_what_is_allowed_and_survives_a_pickle() -> None:
     assert str(again).startswith("at most 8 bytes allowed here, and gpu_data needs an upload of 16")
 
 
+def test_the_error_names_the_blob() -> None:
+    blob = at_cpu()
+    blob.name = "weights"
+    with max_transfers(count=1):
+        blob[:2].gpu_data()
+        with pytest.raises(TransferGuardError) as caught:
+            blob.gpu_data()
+    assert "needs an upload of 8 bytes of weights after 1 of 8 bytes, at " in str(caught.value)
+
+
 def test_what_needs_no_transfer_is_allowed() -> None:
     blob = at_cpu()
     with no_transfers():

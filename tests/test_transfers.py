@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import inspect
+import operator
 import threading
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
-from syncblob import Blob, record_transfers
+import syncblob
+from syncblob import Blob, TransferGuardError, no_transfers, record_transfers
 from syncblob import simulated as simulated_backend
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def at_gpu() -> Blob:
@@ -161,6 +167,121 @@ def test_a_failed_transfer_is_not_recorded(simulated: object) -> None:
     ):
         blob.cpu_data()
     assert len(log) == 0
+
+
+OPERANDS = {
+    "x1 + x2": lambda on_device, on_host: on_device + on_host,
+    "x2 * x1": lambda on_device, on_host: on_host * on_device,
+    "add": syncblob.add,
+    "concat": lambda on_device, on_host: syncblob.concat([on_device, on_host]),
+    "np.where": lambda on_device, on_host: np.where(on_device > 0, on_device, on_host),
+}
+
+
+@pytest.mark.parametrize("operation", OPERANDS)
+def test_an_operand_on_the_host_is_used_on_the_accelerator_alone(operation: str) -> None:
+    on_device, on_host = syncblob.ones(10, device="simulated"), syncblob.ones(10)
+    exposed = syncblob.asarray(np.ones(10))
+    for operand, uploads in (on_host, 1), (exposed, 5):
+        with record_transfers() as log:
+            for _ in range(5):
+                OPERANDS[operation](on_device, operand)
+        assert (log.uploads, log.downloads, log.avoided) == (uploads, 0, 0)
+
+
+def test_an_operand_that_the_host_uses_too_is_what_is_avoided() -> None:
+    on_device, on_host = syncblob.ones(10, device="simulated"), syncblob.ones(10)
+    with record_transfers() as log:
+        for _ in range(5):
+            on_device + on_host
+            np.asarray(on_host)
+    assert (log.uploads, log.avoided, log.avoided_bytes) == (1, 9, 720)
+
+
+INDICES = np.array([[0, 1], [1, 1]])
+MASK = np.array([True, False])
+KEYS = {
+    "integers": INDICES,
+    "a mask": MASK,
+    "read-only": np.broadcast_to(np.intp(1), 4),
+    "strided": np.arange(4)[::-2] // 2,
+    "big-endian": INDICES.astype(">i2"),
+    "several": (INDICES, None, np.array([[0], [2]])),
+}
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+@pytest.mark.parametrize("key", KEYS)
+def test_an_array_that_a_blob_is_indexed_by_is_uploaded(key: str, library: str) -> None:
+    expected, index = np.arange(6.0).reshape(2, 3), KEYS[key]
+    entries = index if isinstance(index, tuple) else (index,)
+    count = sum(isinstance(entry, np.ndarray) for entry in entries)
+    if library == "torch":
+        torch = pytest.importorskip("torch")
+        if key not in {"integers", "a mask", "several"}:
+            pytest.skip("NumPy's alone")
+        made = [torch.tensor(x) if isinstance(x, np.ndarray) else x for x in entries]
+        given: Any = tuple(made) if len(made) > 1 else made[0]
+    else:
+        given = index
+    blob = Blob((2, 3), "f8", device="simulated", name="x")
+    blob.overwrite_gpu_data()[...] = expected
+    with record_transfers() as log:
+        assert np.array(blob.copy()[given]).tolist() == expected[index].tolist()
+    assert [t.reason for t in log][:count] == ["__getitem__"] * count
+    assert log.uploads == count
+    with record_transfers() as log:
+        blob[given] = 7
+    assert [(t.direction, t.reason) for t in log] == [("upload", "__setitem__")] * count
+    expected[index] = 7
+    assert blob.tolist() == expected.tolist()
+    before = blob.head
+    for forbidden in lambda: blob[given], lambda: operator.setitem(blob, given, 0):
+        with no_transfers(), pytest.raises(TransferGuardError):
+            forbidden()
+    assert blob.head is before
+    assert blob.tolist() == expected.tolist()
+    with no_transfers():
+        on_host = Blob.asarray(expected, device="cpu")
+        assert on_host[given].tolist() == expected[index].tolist()
+        on_host[given] = 1
+
+
+def test_what_is_wrong_with_an_index_is_found_before_it_moves() -> None:
+    blob = Blob((2, 3), device="simulated")
+    blob.overwrite_gpu_data()[...] = 1
+    with record_transfers() as log:
+        with pytest.raises(ValueError, match="cannot assign values of shape"):
+            blob[np.array([0, 1])] = np.ones(5, "f4")
+        with pytest.raises(IndexError):
+            blob[np.array([5])] = 1
+        with pytest.raises(IndexError):
+            blob[np.array([0.5])]
+    assert len(log) == 0
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (lambda x: np.allclose(x, x), True),
+        (lambda x: np.array_equal(x, x), True),
+        (lambda x: np.array_equal(x, np.zeros(4)), False),
+    ],
+    ids=["allclose", "array_equal", "with an array"],
+)
+def test_a_number_that_a_function_returns_comes_from_the_accelerator(
+    function: Callable[[Any], Any], expected: bool
+) -> None:
+    blob = Blob(4, "f8", device="simulated")
+    blob.overwrite_gpu_data()[...] = 1
+    with record_transfers() as log:
+        found = function(blob)
+    assert found is expected
+    assert [t.nbytes for t in log if t.direction == "download"] == [1]
+    with no_transfers(), pytest.raises(TransferGuardError):
+        function(blob)
+    with no_transfers():
+        assert function(Blob.asarray(np.ones(4))) is expected
 
 
 def test_a_push_is_marked_asynchronous() -> None:

@@ -199,7 +199,9 @@ class TransferGuard(Guard):
                     block.count += 1
                     block.nbytes += nbytes
 
-    def require_room(self, block: _Block, direction: str, nbytes: int, reason: str) -> None:
+    def require_room(
+        self, block: _Block, direction: str, nbytes: int, reason: str, name: str
+    ) -> None:
         """Raise if a transfer would exceed this limit in a block."""
         if self._max_count is not None and block.count + 1 > self._max_count:
             most = f"at most {counted(self._max_count, 'transfer')}"
@@ -210,10 +212,11 @@ class TransferGuard(Guard):
             return
         allowed = f"{limit} allowed here"
         article = "an" if direction == "upload" else "a"
+        named = f" of {name}" if name else ""
         so_far = f" after {block.count} of {block.nbytes} bytes" if block.count else ""
         raise TransferGuardError(
-            f"{allowed}, and {reason} needs {article} {direction} of {nbytes} bytes{so_far}, "
-            f"at {user_line().described()}",
+            f"{allowed}, and {reason} needs {article} {direction} of {nbytes} bytes{named}"
+            f"{so_far}, at {user_line().described()}",
             allowed,
         )
 
@@ -294,8 +297,10 @@ def guarded() -> bool:
     return bool(_running.get())
 
 
-def permitted(direction: str, nbytes: int, reason: str) -> Iterable[TransferGuard]:
+def permitted(direction: str, nbytes: int, reason: str, name: str = "") -> Iterable[TransferGuard]:
     """Check a transfer, and return the guards of this context that must count it.
+
+    `name` is that of the Blob, for the message.
 
     Raises
     ------
@@ -308,7 +313,7 @@ def permitted(direction: str, nbytes: int, reason: str) -> Iterable[TransferGuar
     guards: set[TransferGuard] = set()
     for guard, block in running:
         if isinstance(guard, TransferGuard) and not block.over:
-            guard.require_room(block, direction, nbytes, reason)
+            guard.require_room(block, direction, nbytes, reason, name)
             guards.add(guard)
     return guards
 

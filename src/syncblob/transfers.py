@@ -163,7 +163,7 @@ def upload(copying: Copying, host: NDArray[np.uint8], buffer: Any, offset: int =
 
     `offset` is the first byte in the memory.
     """
-    guards = permitted("upload", host.nbytes, copying.reason)
+    guards = permitted("upload", host.nbytes, copying.reason, copying.name)
     if not (guards or _open_logs):
         copying.accelerator.upload(host, buffer)
     else:
@@ -174,7 +174,7 @@ def upload(copying: Copying, host: NDArray[np.uint8], buffer: Any, offset: int =
 
 def download(copying: Copying, buffer: Any, host: NDArray[np.uint8], offset: int = 0) -> None:
     """Copy from accelerator to host; otherwise like `upload`."""
-    guards = permitted("download", host.nbytes, copying.reason)
+    guards = permitted("download", host.nbytes, copying.reason, copying.name)
     if not (guards or _open_logs):
         copying.accelerator.download(buffer, host)
     else:
@@ -187,7 +187,7 @@ def push(
     copying: Copying, host: NDArray[np.uint8], buffer: Any, stream: Any, offset: int = 0
 ) -> Push:
     """Start a copy from host to accelerator on a stream; otherwise like `upload`."""
-    guards = permitted("upload", host.nbytes, copying.reason)
+    guards = permitted("upload", host.nbytes, copying.reason, copying.name)
     start = time.perf_counter()
     started = copying.accelerator.push(host, buffer, stream)
     if guards or _open_logs:

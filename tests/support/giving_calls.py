@@ -21,6 +21,7 @@ WAYS = {
     "np.array(b)": np.array,
     "b.cpu": lambda b: b.cpu,
     "np.asarray(b.cpu)": lambda b: np.asarray(b.cpu),
+    "b.to_torch()": lambda b: b.to_torch(),
 }
 
 _rng = np.random.default_rng(seed=0)
@@ -91,6 +92,22 @@ def _(x):
     import torch
 
     return torch.from_numpy(x).mul_(2).tolist()
+
+
+@giving("torch", "tensor[b]", np.array([0, 1]), "b.to_torch()")
+def _(x):
+    import torch
+
+    return torch.tensor(GRAY)[x].tolist()
+
+
+@giving("torch", "tensor[b] = value", np.array([0, 1]), "b.to_torch()")
+def _(x):
+    import torch
+
+    written = torch.zeros(4, 4)
+    written[x] = 1
+    return written.tolist()
 
 
 # --- science -------------------------------------------------------------------------------------

@@ -247,29 +247,25 @@ def gather(  # noqa: C901  # the steps are spelled out, because calls take time
     """
     if not HOST.direct:
         require_device_of(name, *operands)
-    arrays: list[Any] = []
     home: Home | None = None
-    mixed = False
+    for x in operands:
+        if isinstance(x, BlobCore):
+            home = x._home
+            if home is not HOST:
+                break
+    if home is None:
+        return gather(name, *_with_blobs(name, operands))
+    arrays: list[Any] = []
     for x in operands:
         if x is None or type(x) in SCALARS:
             arrays.append(x)
-            continue
-        if not isinstance(x, BlobCore):
+        elif not isinstance(x, BlobCore):
             return gather(name, *_with_blobs(name, operands))
-        array, where = x._on_device(name)
-        arrays.append(array)
-        if home is not None and where is not home:
-            mixed = True
-        if home is None or home is HOST:
-            home = where
-    if home is None:
-        return gather(name, *_with_blobs(name, operands))
-    if mixed and isinstance(home, Accelerator):
-        # Only now is the device known. Operands already on the accelerator do not move.
-        for place, x in enumerate(operands):
-            if isinstance(x, BlobCore):
-                x._memory.bind(home)
-                arrays[place] = x._array_on(Side.ACCELERATOR, CONST, name)
+        elif x._home is home:
+            arrays.append(x._on_device(name)[0])
+        else:
+            # An access on that home alone: one on the host would count as another use of it.
+            arrays.append(x._array_on(bind(x, home), CONST, name))
     return arrays, home, operands
 
 

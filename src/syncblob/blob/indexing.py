@@ -14,6 +14,7 @@ from syncblob.blob.core import BlobCore
 from syncblob.blob.forks import writes
 from syncblob.devices import HOST, Side
 from syncblob.guards import require_device
+from syncblob.interop.foreign import is_array
 from syncblob.interop.native import native_array
 from syncblob.memory import CONST, MUTABLE, OVERWRITE
 
@@ -82,8 +83,10 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:
             prepared = blob._memory.home(side).compute(prepared.astype, blob.dtype)
         blob._memory.write(side, OVERWRITE, target, "__setitem__", operator.setitem, ..., prepared)
         return
-    key = _keys_on(blob, key, side)
-    prepared = _prepared(blob, value, _selected_shape(blob.shape, key), side)
+    arrays = _keys_on(blob, key, side)
+    prepared = _prepared(blob, value, _selected_shape(blob.shape, arrays), side)
+    # After all that may be wrong with the index and the value was found.
+    key = _foreign_keys_on(blob, arrays, key, side, "__setitem__")
     array = blob._array_on(side, MUTABLE, "__setitem__")
     write_by(
         blob._memory, blob._layout, side, "__setitem__", operator.setitem, array, key, prepared
@@ -161,6 +164,25 @@ def _keys_on(blob: BlobCore, key: Any, side: Side) -> Any:
     return key
 
 
+def _foreign_keys_on(blob: BlobCore, key: Any, given: Any, side: Side, reason: str) -> Any:
+    """Bring arrays of other libraries in an index to an accelerator, which would copy them unseen.
+
+    `given` is the index with the Blobs that `key` has arrays for.
+    """
+    if side is Side.HOST or isinstance(given, BlobCore):
+        return key
+    if isinstance(given, tuple):
+        return tuple(
+            _foreign_keys_on(blob, *pair, side, reason) for pair in zip(key, given, strict=True)
+        )
+    if not is_array(given) or hasattr(given, "__cuda_array_interface__"):
+        return key
+    array = native_array(given)[0]
+    if not array.ndim or array.dtype.kind not in "biu":
+        return key
+    return _operand(blob, blob_to_read(array, blob), side, reason)
+
+
 # --- elements ------------------------------------------------------------------------------------
 
 
@@ -170,7 +192,8 @@ def _selected(blob: AnyBlob, key: Any) -> AnyBlob:
     side = blob._side
     array = blob._array_on(side, CONST, "__getitem__")
     home = blob._memory.home(side)
-    selected = home.compute(operator.getitem, array, _keys_on(blob, key, side))
+    arrays = _foreign_keys_on(blob, _keys_on(blob, key, side), key, side, "__getitem__")
+    selected = home.compute(operator.getitem, array, arrays)
     return result_on(blob, side, selected)
 
 

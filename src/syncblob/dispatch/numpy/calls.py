@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from syncblob.devices import Device
     from syncblob.devices.base import Home
 
-__all__ = ["LEAVES", "Operands", "call", "makes_views", "shape_only"]
+__all__ = ["LEAVES", "Operands", "call", "makes_views", "number", "shape_only"]
 
 # Types that are passed on unchanged.
 LEAVES = (bool, int, float, complex, str, bytes, type, np.generic, np.dtype, np.ufunc)
@@ -277,6 +277,8 @@ class Operands:
         if isinstance(result, (list, tuple)):
             return mapped(result, partial(self.give, const=const))
         scalar = isinstance(result, np.generic)
+        if type(result) is bool or type(result) is int:
+            return number(result, self.like, self.home, self.name)
         if not (scalar or is_array(result)) or not is_supported(result.dtype):
             return result
         found = self._given.get(id(result))
@@ -295,6 +297,17 @@ class Operands:
             return self._adopted(array)
         blob: Any = wrap(array, self.home, *(self._blobs or [self.like]))
         return blob.const if const and blob._base is not None else blob
+
+
+def number(x: Any, like: BlobCore, home: Home, name: str) -> Any:
+    """Return one of Python's numbers that a function made: a transfer, as that of an element.
+
+    CuPy has copied it by then, unseen, or has made an array in its place.
+    """
+    if home is HOST or not home.native:
+        return x
+    blob = like._fresh(home.as_array(x), home)
+    return blob._values(blob._layout, name).item()
 
 
 def shape_only(x: Any) -> Any:

@@ -17,7 +17,14 @@ from syncblob.blob.compute import SCALARS, require_device_of
 from syncblob.blob.core import BlobCore
 from syncblob.devices import HOST, Side
 from syncblob.dispatch.numpy import tables
-from syncblob.dispatch.numpy.calls import LEAVES, Operands, call, makes_views, shape_only
+from syncblob.dispatch.numpy.calls import (
+    LEAVES,
+    Operands,
+    call,
+    makes_views,
+    number,
+    shape_only,
+)
 from syncblob.dispatch.numpy.strangers import function_with_strangers
 from syncblob.dispatch.walk import instances, replaced
 from syncblob.guards import require_device
@@ -231,7 +238,7 @@ class Plan:
         elif kind in SCALAR_CLASSES:
             return like._fresh(home.as_array(result), home)
         elif kind is bool or kind is int:
-            return result
+            return number(result, like, home, self.function.__name__)
         elif kind is list:
             return [self.give(item, like, home, operands) for item in result]
         elif kind is tuple:
@@ -318,7 +325,7 @@ class _OneBlob(Plan):
                 return like._fresh(result, home)
         elif kind in SCALAR_CLASSES:
             return like._fresh(_asarray(result), home)
-        elif kind is bool or kind is int:
+        elif home is HOST and (kind is bool or kind is int):
             return result
         return self.give(result, like, home, ((array, x),))
 

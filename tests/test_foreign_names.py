@@ -29,6 +29,9 @@ MISSING = [
     ("module", "SGDSolver", "read_solver_prototxt.*Running nets"),
     ("module", "NetSpec", "LayerParameter"),
     ("module", "proto", "NetParameter"),
+    ("module", "array", r"asarray\(x, copy=True\)"),
+    ("module", "asnumpy", r"np\.array\(blob\)"),
+    ("module", "get_array_module", "NumPy's functions"),
     ("module", "no_such_name", "'$"),
     ("module", "isclose", "nor has the array API standard; numpy.isclose takes Blobs$"),
     ("module", "fabs", "numpy.fabs takes Blobs$"),
@@ -77,6 +80,14 @@ def test_what_the_errors_name_works():
 
 def test_what_is_not_there_is_not_in_the_class_either():
     assert not hasattr(Blob, "numpy")
+
+
+def test_completion_offers_none_of_them():
+    blob = Blob((2, 2))
+    offered = dir(blob)
+    assert {"shape", "gpu_data", "sum", "_memory"} <= {*offered}
+    # Others are there where CuPy or PyArrow is.
+    assert all(hasattr(blob, name) for name in offered if not name.startswith("__"))
 
 
 def test_params_are_the_blobs_of_the_layers_that_have_some():

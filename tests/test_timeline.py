@@ -45,8 +45,13 @@ def drawn():
 
 def bars(axes, colour):
     """Return the bars of a colour: their left ends, bottoms, widths and heights."""
-    found = (bar for bar in axes.patches if matplotlib.colors.to_hex(bar.get_facecolor()) == colour)
-    return np.array([(*bar.get_xy(), bar.get_width(), bar.get_height()) for bar in found])
+    found = [
+        path.get_extents().bounds
+        for lane in axes.collections
+        if matplotlib.colors.to_hex(lane.get_facecolor()[0]) == colour
+        for path in lane.get_paths()
+    ]
+    return np.array(found)
 
 
 def labels(axes):

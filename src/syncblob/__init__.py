@@ -305,7 +305,7 @@ _OF_NUMPY = frozenset(
     {"cross", "cumprod", "cumsum", "diag", "gradient", "lib", "median", "quantile"}
 )
 
-# Replacements for names of the module caffe.
+# Replacements for names of the module caffe, and of NumPy and CuPy.
 _SOLVER = (
     "read_solver_prototxt reads the settings; 'Running nets' in the documentation trains a net"
 )
@@ -325,6 +325,9 @@ _IN_PLACE_OF = {
     "TRAIN": 'use "TRAIN": ModelFile.from_net(net, phase="TRAIN")',
     "get_solver": _SOLVER,
     "io": "'Running nets' in the documentation has what caffe.io.Transformer does",
+    "array": "syncblob.asarray(x, copy=True) is a copy",
+    "asnumpy": "np.array(blob) is a copy on the host, np.asarray(blob) is to be read at once",
+    "get_array_module": "NumPy's functions take Blobs and run on their device",
     "layers": _MESSAGES,
     "params": _MESSAGES,
     "proto": _MESSAGES,

@@ -552,3 +552,24 @@ def test_a_view_of_another_dtype_shares_the_bytes(device, dtype):
 def test_views_of_other_dtypes_that_cannot_be(make, error, message):
     with pytest.raises(error, match=message):
         make(blob_of(numbers(3, 4)))
+
+
+@pytest.mark.parametrize("device", ["cpu", "simulated"])
+def test_an_item_that_was_written_in_place_is_not_assigned_again(device):
+    blob = Blob((3, 2), device=device)
+    blob.mutable_cpu_data()[...] = 1
+    blob.on("cpu" if device == "simulated" else "simulated").prefetch()
+    alias = np.asarray(blob.cpu if device == "simulated" else blob.gpu)
+    with pytest.warns(syncblob.StaleAliasWarning) as caught:
+        blob[0] += 1
+    assert len(caught) == 1
+    assert blob.tolist() == [[2, 2], [1, 1], [1, 1]]
+    del alias
+
+
+def test_an_item_that_is_assigned_to_another_or_in_another_dtype_is():
+    blob = Blob.asarray(np.arange(6.0).reshape(3, 2), copy=True)
+    blob[0] = blob[1]
+    blob[1:] = blob[:2].copy()
+    blob[2] = blob[2][::-1]
+    assert blob.tolist() == [[2, 3], [2, 3], [3, 2]]

@@ -35,6 +35,14 @@ def test_the_whole_output(run, small_model):
     ]
 
 
+def test_texts_of_an_npz_are_named(run, tmp_path):
+    np.savez(tmp_path / "x.npz", w=np.ones(2), name="run1", at="2026")
+    done = run("inspect", tmp_path / "x.npz")
+    assert done.status == 0
+    assert "Not shown, because they are texts: 'name', 'at'." in done.out
+    assert "1 layer, 1 blob" in done.out
+
+
 def test_statistics_are_a_table_of_their_own(run, small_model):
     done = run("inspect", small_model, "--stats")
     assert done.status == 0

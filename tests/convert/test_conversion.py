@@ -217,6 +217,23 @@ def test_complex_numbers_have_no_other_dtype(tmp_path):
     np.savez(tmp_path / "x.npz", a=np.array([1j]))
     with pytest.raises(ConversionError, match="'a' is complex128, which float32 cannot hold"):
         plan_conversion(tmp_path / "x.npz", tmp_path / "y.npz", dtype="float32")
+    with pytest.raises(ConversionError, match=r"'a' is complex128, which caffemodel cannot.*parts"):
+        plan_conversion(tmp_path / "x.npz", tmp_path / "y.caffemodel")
+
+
+@pytest.mark.parametrize("extension", ["npz", "safetensors", "caffemodel"])
+def test_texts_beside_tensors_are_left_out(tmp_path, extension):
+    if extension == "safetensors":
+        pytest.importorskip("safetensors")
+    weights = np.arange(6, dtype="f4").reshape(2, 3)
+    np.savez(tmp_path / "x.npz", w=weights, name="run1", of=np.array([b"a", b"b"]))
+    with plan_conversion(tmp_path / "x.npz", tmp_path / f"y.{extension}", layers=["w"]) as planned:
+        assert planned.source.texts == ("name", "of")
+        assert planned.left_out == "the text 'name', and the text 'of'"
+        planned.run()
+    with open_weights(tmp_path / f"y.{extension}") as found:
+        (blob,) = found.tensors.values()
+        assert blob.tolist() == weights.tolist()
 
 
 def test_names_that_are_no_utf_8(tmp_path):

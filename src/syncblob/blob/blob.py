@@ -350,7 +350,7 @@ class Blob(Operators, NdarrayMethods):
         Returns
         -------
         Explanation
-            Prints as a table, also in notebooks.
+            Prints as a table, also in notebooks. ``str(blob.explain())`` is the text.
         """
         return Explanation(self)
 
@@ -1604,6 +1604,10 @@ class Blob(Operators, NdarrayMethods):
         return self.ndim
 
     # --- attributes that Blobs lack --------------------------------------------------------------
+
+    def __dir__(self) -> list[str]:
+        """List the attributes, without the names that only raise."""
+        return [name for name in super().__dir__() if type(vars(Blob).get(name)) is not Missing]
 
     if not TYPE_CHECKING:  # hidden from type checkers, which report them as unknown
         bfloat16, double, float, half, long = map(

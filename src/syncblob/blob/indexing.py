@@ -77,6 +77,14 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:
     if is_basic_index(key):
         full = _completed(key)
         target = blob._layout.derive(lambda a: a[full])
+        if (
+            isinstance(value, BlobCore)
+            and value._held is blob._memory
+            and value._home is blob._home
+            and value._layout == target
+        ):
+            # `blob[0] += 1` assigns what it has written already.
+            return
         prepared = _prepared(blob, value, target.shape, side)
         if getattr(prepared, "dtype", blob.dtype) != blob.dtype:
             # Convert first: under ``numpy.errstate``, a conversion may raise.

@@ -9,6 +9,7 @@ from syncblob.cli._console import Column, counted, printable
 from syncblob.cli._histogram import bars, histogram_of
 from syncblob.cli._layer_settings import settings_in_words
 from syncblob.cli._stats import stats_of
+from syncblob.convert import Weights
 
 if TYPE_CHECKING:
     from syncblob.blob import Blob
@@ -96,6 +97,9 @@ def _show_layers(output: Output, contents: Contents) -> None:
     if contents.no_shapes:
         reason = printable(contents.no_shapes)
         output.line((f"No shapes: {reason}. --phase and --shape say what is missing.", "dim"))
+    if isinstance(contents.source, Weights) and contents.source.texts:
+        names = ", ".join(repr(printable(name)) for name in contents.source.texts)
+        output.line((f"Not shown, because they are texts: {names}.", "dim"))
     if contents.is_net and not all(typed):
         which = "some layers" if any(typed) else "the layers"
         output.line((f"The file does not say of which types {which} are.", "dim"))

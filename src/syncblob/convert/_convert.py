@@ -99,12 +99,12 @@ class Conversion:
 
     @property
     def left_out(self) -> str:
-        """A text on the information about layers that the file will lack; usually ``""``."""
+        """A text on what the file will lack: texts, and facts about layers; usually ``""``."""
+        lost = [f"the text {name!r}" for name in self.source.texts]
         if self._target.name == "caffemodel" or (self._target.describes and self.result.described):
-            return ""
+            return ", and ".join(lost)
         layers = self.result.layers
         empty = sum(not layer.tensors for layer in layers)
-        lost = []
         if any(layer.type or layer.bottoms or layer.tops or layer.definition for layer in layers):
             lost.append("types and settings of the layers")
         if empty:
@@ -353,10 +353,12 @@ def _stored_dtype(
     narrow = found == np.float16 or is_bfloat16(found)
     if narrow and target.name in _WIDENING:
         return np.dtype(np.float32)
-    raise ConversionError(
-        f"tensor {name!r} is {found}, which {target.name} cannot hold; convert it, with dtype "
-        f"float32 for example"
+    advice = (
+        "convert its real and imaginary parts, or write .npz"
+        if found.kind == "c"
+        else "convert it, with dtype float32 for example"
     )
+    raise ConversionError(f"tensor {name!r} is {found}, which {target.name} cannot hold; {advice}")
 
 
 def _cast(

@@ -67,11 +67,15 @@ def read(path: str) -> Weights:
         raise ModelFileError("this is a zip archive without arrays (.npy)", path=path)
     try:
         tensors = {}
+        texts = []
         text = None
         for name, info in members.items():
             header = _read_header(archive, info, path)
             if name == STRUCTURE and header.dtype.kind == "U" and not header.shape:
                 text = str(_read_values(archive, info, path))
+                continue
+            if header.dtype.kind in "US":
+                texts.append(name)
                 continue
             tensors[name] = lazy_blob(
                 header.shape,
@@ -82,10 +86,20 @@ def read(path: str) -> Weights:
                 name=name,
                 path=path,
             )
-        return assemble(path, "npz", tensors, text, close=archive.close)
+        weights = _with_texts(assemble(path, "npz", tensors, text, close=archive.close), texts)
     except BaseException:
         archive.close()
         raise
+    return weights
+
+
+def _with_texts(weights: Weights, texts: list[str]) -> Weights:
+    """Note the texts that are beside the tensors; raise ModelFileError if there is nothing else."""
+    if texts and not weights.tensors:
+        names = ", ".join(texts)
+        raise ModelFileError(f"expected numbers, got texts only: {names}", path=weights.path)
+    weights.texts = tuple(texts)
+    return weights
 
 
 def _read_header(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: str) -> _Header:

@@ -66,7 +66,7 @@ class Weights:
         The function that closes the file.
     """
 
-    __slots__ = ("_close", "described", "kind", "layers", "name", "path")
+    __slots__ = ("_close", "described", "kind", "layers", "name", "path", "texts")
 
     path: str
     kind: str
@@ -74,6 +74,8 @@ class Weights:
     layers: tuple[LayerWeights, ...]
     described: bool
     """Whether to write the description of the layers to files whose format supports it."""
+    texts: tuple[str, ...]
+    """The names of texts that the file has beside its tensors. They are not converted."""
 
     def __init__(
         self,
@@ -90,6 +92,7 @@ class Weights:
         self.layers = layers
         self._close = close
         self.described = True
+        self.texts = ()
 
     @classmethod
     def of_one(cls, path: str, kind: str, blob: Blob) -> Self:

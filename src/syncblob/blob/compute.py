@@ -219,9 +219,7 @@ def as_blob(name: str, x: Any, *beside: Any) -> Any:
     raise refusal(name, x) from None
 
 
-def gather(  # noqa: C901  # the steps are spelled out, because calls take time
-    name: str, *operands: Any
-) -> tuple[list[Any], Home, tuple[Any, ...]]:
+def gather(name: str, *operands: Any) -> tuple[list[Any], Home, tuple[Any, ...]]:
     """Bring the data of Blobs to one device: the accelerator, if one of them is there.
 
     Scalars and None stay as they are, as long as there is a Blob; without one, the NumPy scalars

@@ -325,7 +325,7 @@ class Layout:
     @property
     def reversed_axes(self) -> tuple[int, ...]:
         """The axes along which `forwards` has the elements in the opposite order."""
-        if not self.size or not self.backwards:
+        if self.contiguous or not self.size or not self.backwards:
             return ()
         axes = enumerate(zip(self.shape, self.strides, strict=True))
         return tuple(axis for axis, (dim, step) in axes if step < 0 and dim > 1)

@@ -38,7 +38,7 @@ from syncblob.blob.views import reshape
 from syncblob.devices import HOST, Side, home_of
 from syncblob.dispatch.numpy.functions import array_ufunc
 from syncblob.dispatch.numpy.plans import array_function
-from syncblob.interop import cuda
+from syncblob.interop import cuda, dlpack
 from syncblob.interop import numpy as numpy_protocol
 from syncblob.memory import MUTABLE, OVERWRITE, Head, SyncedMemory
 from syncblob.memory.verify import verifying
@@ -1415,7 +1415,8 @@ class Blob(Operators, NdarrayMethods):
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return the DLPack device type and id of `device`; (1, N + 1) for simulated:N."""
-        return protocols.dlpack_device(self)
+        home = self._home
+        return home.dlpack_device if home.native else dlpack.device_of(self._memory, self._side)
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:

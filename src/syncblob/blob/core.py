@@ -359,11 +359,11 @@ class BlobCore:
 
     def _make_array_current(self) -> bool:
         """Make a memory, and an array over it if possible. Return whether `_array` is current."""
-        held = self._memory
-        if held._exclusive_buffer is self._buffer:
-            return True
-        if not held.on_both_sides:
-            self._keep_array(held, self._layout)
+        held = self._held
+        if held is None or held._exclusive_buffer is not self._buffer:
+            held = self._memory
+            if held._exclusive_buffer is not self._buffer and not held.on_both_sides:
+                self._keep_array(held, self._layout)
         return held._exclusive_buffer is self._buffer
 
     def _keep_array(self, memory: SyncedMemory, layout: Layout) -> None:

@@ -23,7 +23,6 @@ __all__ = [
     "arrow_capsules",
     "cuda_array_interface",
     "dlpack_capsule",
-    "dlpack_device",
     "jax_array",
     "namespace",
     "require_arrow",
@@ -64,12 +63,6 @@ def dlpack_capsule(
     )
     blob._keep(HOST_DATA, blob._memory)
     return capsule
-
-
-def dlpack_device(blob: BlobCore) -> tuple[int, int]:
-    """Return the DLPack device type and id of a Blob's device."""
-    home = blob._home
-    return home.dlpack_device if home.native else dlpack.device_of(blob._memory, blob._side)
 
 
 def cuda_array_interface(blob: BlobCore) -> dict[str, Any]:

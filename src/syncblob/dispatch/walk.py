@@ -38,7 +38,11 @@ def replaced(x: Any, kind: type, replace: Callable[[Any], Any]) -> Any:
         values = [replaced(item, kind, replace) for item in x.values()]
         changed = not all(map(operator.is_, values, x.values()))
         return dict(zip(x, values, strict=True)) if changed else x
-    return _rebuilt(x, [replaced(item, kind, replace) for item in x])
+    # The usual items, without another call.
+    return _rebuilt(
+        x,
+        [replace(item) if isinstance(item, kind) else replaced(item, kind, replace) for item in x],
+    )
 
 
 def mapped(x: Any, function: Callable[[Any], Any]) -> Any:

@@ -788,7 +788,11 @@ class SyncedMemory:
         ):
             return None
         array = template.view()
-        self._own_loans(0).lease(array, kind, start, stop, ours + 3)
+        # As in `lend_again`.
+        loans = self._loans[0]
+        if loans is NO_LOANS:
+            loans = self._own_loans(0)
+        loans.lease(array, kind, start, stop, ours + 3)
         return array if self._fast_buffer is buffer else None
 
     def elements(self, side: Side, layout: Layout, reason: str) -> Any:

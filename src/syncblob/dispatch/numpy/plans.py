@@ -232,24 +232,23 @@ class Plan:
         """
         kind = type(result)
         if kind is _ndarray:
-            blob = self._of_array(result, like, home, operands)
-            if blob is not None:
-                return blob
-        elif kind in SCALAR_CLASSES:
+            return self._of_array(result, like, home, operands)
+        if kind in SCALAR_CLASSES:
             return like._fresh(home.as_array(result), home)
-        elif kind is bool or kind is int:
+        if kind is bool or kind is int:
             return number(result, like, home, self.function.__name__)
-        elif kind is list:
-            return [self.give(item, like, home, operands) for item in result]
-        elif kind is tuple:
-            return tuple([self.give(item, like, home, operands) for item in result])
+        if kind is list or kind is tuple:
+            return kind([self.give(item, like, home, operands) for item in result])
         # Other results, such as CuPy arrays.
+        return self._give_any(result, like, home, operands)
+
+    def _give_any(self, result: Any, like: Any, home: Home, operands: Sequence[_Operand]) -> Any:
         general = Operands(self.function.__name__, like, home)
         general.take(operands)
         return general.give(result, const=self.const)
 
     def _of_array(self, array: Any, like: Any, home: Home, operands: Sequence[_Operand]) -> Any:
-        """Wrap a NumPy array according to its base; return None if that is inconclusive."""
+        """Wrap a NumPy array: according to its base, unless that is inconclusive."""
         base = array.base
         sharing = 0
         for given, x in operands:
@@ -258,34 +257,25 @@ class Plan:
             if base is not None and (base is given or base is given.base):
                 sharing += 1
                 origin, source = given, x
-        if array.dtype not in SUPPORTED:
-            return None
-        if base is None:
-            return like._fresh(array, home)
-        if sharing == 1:
-            return _view(source, origin, array, self.const)
-        if sharing or self.const or not _is_independent(base, operands) or not can_adopt(array):
-            return None
-        return like._fresh(array, home)
-
-
-def _is_independent(base: Any, operands: Sequence[_Operand]) -> bool:
-    """Return whether a base owns its memory, and no operand shares it."""
-    if type(base) is not _ndarray or base.base is not None:
-        return False
-    for given, _ in operands:
-        owner = given
-        while type(owner.base) is _ndarray:
-            owner = owner.base
-        if owner is base:
-            return False
-    return True
+        if array.dtype in SUPPORTED:
+            if base is None:
+                return like._fresh(array, home)
+            if sharing == 1 and source._make_array_current():
+                view = _view(source, origin, array, self.const)
+                if view is not None:
+                    return view
+            # An operand over the memory that this base owns would have it as its base.
+            own = type(base) is _ndarray and base.base is None
+            if own and not sharing and not self.const and can_adopt(array):
+                return like._fresh(array, home)
+        return self._give_any(array, like, home, operands)
 
 
 def _view(x: Any, given: Any, array: Any, const: bool) -> Any:
-    """Make a view of a Blob from a view of its array; None if the Blob has another array now."""
-    if not x._make_array_current():
-        return None
+    """Make a view of a Blob from a view of its array; None if the Blob has another array now.
+
+    The caller has just made the array current.
+    """
     view = x._view_of_array(array)
     if x._array is not given:
         # Another thread has replaced the buffer.
@@ -392,16 +382,17 @@ def _arrays_in(items: Any, home: Home, operands: list[_Operand]) -> Any:
     found: list[Any] = []
     for item in items:
         x = item
+        kind = type(item)
         if isinstance(x, BlobCore):
             if x._home is not home or not x._array_is_current():
                 return None
             operands.append((x._array, x))
             x = x._array
-        elif type(x) is list or type(x) is tuple:
+        elif kind is list or kind is tuple:
             x = _arrays_in(x, home, operands)
             if x is None:
                 return None
-        elif not _is_leaf(type(x)):
+        elif kind not in _PLAIN and not _is_leaf(kind):
             return None
         found.append(x)
     return found if type(items) is list else tuple(found)

@@ -113,60 +113,58 @@ def _call_directly(
     if followed and not _hooks_reach_all():
         return NotImplemented
     operands = list(values)
-    loans = _lend(plan, operands)
-    if loans is None:
+    lent = _lend(plan, operands)
+    if lent is None:
         return NotImplemented
     if followed:
-        with saved_tensors_hooks(_saving_copies({loan.start for loan in loans}), _unsaved):
+        with saved_tensors_hooks(_saving_copies({loan.start for _, loan in lent}), _unsaved):
             result = _compute(function, operands, names)
     elif names:
         result = _compute(function, operands, names)
     else:
         result = function(*operands)
-    if not _is_apart(result, loans):
-        lent = [*zip(plan.blobs_in(values), loans, strict=True)]
-        result = _finish_reading(result, lent, HOST, plan.name)
-    return result
+    return result if _is_apart(result, lent) else _finish_reading(result, lent, HOST, plan.name)
 
 
-def _lend(plan: Plan, operands: list[Any]) -> list[Loan] | None:
-    """Replace Blobs by tensors. Return the loans, or None if a Blob cannot lend."""
-    if len(plan.blobs) != 1 or plan.nested_blobs:
-        return _lend_several(plan, operands)
-    (place,) = plan.blobs
-    loan = host_loan(operands[place], plan.name)
-    if loan is None:
-        return None
-    operands[place] = loan.tensor
-    return [loan]
+def _lend(plan: Plan, operands: list[Any]) -> list[_Lent] | None:
+    """Replace Blobs by tensors. Return the Blobs with their loans, or None if one cannot lend.
+
+    Blobs over the same elements get the same tensor.
+    """
+    lent: list[_Lent] = []
+    for place in plan.blobs:
+        x = operands[place]
+        loan = (_known(x, lent) if lent else None) or host_loan(x, plan.name)
+        if loan is None:
+            return None
+        operands[place] = loan.tensor
+        lent.append((x, loan))
+    return _lend_nested(plan, operands, lent) if plan.nested_blobs else lent
 
 
-def _lend_several(plan: Plan, operands: list[Any]) -> list[Loan] | None:
-    """Implement `_lend` for several Blobs; those over the same elements get the same tensor."""
-    name = plan.name
-    loans: list[Any] = []
-    # The loans of each memory.
-    known: dict[int, list[tuple[Layout, Loan]]] = {}
+def _lend_nested(plan: Plan, operands: list[Any], lent: list[_Lent]) -> list[_Lent] | None:
+    """Implement `_lend` for Blobs in lists, tuples and dicts."""
+    lacking: list[BlobCore] = []
 
     def lend(x: BlobCore) -> Any:
-        for layout, loan in known.get(id(x._held), ()):
-            if layout == x._layout:
-                loans.append(loan)
-                return loan.tensor
-        found = host_loan(x, name)
-        loans.append(found)
-        if found is None:
-            return None
-        known.setdefault(id(x._held), []).append((x._layout, found))
-        return found.tensor
+        loan = _known(x, lent) or host_loan(x, plan.name)
+        if loan is None:
+            lacking.append(x)
+            return x
+        lent.append((x, loan))
+        return loan.tensor
 
-    for place in plan.blobs:
-        operands[place] = lend(operands[place])
-        if loans[-1] is None:
-            return None
     for place in plan.nested_blobs:
         operands[place] = replaced(operands[place], BlobCore, lend)
-    return None if None in loans else loans
+    return None if lacking else lent
+
+
+def _known(x: BlobCore, lent: Iterable[_Lent]) -> Loan | None:
+    """Return the loan of the same elements, if there is one."""
+    for y, loan in lent:
+        if y._held is x._held and (y is x or y._layout == x._layout):
+            return loan
+    return None
 
 
 def _is_followed(tensors: Iterable[torch.Tensor]) -> bool:
@@ -186,13 +184,13 @@ def _compute(
     return function(*operands[:unnamed], **dict(zip(names, operands[unnamed:], strict=True)))
 
 
-def _is_apart(result: Any, loans: Sequence[Loan]) -> bool:
+def _is_apart(result: Any, lent: Sequence[_Lent]) -> bool:
     """Return whether no loan was written and no result shares its memory, by a quick check.
 
     The result is a tensor or a tuple of tensors.
     """
     if type(result) is not torch.Tensor:
-        return isinstance(result, tuple) and all(_is_apart(x, loans) for x in result)
+        return isinstance(result, tuple) and all(_is_apart(x, lent) for x in result)
     try:
         start = result.data_ptr()
     except RuntimeError:
@@ -201,7 +199,7 @@ def _is_apart(result: Any, loans: Sequence[Loan]) -> bool:
     if not start:
         # Without elements, it may still share the storage of a loan.
         return False
-    for loan in loans:
+    for _, loan in lent:
         if loan.start <= start <= loan.stop or loan.tensor._version != loan.version:
             return False
     return True

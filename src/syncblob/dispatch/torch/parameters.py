@@ -26,6 +26,9 @@ __all__ = ["BlobParameter", "parameter_over", "put_over"]
 _DATA: Any = torch.Tensor.data
 _GRAD: Any = torch.Tensor.grad
 
+# The frames between the user and the export in `alias_over`, at least.
+_OURS = 5
+
 
 @untraced
 def parameter_over(blob: BlobCore) -> BlobParameter:
@@ -78,8 +81,8 @@ def _tensors_over(blob: BlobCore, reason: str) -> tuple[torch.Tensor, torch.Tens
     memory, diff = blob._memory, blob._diff_memory()
     if blob._home is not HOST:
         blob._bind_partner(diff, blob._side)
-    gradient = alias_over(blob, diff, HOST_DIFF, reason)
-    return alias_over(blob, memory, HOST_DATA, reason), gradient
+    gradient = alias_over(blob, diff, HOST_DIFF, reason, _OURS)
+    return alias_over(blob, memory, HOST_DATA, reason, _OURS), gradient
 
 
 class BlobParameter(torch.nn.Parameter):

@@ -7,6 +7,7 @@ schema. Their parameters tell: ``inplace=True``, ``running_mean`` while training
 from __future__ import annotations
 
 import inspect
+from dataclasses import dataclass
 from functools import lru_cache
 from types import NoneType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -73,7 +74,8 @@ _RECEIVED = {
 }
 
 
-class Plan(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Plan:
     """The plan of the calls of one function with one pattern of arguments.
 
     Arguments are numbered: first the positional ones, then the keyword arguments.
@@ -136,7 +138,8 @@ def plan_call(function: Callable[..., Any], values: Sequence[Any], names: tuple[
     if plan.decisive:
         refined: list[_Pattern] = [*pattern]
         for place in plan.decisive:
-            refined[place] = _refined(values[place])
+            x = values[place]
+            refined[place] = _items(x) if type(x) in _SEQUENCES else bool(x)
         plan = _plan(function, tuple(refined), names)
     return plan
 
@@ -148,13 +151,11 @@ _Pattern = Any
 _SEQUENCES = frozenset({list, tuple})
 
 
-def _refined(x: Any) -> _Pattern:
-    return _items(x) if type(x) in _SEQUENCES else bool(x)
-
-
 def _items(x: Any) -> _Pattern:
-    kind = type(x)
-    return frozenset(map(_items, x)) if kind in _SEQUENCES else kind
+    kinds = frozenset(map(type, x))
+    if kinds.isdisjoint(_SEQUENCES):
+        return kinds
+    return frozenset(_items(item) if type(item) in _SEQUENCES else type(item) for item in x)
 
 
 @lru_cache(maxsize=4096)

@@ -97,7 +97,9 @@ def tensor_over(blob: BlobCore, *, copy: bool | None) -> torch.Tensor:
     return alias_over(blob, memory, HOST_DATA, "to_torch")
 
 
-def alias_over(blob: BlobCore, memory: SyncedMemory, place: int, reason: str) -> torch.Tensor:
+def alias_over(
+    blob: BlobCore, memory: SyncedMemory, place: int, reason: str, ours: int = _OURS
+) -> torch.Tensor:
     """Return a tensor over data or diff on a Blob's device: a tracked alias.
 
     Parameters
@@ -110,13 +112,16 @@ def alias_over(blob: BlobCore, memory: SyncedMemory, place: int, reason: str) ->
         `HOST_DATA` for data, `HOST_DIFF` for diff.
     reason
         The operation, for messages and the journal.
+    ours
+        The minimum number of frames of this package between the user and the export.
     """
-    kept, layout = blob._kept[place], blob._layout
+    kept = blob._kept[place]
     if kept is not None and blob._home is HOST:
-        array = memory.export_again(kept[0], kept[3], _KIND, layout.start, layout.stop, _OURS)
+        layout: Any = blob._placed
+        array = memory.export_again(kept[0], kept[3], _KIND, layout.start, layout.stop, ours)
         if array is not None:
-            return _tensor(HOST, array)[0]
-    tensor, _ = tensor_over_memory(memory, layout, blob._side, MUTABLE, reason)
+            return _of_capsule(array.__dlpack__())
+    tensor, _ = tensor_over_memory(memory, blob._layout, blob._side, MUTABLE, reason)
     blob._keep(place, memory)
     return tensor
 
@@ -367,9 +372,13 @@ def _tensor(home: Home, array: Any) -> tuple[torch.Tensor, Any]:
     capsule = home.capsule(array, stream=stream, max_version=None)
     if bfloat16:
         _capsule.edit(capsule, code=_capsule.BFLOAT)
-    # As `torch.utils.dlpack.from_dlpack` does with a capsule.
+    return _of_capsule(capsule), array
+
+
+def _of_capsule(capsule: Any) -> torch.Tensor:
+    """Do what `torch.utils.dlpack.from_dlpack` does with a capsule."""
     if not torch.is_inference_mode_enabled():
-        return torch._C._from_dlpack(capsule), array
-    # Torch keeps no version counter for tensors made in inference mode.
+        return torch._C._from_dlpack(capsule)
+    # Torch does not count the writes into a tensor that was made in inference mode.
     with torch.inference_mode(mode=False):
-        return torch._C._from_dlpack(capsule), array
+        return torch._C._from_dlpack(capsule)

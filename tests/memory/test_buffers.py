@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import threading
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from syncblob._shape import Layout
 from syncblob.devices import CPU, HOST, POISON, Side
 from syncblob.devices.host import NumpyHome
 from syncblob.memory import Access
+from syncblob.memory.buffers import Buffers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -432,3 +434,13 @@ def test_a_source_of_no_bytes_is_taken_by_the_first_access(access: str) -> None:
     memory = SyncedMemory(0, device="simulated", source=lambda: np.empty(0, np.uint8))
     assert getattr(memory, access)().size == 0
     assert memory.head is (Head.HEAD_AT_CPU if "cpu" in access else Head.HEAD_AT_GPU)
+
+
+@pytest.mark.parametrize(("asynchronous", "stop"), [(True, 4), (False, 8)])
+def test_no_use_is_noted_of_no_bytes_or_on_a_synchronous_device(
+    asynchronous: bool, stop: int
+) -> None:
+    buffers, buffer = Buffers(8, None), np.zeros(8, np.uint8)
+    buffers.use(SimpleNamespace(asynchronous=asynchronous), buffer, 4, stop)  # type: ignore[arg-type]  # what it asks for
+    assert not buffers._read_in(buffer).any(0, 8)
+    assert buffers._read_in(buffer).ends == (8,)

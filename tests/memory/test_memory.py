@@ -452,3 +452,22 @@ def test_empty_memories_go_through_all_states_without_a_transfer() -> None:
         memory.async_gpu_push()
         assert (memory.head, memory.used_nbytes) == (Head.SYNCED, 0)
     assert len(log) == 0
+
+
+def test_a_log_of_transfers_changes_nothing_of_an_empty_memory() -> None:
+    memory = SyncedMemory(0, device="simulated")
+    with record_transfers():
+        memory.gpu_data()
+        for write, head in [
+            (memory.mutable_cpu_data, Head.HEAD_AT_CPU),
+            (memory.overwrite_gpu_data, Head.HEAD_AT_GPU),
+            (memory.mutable_cpu_data, Head.HEAD_AT_CPU),
+        ]:
+            borrow = write()
+            assert (memory.head, memory.used_nbytes) == (head, 0)
+            (memory.gpu_data if head is Head.HEAD_AT_CPU else memory.cpu_data)()
+            assert (memory.head, memory.used_nbytes) == (Head.SYNCED, 0)
+            assert not isinstance(borrow, np.ndarray) or not borrow.flags.writeable
+    befores = [entry.before for entry in memory.history]
+    assert befores[:3] == [Head.UNINITIALIZED, Head.HEAD_AT_GPU, Head.HEAD_AT_CPU]
+    assert len(befores) == 1 + 2 * 3

@@ -399,6 +399,12 @@ def test_a_memory_that_is_used_as_a_whole_is_caffes_machine(head, side, access):
     assert plan.runs == [Run(0, 40, after)]
 
 
+def test_an_empty_range_at_the_end_has_the_holders_of_the_last_byte():
+    spans = Spans((4, 8), (HOST, DEVICE))
+    assert spans.common(8, 8) == spans.any(8, 8) == DEVICE
+    assert spans.common(4, 4) == DEVICE
+
+
 # --- a map that would be too long ----------------------------------------------------------------
 
 

@@ -1553,9 +1553,8 @@ class SyncedMemory:
                 side = None
             while len(spans.holders) > MAX_SPANS:
                 found = cheapest_join(spans, side, start, stop, kept)
-                if found is not None and not (found[0].holders or source):
-                    found = cheapest_join(spans, None, start, stop, kept)
-                if found is None:
+                # A join that copies nothing would have been found before one that reads a source.
+                if found is None or not (found[0].holders or source):
                     break
                 run, holders = found
                 if holders & ~run.holders:

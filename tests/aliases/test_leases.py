@@ -280,7 +280,7 @@ def test_a_promise_ends_exposure() -> None:
     assert blob.head is Head.SYNCED
 
 
-@pytest.mark.parametrize("value", [[1, 2], 3.0, np.float32(2), (1.5,)])
+@pytest.mark.parametrize("value", [[1, 2], [3.0], [np.float32(2)], (1.5,)])
 def test_what_had_to_be_converted_is_nobody_elses(value: Any) -> None:
     blob = Blob.asarray(value, device="simulated")
     blob.gpu_data()

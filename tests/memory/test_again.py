@@ -322,3 +322,10 @@ def test_a_guard_is_told_the_direction(side):
     direction = "an upload" if side else "a download"
     with no_transfers(), pytest.raises(TransferGuardError, match=direction):
         getattr(memory, READS[side])()
+
+
+def test_an_access_again_is_noted_with_its_reason():
+    memory = SyncedMemory(NBYTES, device="simulated")
+    for access in ("mutable_cpu_data", "mutable_gpu_data") * 2:
+        getattr(memory, access)()
+        assert memory.history[-1].reason == access

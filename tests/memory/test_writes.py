@@ -118,3 +118,49 @@ def test_an_assignment_counts_whatever_a_handler_takes_in_its_midst(function, us
     with at_the_start_of(function, getattr(blob, use)):
         blob.on("cpu")[...] = np.full(4, 5, np.float32)
     assert blob.tolist() == blob.gpu_data().tolist() == [5] * 4
+
+
+@pytest.mark.parametrize("use", ["mutable_gpu_data", "overwrite_gpu_data"])
+def test_an_assignment_that_begins_again_copies_no_more_and_keeps_its_reason(use):
+    blob = Blob(4, device="simulated")
+    blob.on("cpu")[...] = 1
+    blob.mutable_gpu_data()
+    blob.on("cpu")[...] = 2
+    reason = blob.memory.history[-1].reason
+    with (
+        record_transfers() as log,
+        at_the_start_of(NumpyHome.view, getattr(blob, use)),
+    ):
+        blob.on("cpu")[...] = np.full(4, 5, np.float32)
+    assert [entry.reason for entry in blob.memory.history][-2:] == [use, reason]
+    assert log.nbytes == (16 if use == "mutable_gpu_data" else 0)
+    assert blob.tolist() == [5] * 4
+
+
+def test_an_assignment_with_gaps_that_begins_again_is_made_again():
+    blob = Blob(4, device="simulated")
+    blob[...] = 1
+    blob.cpu_data()
+    view = blob.on("cpu")[::2]
+    with at_the_start_of(NumpyHome.view, blob.mutable_gpu_data):
+        view[...] = np.full(2, 5, np.float32)
+    assert blob.tolist() == blob.gpu_data().tolist() == [5, 1, 5, 1]
+
+
+def test_an_assignment_warns_of_an_alias_that_a_handler_makes_in_its_midst():
+    blob = Blob(4, device="simulated")
+    blob[...] = 1
+    blob.cpu_data()
+    aliases = []
+
+    def handler():
+        aliases.append(
+            blob.memory.export(Side.ACCELERATOR, Access.MUTABLE, Layout.raw(16), "use", "DLPack")
+        )
+
+    with (
+        pytest.warns(StaleAliasWarning, match="leaves behind a DLPack alias"),
+        at_the_start_of(NumpyHome.view, handler),
+    ):
+        blob.on("cpu")[...] = np.full(4, 5, np.float32)
+    assert blob.tolist() == blob.gpu_data().tolist() == [5] * 4

@@ -49,6 +49,19 @@ def test_a_write_brings_what_it_needs_and_warns_of_the_alias_that_it_leaves(side
 
 
 @pytest.mark.parametrize("side", Side)
+def test_each_write_over_a_living_alias_of_the_other_side_warns(side):
+    memory = at(side.other)
+    alias = memory.export(side.other, Access.MUTABLE, PART, "use", "DLPack")
+    for _ in range(2):
+        with pytest.warns(StaleAliasWarning, match="leaves behind a DLPack alias"):
+            memory.lend(side, Access.MUTABLE, PART, "a use")
+        assert memory.head_over(2, 6) is Head(1 << side)
+    memory.lend(side, Access.MUTABLE, Layout.raw(2), "a use")
+    del alias
+    memory.lend(side, Access.MUTABLE, PART, "a use")
+
+
+@pytest.mark.parametrize("side", Side)
 def test_who_reads_the_other_side_in_the_middle_of_a_write_does_not_make_it_count(side):
     memory = at(side)
 
@@ -164,3 +177,14 @@ def test_an_assignment_warns_of_an_alias_that_a_handler_makes_in_its_midst():
     ):
         blob.on("cpu")[...] = np.full(4, 5, np.float32)
     assert blob.tolist() == blob.gpu_data().tolist() == [5] * 4
+
+
+def test_an_assignment_to_a_part_that_another_side_holds_the_rest_of():
+    blob = Blob(4, device="simulated")
+    blob.on("cpu")[...] = 1
+    blob[2:].mutable_gpu_data()[...] = 2
+    with record_transfers() as log:
+        blob.on("cpu")[:2] = np.full(2, 5, np.float32)
+    assert blob.head is Head.SPLIT
+    assert log.nbytes == 0
+    assert blob.tolist() == [5, 5, 2, 2]

@@ -420,3 +420,21 @@ def test_what_a_push_has_moved_was_not_avoided(start: str) -> None:
         getattr(blob, start)()
         blob.gpu_data()
     assert (log.nbytes, log.avoided) == (16, 0)
+
+
+def test_a_read_of_a_part_on_the_host_waits_for_no_upload(simulated: SimulatedBackend) -> None:
+    memory = at_cpu()
+    memory.lend(Side.ACCELERATOR, Access.MUTABLE, Layout.raw(8, 8), "use")
+    assert memory.head is Head.SPLIT
+    stream = simulated.stream(delay=0.5)
+    memory.async_gpu_push(stream, 4, 8)
+    # The last part has to be brought.
+    for layout in (Layout.raw(8), Layout.raw(12, 4)):
+        assert memory.lend(Side.HOST, Access.CONST, layout, "use").shape
+        assert len(memory._uploads) == 1
+    # The bytes in front of the upload, and those behind it.
+    for layout in (Layout.raw(4), Layout.raw(4, 8)):
+        memory.lend(Side.HOST, Access.MUTABLE, layout, "use")
+        assert len(memory._uploads) == 1
+    memory.lend(Side.HOST, Access.MUTABLE, Layout.raw(4, 4), "use")
+    assert not memory._uploads

@@ -62,6 +62,30 @@ def test_each_write_over_a_living_alias_of_the_other_side_warns(side):
 
 
 @pytest.mark.parametrize("side", Side)
+def test_a_write_of_the_middle_where_both_have_buffers_brings_the_middle(side):
+    memory = at(side.other)
+    getattr(memory, READS[side])()
+    getattr(memory, f"mutable_{READS[side.other]}")()
+    memory.lend(side, Access.MUTABLE, PART, "a use")
+    here, there = 1 << side, 1 << side.other
+    holders = [(run.start, run.stop, run.holders) for run in memory.spans.runs(0, NBYTES)]
+    assert holders == [(0, 2, there), (2, 6, here), (6, NBYTES, there)]
+
+
+@pytest.mark.parametrize("read", ["cpu_data", "gpu_data"])
+def test_an_overwrite_with_gaps_keeps_what_is_in_them_wherever_it_is(read):
+    blob = Blob(4, device="simulated")
+    blob.on("cpu")[...] = 1
+    blob[2:].mutable_gpu_data()[...] = 2
+    assert blob.head is Head.SPLIT
+    known = len(blob.memory.history)
+    array = getattr(blob[::2], f"overwrite_{read}")()
+    assert len(blob.memory.history) == known + 1
+    array[...] = 5
+    assert blob.tolist() == [5, 1, 5, 2]
+
+
+@pytest.mark.parametrize("side", Side)
 def test_who_reads_the_other_side_in_the_middle_of_a_write_does_not_make_it_count(side):
     memory = at(side)
 

@@ -438,3 +438,46 @@ def test_a_read_of_a_part_on_the_host_waits_for_no_upload(simulated: SimulatedBa
         assert len(memory._uploads) == 1
     memory.lend(Side.HOST, Access.MUTABLE, Layout.raw(4, 4), "use")
     assert not memory._uploads
+
+
+def test_a_write_on_the_host_waits_for_each_upload_of_its_range(
+    simulated: SimulatedBackend,
+) -> None:
+    memory = at_cpu()
+    stream = simulated.stream(delay=0.05)
+    for start in (0, 16, 32):
+        memory.async_gpu_push(stream, start, start + 8)
+    memory.lend(Side.HOST, Access.MUTABLE, Layout.raw(24, 16), "use")
+    assert [(upload.start, upload.stop) for upload in memory._uploads] == [(0, 8)]
+
+
+def test_a_use_on_the_accelerator_comes_after_each_upload_of_its_range(
+    simulated: SimulatedBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = at_cpu()
+    stream = simulated.stream(delay=0.05)
+    for start in (0, 16):
+        memory.async_gpu_push(stream, start, start + 8)
+    uploads, ordered = memory._uploads, []
+
+    def order(push: Any) -> bool:
+        ordered.append(push)
+        return False
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(uploads[0].push), "order", order)
+        memory.lend(Side.ACCELERATOR, Access.CONST, Layout.raw(24), "use")
+    assert {id(push) for push in ordered} == {id(upload.push) for upload in uploads}
+    # Neither had finished.
+    assert memory._uploads == uploads
+
+
+@pytest.mark.parametrize("use", ["gpu_data", "mutable_cpu_data"])
+def test_a_push_that_failed_is_waited_for_once(simulated: SimulatedBackend, use: str) -> None:
+    memory = at_cpu()
+    with simulated.failing(transfer=1):
+        memory.async_gpu_push(simulated.stream(delay=0.02))
+        with pytest.raises(RuntimeError, match="injected failure"):
+            getattr(memory, use)()
+    assert memory._uploads == ()
+    assert memory.head is Head.HEAD_AT_CPU

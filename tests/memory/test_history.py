@@ -292,3 +292,14 @@ def test_what_is_filled_from_a_source_on_both_ends_of_a_write_is_no_transfer() -
     memory.array(Side.HOST, Access.OVERWRITE, Layout.raw(4, 4), "part")[...] = 99
     assert memory.cpu_data().tolist() == [0, 1, 2, 3, *[99] * 4, *range(8, NBYTES)]
     assert memory.history[-1].copied == ""
+
+
+def test_the_oldest_entries_are_forgotten():
+    memory = SyncedMemory(NBYTES, device="simulated")
+    accesses = ["mutable_cpu_data", "mutable_gpu_data"] * 100
+    for access in accesses:
+        getattr(memory, access)()
+    entries = memory.history
+    assert len(entries) < len(accesses)
+    assert [entry.reason for entry in entries] == accesses[-len(entries) :]
+    assert Head.UNINITIALIZED not in {entry.before for entry in entries}

@@ -19,7 +19,7 @@ import syncblob
 from syncblob import Head, SyncedMemory, record_transfers
 from syncblob._dtypes import UINT8
 from syncblob._shape import Layout
-from syncblob.devices import Side
+from syncblob.devices import POISON, Side
 from syncblob.memory import Access
 
 UNIT = 8
@@ -730,3 +730,24 @@ def test_two_who_share_the_host_lose_nothing_of_each_others():
         memory.cpu_data()
     assert buffer.tolist() == [1] * 32 + [2] * 32
     assert [memory.gpu_data().tolist() for memory in memories] == [buffer.tolist()] * 2
+
+
+@pytest.mark.parametrize("access", [Access.MUTABLE, Access.OVERWRITE])
+@pytest.mark.parametrize("side", Side)
+def test_a_write_of_no_bytes_changes_no_map(side, access):
+    memory = SyncedMemory(NBYTES, device="simulated")
+    memory.overwrite_cpu_data()[:] = 1
+    memory.lend(ACCELERATOR, MUTABLE, Layout.raw(NBYTES // 2), "use")
+    before = memory.spans
+    for place in (0, NBYTES // 4, NBYTES // 2, NBYTES):
+        memory.lend(side, access, Layout.raw(0, place), "use")
+        assert (memory.spans.ends, memory.spans.holders) == (before.ends, before.holders)
+
+
+@pytest.mark.parametrize("start", [0, 2])
+def test_a_first_overwrite_zeroes_only_what_it_leaves(start):
+    memory = SyncedMemory(8, device="simulated")
+    array = memory.lend(ACCELERATOR, OVERWRITE, Layout.raw(8 - start, start), "use")
+    assert (array == (0 if start else POISON)).all()
+    array[:] = 1
+    assert memory.cpu_data().tolist() == [0] * start + [1] * (8 - start)

@@ -444,3 +444,14 @@ def test_no_use_is_noted_of_no_bytes_or_on_a_synchronous_device(
     buffers.use(SimpleNamespace(asynchronous=asynchronous), buffer, 4, stop)  # type: ignore[arg-type]  # what it asks for
     assert not buffers._read_in(buffer).any(0, 8)
     assert buffers._read_in(buffer).ends == (8,)
+
+
+def test_a_first_use_counts_as_one_of_every_byte(
+    simulated: SimulatedBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(type(simulated), "asynchronous", True)
+    memory = SyncedMemory(8, device="simulated")
+    buffer = memory.gpu_data()
+    for byte in range(8):
+        assert memory._buffers._read_in(memory.buffer(Side.ACCELERATOR)).any(byte, byte + 1)
+    assert buffer.size == 8

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import deque
 from contextlib import contextmanager
 
 import numpy as np
@@ -13,6 +14,7 @@ from syncblob._shape import Layout
 from syncblob.devices import Side
 from syncblob.devices.host import NumpyHome
 from syncblob.memory import Access
+from syncblob.memory.leases import NUMPY
 
 NBYTES = 8
 READS = {Side.HOST: "cpu_data", Side.ACCELERATOR: "gpu_data"}
@@ -146,17 +148,6 @@ def test_a_push_of_a_handler_does_not_arrive_after_what_is_written_then(simulate
     assert blob.gpu_data().tolist() == [9] * 4
 
 
-def test_a_push_of_a_handler_does_not_arrive_after_an_assignment(simulated):
-    blob = Blob(4, device="simulated")
-    blob.gpu_data()
-    blob.on("cpu")[...] = 1
-    stream = simulated.stream(delay=0.1)
-    with at_the_start_of(SyncedMemory._cross, lambda: blob.async_gpu_push(stream)):
-        blob[...] = np.full(4, 9, np.float32)
-    stream.synchronize()
-    assert blob.gpu_data().tolist() == [9] * 4
-
-
 @pytest.mark.parametrize("use", ["mutable_gpu_data", "gpu_data", "overwrite_gpu_data"])
 @pytest.mark.parametrize("function", [SyncedMemory._stay, NumpyHome.view, NumpyHome.compute])
 def test_an_assignment_counts_whatever_a_handler_takes_in_its_midst(function, use):
@@ -223,3 +214,33 @@ def test_an_assignment_to_a_part_that_another_side_holds_the_rest_of():
     assert blob.head is Head.SPLIT
     assert log.nbytes == 0
     assert blob.tolist() == [5, 5, 2, 2]
+
+
+@pytest.mark.parametrize("both", [0, 2])
+def test_an_interrupt_right_after_an_assignment_leaves_it_made(both, monkeypatch):
+    blob = Blob(4, device="simulated")
+    blob[...] = 1
+    blob[:both].cpu_data()
+    compute = NumpyHome.compute
+
+    def interrupted(home, function, *args, **kwargs):
+        result = compute(home, function, *args, **kwargs)
+        if function is deque:
+            raise KeyboardInterrupt
+        return result
+
+    with monkeypatch.context() as patch:
+        patch.setattr(NumpyHome, "compute", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            blob.on("cpu")[...] = np.full(4, 5, np.float32)
+    assert blob.head is Head.HEAD_AT_CPU
+    assert blob.tolist() == blob.gpu_data().tolist() == [5] * 4
+
+
+def test_a_read_on_the_other_side_ends_borrows_and_leaves_aliases_writable():
+    memory = at(Side.HOST)
+    alias = memory.export(Side.HOST, Access.MUTABLE, Layout.raw(4), "use", NUMPY)
+    borrow = memory.lend(Side.HOST, Access.MUTABLE, Layout.raw(4, 4), "use")
+    memory.lend(Side.ACCELERATOR, Access.CONST, Layout.raw(NBYTES), "use")
+    assert alias.flags.writeable
+    assert not borrow.flags.writeable

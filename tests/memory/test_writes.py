@@ -50,17 +50,21 @@ def test_a_write_brings_what_it_needs_and_warns_of_the_alias_that_it_leaves(side
     assert memory.cpu_data().tolist() == memory.gpu_data().tolist() == expected
 
 
+@pytest.mark.parametrize("way", ["lend", "array"])
 @pytest.mark.parametrize("side", Side)
-def test_each_write_over_a_living_alias_of_the_other_side_warns(side):
+def test_each_write_over_a_living_alias_of_the_other_side_warns(side, way):
     memory = at(side.other)
+    use = getattr(memory, way)
     alias = memory.export(side.other, Access.MUTABLE, PART, "use", "DLPack")
     for _ in range(2):
         with pytest.warns(StaleAliasWarning, match="leaves behind a DLPack alias"):
-            memory.lend(side, Access.MUTABLE, PART, "a use")
+            use(side, Access.MUTABLE, PART, "a use")
         assert memory.head_over(2, 6) is Head(1 << side)
-    memory.lend(side, Access.MUTABLE, Layout.raw(2), "a use")
+    entries = [(entry.reason, entry.start, entry.stop) for entry in memory.history[1:]]
+    assert entries == [("a use", 2, 6)]
+    use(side, Access.MUTABLE, Layout.raw(2), "a use")
     del alias
-    memory.lend(side, Access.MUTABLE, PART, "a use")
+    use(side, Access.MUTABLE, PART, "a use")
 
 
 @pytest.mark.parametrize("side", Side)
@@ -244,3 +248,14 @@ def test_a_read_on_the_other_side_ends_borrows_and_leaves_aliases_writable():
     memory.lend(Side.ACCELERATOR, Access.CONST, Layout.raw(NBYTES), "use")
     assert alias.flags.writeable
     assert not borrow.flags.writeable
+
+
+@pytest.mark.parametrize("way", ["lend", "array"])
+@pytest.mark.parametrize("side", Side)
+def test_an_overwrite_that_warns_brings_nothing(side, way):
+    memory = at(side.other)
+    alias = memory.export(side.other, Access.MUTABLE, PART, "use", "DLPack")
+    with record_transfers() as log, pytest.warns(StaleAliasWarning):
+        getattr(memory, way)(side, Access.OVERWRITE, PART, "a use")
+    assert log.nbytes == 0
+    del alias

@@ -468,6 +468,6 @@ def test_a_log_of_transfers_changes_nothing_of_an_empty_memory() -> None:
             (memory.gpu_data if head is Head.HEAD_AT_CPU else memory.cpu_data)()
             assert (memory.head, memory.used_nbytes) == (Head.SYNCED, 0)
             assert not isinstance(borrow, np.ndarray) or not borrow.flags.writeable
-    befores = [entry.before for entry in memory.history]
-    assert befores[:3] == [Head.UNINITIALIZED, Head.HEAD_AT_GPU, Head.HEAD_AT_CPU]
-    assert len(befores) == 1 + 2 * 3
+    heads = [entry.before for entry in memory.history]
+    assert heads[:3] == [Head.UNINITIALIZED, Head.HEAD_AT_GPU, Head.HEAD_AT_CPU]
+    assert len(heads) == 1 + 2 * 3

@@ -152,6 +152,14 @@ def test_a_push_of_a_handler_does_not_arrive_after_what_is_written_then(simulate
     assert blob.gpu_data().tolist() == [9] * 4
 
 
+def test_a_read_sees_what_a_handler_has_pushed(simulated):
+    blob = Blob(4, device="simulated")
+    blob.mutable_cpu_data()[...] = 1
+    stream = simulated.stream(delay=0.1)
+    with at_the_start_of(SyncedMemory._cross, lambda: blob.async_gpu_push(stream)):
+        assert blob[:].gpu_data().tolist() == [1] * 4
+
+
 @pytest.mark.parametrize("use", ["mutable_gpu_data", "gpu_data", "overwrite_gpu_data"])
 @pytest.mark.parametrize("function", [SyncedMemory._stay, NumpyHome.view, NumpyHome.compute])
 def test_an_assignment_counts_whatever_a_handler_takes_in_its_midst(function, use):

@@ -67,7 +67,8 @@ class CollectedTests(PytestRunner):
         self.killers = killers
 
     def warm_up(self) -> None:
-        """Do nothing: the tests are collected."""
+        """Keep the file that mutmut opens for this: the next test would fail if it was unclosed."""
+        self.muted = sys.stdout
 
     def run_tests(self, *, mutant_name: str | None, tests: Iterable[str]) -> int:
         """Run tests until one fails: those that killed mutants of the function, then the fast."""

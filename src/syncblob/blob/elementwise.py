@@ -258,10 +258,15 @@ def _write(kernel: Callable[..., Any], x1: Any, array1: Any, array2: Any, home: 
 def _require_same_dtype(kernel: Callable[..., Any], dtype: Any, other: Any) -> None:
     result = np.result_type(dtype, other if type(other) in SCALARS else other.dtype)
     if result != dtype:
-        raise TypeError(
-            f"in-place {kernel.__name__} keeps the dtype, {dtype}, and the result would be "
-            f"{result}; write x = x op y, or convert the operand with .astype()"
-        )
+        error = _other_dtype(kernel, dtype, result)
+        raise TypeError(f"{error}, or convert the operand with .astype()")
+
+
+def _other_dtype(kernel: Callable[..., Any], kept: Any, result: Any) -> str:
+    return (
+        f"in-place {kernel.__name__} keeps the dtype, {kept}, and the result would be {result}; "
+        "write x = x op y"
+    )
 
 
 def _try_empty(kernel: Callable[..., Any], array1: Any, array2: Any) -> None:
@@ -281,10 +286,7 @@ def _require_kept_dtype(kernel: Callable[..., Any], array1: Any, array2: Any) ->
     except TypeError:
         return
     if result != array1.dtype:
-        raise TypeError(
-            f"in-place {kernel.__name__} keeps the dtype, {array1.dtype}, and the result would be "
-            f"{result}; write x = x op y"
-        ) from None
+        raise TypeError(_other_dtype(kernel, array1.dtype, result)) from None
 
 
 def _without_elements(array1: Any, array2: Any) -> tuple[Any, Any]:

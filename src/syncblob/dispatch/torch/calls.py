@@ -18,7 +18,7 @@ from syncblob.dispatch.torch.devices import device_of_tensors, order_after
 from syncblob.dispatch.torch.plans import plan_call
 from syncblob.dispatch.torch.tensors import Loan, host_loan
 from syncblob.dispatch.torch.tracing import is_recorded, untraced
-from syncblob.dispatch.walk import instances, replaced
+from syncblob.dispatch.walk import NESTED, instances, replaced
 from syncblob.guards import require_device
 from syncblob.memory import CONST, MUTABLE
 from syncblob.memory.verify import verifying
@@ -127,9 +127,14 @@ def _call_directly(
 
 
 def _lend(plan: Plan, operands: list[Any]) -> list[_Lent] | None:
-    """Replace Blobs by tensors. Return the Blobs with their loans, or None if one cannot lend.
+    """Replace Blobs by tensors. Return the Blobs with their loans.
 
     Blobs over the same elements get the same tensor.
+
+    Returns
+    -------
+    list or None
+        None if a Blob cannot lend, or is in a collection other than a list or tuple.
     """
     lent: list[_Lent] = []
     for place in plan.blobs:
@@ -139,30 +144,39 @@ def _lend(plan: Plan, operands: list[Any]) -> list[_Lent] | None:
             return None
         operands[place] = loan.tensor
         lent.append((x, loan))
-    return _lend_nested(plan, operands, lent) if plan.nested_blobs else lent
-
-
-def _lend_nested(plan: Plan, operands: list[Any], lent: list[_Lent]) -> list[_Lent] | None:
-    """Implement `_lend` for Blobs in lists, tuples and dicts."""
-    lacking: list[BlobCore] = []
-
-    def lend(x: BlobCore) -> Any:
-        loan = _known(x, lent) or host_loan(x, plan.name)
-        if loan is None:
-            lacking.append(x)
-            return x
-        lent.append((x, loan))
-        return loan.tensor
-
     for place in plan.nested_blobs:
-        operands[place] = replaced(operands[place], BlobCore, lend)
-    return None if lacking else lent
+        operands[place] = _lend_items(operands[place], lent, plan.name)
+        if operands[place] is None:
+            return None
+    return lent
+
+
+def _lend_items(items: Any, lent: list[_Lent], name: str) -> Any:
+    """Implement `_lend` for a list or tuple."""
+    kind = type(items)
+    if kind is not list and kind is not tuple:
+        return None
+    found: list[Any] = []
+    for item in items:
+        x = item
+        if isinstance(x, BlobCore):
+            loan = _known(x, lent) or host_loan(x, name)
+            if loan is None:
+                return None
+            lent.append((x, loan))
+            x = loan.tensor
+        elif isinstance(x, NESTED):
+            x = _lend_items(x, lent, name)
+            if x is None:
+                return None
+        found.append(x)
+    return found if kind is list else tuple(found)
 
 
 def _known(x: BlobCore, lent: Iterable[_Lent]) -> Loan | None:
     """Return the loan of the same elements, if there is one."""
     for y, loan in lent:
-        if y._held is x._held and (y is x or y._layout == x._layout):
+        if y is x or (y._held is x._held and y._layout == x._layout):
             return loan
     return None
 
@@ -174,14 +188,12 @@ def _is_followed(tensors: Iterable[torch.Tensor]) -> bool:
     )
 
 
-def _compute(
-    function: Callable[..., Any],
-    operands: Sequence[Any],
-    names: tuple[str, ...],
-) -> Any:
-    """Call a function; the last operands are keyword arguments."""
-    unnamed = len(operands) - len(names)
-    return function(*operands[:unnamed], **dict(zip(names, operands[unnamed:], strict=True)))
+def _compute(function: Callable[..., Any], operands: list[Any], names: tuple[str, ...]) -> Any:
+    """Call a function. Removes the keyword arguments, the last operands, from the list."""
+    named = {}
+    for name in reversed(names):
+        named[name] = operands.pop()
+    return function(*operands, **named)
 
 
 def _is_apart(result: Any, lent: Sequence[_Lent]) -> bool:

@@ -74,7 +74,7 @@ _RECEIVED = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Plan:
     """The plan of the calls of one function with one pattern of arguments.
 
@@ -133,15 +133,30 @@ def plan_call(function: Callable[..., Any], values: Sequence[Any], names: tuple[
     names
         The keywords.
     """
-    pattern = tuple(map(type, values))
-    plan = _plan(function, pattern, names)
-    if plan.decisive:
-        refined: list[_Pattern] = [*pattern]
-        for place in plan.decisive:
-            x = values[place]
-            refined[place] = _items(x) if type(x) in _SEQUENCES else bool(x)
-        plan = _plan(function, tuple(refined), names)
-    return plan
+    # Inlined for few arguments, because `map` would take most of the time.
+    match values:
+        case [x]:
+            key: tuple[Any, ...] = function, names, type(x)
+        case [x, y]:
+            key = function, names, type(x), type(y)
+        case [x, y, z]:
+            key = function, names, type(x), type(y), type(z)
+        case _:
+            key = function, names, *map(type, values)
+    plan = _plans.get(key)
+    if plan is None:
+        plan = _kept(key, function, names, key[2:])
+    if not plan.decisive:
+        return plan
+    kinds = key[2:]
+    key = (plan,)
+    for place in plan.decisive:
+        key += (_contents(values[place]),)
+    refined = _plans.get(key)
+    if refined is None:
+        pattern = dict(enumerate(kinds)) | dict(zip(plan.decisive, key[1:], strict=True))
+        refined = _kept(key, function, names, tuple(pattern.values()))
+    return refined
 
 
 # An entry of a pattern: the type of an argument; for a list or tuple, the set of the patterns of
@@ -150,19 +165,39 @@ _Pattern = Any
 
 _SEQUENCES = frozenset({list, tuple})
 
+# Programs have far fewer patterns. The limit keeps functions and classes that are created
+# repeatedly from accumulating.
+_MOST_PLANS = 4_096
+# By function, keywords and types; or by a plan with decisive arguments, and their contents.
+_plans: dict[tuple[Any, ...], Plan] = {}
 
-def _items(x: Any) -> _Pattern:
+
+def _contents(x: Any) -> _Pattern:
+    """Return the pattern of a decisive argument."""
+    if type(x) not in _SEQUENCES:
+        return bool(x)
     kinds = frozenset(map(type, x))
     if kinds.isdisjoint(_SEQUENCES):
         return kinds
-    return frozenset(_items(item) if type(item) in _SEQUENCES else type(item) for item in x)
+    return frozenset(_contents(item) if type(item) in _SEQUENCES else type(item) for item in x)
 
 
-@lru_cache(maxsize=4096)
-def _plan(
-    function: Callable[..., Any], pattern: tuple[_Pattern, ...], names: tuple[str, ...]
+def _kept(
+    key: tuple[Any, ...],
+    function: Callable[..., Any],
+    names: tuple[str, ...],
+    pattern: tuple[_Pattern, ...],
 ) -> Plan:
-    """Make a plan."""
+    """Make a plan and keep it."""
+    if len(_plans) >= _MOST_PLANS:
+        _plans.clear()
+    plan = _plans[key] = _made(function, names, pattern)
+    return plan
+
+
+def _made(
+    function: Callable[..., Any], names: tuple[str, ...], pattern: tuple[_Pattern, ...]
+) -> Plan:
     rule = _rule(function)
     arguments = _Arguments(rule, pattern, names)
     written = arguments.written()

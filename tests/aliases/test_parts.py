@@ -281,7 +281,7 @@ def test_a_write_through_a_const_export_of_a_view_is_found(here):
     with verified_const():
         export = np.asarray(getattr(blob[1], here).const)
         write_past_permissions(export)
-        with pytest.warns(ConstWriteWarning, match="somebody wrote through the const"):
+        with pytest.warns(ConstWriteWarning, match="a consumer wrote through the const"):
             getattr(blob[3], f"{here}_data")()
 
 

@@ -226,7 +226,7 @@ def test_the_warning_says_what_was_exported_where_and_what_follows() -> None:
             memory.cpu_data()
     text = str(caught[0].message)
     assert text.startswith(
-        f"somebody wrote through the const DLPack export of the host side made at {__file__}:"
+        f"a consumer wrote through the const DLPack export of the host side made at {__file__}:"
     )
     assert text.endswith("; the other side may hold older contents now")
 

@@ -1,4 +1,4 @@
-"""NumPy scalars, which iterating over a Blob gives, in the place of Blobs without axes."""
+"""NumPy scalars, which iterating over a Blob gives, in place of 0-d Blobs."""
 
 from __future__ import annotations
 

@@ -300,7 +300,7 @@ def test_a_failed_download_is_an_error_and_changes_nothing(simulated):
 
 
 def test_other_formats_are_for_blobs_without_axes():
-    with pytest.raises(TypeError, match="without axes"):
+    with pytest.raises(TypeError, match="0-d Blob"):
         format(blob_in(GPU), ".2f")
 
 

@@ -424,7 +424,7 @@ def test_iteration_gives_views_of_the_first_axis():
     for number, row in enumerate(reversed(blob)):
         row[...] = number
     assert blob.tolist() == [[2, 2], [1, 1], [0, 0]]
-    with pytest.raises(TypeError, match="without axes"):
+    with pytest.raises(TypeError, match="0-d Blob"):
         iter(Blob(()))
 
 

@@ -364,7 +364,7 @@ class Blob(Operators, NdarrayMethods):
         """
         shape = self.shape
         if not shape:
-            raise TypeError("a Blob without axes has no length")
+            raise TypeError("a 0-d Blob has no length; use item() for its element")
         return shape[0]
 
     # --- axes and counts, as Caffe has them ------------------------------------------------------
@@ -933,7 +933,7 @@ class Blob(Operators, NdarrayMethods):
         if self.ndim == 1:
             return scalars.elements(self)
         if not self.shape:
-            raise TypeError("a Blob without axes cannot be iterated over")
+            raise TypeError("a 0-d Blob cannot be iterated over; use item() for its element")
         return (self[index] for index in range(self.shape[0]))
 
     def __reversed__(self) -> Iterator[Any]:

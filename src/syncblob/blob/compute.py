@@ -194,7 +194,7 @@ def view(x: Any, name: str, function: Callable[[Any], Any]) -> Any:
 
 
 def as_blob(name: str, x: Any, *beside: Any) -> Any:
-    """Return a Blob as it is, and a NumPy scalar as a Blob without axes.
+    """Return a Blob as it is, and a NumPy scalar as a 0-d Blob.
 
     Parameters
     ----------

@@ -72,8 +72,7 @@ def scalar(blob: BlobCore, kind: str, reason: str = "") -> Any:
         one = "item()" if blob.size == 1 else "item(index) for one element"
         instead = _FOR_MANY.get(kind, one)
         raise TypeError(
-            f"only a Blob without axes converts to {kind}, this one has shape {blob.shape}; "
-            f"use .{instead}"
+            f"only a 0-d Blob converts to {kind}, this one has shape {blob.shape}; use .{instead}"
         )
     if blob._home is HOST and (blob._array_is_current() or blob._make_array_current()):
         return blob._array.item()

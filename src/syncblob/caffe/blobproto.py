@@ -159,7 +159,7 @@ def padded(shape: tuple[T, ...]) -> tuple[int | T, ...]:
 def to_proto(blob: Blob, *, write_diff: bool = False) -> BlobProto:
     """Make a new BlobProto from a Blob; see `Blob.to_proto`.
 
-    float16 and bfloat16 are widened, which is exact. A Blob without axes gets no shape. A gradient
+    float16 and bfloat16 are widened, which is exact. A 0-d Blob gets no shape. A gradient
     that does not exist is written as zeros.
     """
     from syncblob.caffe._pb.caffe_pb2 import BlobProto  # protobuf only when needed

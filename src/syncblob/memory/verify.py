@@ -161,7 +161,7 @@ class _Check(weakref.ref[Any]):
         """Emit the warning, at the line of the export."""
         line = self.place.line
         warnings.warn_explicit(
-            f"somebody wrote through the const {self.kind} export{self.place.consumer} of the "
+            f"a consumer wrote through the const {self.kind} export{self.place.consumer} of the "
             f"{self.side.name.lower()} side made at {line.described()}; the other side may hold "
             "older contents now",
             ConstWriteWarning,

@@ -28,7 +28,7 @@ LABELS = np.zeros((6, 7), "i4")
 MARKERS = np.eye(6, 7, dtype="i1")
 
 WRITES = "writes"
-COPY = "**silently** leaves it as it is"
+COPY = "**silently** leaves it unchanged"
 THROUGH = "**silently** writes through the read-only array"
 
 # The call, how it is made, what it writes into, and what becomes of a Blob there.

@@ -64,9 +64,9 @@ def _outcome(call: Giving, give: str) -> str:
         if buffer is not None and buffer.tobytes() == array.tobytes():
             return "**silently** writes const memory"
         unchanged = np.array_equal(on_device, call.array)
-        return f"**silently** {'writes nothing' if unchanged else 'leaves other contents'}"
+        return f"**silently** {'writes nothing' if unchanged else 'writes wrong contents'}"
     if not (result is None is expected or _equal(result, expected)):
-        return "**silently** gives another result"
+        return "**silently** gives a wrong result"
     return "works"
 
 

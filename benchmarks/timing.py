@@ -29,8 +29,8 @@ class Timer:
         self,
         calls: Mapping[str, Callable[[], object]],
         *,
-        rounds: int = 15,
-        seconds: float = 0.01,
+        rounds: int = 60,
+        seconds: float = 0.0025,
     ) -> dict[str, float]:
         """Return the median seconds per call, for each of several calls.
 
@@ -41,7 +41,8 @@ class Timer:
         rounds
             The number of timings of each.
         seconds
-            The minimum duration of one timing. Faster calls are repeated.
+            The minimum duration of one timing. Faster calls are repeated. It is short, because the
+            speed of a shared machine changes within milliseconds.
         """
         samples = self._samples(calls, rounds, seconds)
         return {name: statistics.median(values) for name, values in samples.items()}

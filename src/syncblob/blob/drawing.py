@@ -1,4 +1,4 @@
-"""The two homes of a memory, drawn for notebooks as HTML with inline SVG.
+"""The two sides of a memory, drawn for notebooks as HTML with inline SVG.
 
 It uses no script, style sheet or id, so that one page can contain many drawings. Text and frames
 have the page's text colour, for light and dark themes. Widths are in percent, for narrow cells.
@@ -87,7 +87,7 @@ class MemorySeen(NamedTuple):
     view, part
         The range of bytes of the Blob, and a description of it.
     homes
-        Its two homes.
+        Its two sides.
     history
         The last transitions, oldest first.
     """

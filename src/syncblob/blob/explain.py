@@ -31,7 +31,7 @@ _PLAIN = str.maketrans(_BLOCKS, "#+.")
 class Explanation:
     """The result of `Blob.explain`: rows of a label and a text, printed as a table.
 
-    A notebook draws the two homes instead. It is a snapshot, which does not change with the Blob.
+    A notebook draws the two sides instead. It is a snapshot, which does not change with the Blob.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ class Explanation:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        """Return a drawing of the two homes for a notebook."""
+        """Return a drawing of the two sides for a notebook."""
         return document(self.title, self._facts, self._memories)
 
 

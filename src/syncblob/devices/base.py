@@ -41,7 +41,7 @@ kinds: list[str] = ["cpu", "cuda", "simulated"]
 
 
 class Side(enum.IntEnum):
-    """The two homes of a memory."""
+    """The two sides of a memory."""
 
     HOST = 0
     ACCELERATOR = 1

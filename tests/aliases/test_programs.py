@@ -469,7 +469,7 @@ def some(numbers: range, device: type[Simulated | Cuda]) -> range:
     return numbers if device is Simulated else numbers[::8]
 
 
-@tiers.programs(400, 12000, variable="SYNCBLOB_PROGRAMS")
+@tiers.programs(400, 8000, variable="SYNCBLOB_PROGRAMS")
 def test_no_program_reads_old_values_or_loses_a_write_unannounced(
     numbers: range, program_device: type[Simulated | Cuda]
 ) -> None:
@@ -479,7 +479,7 @@ def test_no_program_reads_old_values_or_loses_a_write_unannounced(
     )
 
 
-@tiers.programs(400, 12000, variable="SYNCBLOB_PROGRAMS")
+@tiers.programs(400, 8000, variable="SYNCBLOB_PROGRAMS")
 def test_programs_with_borrows_only_go_through_caffes_transitions(
     numbers: range, program_device: type[Simulated | Cuda]
 ) -> None:

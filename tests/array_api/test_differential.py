@@ -352,7 +352,7 @@ def outcome(function: Any, xp: Any, operands: list[Any], number: int) -> Any:
     return list(result) if isinstance(result, (tuple, list)) else [result]
 
 
-@tiers.drawn(starts, steps, short=300, long=3000)
+@tiers.drawn(starts, steps, short=300, long=1500)
 def test_programs_give_what_array_api_strict_gives(
     arrays: list[tuple[str, tuple[int, ...], int]], program: list[Step]
 ) -> None:

@@ -1059,7 +1059,7 @@ def some(numbers: range, device: type[Simulated | Cuda]) -> range:
     return numbers if device is Simulated else numbers[::4]
 
 
-@tiers.programs(200, 10000, variable="SYNCBLOB_REGION_PROGRAMS")
+@tiers.programs(200, 5000, variable="SYNCBLOB_REGION_PROGRAMS")
 def test_no_program_sees_old_values_moves_too_much_or_loses_a_write_unannounced(
     numbers: range, program_device: type[Simulated | Cuda]
 ) -> None:
@@ -1067,7 +1067,7 @@ def test_no_program_sees_old_values_moves_too_much_or_loses_a_write_unannounced(
     run_programs(lambda number: Program(number, program_device()), some(numbers, program_device))
 
 
-@tiers.programs(200, 10000, variable="SYNCBLOB_REGION_PROGRAMS")
+@tiers.programs(200, 5000, variable="SYNCBLOB_REGION_PROGRAMS")
 def test_programs_over_whole_memories_go_through_caffes_transitions(
     numbers: range, program_device: type[Simulated | Cuda]
 ) -> None:

@@ -24,7 +24,7 @@ from syncblob.caffe._pb.caffe_pb2 import (
     V1LayerParameter,
 )
 
-damaged_files = tiers.amount("count", 100, 2_000, variable="SYNCBLOB_FUZZ")
+damaged_files = tiers.amount("count", 100, 1_000, variable="SYNCBLOB_FUZZ")
 
 _LARGEST = 600_000
 _FEW = 40

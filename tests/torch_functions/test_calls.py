@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -18,6 +19,11 @@ NONE, CPU, GPU, SYNCED, SPLIT = Head
 T = torch.arange(6.0).reshape(2, 3)
 
 
+class Pair(NamedTuple):
+    first: object
+    second: object
+
+
 # --- operands ------------------------------------------------------------------------------------
 
 
@@ -31,6 +37,8 @@ def test_a_blob_may_be_anywhere_among_the_arguments():
         T.add(blob),
         torch.stack([blob, T]).sum(0),
         torch.stack((T, blob)).sum(0),
+        torch.stack(Pair(blob, T)).sum(0),
+        torch.stack([blob, blob]).sum(0),
         torch.einsum("ij,ij->ij", blob, torch.full((2, 3), 2.0)),
     ):
         assert type(result) is torch.Tensor

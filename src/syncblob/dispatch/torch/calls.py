@@ -134,7 +134,7 @@ def _lend(plan: Plan, operands: list[Any]) -> list[_Lent] | None:
     Returns
     -------
     list or None
-        None if a Blob cannot lend, or is in a collection other than a list or tuple.
+        None if a Blob cannot lend, or may be in a collection other than a list or tuple.
     """
     lent: list[_Lent] = []
     for place in plan.blobs:
@@ -145,32 +145,24 @@ def _lend(plan: Plan, operands: list[Any]) -> list[_Lent] | None:
         operands[place] = loan.tensor
         lent.append((x, loan))
     for place in plan.nested_blobs:
-        operands[place] = _lend_items(operands[place], lent, plan.name)
-        if operands[place] is None:
+        items = operands[place]
+        kind = type(items)
+        if kind is not list and kind is not tuple:
             return None
+        found: list[Any] = []
+        for item in items:
+            if isinstance(item, NESTED):
+                return None
+            if isinstance(item, BlobCore):
+                loan = _known(item, lent) or host_loan(item, plan.name)
+                if loan is None:
+                    return None
+                lent.append((item, loan))
+                found.append(loan.tensor)
+            else:
+                found.append(item)
+        operands[place] = found if kind is list else tuple(found)
     return lent
-
-
-def _lend_items(items: Any, lent: list[_Lent], name: str) -> Any:
-    """Implement `_lend` for a list or tuple."""
-    kind = type(items)
-    if kind is not list and kind is not tuple:
-        return None
-    found: list[Any] = []
-    for item in items:
-        x = item
-        if isinstance(x, BlobCore):
-            loan = _known(x, lent) or host_loan(x, name)
-            if loan is None:
-                return None
-            lent.append((x, loan))
-            x = loan.tensor
-        elif isinstance(x, NESTED):
-            x = _lend_items(x, lent, name)
-            if x is None:
-                return None
-        found.append(x)
-    return found if kind is list else tuple(found)
 
 
 def _known(x: BlobCore, lent: Iterable[_Lent]) -> Loan | None:

@@ -1,4 +1,4 @@
-"""What all tests share: devices, and the rule for tests that need a GPU."""
+"""Fixtures for all tests: devices, and the rule for tests that need a GPU."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ settings.register_profile(
 )
 settings.load_profile("default")
 
-# Tests of what must hold on every accelerator take one of these by parameter.
+# Tests for all accelerators are parametrised with these.
 ACCELERATORS = ["simulated:0", pytest.param("cuda:0", marks=pytest.mark.gpu)]
 
 
@@ -38,7 +38,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Spare the garbage collector what is imported and collected, most of all objects."""
+    """Exclude imported and collected objects, which are most of all, from garbage collection."""
     gc.disable()
     try:
         return (yield)
@@ -57,16 +57,16 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.fixture(params=ACCELERATORS)
 def accelerator(request: pytest.FixtureRequest) -> str:
-    """Name an accelerator: the simulated one, and the real one where there is one."""
+    """Return the name of an accelerator: the simulated one, or the real one if there is one."""
     name: str = request.param
     return name
 
 
 @pytest.fixture
 def simulated() -> Iterator[SimulatedBackend]:
-    """Give the controls of simulated:0, with counters at zero and no delay."""
+    """Give the backend of simulated:0, with counters at zero and no delay."""
     backend = syncblob.simulated(0)
-    # What an earlier test has started must not be counted here.
+    # Uploads that an earlier test started must not be counted here.
     backend.synchronize()
     backend.reset_counts()
     backend.delay = 0.0
@@ -77,9 +77,9 @@ def simulated() -> Iterator[SimulatedBackend]:
 
 @pytest.fixture(params=["lazy", "eager"])
 def machine(request: pytest.FixtureRequest) -> Iterator[Machine]:
-    """Give a model of a computer with two CUDA devices, which syncblob uses through CuPy's names.
+    """Give a model of a computer with two CUDA devices, which replaces CuPy in syncblob.
 
-    ``import cupy`` gives the model's, in the test only. Once with lazy, once with eager streams.
+    In the test, ``import cupy`` imports the model. Tests run with lazy and with eager streams.
     """
     machine = Machine(2, eager=request.param == "eager")
     with cupy_model.installed(machine):
@@ -88,7 +88,7 @@ def machine(request: pytest.FixtureRequest) -> Iterator[Machine]:
 
 @pytest.fixture(params=["simulated", "lazy", "eager", pytest.param("cuda", marks=pytest.mark.gpu)])
 def program_device(request: pytest.FixtureRequest) -> Iterator[type[Simulated | Cuda]]:
-    """Give the kind of device that random programs run on: also both modes of the model of CUDA."""
+    """Give the device that random programs run on, including both modes of the CUDA model."""
     if request.param in ("simulated", "cuda"):
         yield Simulated if request.param == "simulated" else Cuda
         return
@@ -98,14 +98,14 @@ def program_device(request: pytest.FixtureRequest) -> Iterator[type[Simulated | 
 
 @pytest.fixture(autouse=True)
 def _default_device() -> Iterator[None]:
-    """Leave the process's default device as it was at the start."""
+    """Reset the default device of the process after each test."""
     yield
     syncblob.set_default_device("cpu")
 
 
 @pytest.fixture(scope="session")
 def real_files() -> Path:
-    """Files that real Caffe wrote, which lie outside the project."""
+    """Files written by real Caffe, which are outside the project."""
     default = Path(__file__).resolve().parents[2] / "shared" / "data"
     directory = Path(os.environ.get("SYNCBLOB_REAL_FILES", default))
     if not directory.is_dir():

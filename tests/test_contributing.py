@@ -1,4 +1,4 @@
-"""CONTRIBUTING.md tells of every check that there is, and of files that exist."""
+"""CONTRIBUTING.md lists every check, and the files that it names exist."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ MODULES = sorted(
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 
 
-# Modules whose names users import; linalg and fft are syncblob.linalg and syncblob.fft.
+# Modules with public names; linalg and fft are syncblob.linalg and syncblob.fft.
 PUBLIC = [
     "syncblob",
     "syncblob.array_api.linalg",
@@ -42,14 +42,14 @@ PUBLIC = [
     "syncblob.interop.torch_data",
 ]
 
-# Its kind, its argument, and the lines that follow.
+# A directive: its kind, its argument, and the lines that follow.
 DIRECTIVE = re.compile(
     r"^\.\. (currentmodule|auto\w+|py:\w+):: ([\w.]+)((?:\n +\S.*)*)", re.MULTILINE
 )
 
 
 def shown_on_reference_pages() -> set[str]:
-    """Return the full names that the reference has, with a * for all public ones of a module."""
+    """Return the full names on the reference pages, with a * for all public names of a module."""
     shown = set()
     for page in REFERENCE.glob("*.md"):
         module = ""
@@ -65,7 +65,7 @@ def shown_on_reference_pages() -> set[str]:
 
 
 def imported(name: str) -> ModuleType:
-    """Import one of our modules; skip the test where it needs a library that is not installed."""
+    """Import one of our modules; skip the test if it needs a library that is not installed."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -101,14 +101,14 @@ def test_the_reference_shows_every_public_member_of_blob() -> None:
     public = {
         f"syncblob.Blob.{name}"
         for name, _ in inspect.getmembers_static(syncblob.Blob)
-        # Some say only what to use instead, and are not there.
+        # Some only raise an AttributeError that says what to use instead.
         if not name.startswith("_") and hasattr(syncblob.Blob, name)
     }
     assert public - shown_on_reference_pages() == set()
 
 
 def test_every_public_member_of_a_class_is_described() -> None:
-    """It has a docstring, with which the reference shows it, or the class's docstring names it."""
+    """It has a docstring, which the reference shows, or the docstring of its class names it."""
     undescribed = [
         f"{value.__name__}.{name}"
         for value in (getattr(syncblob, name) for name in syncblob.__all__)

@@ -1,4 +1,4 @@
-"""The pages of documentation: no block that nobody runs, and no page that is left out."""
+"""Pages of the documentation: each block is run or says why not, and each page is linked."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 
-# The start of a block, and its language.
+# The start of a block and its language.
 FENCE = re.compile(r"(`{3,})(.*)")
-# Python is run by Sybil, which conftest.py sets up; what is shown of the command line is run by
-# the tests in tests/cli.
+# Sybil runs the Python blocks, see conftest.py. Tests in tests/cli run the commands.
 RUN = {"python", "console"}
 REASON = re.compile(r"<!-- (not run: |skip: next |command ).+ -->")
 
 
 def blocks(page: Path):
-    """Yield the language of each block of a page, and the line before it."""
+    """Yield the language of each block of a page, and the line before the block."""
     closing, before = None, ""
     for line in page.read_text(encoding="utf-8").splitlines():
         if closing is None and (opening := FENCE.fullmatch(line)):

@@ -1,4 +1,4 @@
-"""Names of pycaffe and of tensors that are not there: the error says what to use, and it works."""
+"""Names of pycaffe and of tensors that Blobs lack: the error says what to use, and that works."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_completion_offers_none_of_them():
     blob = Blob((2, 2))
     offered = dir(blob)
     assert {"shape", "gpu_data", "sum", "_memory"} <= {*offered}
-    # Others are there where CuPy or PyArrow is.
+    # Other names exist if CuPy or PyArrow is installed.
     assert all(hasattr(blob, name) for name in offered if not name.startswith("__"))
 
 

@@ -162,11 +162,11 @@ def test_a_failed_transfer_does_not_count(simulated: object) -> None:
     assert guard.count == 1
 
 
-# --- again, nested, and by several at once -------------------------------------------------------
+# --- reused, nested and concurrent guards --------------------------------------------------------
 
 
 def go_there(blob: Blob, times: int = 1) -> None:
-    """Transfer 16 bytes up, a number of times."""
+    """Upload 16 bytes, a number of times."""
     for _ in range(times):
         blob.mutable_cpu_data()
         blob.gpu_data()
@@ -200,7 +200,7 @@ def test_a_guard_inside_itself_counts_for_each_block() -> None:
         assert guard.count == 2
         with guard:
             go_there(blob)
-            # Of the block around it, not of its own.
+            # The limit of the outer block is reached, not its own.
             with pytest.raises(TransferGuardError, match=r"at most 3 transfers .* after 3 of 48"):
                 go_there(blob)
             assert guard.count == 1
@@ -418,13 +418,13 @@ def test_only_functions_can_be_decorated(thing: Any) -> None:
 
 VALUES = np.array([[4.0, -1.5, 2.0], [0.5, 3.0, -8.0], [1.0, 0.25, 6.0]])
 OTHER = np.array([[1.0, 2.0, 3.0], [-4.0, 5.0, 6.0], [7.0, 8.0, -9.0]])
-# What an integer or a boolean index selects by.
+# An integer index and a boolean mask.
 ROWS = np.array([2, 0])
 MASK = VALUES > 0
 
 
 def on(device: str, values: Any = VALUES, *, fresh: bool = True) -> Blob:
-    """Make a Blob on a device: the result of a computation there, or one with both sides in use."""
+    """Make a Blob on a device: the result of a computation, or a Blob with both sides in use."""
     blob = Blob.asarray(values, copy=True).to_device(device)
     if fresh:
         return np.copy(blob)
@@ -442,7 +442,7 @@ def changed(x: Blob, change: Callable[[Blob], Any]) -> Blob:
     return x
 
 
-# What is computed, of a Blob, and of what makes another one on the same device.
+# Computations with a Blob, and a function that makes another Blob on the same device.
 OPERATIONS: dict[str, Callable[[Blob, Callable[[Any], Blob]], Any]] = {
     "unary": lambda x, _: -x,
     "binary": lambda x, b: x + b(OTHER),
@@ -515,7 +515,7 @@ OPERATIONS: dict[str, Callable[[Blob, Callable[[Any], Blob]], Any]] = {
     "copy_from an array": lambda x, _: changed(x, lambda x: x.copy_from(OTHER)),
 }
 
-# What reads, views, copies or moves, and is allowed on every device.
+# Reads, views, copies and transfers, which are allowed on every device.
 ACCESSES: dict[str, Callable[[Blob], Any]] = {
     "item": lambda x: x[0, 0].item(),
     "float": lambda x: float(x[0, 0]),
@@ -559,7 +559,7 @@ ACCESSES: dict[str, Callable[[Blob], Any]] = {
 
 
 class Another(SimulatedBackend):
-    """A kind of device that a test registers."""
+    """A kind of device that tests register."""
 
     kind = "another"
 
@@ -569,7 +569,7 @@ class Another(SimulatedBackend):
 
 
 class NotNative(Another):
-    """A device that functions of NumPy are not called on at once, as on a CUDA device."""
+    """A device on whose arrays NumPy's functions cannot be called directly, as on a CUDA device."""
 
     kind = "not_native"
     native = False
@@ -582,8 +582,8 @@ def _not_native() -> Iterator[None]:
     unregister(NotNative.kind)
 
 
-# Where the Blobs are, and where they are not to be computed on. The short tier has an accelerator,
-# and the host beside one whose arrays are not NumPy's.
+# The device of the Blobs, and the device that the guard requires. The short tier has an accelerator
+# with the host, and the host with a device whose arrays are not NumPy's.
 PLACES = [
     pytest.param("cpu", "simulated:0", marks=pytest.mark.long),
     ("simulated:0", "cpu"),
@@ -596,7 +596,7 @@ PLACES = [
 
 
 def same(actual: Any, expected: Any) -> None:
-    """Compare what operations return."""
+    """Require that two results of operations are equal."""
     if isinstance(expected, (tuple, list)):
         for one, other in zip(actual, expected, strict=True):
             same(one, other)
@@ -624,7 +624,7 @@ def test_operations_are_computed_on_the_device_or_refused(
     states = [(blobs[0].head, VALUES)]
 
     def made_outside(values: Any) -> Blob:
-        # Without the guard.
+        # In a context without the guard.
         blobs.append(contextvars.Context().run(made, values))
         states.append((blobs[-1].head, values))
         return blobs[-1]
@@ -700,7 +700,7 @@ def test_with_operands_on_both_sides_it_is_the_accelerator() -> None:
         with computed_on("simulated:0"):
             result = operation(here.copy(), there)
         assert result.head is Head.HEAD_AT_GPU
-        # What is computed in place stays a Blob of its device.
+        # The result of an in-place operation stays on its Blob's device.
         assert result.device == ("cpu" if operation is operator.imul else "simulated:0")
 
 
@@ -752,7 +752,7 @@ def test_creation_functions_compute_on_a_device() -> None:
 @pytest.mark.parametrize("device", ["cpu", "simulated:0"])
 def test_every_function_of_the_namespace_asks_the_guard(device: str) -> None:
     other = "simulated:0" if device == "cpu" else "cpu"
-    # They view, copy or take over.
+    # These view, copy or adopt.
     allowed = {
         *("asarray", "from_dlpack", "broadcast_arrays", "broadcast_to", "expand_dims", "flip"),
         *("moveaxis", "permute_dims", "reshape", "squeeze", "unstack", "transpose", "real", "imag"),
@@ -933,7 +933,7 @@ def test_a_task_that_outlives_its_block_computes_anywhere() -> None:
                 xp.ones(3)
             await ended.wait()
             xp.ones(3)
-            # With another guard open, so that operations ask.
+            # With another guard open, operations check the guards.
             with computed_on("cpu"):
                 xp.ones(3)
 
@@ -1017,7 +1017,7 @@ def test_a_forked_child_has_the_guards_of_its_thread() -> None:
 
 
 def guarded_as_before() -> bool:
-    """Tell whether a guard of devices begins and ends."""
+    """Tell whether a guard of devices can be entered, has an effect, and can be left."""
     with computed_on("simulated"):
         try:
             xp.ones(3)
@@ -1045,7 +1045,7 @@ def test_functions_of_torch_ask_the_guard() -> None:
         blob = on(place)
         head = blob.head
         for operation in operations:
-            # torch has no simulated devices, and computes on the host.
+            # PyTorch has no simulated devices, and computes on the host.
             with (
                 computed_on("simulated"),
                 pytest.raises(DeviceGuardError, match=r"would run on cpu, at .*; torch computes"),

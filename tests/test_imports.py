@@ -1,4 +1,4 @@
-"""The files of the package import each other in one direction."""
+"""The imports between the files of the package have no cycles."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def imported(path: Path):
-    """Yield the names that a file imports at run time, each with the module it is from."""
+    """Yield the names that a file imports at run time, each with its module."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     for_checkers = {
         id(inner)

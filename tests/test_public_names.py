@@ -1,4 +1,4 @@
-"""The public surface: names, docstrings, and what importing the package costs."""
+"""Public names and their docstrings, and the cost of importing the package."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def public(namespace: object) -> list[str]:
 
 def test_all_names_exist_are_sorted_and_documented() -> None:
     assert sorted(syncblob.__all__) == syncblob.__all__
-    for name in set(syncblob.__all__) - {"newaxis"}:  # None
+    for name in set(syncblob.__all__) - {"newaxis"}:  # it is None
         assert inspect.getdoc(getattr(syncblob, name)), name
 
 

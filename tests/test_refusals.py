@@ -1,4 +1,4 @@
-"""Small behaviours that nothing else needs: what is refused, and what is said."""
+"""Errors and messages that have no test file of their own."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def editing_a_consumed_capsule():
 def without(name, call):
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, name, None)
-        # As in a process that has never imported it.
+        # As in a process that has never imported the library.
         patch.setattr("syncblob.blob.blob._torch", _TorchDispatch())
         call()
 

@@ -36,7 +36,7 @@ def bytes_of(array):
 
 @st.composite
 def basic_keys(draw, shape):
-    """Draw a basic index that fits a shape; the Ellipsis keeps it from giving a scalar."""
+    """Draw a basic index that fits a shape; because of its Ellipsis, the result is not a scalar."""
     entries = []
     for dim in shape[: draw(st.integers(0, len(shape)))]:
         bounds = st.none() | st.integers(-dim - 2, dim + 2)
@@ -51,7 +51,7 @@ def basic_keys(draw, shape):
 
 @st.composite
 def programs(draw):
-    """Draw an array and views of views of it: pairs of the real view and the derived layout."""
+    """Draw an array and nested views of it: pairs of the real view and the derived layout."""
     array = filled(draw(shapes), draw(st.sampled_from(DTYPES)))
     view, layout = array, Layout.c_order(array.shape, array.dtype)
     for _ in range(draw(st.integers(1, 4))):

@@ -1,4 +1,4 @@
-"""The time line of a journal."""
+"""The timeline of a journal."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def transfer(direction: str, start: float, seconds: float = 1e-5, **rest) -> Tra
 
 @pytest.fixture
 def drawn():
-    """Return a function that draws transfers as a log does, in axes of no window."""
+    """Return a function that draws transfers as a log does, in axes without a window."""
     made = []
 
     def drawn(*transfers):

@@ -1,4 +1,4 @@
-"""The journal, the guards and the device's own counters agree, whatever is done."""
+"""The journal, the guards and the device's own counters agree after any accesses."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_guard_lets_pass_what_it_allows_and_no_transfer_more(
         except TransferGuardError:
             assert len(log) > allowed
         assert guard.count == backend.uploads + backend.downloads == min(allowed, len(log))
-        # What was refused can be done without the guard.
+        # Refused transfers can be made without the guard.
         for blob in blobs:
             blob.cpu_data()
 

@@ -1,4 +1,4 @@
-"""What adoption and the end of exposure make of living aliases."""
+"""Effects of adoption, and of the end of an exposure, on live aliases."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_after_an_adoption_nothing_is_left_of_a_source(side: Side) -> None:
 
 
 def seen_without_the_lock(memory: SyncedMemory) -> set[int]:
-    """Return what readers find in all bytes, on both sides, without taking the lock."""
+    """Return the values that readers without the lock find, in all bytes and on both sides."""
     found = set()
     for side in Side:
         for place in range(COUNT):
@@ -203,7 +203,7 @@ def test_an_adoption_that_is_interrupted_is_made_or_not() -> None:
             nonlocal calls
             inside = frame.f_back is not None and "_adopt" in frame.f_back.f_code.co_name
             calls += event == "call" and inside
-            if calls == place:  # noqa: B023  # of this turn
+            if calls == place:  # noqa: B023  # called in this iteration
                 sys.setprofile(None)
                 raise KeyboardInterrupt
 
@@ -219,7 +219,8 @@ def test_an_adoption_that_is_interrupted_is_made_or_not() -> None:
             sys.setprofile(before)
         contents = blob.tolist()
         blob.resize(8)
-        # The array that was adopted has room for no more, and a growing resize keeps nothing.
+        # The adopted array has no spare capacity, and a resize beyond the capacity keeps no
+        # contents.
         assert blob.tolist() == ([3] * 4 if contents == [3] * 4 else [0] * 4) + [0] * 4
         outcomes.add(tuple(contents))
     else:

@@ -135,7 +135,7 @@ def test_memories_are_not_copied() -> None:
 
 @pytest.mark.parametrize("counting", ["_count", "add", "book"])
 def test_a_signal_handler_may_use_another_blob_while_a_transfer_is_counted(counting: str) -> None:
-    """Each line has its turn; a lock that its own thread cannot take again would hang here."""
+    """The handler runs at each line. It would hang at a lock that is not reentrant."""
     blob, other = made(), made()
 
     def trace(frame: FrameType, _event: str, _argument: object) -> Any:
@@ -192,7 +192,7 @@ def test_a_view_has_a_gradient_of_its_own_where_the_shared_one_is_too_small() ->
     assert tail.cpu_diff().tolist() == [0, 0]
 
 
-# --- what comes between a look for aliases and the write ---------------------------------------
+# --- aliases made between the search for aliases and the write ---------------------------------
 
 
 def test_an_alias_that_the_warning_hook_makes_is_warned_of_too(
@@ -264,7 +264,7 @@ def test_no_alias_slips_in_before_a_write_unannounced(write: Any) -> None:
                 if passed[0] == line:  # noqa: B023  # called before it changes
                     sys.settrace(None)
                     with suppress(RuntimeError):
-                        # Refused in the middle of a change.
+                        # It is refused in the middle of a change.
                         aliases.append(np.from_dlpack(blob.gpu))  # noqa: B023  # likewise
             return trace
 
@@ -276,7 +276,7 @@ def test_no_alias_slips_in_before_a_write_unannounced(write: Any) -> None:
                 write(blob)
                 late = False
             except ValueError:
-                # The borrow was revoked: the write says that it comes too late.
+                # The borrow was revoked, so the late write raises.
                 late = True
             finally:
                 sys.settrace(outside)
@@ -319,7 +319,7 @@ def test_a_living_blob_is_not_made_again() -> None:
     blob = made()
     alias = np.from_dlpack(blob.cpu)
     with pytest.raises(TypeError, match="resize"):
-        blob.__init__(4)  # type: ignore[misc]  # that is the point
+        blob.__init__(4)  # type: ignore[misc]  # the point of the test
     alias[0] = 9
     assert blob.tolist() == [9, 2, 3]
 
@@ -341,7 +341,7 @@ def test_a_refused_resize_leaves_the_borrows_of_data_alone() -> None:
 
 @pytest.mark.parametrize("copy_diff", [False, True])
 @pytest.mark.parametrize("count", [2, 5, 20])
-def test_a_refused_copy_changes_nothing(count: int, copy_diff: bool) -> None:  # drawn
+def test_a_refused_copy_changes_nothing(count: int, copy_diff: bool) -> None:  # drawn by hypothesis
     blob = made(10)
     blob.resize(3)
     alias = np.from_dlpack((blob.diff if copy_diff else blob).cpu)
@@ -361,7 +361,7 @@ def test_a_refused_copy_changes_nothing(count: int, copy_diff: bool) -> None:  #
 def test_a_failed_copy_changes_nothing(
     kind: str,
     count: int,
-    copy_diff: bool,  # drawn
+    copy_diff: bool,  # drawn by hypothesis
     simulated: SimulatedBackend,
 ) -> None:
     for which in range(1, 4):

@@ -1,4 +1,4 @@
-"""What would leave a living alias behind warns first, and changes nothing under an error filter."""
+"""Actions that make a live alias stale warn first. If the warning is an error, nothing changes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ torch = pytest.importorskip("torch", reason="torch is one of the consumers")
 
 
 def made() -> Blob:
-    """Make a Blob of the host that an accelerator uses too."""
+    """Make a Blob on the host that is bound to an accelerator."""
     blob = Blob(4, device="cpu")
     blob.memory.bind(simulated(0))
     blob.mutable_cpu_data()[...] = [1, 2, 3, 4]
@@ -138,7 +138,7 @@ def test_a_shrinking_resize_keeps_what_an_alias_still_sees() -> None:
 
 
 def test_a_numpy_alias_is_not_written_by_mistake_after_it_was_left_behind() -> None:
-    """It loses its write permission besides the warning, which also speaks for its slices."""
+    """It loses its write permission. Its slices do not, but there is also a warning."""
     blob = made()
     array = np.asarray(blob.cpu)
     part = array[1:]

@@ -1,4 +1,4 @@
-"""Aliases as a memory gives them: how long they live, and what is said of them."""
+"""Aliases made by a memory: their lifetime, and their description in warnings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WHOLE = Layout.raw(COUNT)
 
 
 class Target:
-    """Something to be kept by a consumer."""
+    """An object that a consumer keeps."""
 
 
 def at_cpu() -> SyncedMemory:
@@ -55,7 +55,7 @@ def test_the_place_of_an_alias_is_where_it_was_asked_for() -> None:
     assert alias is not None
 
 
-# --- what the warning says -----------------------------------------------------------------------
+# --- the text of the warning ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("access", [Access.MUTABLE, Access.OVERWRITE])
@@ -93,7 +93,7 @@ def test_the_usual_filter_remembers_in_the_users_module_what_was_said() -> None:
     code = compile("for _ in range(3): blob.mutable_gpu_data()", "users.py", "exec")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default")
-        exec(code, module)  # noqa: S102  # a module of a user's, with globals of its own
+        exec(code, module)  # noqa: S102  # a user's module with its own globals
     assert len(caught) == 1
     assert set(module) == {"blob", "__name__", "__builtins__", "__warningregistry__", "_"}
     assert alias is not None

@@ -1,4 +1,4 @@
-"""Forks while other threads compute: a child hangs on nothing, and takes nothing half-done."""
+"""Forks while other threads compute: a child does not hang, nor use half-written contents."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def made(count: int = 3) -> Blob:
 
 
 def in_child(check: Callable[[], Any], expected: tuple[int, ...] = (0,)) -> int:
-    """Fork, and let the child check something; a child that hangs is ended after 20 seconds."""
+    """Fork and run a check in the child; a child that hangs is killed after 20 seconds."""
     child = os.fork()
     if child == 0:  # pragma: no cover  # in the child
         status = 1
@@ -50,7 +50,7 @@ def in_child(check: Callable[[], Any], expected: tuple[int, ...] = (0,)) -> int:
             signal.alarm(20)
             check()
             status = 0
-        except BaseException:  # noqa: BLE001  # for whoever reads the output
+        except BaseException:  # noqa: BLE001  # it is printed
             traceback.print_exc()
         finally:
             os._exit(status)
@@ -61,12 +61,12 @@ def in_child(check: Callable[[], Any], expected: tuple[int, ...] = (0,)) -> int:
 
 @contextmanager
 def inside(work: Callable[[threading.Event], Any]) -> Iterator[None]:
-    """Let another thread be in the middle of some work, until the block ends.
+    """Keep another thread in the middle of some work until the block ends.
 
     Parameters
     ----------
     work
-        Is given what it calls from the middle: that returns when the block ends.
+        Gets a function to call in the middle, which returns when the block ends.
     """
     arrived, go_on = threading.Event(), threading.Event()
 
@@ -85,7 +85,7 @@ def inside(work: Callable[[threading.Event], Any]) -> Iterator[None]:
 
 
 def refuses(blob: Blob) -> None:
-    """Check that a Blob says why it cannot be used, whatever is asked of it, and can be shown."""
+    """Check that every use of a Blob raises an error with the reason, and that it can be shown."""
     uses = (
         blob.tolist,
         blob.cpu_data,
@@ -202,7 +202,7 @@ def test_a_blob_whose_memory_is_being_made_is_made_anew(monkeypatch: pytest.Monk
         monkeypatch.undo()
 
     def look() -> None:
-        # The user's array is still believed to change at any time.
+        # The user's array is still exposed: it may change at any time.
         lent.memory.bind(syncblob.simulated(0))
         lent.gpu_data()
         array[0] = 9

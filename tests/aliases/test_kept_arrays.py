@@ -1,4 +1,4 @@
-"""Borrows and aliases that are made from what earlier ones left: as good as the first."""
+"""Borrows and aliases made from arrays that the Blob keeps are equivalent to the first ones."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ SIDES = pytest.mark.parametrize("both_sides", [False, True], ids=["one side", "b
 
 
 def used(way: Way, *, both_sides: bool = False) -> Blob:
-    """Make a Blob that has been read and written on a side several times, and holds ones."""
+    """Make a Blob of ones that has been read and written on a side several times."""
     blob = Blob(COUNT, "uint8", device="cpu" if way.side is Side.HOST else "simulated:0")
     blob.memory.bind(simulated(0))
     if both_sides:
@@ -82,7 +82,7 @@ def used(way: Way, *, both_sides: bool = False) -> Blob:
 
 
 def loans(blob: Blob) -> list[tuple[int, int]]:
-    """Count the borrows and the aliases of both sides."""
+    """Return the numbers of borrows and aliases of each side."""
     sides = [blob.memory.loans(side) for side in Side]
     return [(len(side.borrows), len(side.leases)) for side in sides]
 
@@ -188,7 +188,7 @@ def test_logs_are_told_of_what_needed_no_transfer(way: Way, both_sides: bool) ->
         way.read_other_side(blob)
         assert (len(log), log.avoided) == (1, 0)
         for _ in range(3):
-            # What the other side has used since is here all the same: once.
+            # This side still holds everything after the read on the other: one transfer is avoided.
             way(blob)
             assert (len(log), log.avoided, log.avoided_bytes) == (1, 1, COUNT)
 
@@ -362,7 +362,7 @@ def test_a_resize_on_another_thread_forgets_what_is_being_kept(
 
     def meddle(self: NumpyHome, *args: Any, **keywords: Any) -> Any:
         made.append(original(self, *args, **keywords))
-        # The first is the caller's, the second is to be kept.
+        # The first is returned to the caller, the second is to be kept.
         if len(made) == 2:
             monkeypatch.undo()
             thread = threading.Thread(target=blob.resize, args=(2,))

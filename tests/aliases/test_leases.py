@@ -1,4 +1,4 @@
-"""A writable alias is tracked until the last use of it is gone, and only until then."""
+"""A writable alias is tracked until its last use is gone, and not longer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ torch = pytest.importorskip("torch", reason="torch is one of the consumers")
 
 
 def made(head: str = "cpu") -> Blob:
-    """Make a Blob of the side that its contents are on."""
+    """Make a Blob whose device is the side of its contents."""
     blob = Blob((2, 3), device="cpu" if head == "cpu" else "simulated:0")
     blob.memory.bind(accelerator("simulated"))
     access = blob.mutable_cpu_data if head == "cpu" else blob.mutable_gpu_data
@@ -206,7 +206,7 @@ def test_nothing_is_left_behind_by_many_aliases() -> None:
     assert len(blob.memory.loans(Side.HOST).borrows) < 50
 
 
-# --- a side to be overwritten --------------------------------------------------------------------
+# --- `overwrite` of a side -----------------------------------------------------------------------
 
 
 def test_whoever_takes_a_side_to_overwrite_it_gets_it_without_a_transfer() -> None:
@@ -255,7 +255,7 @@ def test_a_side_tells_what_it_is() -> None:
         np.asarray(blob.gpu, copy=False)
 
 
-# --- aliases whose lifetime nobody can see -------------------------------------------------------
+# --- aliases of unknown lifetime -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("adopt", [Blob.asarray, Blob.from_dlpack])
@@ -301,7 +301,7 @@ def test_a_copy_of_an_array_is_nobody_elses() -> None:
 
 @pytest.mark.gpu
 def test_cupy_over_a_side_is_tracked_and_over_the_blob_exposed() -> None:
-    import cupy  # only where there is a GPU
+    import cupy  # there is a GPU
 
     blob = Blob(3, device="cuda:0")
     array = cupy.asarray(blob.gpu)
@@ -327,7 +327,7 @@ def test_cupy_over_a_side_is_tracked_and_over_the_blob_exposed() -> None:
 
 @pytest.mark.gpu
 def test_dlpack_to_cupy_and_torch_on_cuda_is_tracked() -> None:
-    import cupy  # only where there is a GPU
+    import cupy  # there is a GPU
 
     blob = Blob(3, device="cuda:0")
     takers = [cupy.from_dlpack]

@@ -1,4 +1,4 @@
-"""Aliases, watches, promises and copies of parts: what is beside them does not concern them."""
+"""Aliases, watched exports, `assume_unaliased` and copies of parts ignore other parts."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ CONSUMER = pytest.mark.parametrize("consumer", CONSUMERS)
 
 
 def made(here="cpu"):
-    """Make a Blob of four rows, newest on one side, that counts up."""
+    """Make a Blob of four rows that is newest on one side and counts up."""
     blob = Blob(SHAPE, device="simulated")
     getattr(blob, f"mutable_{here}_data")()[...] = np.arange(24).reshape(SHAPE)
     return blob
 
 
 def split(letters="HGHG"):
-    """Make one of which each row is newest somewhere; B stands for both sides."""
+    """Make a Blob whose rows are newest as the letters say; B is both sides."""
     blob = made()
     for row, letter in enumerate(letters):
         if letter == "G":
@@ -142,7 +142,7 @@ def test_an_alias_with_gaps_reaches_what_lies_between_its_elements(here):
     blob = made(here)
     column = np.from_dlpack(getattr(blob[1:3, 2], here))
     there = OTHER[here]
-    # Its hull begins with the element [1, 2] and ends with [2, 2].
+    # Its hull is from element [1, 2] to element [2, 2].
     getattr(blob[1, :2], f"mutable_{there}_data")()
     getattr(blob[2, 3:], f"mutable_{there}_data")()
     with pytest.warns(StaleAliasWarning):
@@ -156,7 +156,7 @@ def test_an_alias_of_a_part_is_good_again_when_that_part_is(here):
     alias = np.from_dlpack(getattr(blob[1:3], here))
     with pytest.warns(StaleAliasWarning):
         getattr(blob[2], f"mutable_{OTHER[here]}_data")()[...] = 9
-    # The half that was not written is as good as before.
+    # The half that was not written is still valid.
     alias[0] = 8
     assert getattr(blob[1], f"{OTHER[here]}_data")().tolist() == [8] * 6
     assert getattr(blob[2], f"{here}_data")().tolist() == alias[1].tolist() == [9] * 6
@@ -233,7 +233,7 @@ def test_a_borrow_from_before_a_resize_writes_nothing_that_is_not_seen():
         assert blob.head is Head.SYNCED or heads(blob).count("H")
 
 
-# --- pushes and promises -------------------------------------------------------------------------
+# --- pushes and `assume_unaliased` ---------------------------------------------------------------
 
 
 def test_a_view_is_pushed_and_waited_for_by_itself(simulated):
@@ -267,7 +267,7 @@ def test_a_promise_about_a_view_is_about_its_part():
     assert heads(blob) == "BBBB"
 
 
-# --- watches -------------------------------------------------------------------------------------
+# --- watched exports -----------------------------------------------------------------------------
 
 
 def write_past_permissions(array):
@@ -433,7 +433,7 @@ def test_two_halves_are_computed_on_two_sides_by_two_threads():
                     seen = blob.cpu_data() if row else blob.gpu_data()
                     if set(seen[row].tolist()) != {value}:
                         problems.append((row, value, seen[row][0]))
-        except BaseException as error:  # noqa: BLE001  # whatever it is, the test reports it
+        except BaseException as error:  # noqa: BLE001  # the test reports any error
             problems.append(error)
 
     threads = [threading.Thread(target=work, args=args) for args in ((0, "cpu"), (1, "gpu"))]

@@ -1,9 +1,9 @@
-"""Random programs with aliases: no read returns an old value, no write is lost unannounced.
+"""Random programs with aliases: no read is stale, and no write is lost without a warning.
 
-Each program makes Blobs, aliases of several consumers, slices of them, and accesses in any order,
-beside a model that knows the true contents, and of each element who has it: accesses and aliases
-may be of a part. A program is made from a number, which a failure names.
-``SYNCBLOB_PROGRAMS`` sets how many run.
+Each program makes Blobs, aliases of several consumers, slices of them, and accesses in any order.
+Accesses and aliases may cover a part only. A model has the true contents and the holders of each
+element. A program is made from a number, which a failure shows. ``SYNCBLOB_PROGRAMS`` sets how many
+programs run.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ if torch is not None:
 
 
 class Truth:
-    """What a memory holds, and which sides have each element."""
+    """The true contents of a memory, and the sides that hold each element."""
 
     def __init__(self, size: int) -> None:
         self.values = [0] * size
@@ -76,9 +76,9 @@ class Truth:
     def access(
         self, side: str, places: range, aliases: list[Alias], *, reads: bool, later: bool = False
     ) -> None:
-        """Follow an access of some places, which may come to pass only later."""
+        """Apply an access of some places; with `later`, one that takes effect later."""
         if not any(self.valid):
-            # The first access makes a buffer, and fills all of it.
+            # The first access makes a buffer and fills all of it.
             self.valid = [frozenset({side})] * len(self.values)
         for place in places:
             if not reads:
@@ -86,7 +86,7 @@ class Truth:
             elif side not in self.valid[place]:
                 writers = {alias.side for alias in aliases if place in alias.given}
                 if OTHER[side] in writers or (later and writers):
-                    # It must be copied again: they may write at any moment.
+                    # It must be copied again, because an alias may write it at any moment.
                     continue
                 self.valid[place] = frozenset({side} if side in writers else {CPU, GPU})
 
@@ -112,9 +112,9 @@ class Truth:
 
 @dataclass(eq=False)
 class Alias:
-    """What a consumer keeps: an array of some library, and where it starts in the memory.
+    """An alias that a consumer keeps: an array of some library, and its offset in the memory.
 
-    The memory knows the range that it gave away, and not what the consumer has kept of it.
+    The memory knows the range that it exported, but not which part of it the consumer keeps.
     """
 
     array: Any
@@ -126,7 +126,7 @@ class Alias:
     was_stale: bool = False
 
     def is_fresh(self) -> bool:
-        """Tell whether what is left of it shows the newest contents."""
+        """Tell whether the part that is kept shows the newest contents."""
         return self.stale.isdisjoint(range(self.first, self.given.stop))
 
 
@@ -175,10 +175,10 @@ class Program:
         return list(range(self.written - count + 1, self.written + 1))
 
     def part(self, index: int) -> tuple[Blob, range, range, str]:
-        """Return a Blob or a view of it, its places, those that accesses are for, and a name."""
+        """Return a Blob or a view of it, its places, those that its accesses cover, and a name."""
         blob, truth = self.blobs[index], self.truths[index]
         if self.random.random() < 0.6:
-            # A Blob that is no view stands for all of its memory, as in Caffe.
+            # Accesses of a Blob that is not a view cover all of its memory, as in Caffe.
             return blob, range(blob.size), truth.all, str(index)
         first = self.random.randrange(blob.size)
         places = range(first, self.random.randint(first + 1, blob.size))
@@ -196,11 +196,11 @@ class Program:
         self.revive(truth, side, set(accessed) - watched)
 
     def lent(self, blob: Blob, accessor: str) -> Any:
-        """Return what an accessor lends, so that it can be looked at."""
+        """Return a borrow in a form that can be read."""
         return self.device.seen(getattr(blob, accessor)())
 
     def revive(self, truth: Truth, side: str, places: set[int]) -> None:
-        """Trust again what was left behind on a side that has caught up: it is the same buffer."""
+        """Mark aliases of an updated side as fresh again: they are over the same buffer."""
         for alias in self.of(truth):
             if alias.side == side:
                 alias.stale -= places
@@ -226,7 +226,7 @@ class Program:
             self.revive(truth, side, set(accessed))
 
     def push(self) -> None:
-        """Start an upload that arrives later, or fails on its way."""
+        """Start an upload that arrives later or fails."""
         index = self.random.randrange(2)
         truth = self.truths[index]
         blob, _, accessed, name = self.part(index)
@@ -238,7 +238,7 @@ class Program:
         self.note(f"push {name}, delayed by {delay}")
         self.controls.delay = delay
         if self.random.random() < 0.2:
-            # An upload of another memory that is still to come must not take the failure.
+            # The failure must not hit a pending upload of another memory.
             self.controls.synchronize()
             with self.controls.failing(transfer=1):
                 if not self.device.fails_at_once:
@@ -253,7 +253,7 @@ class Program:
         truth.access(GPU, accessed, self.of(truth), reads=True, later=True)
 
     def adopt(self) -> None:
-        """Replace the contents by an array."""
+        """Adopt an array as new contents."""
         index = self.random.randrange(2)
         side = self.random.choice((CPU, GPU))
         blob, truth = self.blobs[index], self.truths[index]
@@ -267,24 +267,24 @@ class Program:
         if self.announced(lambda: getattr(blob, f"set_{side}_data")(array), self.of(truth)):
             truth.values = values
             truth.valid = [frozenset({side})] * len(values)
-            # Those of the side itself are over a buffer that is no longer the Blob's.
+            # Aliases of that side are over a buffer that the Blob no longer has.
             self.aliases = [
                 alias for alias in self.aliases if alias.truth is not truth or alias.side != side
             ]
 
     def fail(self) -> None:
-        """Let an access fail: nothing has changed, and the next one succeeds."""
+        """Make an access fail: nothing changes, and the next one succeeds."""
         index = self.random.randrange(2)
         side = self.random.choice((CPU, GPU))
         truth = self.truths[index]
         blob, _, accessed, name = self.part(index)
-        # Without aliases on the other side nothing else can happen than the failure.
+        # Without aliases, the failure is the only effect.
         if self.of(truth) or not any(truth.valid):
             return
         count = len(truth.lacking(side, accessed))
         if not count:
             return
-        # The last of several pieces, too.
+        # Any of several pieces can fail.
         which = self.random.randint(1, count)
         self.note(f"transfer {which} of {name} to the {side} fails")
         access = self.random.choice(("", "mutable_"))
@@ -322,7 +322,7 @@ class Program:
         return [alias for alias in self.aliases if alias.truth is truth]
 
     def opposite(self, truth: Truth, side: str, places: range) -> list[Alias]:
-        """Return the aliases of the other side that an access of some places concerns."""
+        """Return the aliases of the other side that overlap some places."""
         return [
             alias
             for alias in self.of(truth)
@@ -332,10 +332,10 @@ class Program:
     def announced(
         self, action: Callable[[], None], left_behind: list[Alias], places: range | None = None
     ) -> bool:
-        """Do what leaves aliases behind: it warns if there are any, or raises and changes nothing.
+        """Do an action. If it makes aliases stale, it warns, or raises and changes nothing.
 
-        Of the aliases it leaves the elements at some places behind, or all of them. Returns whether
-        it was done.
+        The elements of the aliases at some places become stale, or all elements. Returns whether it
+        was done.
         """
         if left_behind and self.random.random() < 0.3:
             heads = [blob.head for blob in self.blobs]
@@ -382,7 +382,7 @@ class Program:
                 self.store(self.aliases[-1])
 
     def from_dlpack(self, side: Any) -> Any:
-        """Take an alias on a CUDA device."""
+        """Make an alias on a CUDA device."""
         import cupy
 
         return self.device.seen(cupy.from_dlpack(side))
@@ -391,7 +391,7 @@ class Program:
         if isinstance(alias.array, Capsule):
             alias.array = np.asarray(np.from_dlpack(alias.array))
             if not alias.array.flags.writeable:
-                # NumPy takes capsules before 1.0 for read-only: write as other consumers do.
+                # NumPy makes arrays of capsules before 1.0 read-only; write as other consumers do.
                 alias.array = self.made_writable(alias.array)
         return alias.array
 
@@ -433,7 +433,7 @@ class Program:
             assert seen == alias.truth.values[alias.first : alias.first + len(array)]
 
     def slice_alias(self) -> None:
-        """Keep a part, and drop the whole."""
+        """Keep a part and drop the whole."""
         alias = self.fresh_alias()
         if alias is not None and not isinstance(alias.array, memoryview):
             self.note(f"slice alias {self.aliases.index(alias)}")
@@ -465,7 +465,7 @@ class Program:
 
 
 def some(numbers: range, device: type[Simulated | Cuda]) -> range:
-    """Return all numbers, or fewer on CUDA devices, where a program takes longer."""
+    """Return all numbers, or fewer on CUDA devices, where programs take longer."""
     return numbers if device is Simulated else numbers[::8]
 
 

@@ -1,6 +1,6 @@
 """Many threads that make and drop aliases while others read and write.
 
-``SYNCBLOB_SOAK`` sets how many seconds it goes on.
+``SYNCBLOB_SOAK`` sets the duration in seconds.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ THREADS = 8
 
 
 def test_threads_without_any_order_do_no_harm() -> None:
-    """They may see each other's writes or not; nothing hangs, crashes or stays behind."""
+    """They may or may not see each other's writes. Nothing hangs, crashes or leaks."""
     blob = Blob(64, "int64", device="simulated")
     blob.mutable_cpu_data()[...] = 0
     stop = threading.Event()
@@ -44,7 +44,7 @@ def test_threads_without_any_order_do_no_harm() -> None:
                 if number % 4 == 0:
                     blob.mutable_cpu_data()
                 del part
-            except BaseException as error:  # noqa: BLE001  # whatever it is, the test reports it
+            except BaseException as error:  # noqa: BLE001  # the test reports any error
                 problems.append(error)
                 return
 
@@ -90,7 +90,7 @@ def test_aliases_come_and_go_while_others_read_and_write() -> None:  # noqa: C90
                 other = blob.gpu_data() if side == "cpu" else blob.cpu_data()
                 if other[number] != written:
                     problems.append(f"alias on the {side}: {other[number]}, wrote {written}")
-            # Dropped outside the turn, while others are at work.
+            # Dropped after the turn, while other threads work.
             del part, other
 
     def use(number: int) -> None:
@@ -105,7 +105,7 @@ def test_aliases_come_and_go_while_others_read_and_write() -> None:  # noqa: C90
                 if seen[0] != seen[1] or (number % 2 and seen[0] != written):
                     problems.append(f"read {seen}, wrote {written}")
 
-    # Warnings are expected, whenever a drop comes late; their filters are not thread-safe.
+    # Late drops cause warnings. Filters are not thread-safe, so this one is set for all threads.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", StaleAliasWarning)
         threads = [
@@ -124,7 +124,7 @@ def test_aliases_come_and_go_while_others_read_and_write() -> None:  # noqa: C90
     gc.collect()
     for side in Side:
         assert not blob.memory.loans(side).leases
-    # What is left is the test's own; a leak would be one for each of thousands of aliases.
+    # The rest belongs to the test; a leak would keep something for each of thousands of aliases.
     assert written > 100
     assert len(gc.get_objects()) - objects < 200
     assert sys.getallocatedblocks() - allocated < 5000

@@ -1,4 +1,4 @@
-"""Const exports under watch: who is accused, and who is not."""
+"""Watched const exports: which writes cause a warning, and which do not."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ READS = {Side.HOST: "cpu_data", Side.ACCELERATOR: "gpu_data"}
 
 
 class Target:
-    """Something to be kept by a consumer."""
+    """An object that a consumer keeps."""
 
 
 def at(side: Side, value: int = 1) -> SyncedMemory:
@@ -233,7 +233,7 @@ def test_the_warning_says_what_was_exported_where_and_what_follows() -> None:
 
 @contextmanager
 def in_use_by_another_thread(memory: SyncedMemory) -> Iterator[None]:
-    """Let another thread hold the lock while the block runs, and for 5 seconds at most."""
+    """Let another thread hold the lock while the block runs, for at most 5 seconds."""
     inside, go_on = threading.Event(), threading.Event()
     ended_by_us: list[bool] = []
 

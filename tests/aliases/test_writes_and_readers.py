@@ -1,7 +1,7 @@
-"""A read of the other side in the middle of a write loses none of it.
+"""A read of the other side in the middle of a write loses nothing of the write.
 
-The reader stands for a signal handler, a finaliser or another thread: it comes once, before one of
-the lines that a write goes through, and each of them has its turn.
+The reader stands for a signal handler, a finaliser or another thread. It runs once, before one of
+the lines that a write executes; the tests try each line.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ WRITES: dict[str, Callable[[Blob], Any]] = {
 
 
 def interrupted(work: Callable[[], object], before: int, reader: Callable[[], object]) -> bool:
-    """Do work, and let a reader in before one of the package's lines; tell whether there was."""
+    """Do work, and run a reader before one of the package's lines; tell whether it ran."""
     lines = itertools.count()
     came = False
 
@@ -53,7 +53,7 @@ def interrupted(work: Callable[[], object], before: int, reader: Callable[[], ob
         if event == "line" and next(lines) == before:
             came = True
             sys.settrace(outside)
-            # In the middle of a transfer it is refused.
+            # In the middle of a transfer, it is refused.
             with suppress(RuntimeError):
                 reader()
             return None
@@ -87,7 +87,7 @@ def test_a_read_in_the_middle_of_a_write_loses_nothing(
     name: str, here: str, there: str, *, both_sides: bool
 ) -> None:
     for line in itertools.count():
-        # What writes runs on the Blob's device.
+        # Operations that write run on the Blob's device.
         blob = Blob(SIZE, "float64", device="cpu" if here == "cpu" else "simulated:0")
         blob.memory.bind(syncblob.simulated(0))
         getattr(blob, f"mutable_{here}_data")()[...] = 1
@@ -96,7 +96,7 @@ def test_a_read_in_the_middle_of_a_write_loses_nothing(
         if both_sides:
             getattr(blob, f"{there}_data")()
             getattr(blob, f"mutable_{here}_data")()
-        came = interrupted(lambda: WRITES[name](blob), line, getattr(blob, f"{there}_data"))  # noqa: B023  # it is over when this returns
+        came = interrupted(lambda: WRITES[name](blob), line, getattr(blob, f"{there}_data"))  # noqa: B023  # not used after this call
         assert blob.cpu_data().tolist() == blob.gpu_data().tolist() == [5] * SIZE, line
         if not came:
             break

@@ -1,7 +1,7 @@
 """CUDA devices on a model of CUDA: transfers, streams, captures, aliases, two devices, protocols.
 
-The model is `cuda_model`. In its lazy mode nothing runs that nobody waits for, so a wait or an
-order that is missing shows; in its eager mode everything runs at once. That says nothing of CUDA
+The model is `cuda_model`. In its lazy mode, work runs only when something waits for it, so a
+missing wait or order shows. In its eager mode, all work runs immediately. This does not test CUDA
 itself; `tests/gpu` does.
 """
 
@@ -50,7 +50,7 @@ def values(dtype="float32"):
 
 
 def blob_in(head, dtype="float32", device="cuda:0"):
-    """Make a Blob of a device in a given state; its contents count up."""
+    """Make a Blob on a device in a given state; its contents count up."""
     blob = Blob((2, 3), dtype, device=device)
     if head:
         blob.overwrite_cpu_data()[...] = values(dtype)
@@ -75,7 +75,7 @@ def host_bytes(*numbers):
     return np.array(numbers, np.uint8)
 
 
-# --- where CUDA is, and where not -----------------------------------------------------------------
+# --- with and without CUDA ------------------------------------------------------------------------
 
 
 def test_the_devices_are_cupys():
@@ -251,7 +251,7 @@ def test_contents_go_to_the_device_and_back(dtype):
 
 
 def given_stream(cupy, spelled):
-    """Return a stream in every way that it can be named, and what must be kept for it."""
+    """Return a stream, given in one of several ways, and the object that must be kept alive."""
     stream = cupy.cuda.Stream(non_blocking=True)
     if spelled == "external":
         with pytest.warns(DeprecationWarning, match="from_external"):
@@ -323,7 +323,7 @@ def test_what_follows_on_the_current_stream_is_after_a_push(machine, backend):
     buffer, host = backend.allocate(3), backend.allocate_host(3)
     host[:] = 5
     push = backend.push(host, buffer, None)
-    # Whether it is over: if it is not, the stream waits for it.
+    # Whether the push is over. If it is not, the current stream waits for it.
     assert push.order() == machine.eager
     launch(add_one, buffer)
     assert buffer.tolist() == [6] * 3
@@ -372,12 +372,12 @@ def test_a_push_keeps_its_buffers_until_it_is_over(machine, backend):
     push = backend.push(host, buffer, None)
     del host, buffer
     gc.collect()
-    # Nobody else gets the memory meanwhile.
+    # The memory is not reused meanwhile.
     other = backend.allocate(600)
     assert other.data.ptr != address
     del push
     gc.collect()
-    # Not even when nobody waits for the push any more.
+    # Not even when the push is deleted.
     another = backend.allocate(600)
     assert another.data.ptr != address
     machine.finish()
@@ -396,7 +396,7 @@ def test_a_blob_that_goes_before_its_push_is_over_disturbs_nobody():
 
 
 def test_a_push_in_garbage_with_a_cycle_keeps_its_buffers_and_its_event(machine, backend):
-    """The collector calls the finalisers of all that it has found: that of the event too."""
+    """The collector runs the finalisers of all objects that it finds, also that of the event."""
     buffer, host = backend.allocate(600), backend.allocate_host(600)
     address = buffer.data.ptr
     cycle = [backend.push(host, buffer, None)]
@@ -489,7 +489,7 @@ def test_a_view_lies_in_its_buffer_as_it_was_asked_to(backend):
     assert backend.layout(array, buffer) == layout
     assert backend.overlap(array, buffer)
     assert not backend.overlap(backend.allocate(8), buffer)
-    # An array without a base is taken for a new one.
+    # An array without a base is treated as a new one.
     assert array.base is not None
 
 
@@ -638,11 +638,11 @@ def test_one_side_lent_by_name_has_the_interface(cupy):
     del array
 
 
-# --- arrays of others -----------------------------------------------------------------------------
+# --- arrays of other libraries --------------------------------------------------------------------
 
 
 class Lender:
-    """An array of another library, behind some of the protocols."""
+    """An array of another library that has some of the protocols."""
 
     def __init__(self, array, *, interface=None, capsule=None):
         self._array = array
@@ -792,7 +792,7 @@ def test_the_current_stream_waits_for_a_dlpack_producers(cupy, take):
     producer = side_stream()
 
     class Producer:
-        """Its work is on a stream of its own."""
+        """A producer that works on its own stream."""
 
         __dlpack_device__ = staticmethod(array.__dlpack_device__)
 
@@ -867,7 +867,7 @@ def test_nothing_comes_between_while_a_write_is_ordered_after_an_upload(monkeypa
     def order(push):
         calls.append(push)
         if len(calls) == 2:
-            # When the map is about to change.
+            # Just before the map changes.
             with pytest.raises(RuntimeError, match="in the middle of a transfer"):
                 blob.mutable_cpu_data()
             refused.append(True)
@@ -903,7 +903,7 @@ def test_a_kernel_on_any_stream_sees_the_zeros_of_a_blob_that_grew_again():
     assert seen == [[0, 1, 0, 0, 0, 0]]
 
 
-# What an access needs that a capture cannot have: the head before, and the access.
+# Accesses that need an operation which a capture does not allow: the head before, and the access.
 NEEDS = {
     "an upload": (CPU, "gpu_data"),
     "an upload to write": (CPU, "mutable_gpu_data"),
@@ -917,10 +917,10 @@ NEEDS = {
 
 @pytest.fixture
 def in_a_capture(monkeypatch):
-    """Make an access in a capture, and return what can be seen of it then and afterwards.
+    """Make an access in a capture, and return its effects during and after the capture.
 
-    That is the error, whether the capture was still good, the head, and the contents on both sides.
-    The Blob is gone before the function returns: errors of its finaliser are what can be seen too.
+    These are the error, whether the capture was still valid, the head, and the contents on both
+    sides. The Blob is deleted before the function returns, so its finaliser must not raise errors.
     """
 
     def make(needs):
@@ -952,7 +952,7 @@ def in_a_capture(monkeypatch):
 @pytest.mark.parametrize("needs", NEEDS)
 def test_what_is_asked_for_in_a_capture_is_done_truly_or_not_at_all(in_a_capture, needs):
     _, good, _, contents = in_a_capture(needs)
-    # Nothing of it has broken the capture, or waits for a graph that is never launched.
+    # The access has not broken the capture, and does not wait for a graph that is never launched.
     assert good
     assert contents == [(values() if NEEDS[needs][0] else values() * 0).tolist()] * 2
 
@@ -968,7 +968,7 @@ def test_a_transfer_in_a_capture_is_refused_before_anything_changes(in_a_capture
     assert after is NEEDS[needs][0]
 
 
-# The copy is queued, and what follows it fails: also the wait for the copy, in the second case.
+# The copy is queued. Recording the event then fails, and in the second case also the wait.
 late = pytest.mark.parametrize(
     "failures",
     [{"eventRecord": 2}, {"eventRecord": 2, "streamSynchronize": 1}],
@@ -1013,7 +1013,7 @@ def test_a_push_that_fails_late_does_not_arrive_after_newer_contents(machine, fa
 
 
 def taken_elsewhere(cupy, lend):
-    """Return an array on cuda:1, and how another library lends it, with cuda:0 current."""
+    """Return an array on cuda:1, and what another library passes for it; cuda:0 is current."""
     with cupy.cuda.Device(1):
         array = cupy.asarray(values())
         lent = lend(array)
@@ -1106,7 +1106,7 @@ def test_a_blob_of_the_host_has_no_interface_and_asking_touches_nothing(make):
     before = (blob.head, blob.memory.accelerator)
     with syncblob.no_transfers():
         assert not hasattr(blob, "__cuda_array_interface__")
-        # What CuPy calls in its place; to ask for it calls nothing.
+        # CuPy calls this method instead; `hasattr` does not call it.
         assert hasattr(blob, "__cupy_get_ndarray__")
     assert (blob.head, blob.memory.accelerator) == before
 
@@ -1136,7 +1136,7 @@ def test_to_ask_for_the_interface_twice_is_as_to_ask_once(head, const):
     with syncblob.no_transfers():
         assert lender.__cuda_array_interface__ == first
     assert blob.head is state
-    # One promise ends what both have begun.
+    # One `assume_unaliased` ends the exposure of both.
     blob.assume_unaliased()
     with syncblob.record_transfers() as log:
         blob.cpu_data()
@@ -1153,7 +1153,7 @@ def test_cupy_causes_one_warning_of_an_alias_that_it_leaves_behind(cupy):
     assert alias.tolist() == values().tolist()
 
 
-# --- what waits for kernels, and what need not ----------------------------------------------------
+# --- waits for kernels ----------------------------------------------------------------------------
 
 
 @lazily
@@ -1275,7 +1275,7 @@ def test_the_page_locked_memory_of_a_large_buffer_is_given_back(machine, backend
     buffer = backend.allocate_host(100_000)
     del buffer
     gc.collect()
-    # CUDA has none left, and CuPy's pool has kept none.
+    # CUDA has no page-locked memory left, and CuPy's pool has kept none.
     machine.can_pin = False
     assert not backend.is_page_locked(backend.allocate_host(100_000))
 
@@ -1394,11 +1394,11 @@ def test_cupy_takes_memory_of_the_device_only_by_dlpack(cupy):
 
 
 def test_no_write_on_the_host_ends_a_borrow_of_other_elements_on_the_device():
-    """They are not noted, so a map that is too long stays so."""
+    """Borrows on the device are not tracked, so a map that is too long stays too long."""
     size = 4 * MAX_SPANS
     blob = Blob(size, "uint8", device="cuda")
     blob.overwrite_gpu_data()[...] = 1
-    # One byte on the device between bytes on the host: no other span is as small.
+    # One byte on the device between bytes on the host is the smallest span.
     blob[4:5].mutable_cpu_data()
     blob[6:8].mutable_cpu_data()
     borrow = blob[5:6].mutable_gpu_data()

@@ -1,4 +1,4 @@
-"""The model of CUDA and CuPy: it does what their documentation says, under CuPy's names."""
+"""The model of CUDA and CuPy behaves as their documentation says, with CuPy's names."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CLASSES = """Device Event ExternalStream ManagedMemory Memory MemoryAsync Memory
 
 
 @pytest.fixture
-def cupy(machine):  # noqa: ARG001  # it is there because of that one
+def cupy(machine):  # noqa: ARG001  # it installs the model
     import cupy
 
     return cupy
@@ -31,7 +31,7 @@ def cupy(machine):  # noqa: ARG001  # it is there because of that one
 
 @pytest.fixture
 def real():
-    """Give the real CuPy, which can be imported without a GPU."""
+    """Return the real CuPy, which can be imported without a GPU."""
     return pytest.importorskip("cupy", exc_type=ImportError)
 
 
@@ -39,11 +39,11 @@ def real():
 
 
 def parameters(function):
-    """Return the names of a function's arguments, those by keyword only behind a star."""
+    """Return the names of a function's arguments; a star marks keyword-only ones."""
     try:
         signature = inspect.signature(function)
     except ValueError:
-        # Of functions in C only the docstring tells.
+        # Functions written in C have only a docstring.
         return documented(function.__doc__ or "")
     names = [
         ("*" if p.kind in (p.KEYWORD_ONLY, p.VAR_POSITIONAL) else "") + p.name
@@ -83,7 +83,7 @@ def test_a_function_of_cupy_has_cupys_arguments(real, name):
 
 
 def parameters_of_docstring(kind):
-    """Return the arguments that the docstring of a class begins with."""
+    """Return the arguments at the beginning of a class's docstring."""
     first = next(line for line in kind.__doc__.split("\n") if "(" in line)
     return documented(first.strip())
 
@@ -101,7 +101,7 @@ def test_what_makes_an_object_takes_cupys_arguments(real, name):
     arguments = parameters(getattr(cupy_model, name))
     expected = parameters(theirs)
     if expected is None:
-        # Its docstring lists them.
+        # Its docstring lists the arguments.
         listed = re.search(r"Args:\n(.*?)(?:\n\n|\Z)", theirs.__doc__ or "", re.DOTALL)
         if listed is None:
             pytest.skip("nothing says what they are")
@@ -122,7 +122,7 @@ def test_a_method_or_attribute_is_cupys(real, name, method):
     theirs = getattr(real, name) if name == "ndarray" else getattr(real.cuda, name)
     ours = getattr(cupy_model, name)
     if not hasattr(theirs, method):
-        # Attributes that instances have only.
+        # Only instances have these attributes.
         assert f"{method} (" in theirs.__doc__ or f"~{name}.{method} (" in theirs.__doc__
         return
     if callable(getattr(ours, method)):
@@ -319,7 +319,7 @@ def test_a_host_callback_runs_in_the_order_of_its_stream_and_cannot_call_cuda(cu
 
 @pytest.fixture
 def capturing(cupy):
-    """Give a stream that is being captured, and is current."""
+    """Give a stream that is being captured and is current."""
     with cupy.cuda.Stream(non_blocking=True) as stream:
         stream.begin_capture()
         yield stream
@@ -339,7 +339,7 @@ def test_captured_work_runs_when_the_graph_is_launched(cupy):
         stream.begin_capture()
         assert stream.is_capturing()
         launch(lambda a: a.__iadd__(1), array)
-        # Another stream joins, and comes back.
+        # Another stream joins the capture, and is joined back.
         side.wait_event(stream.record())
         launch(lambda a: a.__imul__(10), array, stream=side)
         stream.wait_event(side.record())
@@ -387,7 +387,7 @@ def test_the_legacy_stream_cannot_be_used_while_a_blocking_one_is_captured(cupy)
     stream.begin_capture()
     with pytest.raises(CUDARuntimeError, match="Implicit"):
         legacy.is_capturing()
-    # To ask has invalidated nothing.
+    # The query has not invalidated the capture.
     assert stream.is_capturing()
     with pytest.raises(CUDARuntimeError, match="Implicit"):
         launch(set_to(1), array)
@@ -648,7 +648,7 @@ def test_an_array_of_another_device_is_copied_and_not_computed_with(cupy):
 
 
 class Both:
-    """Has both of CuPy's protocols, or one of them."""
+    """An object with both of CuPy's protocols, or one of them."""
 
     def __init__(self, array, *, interface):
         self.__cupy_get_ndarray__ = array.copy

@@ -1,4 +1,4 @@
-"""Devices: names, selection, the simulated device's controls, and what is said without a GPU."""
+"""Devices: names, selection, the simulated device's controls, and errors without a GPU."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_device_equals_its_name(name: str, canonical: str, index: int) -> None
     assert device == canonical == str(device)
     assert (device.type, device.index) == (canonical.partition(":")[0], index)
     assert device == Device(device)
-    assert {canonical: 1}[device] == 1  # type: ignore[index]  # equal and hashed alike
+    assert {canonical: 1}[device] == 1  # type: ignore[index]  # they are equal and have equal hashes
     assert device != "elsewhere"
     assert device != 7
     assert pickle.loads(pickle.dumps(device)) == copy.deepcopy(device) == device
@@ -54,7 +54,7 @@ def test_a_device_equals_its_name(name: str, canonical: str, index: int) -> None
 @pytest.mark.parametrize("name", ["", "gpu", "cuda:", "cuda:x", "cuda:-1", "cpu:1", "cuda:²", 0])
 def test_other_names_are_refused(name: object) -> None:
     with pytest.raises(ValueError, match="cpu"):
-        Device(name)  # type: ignore[arg-type]  # that is the point
+        Device(name)  # type: ignore[arg-type]  # the point of the test
 
 
 def test_use_device_is_local_to_the_context() -> None:
@@ -223,11 +223,11 @@ def test_backends_name_the_namespace_that_computes(name: str) -> None:
     assert home.namespace.__name__ == "numpy"
 
 
-# --- kinds of one's own --------------------------------------------------------------------------
+# --- registered kinds of devices -----------------------------------------------------------------
 
 
 class Shelf(SimulatedBackend):
-    """A device of a kind that nobody knows yet."""
+    """A device of a new kind."""
 
     def __init__(self, index: int) -> None:
         super().__init__(index)

@@ -1,4 +1,4 @@
-"""Run by mpiexec in two processes: one check of mpi4py's functions on Blobs, named as argument."""
+"""Checks of mpi4py's functions on Blobs. mpiexec runs one, named as argument, in two processes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SUM = MINE + OTHERS
 
 
 def made(contents, device):
-    """Make a Blob that lies on a device."""
+    """Make a Blob whose contents are on a device."""
     blob = Blob(contents.shape, contents.dtype, device=device)
     blob[...] = contents
     return blob
@@ -126,7 +126,7 @@ def dtypes(device):
 
 
 def data_parallel_training(device):
-    """Least squares: each process has half of the samples, and both come to the same weights."""
+    """Least squares: each process has half of the samples, and both get the same weights."""
     random = np.random.default_rng(0)
     samples, answers = random.normal(size=(40, 3)), random.normal(size=40)
     weights = made(np.zeros(3), device)

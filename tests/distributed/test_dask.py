@@ -1,4 +1,4 @@
-"""Dask arrays whose chunks are Blobs: what they compute, where, and how Blobs travel."""
+"""Dask arrays with Blobs as chunks: results, devices, and transport of Blobs."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def _one_thread():
 
 @pytest.fixture(params=["cpu", "simulated:0"])
 def blob(request):
-    return syncblob.asarray(ARRAY, device=request.param) + 0  # computed there, so it lies there
+    return syncblob.asarray(ARRAY, device=request.param) + 0  # computed there, so newest there
 
 
-# What Dask does to ARRAY in its chunks.
+# Operations of Dask on ARRAY in chunks.
 CALLS = {
     "identity": lambda x: x,
     "add": lambda x: x + x + 1,
@@ -75,7 +75,7 @@ CALLS = {
 def test_results_are_those_of_numpy_and_stay_on_the_device(blob, call):
     expected = call(da.from_array(ARRAY, chunks=CHUNKS)).compute()
     chunked = da.from_array(blob, chunks=CHUNKS, name=False)
-    # Dask's own counts and indices may move: less than one chunk.
+    # Dask may transfer its own counts and indices: less than one chunk.
     with syncblob.max_transfers(bytes=blob[:30, :40].nbytes - 1):
         result = call(chunked).compute()
     assert isinstance(result, Blob)
@@ -119,7 +119,7 @@ def test_the_backend_creates_blobs_on_the_default_device(create, expected):
     assert isinstance(result, Blob)
     assert str(result.device) == "simulated:0"
     assert result.dtype == expected.dtype
-    if expected.dtype != bool:  # what nobody has set may be a NaN
+    if expected.dtype != bool:  # uninitialised values may be NaN
         np.testing.assert_array_equal(np.asarray(result), expected)
 
 

@@ -1,4 +1,4 @@
-"""mpi4py on Blobs: the checks of mpi_checks.py, each in two processes of an MPI."""
+"""mpi4py on Blobs: the checks of mpi_checks.py, each in two MPI processes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import tiers
 
 PROGRAM = Path(__file__).with_name("mpi_checks.py")
 
-# The functions that the program's table names. It is not imported: that would start MPI here.
+# The functions in the program's table. The program is not imported: that would start MPI here.
 CHECKS = [
     name.id
     for node in ast.walk(ast.parse(PROGRAM.read_text(encoding="utf-8")))
@@ -46,7 +46,7 @@ def mpiexec():
     ),
 )
 def test_two_processes(mpiexec, check):
-    # Open MPI starts no more processes than there are cores, and none as root, unless it is told.
+    # By default, Open MPI starts no more processes than there are cores, and none as root.
     permissions = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")
     done = subprocess.run(
         [mpiexec, "-n", "2", sys.executable, PROGRAM, check],

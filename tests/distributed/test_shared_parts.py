@@ -37,7 +37,7 @@ def test_nothing_is_lost():
 
 @pytest.mark.parametrize("whole", [False, True])
 def test_this_process_takes_part(whole):
-    """What it downloads, of its part or of the whole Blob, is what it has written itself."""
+    """A download of its part, or of the whole Blob, copies only what this process has written."""
     blob = Blob.in_shared_memory(SHAPE, device="simulated:0")
     blob.mutable_cpu_data()[...] = 1
     mine, yours = divided(blob)
@@ -53,9 +53,9 @@ def test_this_process_takes_part(whole):
     expected = ONES * 2
     expected[:3] = 3
     assert blob.on("cpu").tolist() == expected.tolist()
-    # The device gets what the other process wrote, because the host's side is exposed for ever.
+    # The device gets what the other process wrote, because the host side is always exposed.
     assert np.asarray(blob + 0).tolist() == expected.tolist()
-    # Nobody else writes now: once seen is enough.
+    # The other process does not write any more, so one refresh is enough.
     blob.refresh()
     with syncblob.record_transfers() as log:
         for _ in range(2):

@@ -1,4 +1,4 @@
-"""torch.distributed on Blobs: gradients summed over two processes give what one process gives."""
+"""torch.distributed on Blobs: gradients summed over two processes equal those of one process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DEVICES = ["cpu", "simulated:0"]
 
 @pytest.fixture(scope="module")
 def learned(tmp_path_factory):
-    """Give what each of two processes learned on each device."""
+    """Return what each of two processes learned on each device."""
     context = get_context("spawn")
     address = (tmp_path_factory.mktemp("distributed") / "meeting").as_uri()
     channels, processes = [], []

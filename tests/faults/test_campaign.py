@@ -1,13 +1,13 @@
-"""The fault campaign: whatever can fail in a scenario fails once, and nothing is lost by it.
+"""The fault campaign: each operation of a scenario that can fail is made to fail once.
 
 Each scenario runs once to count its allocations, transfers and uses of files. Then it runs again
-for each of them, with that one failing. After a failure
+for each of them, with that one failing. After a failure,
 
-- the exception that was injected is what arrives, or what caused it;
-- everything holds what it held before, or, where the last step was over, what it holds at the end:
-  no Blob, array or file is half-written, and two sides that count as equal are;
+- the exception is the injected one, or was caused by it;
+- everything has the contents from before, or those at the end if the last step was done: no Blob,
+  array or file is half-written, and bytes that both sides hold are equal;
 - no file stays open;
-- doing it again gives what it gives without a failure.
+- repeating the operation gives the same result as without a failure.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _DESCRIPTORS = Path("/proc/self/fd")
 
 
 def open_files():
-    """Count the files that this process has open, where that can be seen."""
+    """Return the number of open files of this process; 0 if it is unknown."""
     return len(os.listdir(_DESCRIPTORS)) if _DESCRIPTORS.is_dir() else 0  # noqa: PTH208  # a count
 
 
 def campaign(scenario, *, keeps_heads):
-    """Run a scenario once for everything that can fail in it; return how many times that was."""
+    """Run a scenario once for each operation in it that can fail; return their number."""
     with tempfile.TemporaryDirectory() as folder:
         state = scenario.make(Path(folder))
         with counting() as counts:
@@ -66,14 +66,14 @@ def fail_once(scenario, folder, failure, good, keeps_heads):
     try:
         with failing(*failure):
             result = scenario.act(state)
-    except Exception as error:  # noqa: BLE001  # looked at below
+    except Exception as error:  # noqa: BLE001  # checked below
         raised = error
     if raised is None:
         assert scenario.tolerant
         assert plain(result) == expected
         return
     assert was_injected(raised), f"got {raised!r}"
-    # Its traceback keeps what was in use.
+    # Its traceback keeps objects alive.
     raised = None
     after = contents(state)
     assert after in (before, at_the_end)
@@ -97,7 +97,7 @@ def test_an_operation_that_fails_loses_nothing(name):
     campaign(SEVERAL[name], keeps_heads=False)
 
 
-# Of a format with two extensions, one is enough.
+# For formats with two extensions, one extension is enough.
 AGAIN = {"convert to .h5", "convert to .pt"}
 
 
@@ -115,7 +115,7 @@ def test_an_operation_of_torch_or_dask_that_fails_loses_nothing(name):
 
 
 def test_the_campaign_finds_what_is_half_written():
-    """It would notice: a scenario that writes in two steps, and fails between them."""
+    """The campaign would detect a scenario that writes in two steps and fails between them."""
 
     def act(state):
         state["a"].mutable_cpu_data()[...] = 0
@@ -129,7 +129,7 @@ def test_the_campaign_finds_what_is_half_written():
 
 
 def test_there_is_enough_that_can_fail():
-    """Each kind of failure is reached by several scenarios."""
+    """Each kind of failure occurs in several scenarios."""
     reached = set()
     for scenario in itertools.chain(
         itertools.islice(ONE_ACCESS.values(), 60), SEVERAL.values(), OF_FILES.values()

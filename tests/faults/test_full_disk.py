@@ -1,4 +1,4 @@
-"""A disk that is full in the middle of a file: the old file stays, and nothing else is left."""
+"""The disk becomes full in the middle of a file: the old file stays, and nothing else is left."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NBYTES = 1 << 18
 
 @pytest.fixture
 def limited():
-    """Let no file grow beyond a number of bytes, after a call that says how many."""
+    """Give a function that limits the size of files to a number of bytes."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 
@@ -41,7 +41,7 @@ def test_the_old_file_stays(tmp_path, limited, extension, share):
     target.write_bytes(b"old")
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     limited(int(NBYTES * share))
-    # Each library has an exception of its own for it.
+    # Each library raises its own exception.
     with pytest.raises(OSError, match="File too large") as caught:
         convert(source, target)
     limited(resource.RLIM_INFINITY)

@@ -1,14 +1,14 @@
-"""Interrupts: an operation that one ends has been made wholly or not at all, and holds no lock.
+"""Interrupts: an interrupted operation was done completely or not at all, and holds no lock.
 
 Each scenario of the fault campaign runs once to find the places where CPython could deliver an
-interrupt. Then it runs again for each of them, or for some where time is short, and is interrupted
-there. Afterwards
+interrupt. Then it runs again for each of them, or for some of them, and is interrupted there.
+Afterwards,
 
-- everything holds what it held before or what it holds at the end, and two sides that count as
-  equal are;
-- an array that can still be written is believed: what is written into it is seen on both sides;
+- everything has the contents from before or those at the end, and bytes that both sides hold are
+  equal;
+- writes into an array that is still writable are seen on both sides;
 - another thread can use the Blobs;
-- doing it again gives what it gives without an interrupt.
+- repeating the operation gives the same result as without an interrupt.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ try:
 except ImportError:
     OF_TORCH_AND_DASK = {}
 
-# None of these needs a file.
+# These scenarios use no files.
 NO_FOLDER = Path("nowhere")
 SCENARIOS = {**ONE_ACCESS, **SEVERAL, **OF_TORCH_AND_DASK}
 
 
 def campaign(name, scenario, most):
-    """Interrupt a scenario at so many of its places, 0 for all; return at how many."""
-    # What is made once in a process.
+    """Interrupt a scenario at `most` places, or at all places if it is 0; return the number."""
+    # Run it once first, so that objects that are made once in a process exist.
     plain(scenario.act(scenario.make(NO_FOLDER)))
     state = scenario.make(NO_FOLDER)
     with points_of() as points:
@@ -48,7 +48,7 @@ def campaign(name, scenario, most):
     good = plain(result), [contents(state)]
     del state, result
     if name.partition("_")[0] == "mutable":
-        # The scenario writes into what the accessor has returned.
+        # The scenario writes into the array that the accessor has returned.
         state = scenario.make(NO_FOLDER)
         getattr(state["a"], name.partition(",")[0].partition(" ")[0])()
         good[1].append(contents(state))
@@ -72,14 +72,14 @@ def interrupt_once(scenario, point, good, *, arbitrary):
     try:
         with interrupted_at(point):
             scenario.act(state)
-    except BaseException as error:  # noqa: BLE001  # looked at below
+    except BaseException as error:  # noqa: BLE001  # checked below
         raised = error
     assert raised is None or isinstance(raised, Interrupt), f"got {raised!r}"
-    # Its traceback keeps what was in use.
+    # Its traceback keeps objects alive.
     raised = None
     BACKEND.synchronize()
     after = contents(state)
-    # An overwrite promises to write all of it, and the write is the caller's.
+    # After an overwrite, the contents are arbitrary until the caller has written them.
     assert arbitrary or after == before or after in ends
     blobs = [value for value in state.values() if isinstance(value, Blob)]
     for blob in blobs:
@@ -108,7 +108,7 @@ def is_free(blob):
     assert used, "a lock is held"
 
 
-# One that comes in a finaliser is said to be ignored, as Python's are.
+# Python reports and ignores an interrupt in a finaliser.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @tiers.amount("most", 2, 8, variable="SYNCBLOB_INTERRUPTS")
 @pytest.mark.parametrize("name", SCENARIOS)
@@ -117,7 +117,7 @@ def test_an_interrupt_leaves_everything_before_or_after(name, most):
 
 
 def test_the_campaign_finds_what_is_half_done():
-    """It would notice: an operation in two steps."""
+    """The campaign would detect an operation in two steps."""
 
     def act(state):
         state["a"][0] = 9

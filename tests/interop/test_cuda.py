@@ -1,4 +1,4 @@
-"""CUDA: honest refusals without a device, and with one CuPy, torch and streams for real."""
+"""CUDA: errors without a device; with a device, real CuPy, PyTorch and streams."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DTYPES = [
     *("float16", "float32", "float64", "complex64", "complex128"),
 ]
 without_cuda = pytest.mark.skipif(cuda.device_count() > 0, reason="there is a CUDA device")
-# Marks a test that needs two devices. The condition is looked at where the first one is there.
+# For tests that need two devices. If there is none, only the mark `gpu` applies.
 two_devices = [
     pytest.mark.gpu,
     pytest.mark.skipif(cuda.device_count() == 1, reason="needs a second CUDA device"),
@@ -31,7 +31,7 @@ def values(dtype="float32", shape=(2, 3)):
 
 
 def blob_in(head, dtype="float32", device="cuda:0"):
-    """Make a Blob of a CUDA device in a given state; its contents count up."""
+    """Make a Blob on a CUDA device in a given state; its contents count up."""
     blob = Blob((2, 3), dtype, device=device)
     if head:
         blob.overwrite_cpu_data()[...] = values(dtype)
@@ -44,13 +44,13 @@ def blob_in(head, dtype="float32", device="cuda:0"):
 
 @pytest.fixture
 def cupy():
-    """Give CuPy; only tests with the gpu mark use it, and those are skipped without a device."""
+    """Return CuPy. Only tests with the mark `gpu` use it, and they are skipped without a device."""
     return pytest.importorskip("cupy")
 
 
 @pytest.fixture
 def torch():
-    """Give a torch with CUDA; the one that the tests of the host use has none."""
+    """Return a torch with CUDA, which the torch of the tests on the host does not have."""
     module = pytest.importorskip("torch")
     if not module.cuda.is_available():
         pytest.skip("needs a build of torch with CUDA")
@@ -110,7 +110,7 @@ def test_without_cuda_its_devices_cannot_be_used_and_the_error_says_what_to_do(u
 
 
 class DevicePointer:
-    """Memory that claims to be on a CUDA device, by either protocol."""
+    """Memory that claims to be on a CUDA device, through either protocol."""
 
     def __init__(self, protocol):
         if protocol == "interface":

@@ -67,7 +67,7 @@ new_capsule.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
 
 
 def look(capsule):
-    """Return the managed tensor in a capsule, and keep the capsule with it."""
+    """Return the managed tensor of a capsule, and keep the capsule with it."""
     name = name_of(capsule)
     managed = KINDS[name].from_address(pointer_of(capsule, name))
     managed.capsule = capsule
@@ -154,7 +154,7 @@ def test_the_own_side_is_lent_to_write_and_the_other_gives_a_private_copy(simula
     assert tuple(managed.tensor.device) == (wanted or own)
     assert managed.flags == (0 if wanted in (None, own) else IS_COPIED)
     assert blob.device == device
-    # Of a split Blob the host has four bytes, and the device the others.
+    # Of a split Blob, four bytes are newest on the host, and the others on the device.
     on_host, on_device = {NONE: (0, 0), CPU: (24, 0), GPU: (0, 24), SPLIT: (4, 20)}.get(
         head, (0, 0)
     )
@@ -257,7 +257,7 @@ def test_capsules_keep_the_bytes_as_long_as_they_live_and_leak_nothing(kwargs, c
 
 
 class Producer:
-    """An array that is known by its DLPack methods only."""
+    """An array that has only the DLPack methods."""
 
     def __init__(self, array):
         self.array = array
@@ -286,7 +286,7 @@ class KnowsStreamOnly(Producer):
 
 
 class HandWritten:
-    """A legacy producer of its own making: no NumPy in between, deletions counted."""
+    """A legacy producer that does not use NumPy, and counts the calls of its deleter."""
 
     def __init__(self, array, *, null=False, strides=True):
         self.array, self.deleted = array, 0

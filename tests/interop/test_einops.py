@@ -19,7 +19,7 @@ ARRAY = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 
 @pytest.fixture(params=["cpu", "simulated:0"])
 def blob(request):
-    return syncblob.asarray(ARRAY, device=request.param) + 0.0  # computed there, so it lies there
+    return syncblob.asarray(ARRAY, device=request.param) + 0.0  # computed there, so newest there
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Functions that insist on ndarrays, made to take Blobs."""
+"""Functions that require ndarrays, made to accept Blobs."""
 
 from __future__ import annotations
 

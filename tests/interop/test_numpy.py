@@ -1,4 +1,4 @@
-"""What NumPy, and any library that calls it, gets of a Blob: __array__, buffers, from_dlpack."""
+"""Blobs passed to NumPy, and to libraries that call it: __array__, buffers, from_dlpack."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ def test_ctypes_is_the_host_side_to_be_written():
     blob = blob_in(GPU)
     pointer = blob[1].ctypes.data_as(ctypes.POINTER(ctypes.c_float))
     for number in range(3):
-        assert blob.gpu_data()[1, 0] == 3 + number  # what was written last
+        assert blob.gpu_data()[1, 0] == 3 + number  # the last write
         pointer[0] = 4 + number
     assert blob.gpu_data()[1].tolist() == [6, 4, 5]
     del pointer
@@ -258,13 +258,13 @@ def test_accessors_are_the_ways_to_a_buffer(dtype, view):
     )
     assert buffer.tobytes() == expected.tobytes()
     assert not memoryview(blob.mutable_cpu_data()).readonly
-    # An array of no elements reaches no byte of the memory.
+    # An array without elements accesses no byte.
     assert blob.head is (CPU if blob.size else GPU)
 
 
 @pytest.mark.parametrize("head", [CPU, GPU])
 def test_every_consumer_of_buffers_has_a_spelling(head):
-    """Those of the table in docs/protocols.md."""
+    """The consumers in the table of docs/protocols.md."""
     expected = values().tobytes()
     blob = blob_in(head)
     file = io.BytesIO()

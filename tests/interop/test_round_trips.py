@@ -1,4 +1,4 @@
-"""Arrays of any shape, dtype and strides come back as they were, whichever way they take."""
+"""Arrays of any shape, dtype and strides are unchanged after a round trip of any kind."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DTYPES = st.sampled_from("bool int8 uint16 int32 int64 float16 float32 float64 c
 
 @st.composite
 def arrays(draw):
-    """Arrays of one memory: dense ones, and views of them with any strides."""
+    """Draw an array: a dense one, or a view with any strides."""
     shape = draw(SHAPES)
     whole = np.arange(int(np.prod(shape))).reshape(shape).astype(draw(DTYPES))
     if not whole.ndim:
@@ -40,9 +40,9 @@ def arrays(draw):
 
 
 def placed(array, where):
-    """Make a Blob of the simulated device with a copy of an array as its newest contents.
+    """Make a Blob on the simulated device with a copy of an array as its newest contents.
 
-    They are on the host, on the device, or half of them there; or it is a view with gaps.
+    They are on the host, on the device, or half of them there; or the Blob is a view with gaps.
     """
     wide = (*array.shape, 2) if where == "view" else array.shape
     blob = Blob(wide, array.dtype, device="simulated")

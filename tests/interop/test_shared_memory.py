@@ -1,4 +1,4 @@
-"""Blobs whose data on the host is a block that several processes have."""
+"""Blobs whose host buffer is in a block that several processes share."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_a_resize_that_needs_more_leaves_the_block(name):
     blob.resize((1000,))
     gc.collect()
     assert not exists(name)
-    assert len(pickle.dumps(blob)) < 1000  # nobody has written it
+    assert len(pickle.dumps(blob)) < 1000  # it was never written
     blob[...] = 1
     assert pickle.loads(pickle.dumps(blob)).tolist() == [1] * 1000
 
@@ -245,7 +245,7 @@ def test_a_const_one_comes_back_const():
     blob = Blob.in_shared_memory(3, device="simulated")
     blob.mutable_gpu_data()[...] = 1
     other = pickle.loads(pickle.dumps(blob.const))
-    # Where it was read, others may write from then on.
+    # Pickling reads on the host, which other processes may write from then on.
     assert (other.tolist(), blob.head) == ([1, 1, 1], Head.HEAD_AT_CPU)
     with pytest.raises(ValueError, match="const"):
         other[0] = 1
@@ -282,11 +282,11 @@ def test_a_blob_over_a_part_of_a_block_is_pickled_with_its_own_contents():
     assert blob.tolist() == [0, 1, 2, 3]
 
 
-# --- others that write ---------------------------------------------------------------------------
+# --- writes by others ----------------------------------------------------------------------------
 
 
 def uploads(blob):
-    """Return which bytes reach the device, and what is read there, twice."""
+    """Compute on the device twice; return the uploaded ranges and the contents seen."""
     with syncblob.record_transfers() as log:
         found = [(blob + 0).tolist() for _ in range(2)]
     assert found[0] == found[1]
@@ -303,7 +303,7 @@ def test_what_has_been_seen_is_uploaded_once(name):
     assert blob.head is Head.HEAD_AT_CPU
     assert "exposed" not in str(blob.explain())
     assert uploads(blob) == ([(0, 16)], [[5, 5]] * 2)
-    other[...] = 6  # is not asked for
+    other[...] = 6  # not seen without a refresh
     assert uploads(blob) == ([], [[5, 5]] * 2)
     blob[1].refresh()
     assert uploads(blob) == ([(8, 8)], [[5, 5], [6, 6]])
@@ -332,7 +332,7 @@ def test_a_view_with_gaps_is_refreshed_and_stays_exposed(name):
     view.mutable_gpu_data()[...] = 1
     assert other.tolist() == [[7] * 3] * 2
     np.testing.assert_array_equal(np.asarray(view), 1)
-    other[...] = 9  # a write on the device does not end that the others may write
+    other[...] = 9  # still seen: a write on the device does not end the exposure
     assert (view + 0).tolist() == [[9, 9]] * 2
 
 

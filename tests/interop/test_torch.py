@@ -1,4 +1,4 @@
-"""PyTorch on the host: what its constructors get of a Blob, and Blobs over its tensors."""
+"""PyTorch on the host: its constructors with Blobs, and Blobs over its tensors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ALIASES = {
     "from_dlpack": torch.from_dlpack,
     "as_tensor": torch.as_tensor,
     "asarray": torch.asarray,
-    # To torch, simulated memory is memory of the host: it asks for no other side.
+    # To PyTorch, simulated memory is host memory, so it requests no other side.
     "from_dlpack, device": lambda b: torch.from_dlpack(b, device="cpu"),
     "from_dlpack, no copy": lambda b: torch.from_dlpack(b, copy=False),
 }
@@ -66,7 +66,7 @@ def test_a_tensor_takes_the_mutable_path_on_the_blobs_device(simulated, take, he
     simulated.reset_counts()
     tensor = take(blob)
     assert (blob.head, blob.device) == (CPU if head is CPU else GPU, device)
-    # Of a split Blob the device lacks four bytes.
+    # Of a split Blob, four bytes are missing on the device.
     assert (simulated.uploaded_bytes, simulated.downloads) == (4 * (head is SPLIT), 0)
     tensor += 1
     assert blob.tolist() == (values() * bool(head) + 1).tolist()
@@ -280,7 +280,7 @@ def test_torch_asarray_has_the_values_the_shape_and_the_dtype(shape, dtype):
 
 
 def test_a_tensor_of_torch_asarray_outlives_a_resize():
-    """It once kept an address that a resize had given back."""
+    """It once kept an address that a resize had freed."""
     blob = Blob(4)
     tensor = torch.asarray(blob)
     with warnings.catch_warnings():

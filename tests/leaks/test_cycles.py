@@ -1,8 +1,8 @@
-"""Nothing is left of what was made and dropped, over thousands of cycles.
+"""Nothing is left of objects that were made and dropped, over thousands of cycles.
 
-Each cycle makes a Blob, does one thing with it, and drops everything. Afterwards objects, memory,
+Each cycle makes a Blob, does one thing with it, and drops everything. Afterwards, objects, memory,
 buffers of the host and of the simulated device, open files and mappings are counted.
-``SYNCBLOB_CYCLES`` sets how many cycles there are.
+``SYNCBLOB_CYCLES`` sets the number of cycles.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def push_that_nobody_waits_for():
 
 
 def parts():
-    """Let each row of a Blob be somewhere else, in use by somebody else."""
+    """Use each row of a Blob in a different way."""
     blob = made()
     borrow = blob[0].mutable_cpu_data()
     kept = [np.asarray(blob[1].gpu), np.from_dlpack(blob[2].cpu)]
@@ -277,7 +277,7 @@ QUICK = [
 if torch is not None:
     QUICK += [tensors, autograd, autograd_that_is_not_finished]
 
-# Of the short tier, and what each stands for.
+# The cycles of the short tier, and what each stands for.
 SHORT = {
     "parts": "accesses of both sides, and of ranges",
     "a_push_that_fails": "transfers under way, and exceptions",
@@ -292,7 +292,7 @@ def named(cycle):
 
 
 def grown(cycle, cycles):
-    """Run many cycles; return how many objects and bytes there are more, and check the rest."""
+    """Run many cycles; return the growth in objects and bytes, and check the other counts."""
     with watched_buffers() as count:
         before = held()
         for _ in range(cycles):
@@ -304,7 +304,7 @@ def grown(cycle, cycles):
     assert alive == 0
     assert after.files <= before.files
     assert after.mappings - before.mappings < max(20, cycles // 10)
-    # The watch itself keeps a weak reference for each buffer, of at most 120 bytes.
+    # The watch keeps a weak reference for each buffer, of at most 120 bytes.
     return (
         after.objects - before.objects - made_buffers,
         after.nbytes - before.nbytes - made_buffers * 120,
@@ -313,7 +313,7 @@ def grown(cycle, cycles):
 
 @pytest.fixture
 def traced():
-    """Trace memory from before the first cycle: what caches then exchange is seen going, too."""
+    """Trace memory from before the first cycle, so that frees of cached objects are traced, too."""
     tracemalloc.start()
     yield
     tracemalloc.stop()
@@ -324,8 +324,8 @@ def leaves_nothing(cycle, cycles):
         cycle()
     for _ in range(ROUNDS):
         objects, nbytes = grown(cycle, cycles)
-        # Caches of this and other libraries may take something once; a leak is one for each cycle,
-        # each time.
+        # Caches of this and other libraries may grow once. A leak grows with each cycle, in each
+        # round.
         if objects < cycles // 5 and nbytes < cycles * 32:
             return
     pytest.fail(f"{cycles} cycles leave {objects} objects and {nbytes} bytes, each time")
@@ -466,5 +466,5 @@ def test_large_buffers_are_given_back_to_the_system():
     before = resident_nbytes()
     for _ in range(100):
         cycle()
-    # 800 MB went through.
+    # 800 MB were allocated in total.
     assert resident_nbytes() - before < 100_000_000

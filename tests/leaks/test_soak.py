@@ -1,7 +1,7 @@
-"""A long run of everything at once: threads with programs of their own, one shared Blob, and files.
+"""A long run of everything at once: threads with their own programs, a shared Blob, and files.
 
-``SYNCBLOB_SOAK`` sets how many seconds it goes on; without it, 3. Each thread knows what must be in
-what it has, and compares. Meanwhile the memory of the process is watched, which must not grow.
+``SYNCBLOB_SOAK`` sets the duration in seconds; the default is 3. Each thread compares contents with
+those that it expects. Meanwhile, the memory of the process must not grow.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ except ImportError:
 
 SECONDS = float(os.environ.get("SYNCBLOB_SOAK", "3"))
 PROGRAMS = 4
-# What allocators and caches take in the course of time; a leak is more within seconds.
+# The growth of allocators and caches over time. A leak exceeds it within seconds.
 MOST_GROWTH = 64_000_000
 MOST_BLOCKS = 20_000
 
 
 class Program:
-    """Random steps on one Blob of a device of its own, beside an array that it must equal."""
+    """Random steps on one Blob, which has its own device, and an array that it must equal."""
 
     def __init__(self, number):
         self.random = random.Random(number)  # noqa: S311  # programs, not secrets
@@ -67,7 +67,7 @@ class Program:
             assert np.array_equal(seen, self.array), access
 
     def write(self):
-        # Whoever writes on the other side leaves aliases behind.
+        # Writes on the other side make aliases stale.
         self.aliases.clear()
         access = self.random.choice(
             ("mutable_cpu", "mutable_gpu", "overwrite_cpu", "overwrite_gpu")
@@ -115,7 +115,6 @@ class Program:
         self.array[::2] = self.count % 7
 
     def part(self):
-        """Read a part on one side, and write another part on the other."""
         here, there = self.random.sample(("cpu", "gpu"), 2)
         first, stop = sorted(self.random.sample(range(len(self.array) + 1), 2))
         seen = getattr(self.blob[first:stop], f"{here}_data")()
@@ -164,7 +163,7 @@ class Files:
 
 
 class Shared:
-    """One Blob that several threads read and write in turn, and drop aliases of out of turn."""
+    """A Blob that several threads read and write in turn. They drop aliases outside their turn."""
 
     blob = Blob(64, "int64", device="simulated")
     turn = threading.Lock()
@@ -193,12 +192,12 @@ def test_nothing_goes_wrong_and_memory_does_not_grow():
         try:
             while not stop.is_set():
                 worker.step()
-        except BaseException as error:  # noqa: BLE001  # whatever it is, the test reports it
+        except BaseException as error:  # noqa: BLE001  # the test reports any error
             problems.append(error)
             stop.set()
 
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-        # Their filters are not thread-safe, so that is said once, for all threads.
+        # Warning filters are not thread-safe, so this one is set once, for all threads.
         warnings.simplefilter("ignore", StaleAliasWarning)
         workers = [Program(number) for number in range(1, PROGRAMS + 1)]
         workers += [Files(number, Path(folder)) for number in range(2)]
@@ -221,7 +220,7 @@ def test_nothing_goes_wrong_and_memory_does_not_grow():
     gc.collect()
     part = max(1, len(sizes) // 4)
     for place, most in ((0, MOST_GROWTH), (1, MOST_BLOCKS)):
-        # The smallest of each: at any moment threads are in the middle of something.
+        # Minimums, because at any moment threads are in the middle of something.
         first = min(size[place] for size in sizes[:part])
         last = min(size[place] for size in sizes[-part:])
         assert last - first < most

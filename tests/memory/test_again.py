@@ -1,4 +1,4 @@
-"""Accesses that are made again and again: like the first, with as little as there is to do."""
+"""Repeated accesses: the shortcuts, and when they are not taken."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ COPIES = {Side.HOST: "download", Side.ACCELERATOR: "upload"}
 
 
 def used(side, *, both_sides=True):
-    """Make a memory that one side has written, its buffer there, and an array over that."""
+    """Make a memory written on one side; return it, that side's buffer, and a view of it."""
     memory = SyncedMemory(NBYTES, device="simulated")
     if both_sides:
         getattr(memory, READS[side.other])()
@@ -46,7 +46,7 @@ def test_where_nothing_has_to_be_done_an_array_is_given_at_once(side, both_sides
     known = memory.history
     with record_transfers() if logging else nullcontext():
         borrow = memory.lend_again(side, MUTABLE, WHOLE, "use", buffer, template)
-    # A log is told of what needed no transfer, by the way that takes longer.
+    # Only the slower path tells a log that no transfer was needed.
     assert (borrow is None) == (both_sides and logging)
     if borrow is not None:
         assert borrow is not template
@@ -113,7 +113,7 @@ def watched(memory, side):
         return memory.export(side.other, CONST, WHOLE, "use", "NumPy")
 
 
-# What makes it more than a copy of everything. What it returns is kept.
+# Things that require more than one copy of everything. The test keeps the returned object.
 HINDRANCES = {
     "a part is elsewhere": lambda m, side: m.lend(side.other, MUTABLE, Layout.raw(2), "use").fill(
         3
@@ -159,7 +159,7 @@ def test_to_be_read_a_side_is_brought_everything_once(side, simulated):
     last = memory.history[-1]
     assert (last.reason, last.copied, last.start, last.stop) == ("use", COPIES[side], 0, NBYTES)
     assert simulated.uploads + simulated.downloads == 1
-    # And a write that was over only now is the newest all the same.
+    # A write that ends only now still makes its side newest.
     memory.finish_write(side.other, 0, NBYTES, "a write")
     assert memory.head is Head(1 << side.other)
 
@@ -170,7 +170,7 @@ def test_what_a_side_holds_is_read_again_where_nothing_has_to_be_done_for_it(sid
     known = memory.history
     assert memory.read_again(side, WHOLE, "use", buffer)
     assert memory.newest(side, WHOLE) is buffer
-    # Another buffer, a log that has to be told, and a part that is elsewhere.
+    # No shortcut: another buffer, an open log, a part that is newest elsewhere.
     assert not memory.read_again(side, WHOLE, "use", buffer.copy())
     with record_transfers():
         assert not memory.read_again(side, WHOLE, "use", buffer)
@@ -186,7 +186,7 @@ def test_what_a_side_holds_is_read_again_where_nothing_has_to_be_done_for_it(sid
     simulated.delay = 0.1
     simulated.reset_counts()
     memory.async_gpu_push()
-    # Only who reads on the accelerator has to wait.
+    # Only reads on the accelerator must wait.
     assert memory.read_again(side, WHOLE, "use", buffer) == (side is Side.HOST)
     assert memory.newest(side, WHOLE) is (buffer if side is Side.HOST else None)
     assert simulated.uploads == 0
@@ -261,7 +261,7 @@ def test_the_side_that_a_copy_of_everything_fills_is_not_given_meanwhile(
 
 
 def blob_on(side):
-    """Make a Blob that has been used on both sides, and was written on one of them."""
+    """Make a Blob that was used on both sides and then written on one of them."""
     blob = Blob(NBYTES, "uint8", device="simulated")
     for _ in range(2):
         getattr(blob, READS[side.other])()

@@ -1,4 +1,4 @@
-"""How a memory comes by its buffers and its device, and gives them up."""
+"""How a memory gets, replaces and releases its buffers and its device."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Reader:
         buffer[:] = np.arange(offset, offset + len(buffer))
 
 
-# --- over a buffer that is there -----------------------------------------------------------------
+# --- memories over a given buffer ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("side", Side)
@@ -120,7 +120,7 @@ def test_a_successor_is_for_the_same_device(device: str) -> None:
     assert successor.name == "weights"
 
 
-# --- one buffer in the place of another ----------------------------------------------------------
+# --- replacing a buffer --------------------------------------------------------------------------
 
 
 def test_an_array_that_is_given_binds_the_memory_to_the_current_accelerator() -> None:
@@ -173,12 +173,12 @@ def test_adoption_within_a_capacity_gives_up_the_rest() -> None:
     assert (memory.nbytes, memory.used_nbytes) == (8, 8)
 
 
-# --- the first contents --------------------------------------------------------------------------
+# --- initial contents ----------------------------------------------------------------------------
 
 
 @pytest.fixture
 def dirty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hand out no memory that happens to be zero."""
+    """Fill new buffers with poison, so that they are never zero by chance."""
     allocate = NumpyHome.allocate
 
     def poisoned(home: NumpyHome, nbytes: int, *, zeroed: bool = False) -> NDArray[np.uint8]:
@@ -265,7 +265,7 @@ def test_bytes_come_into_use_without_an_accelerator() -> None:
     assert memory.cpu_data().tolist() == [7] * 8 + [0] * 8
 
 
-# --- what the sides are asked --------------------------------------------------------------------
+# --- exposures, exclusive buffers and uses -------------------------------------------------------
 
 
 @pytest.mark.parametrize("side", Side)
@@ -441,7 +441,7 @@ def test_no_use_is_noted_of_no_bytes_or_on_a_synchronous_device(
     asynchronous: bool, stop: int
 ) -> None:
     buffers, buffer = Buffers(8, None), np.zeros(8, np.uint8)
-    buffers.use(SimpleNamespace(asynchronous=asynchronous), buffer, 4, stop)  # type: ignore[arg-type]  # what it asks for
+    buffers.use(SimpleNamespace(asynchronous=asynchronous), buffer, 4, stop)  # type: ignore[arg-type]  # only this attribute is read
     assert not buffers._read_in(buffer).any(0, 8)
     assert buffers._read_in(buffer).ends == (8,)
 

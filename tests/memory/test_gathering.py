@@ -1,4 +1,4 @@
-"""Private copies of elements: each from a side that holds it, and everything stays as it was."""
+"""Private copies of elements: each comes from a side that holds it, and no state changes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from syncblob.memory import Access
 NBYTES = 64
 VALUES = list(range(100, 100 + NBYTES))
 HOST, ACCELERATOR = Side
-# Every other byte of the first half, and of the second.
+# Every other byte of the first half and of the second half.
 GAPPED = Layout((2, 16), UINT8, (32, 2))
 EXPECTED = np.array(VALUES).reshape(2, 32)[:, ::2].tolist()
 
@@ -33,7 +33,7 @@ def on_accelerator():
 
 
 class Reader:
-    """A source that fills a given array, and remembers what it was asked for."""
+    """A source that fills a given array and records which bytes were requested."""
 
     def __init__(self):
         self.asked = []
@@ -106,7 +106,7 @@ def test_elements_without_gaps_are_brought_once(side):
     assert len(log) == 1
 
 
-# --- uploads that are under way ------------------------------------------------------------------
+# --- uploads under way ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("pushed", [NBYTES, NBYTES // 2])
@@ -135,23 +135,23 @@ def test_a_copy_on_the_host_waits_for_an_upload_into_what_it_reads(simulated):
     memory = on_host()
     simulated.delay = 0.1
     memory.async_gpu_push()
-    # From here on the accelerator counts alone.
+    # From now on only the accelerator is newest.
     memory.expose(ACCELERATOR)
     assert memory.gather(HOST, GAPPED, "test").tolist() == EXPECTED
 
 
 def test_a_copy_on_the_accelerator_of_what_the_host_holds_waits_for_no_upload(simulated):
     memory = on_host()
-    # What is uploaded is not trusted.
+    # The uploaded bytes do not become newest, because the host is exposed.
     memory.expose(HOST)
     simulated.delay = 0.2
     memory.async_gpu_push()
     assert memory.gather(ACCELERATOR, GAPPED, "test").tolist() == EXPECTED
-    # Its own.
+    # The upload of the copy itself.
     assert simulated.uploads == 1
 
 
-# --- what comes between --------------------------------------------------------------------------
+# --- calls during a transfer ---------------------------------------------------------------------
 
 
 def test_who_copies_what_is_just_being_taken_from_a_source_is_refused():

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 NBYTES = 16
 U, C, G, S = Head.UNINITIALIZED, Head.HEAD_AT_CPU, Head.HEAD_AT_GPU, Head.SYNCED
 
-# access: for each head before, where the head goes and what is copied. Nothing is noted elsewhere.
+# For each access and head before: the head after and the copy. All others leave no entry.
 NOTED: dict[str, dict[Head, tuple[Head, str]]] = {
     "cpu_data": {U: (C, ""), G: (S, "download")},
     "mutable_cpu_data": {U: (C, ""), G: (C, "download"), S: (C, "")},
@@ -110,7 +110,7 @@ def test_a_memory_on_both_sides_counts_what_it_avoids_once_at_each_border(
     memory = memory_at(S)
     simulated.reset_counts()
     with record_transfers() as log:
-        # Nobody knows who used it last: before, no log was open.
+        # The side of the last use is unknown, because no log was open.
         getattr(memory, "gpu_data" if "cpu" in access else "cpu_data")()
         assert log.avoided == 0
         for _ in range(3):
@@ -127,12 +127,12 @@ def test_what_was_avoided_is_counted_for_each_part(simulated: SimulatedBackend) 
         memory.gpu_data()
         memory.array(Side.HOST, Access.CONST, half, "test")
         assert (log.avoided, log.avoided_bytes) == (1, NBYTES // 2)
-        # The other half was used on the accelerator last, this one on the host.
+        # The other half was last used on the accelerator, this one on the host.
         memory.cpu_data()
         assert (log.avoided, log.avoided_bytes) == (2, NBYTES)
         memory.array(Side.ACCELERATOR, Access.MUTABLE, half, "test")
         assert (log.avoided, log.avoided_bytes) == (3, NBYTES + NBYTES // 2)
-        # What must be copied is not avoided.
+        # A necessary copy is not counted as avoided.
         memory.array(Side.HOST, Access.CONST, half, "test")
         assert (log.avoided, len(log)) == (3, 1)
 

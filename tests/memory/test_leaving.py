@@ -1,4 +1,4 @@
-"""Memories that are given up, and memories that a fork has lost."""
+"""Memories that are given up, and memories that a fork made unusable."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_an_alias_of_one_byte_of_any_memory_is_warned_of_before_all_are_given_up
 
 # --- after a fork --------------------------------------------------------------------------------
 #
-# What is called in a child, called here: a test of the child itself is in test_forks.py.
+# These tests call the code for a child process in this process. test_forks.py tests real forks.
 
 
 def test_a_memory_that_another_thread_was_inside_of_is_refused_from_then_on():

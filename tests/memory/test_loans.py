@@ -1,4 +1,4 @@
-"""Who may write into a range of one side, and what loses its permission to write."""
+"""Loans: which of them may write into a range, and which lose their write permission."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Maps of many spans: how long they get, what is copied then, and that nothing is lost by it."""
+"""Maps with many spans: their lengths, what is copied to shorten them, and that no data is lost."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from syncblob.memory import Access, synced_memory
 
 HOST, ACCELERATOR = Side
 CONST, MUTABLE, OVERWRITE = Access
-# A tenth of the usual number takes a tenth of the time. `tests/devices/test_cuda.py` has a map of
-# the usual length.
+# A low limit saves time. `tests/devices/test_cuda.py` has a map of the usual length.
 MAX_SPANS = 128
-# Every other byte of it makes more spans than a map may have.
+# Accesses of every other byte make more spans than a map may have.
 NBYTES = MAX_SPANS + 100
 NEW = 200
 
@@ -37,7 +36,7 @@ def use(memory, side, access, start, stop):
 
 
 def made(holders):
-    """Make a memory that one side holds, or both, or that has a source."""
+    """Make a memory that is newest on one side or on both, or that has a source."""
     if holders == "source":
         return SyncedMemory(NBYTES, device="simulated", source=counting)
     memory = SyncedMemory(NBYTES, device="simulated")
@@ -74,7 +73,7 @@ def test_accesses_of_every_other_byte(holders, side, access, order):
                 array[0] = contents[place] = place % 100
     assert longest <= MAX_SPANS
     assert list(newest(memory)) == contents.tolist()
-    # What joins spans is small: nothing moves twice, and what both sides hold does not move.
+    # Only small spans are joined: no byte is copied twice, and none that both sides hold.
     assert log.nbytes <= (0 if holders == "both" else NBYTES)
     assert memory.cpu_data().tolist() == memory.gpu_data().tolist() == contents.tolist()
 
@@ -109,7 +108,7 @@ def test_what_one_side_alone_holds_of_what_both_did(what, side):
 
 @pytest.mark.parametrize("holders", ["host", "source"])
 def test_what_joins_spans_is_what_moves_least(holders):
-    """A byte in the middle of much does not bring the half of it."""
+    """An access of one byte in a large span does not copy half of the span."""
     memory = made(holders)
     for place in range(1, MAX_SPANS - 1, 2):
         use(memory, ACCELERATOR, CONST, place, place + 1)
@@ -126,7 +125,7 @@ def test_a_map_is_joined_up_to_the_limit_and_no_further():
     memory = made("both")
     for place in range(1, MAX_SPANS + 1, 2):
         use(memory, HOST, MUTABLE, place, place + 1)
-    # The first span, which both held, is the host's now, like its neighbour.
+    # Both sides held the first span. Now only the host holds it, like its neighbour.
     assert len(memory.spans.holders) == MAX_SPANS
     assert memory.spans.common(0, 2) == 1 << HOST
     assert memory.spans.common(2, 3) == 1 << HOST | 1 << ACCELERATOR
@@ -161,7 +160,7 @@ def test_what_somebody_may_write_is_not_joined():
 
 
 def test_a_long_map_that_nothing_can_join_is_longer():
-    """While somebody may write everywhere, nothing is brought to anywhere else."""
+    """If both sides are exposed everywhere, joining copies nothing."""
     memory = made("host")
     for place in places("forwards"):
         use(memory, ACCELERATOR, MUTABLE, place, place + 1)
@@ -177,7 +176,7 @@ def test_what_somebody_has_borrowed_is_not_joined(side, access):
     memory = made("both")
     for place in range(1, MAX_SPANS - 1, 2):
         use(memory, side, MUTABLE, place, place + 1)
-    # From here on nothing is on both sides.
+    # From now on no byte is on both sides.
     use(memory, side.other, MUTABLE, MAX_SPANS - 1, NBYTES)
     for place in range(0, MAX_SPANS, 2):
         if place != MAX_SPANS - 2:
@@ -212,7 +211,7 @@ def test_what_is_computed_counts_although_the_map_got_too_long_meanwhile(read):
     nbytes = 4 * MAX_SPANS
     memory = SyncedMemory(nbytes, device="simulated")
     memory.overwrite_cpu_data()[:] = 1
-    # A byte of the host's between bytes of the accelerator's: no other span is as small.
+    # One byte on the host between bytes on the accelerator is the smallest span.
     use(memory, ACCELERATOR, MUTABLE, 4, 5)
     use(memory, ACCELERATOR, MUTABLE, 6, 8)
     array = memory.array(HOST, MUTABLE, Layout.raw(1, 5), "use")
@@ -238,7 +237,7 @@ def test_what_is_on_its_way_stays_the_hosts_too_however_long_the_map_gets(simula
 
 
 class Numbers:
-    """A source that can be read in part."""
+    """A source that can be read in parts."""
 
     def __call__(self):
         raise AssertionError("there is read_into")
@@ -250,7 +249,7 @@ class Numbers:
 def test_an_upload_that_makes_a_map_too_long_brings_nothing_from_a_source():
     memory = SyncedMemory(MAX_SPANS + 8, device="simulated", source=Numbers())
     use(memory, HOST, OVERWRITE, 0, 10)[:] = NEW
-    # The host's bytes, and then every other byte the accelerator's.
+    # The host holds the first bytes, the accelerator every other byte after them.
     for place in range(11, MAX_SPANS + 8, 2):
         use(memory, ACCELERATOR, OVERWRITE, place, place + 1)[:] = NEW
     assert len(memory.spans.holders) == MAX_SPANS - 1

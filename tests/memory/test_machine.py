@@ -1,6 +1,6 @@
 """Random programs of accesses, adoptions, resizes, shares and failures, against a model.
 
-On the simulated device, on the model of CUDA, and on CUDA where there is a GPU.
+On the simulated device, on the model of CUDA, and on CUDA if there is a GPU.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ACCESSES = [
 SIDES = ("cpu", "gpu")
 
 
-# --- the model: what Caffe's documentation says, in as few words as possible ---------------------
+# --- the model, from Caffe's documentation -------------------------------------------------------
 
 
 @dataclass(eq=False)
@@ -46,7 +46,7 @@ class Memory:
     buffers: set[str] = field(default_factory=set)
 
     def work(self, access: str) -> dict[str, int]:
-        """Say what an access does on the way to its side."""
+        """Return the allocations and copies of an access."""
         side = access[-8:-5]
         fills = access.startswith("overwrite_")
         allocates = side not in self.buffers
@@ -77,7 +77,7 @@ HEADS = {
 
 @dataclass(eq=False)
 class Model:
-    """A Blob: a memory and a count."""
+    """The model of a Blob: a memory and a count."""
 
     memory: Memory
     count: int
@@ -110,7 +110,7 @@ class Programs(RuleBasedStateMachine):
         return [model for model in self.models if model.memory is memory]
 
     @rule(i=which, access=st.sampled_from(ACCESSES), write=st.booleans())
-    def access(self, i: int, access: str, write: bool) -> None:  # a drawn value
+    def access(self, i: int, access: str, write: bool) -> None:  # drawn by hypothesis
         blob, model = self.blobs[i], self.models[i]
         memory = model.memory
         if access.startswith("overwrite_") and model.count < len(memory.values):
@@ -152,7 +152,7 @@ class Programs(RuleBasedStateMachine):
         work = model.memory.work(access)
         if not work[kind]:
             return
-        # An allocation comes before the transfer, and is thrown away when that fails.
+        # The allocation comes before the transfer, and is discarded if the transfer fails.
         if kind == "transfer":
             for earlier in ("allocation", "host_allocation"):
                 self.expected[earlier] += work[earlier]
@@ -229,7 +229,7 @@ class Programs(RuleBasedStateMachine):
         for memory, side, array in self.borrows:
             if not array.flags.writeable:
                 continue
-            # Blobs that left the memory for good took its borrows with them.
+            # Borrows of a memory that no Blob uses any more are not checked.
             if self.sharers(memory):
                 assert memory.valid == {side}
 
@@ -247,7 +247,7 @@ def test_programs(program_device: type[Simulated | Cuda], examples: int) -> None
         kind = program_device
 
     if program_device is not Simulated:
-        examples //= 10  # one takes longer
+        examples //= 10  # a program takes longer there
     run_state_machine_as_test(  # type: ignore[no-untyped-call]  # hypothesis has no types for it
         OnDevice, settings=settings(max_examples=examples, stateful_step_count=25, deadline=None)
     )

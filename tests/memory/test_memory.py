@@ -1,4 +1,4 @@
-"""What SyncedMemory promises beyond its table."""
+"""Rules for SyncedMemory that are not in the transition table."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ def test_adoption_ends_the_borrows_of_the_buffer_that_is_replaced() -> None:
 
 
 def test_a_slice_taken_before_keeps_its_permission() -> None:
-    """The one hole, documented: NumPy does not tell of slices."""
+    """This is the documented limitation: NumPy does not report slices."""
     memory = at_cpu()
     part = memory.mutable_cpu_data()[:3]
     memory.gpu_data()
@@ -440,7 +440,7 @@ def test_the_device_is_what_was_asked_for_wherever_it_is_read_or_written(device:
 @pytest.mark.parametrize("nbytes", [-1, 2.5])
 def test_impossible_sizes_are_refused(nbytes: object) -> None:
     with pytest.raises((ValueError, TypeError)):
-        SyncedMemory(nbytes)  # type: ignore[arg-type]  # that is the point
+        SyncedMemory(nbytes)  # type: ignore[arg-type]  # the point of the test
 
 
 def test_empty_memories_go_through_all_states_without_a_transfer() -> None:

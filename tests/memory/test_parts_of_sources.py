@@ -1,4 +1,4 @@
-"""Sources are read part by part: what is needed, when it is needed, and once."""
+"""Sources are read in parts: only the parts that are needed, when they are needed, and once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CONST, MUTABLE, OVERWRITE = Access
 
 
 class Reader:
-    """A source that fills a given array, and remembers what it was asked for."""
+    """A source that fills a given array and records which bytes were requested."""
 
     def __init__(self):
         self.asked = []
@@ -44,7 +44,7 @@ class Reader:
 
 
 class Function:
-    """A source that returns all of it, and remembers how often it was called."""
+    """A source that returns everything and counts its calls."""
 
     def __init__(self):
         self.calls = 0
@@ -215,7 +215,7 @@ def test_the_journal_says_which_bytes_came_from_a_source():
     memory.fit(NBYTES)
     with record_transfers() as log:
         use(memory, ACCELERATOR, CONST, 16, 24)
-        # Zeros, of which nothing is uploaded.
+        # These are zeros, so nothing is uploaded.
         use(memory, ACCELERATOR, CONST, 40, 48)
     assert [(transfer.offset, transfer.nbytes) for transfer in log] == [(16, 8)]
 

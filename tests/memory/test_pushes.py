@@ -1,4 +1,4 @@
-"""Asynchronous uploads: what ends with them, what waits for them, and what cannot come between."""
+"""Asynchronous uploads: what ends with them, what waits for them, and accesses during them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def at_cpu(value: int = 7) -> SyncedMemory:
 def during(
     simulated: SimulatedBackend, operation: str, use: Callable[[], None]
 ) -> Iterator[list[bool]]:
-    """Do something in the middle of every transfer of a kind, on its thread."""
+    """Call a function during every transfer of one kind, on the thread of the transfer."""
     real = getattr(simulated, operation)
     done: list[bool] = []
 
@@ -74,7 +74,7 @@ def test_what_had_begun_of_a_push_that_fails_does_not_arrive_later(
     simulated: SimulatedBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     memory = at_cpu()
-    # The middle is on both sides, so that two pieces are missing.
+    # Both sides hold the middle, so two pieces are missing.
     memory.array(Side.ACCELERATOR, Access.CONST, Layout.raw(8, 16), "use")
     real, calls = simulated.push, []
 
@@ -428,11 +428,11 @@ def test_a_read_of_a_part_on_the_host_waits_for_no_upload(simulated: SimulatedBa
     assert memory.head is Head.SPLIT
     stream = simulated.stream(delay=0.5)
     memory.async_gpu_push(stream, 4, 8)
-    # The last part has to be brought.
+    # The last part must be downloaded.
     for layout in (Layout.raw(8), Layout.raw(12, 4)):
         assert memory.lend(Side.HOST, Access.CONST, layout, "use").shape
         assert len(memory._uploads) == 1
-    # The bytes in front of the upload, and those behind it.
+    # The bytes before and after those of the upload.
     for layout in (Layout.raw(4), Layout.raw(4, 8)):
         memory.lend(Side.HOST, Access.MUTABLE, layout, "use")
         assert len(memory._uploads) == 1
@@ -468,7 +468,7 @@ def test_a_use_on_the_accelerator_comes_after_each_upload_of_its_range(
         patch.setattr(type(uploads[0].push), "order", order)
         memory.lend(Side.ACCELERATOR, Access.CONST, Layout.raw(24), "use")
     assert {id(push) for push in ordered} == {id(upload.push) for upload in uploads}
-    # Neither had finished.
+    # Neither has finished.
     assert memory._uploads == uploads
 
 

@@ -1,7 +1,7 @@
-"""What a memory promises of its parts: each has a head, borrows and pushes of its own.
+"""Parts of a memory: each has its own head, borrows and pushes.
 
-The map is written as one letter for each eight bytes: H where the host holds them, G where the
-accelerator does, B for both.
+A map is written with one letter for each eight bytes: H for the host, G for the accelerator, B for
+both.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ NEW = 200
 
 
 def use(memory, side, access, first, last):
-    """Borrow some of the units."""
+    """Access some of the units."""
     layout = Layout.raw((last - first) * UNIT, first * UNIT)
     return memory.lend(side, access, layout, "use")
 
 
 def made(letters="H" * UNITS, device=None):
-    """Make a memory of some units, each newest somewhere; its bytes count up."""
+    """Make a memory of units that are newest as the letters say. Its bytes count up."""
     device = device or Simulated()
     memory = SyncedMemory(len(letters) * UNIT, device=device.name)
     memory.overwrite_cpu_data()[:] = values = np.arange(memory.nbytes) % 199
@@ -56,7 +56,7 @@ def made(letters="H" * UNITS, device=None):
 
 
 def drawn(memory):
-    """Write the map."""
+    """Return the map as letters."""
     holders = memory.spans
     letters = [
         LETTERS[holders.common(start, start + UNIT)] for start in range(0, memory.used_nbytes, UNIT)
@@ -73,7 +73,7 @@ def moved(log):
     return [(transfer.direction, transfer.offset, transfer.nbytes) for transfer in log]
 
 
-# --- the table, for each part --------------------------------------------------------------------
+# --- the table, applied to each part -------------------------------------------------------------
 
 
 @st.composite
@@ -85,7 +85,7 @@ def accesses(draw):
 
 
 def expected(letters, side, access, first, last):
-    """Say what the table says: the map afterwards, and the units that move."""
+    """Return what the table gives: the map afterwards, and the units that are copied."""
     after, moves = list(letters), []
     for place in range(first, last):
         held = HELD[letters[place]]
@@ -107,7 +107,7 @@ def test_every_part_goes_through_the_table_by_itself(program_device, drawn_acces
         with record_transfers() as log:
             lent = use(memory, side, access, first, last)
         assert drawn(memory) == after
-        # One copy for each piece of bytes without a gap.
+        # One copy for each contiguous piece.
         copied = [place * UNIT + byte for place in moves for byte in range(UNIT)]
         assert [b for _, start, size in moved(log) for b in range(start, start + size)] == copied
         gaps = sum(place - 1 not in moves for place in moves)
@@ -391,7 +391,7 @@ def test_what_was_found_before_fit_was_undone_is_not_believed_afterwards():
 @pytest.mark.parametrize("side", Side)
 @pytest.mark.parametrize("kept", "HGB")
 def test_who_may_write_into_bytes_that_come_into_use_again_is_believed(side, kept):
-    """Nobody said to a borrow or an alias that its bytes went out of use for a while."""
+    """A borrow or alias is not told that its bytes were out of use for a while."""
     for lend in ("borrow", "alias", "exposure"):
         memory = made(kept * 2 + "HG"[side] * 6)
         layout = Layout.raw(2 * UNIT, 4 * UNIT)
@@ -587,7 +587,7 @@ def test_a_copy_that_fails_in_the_middle_of_several_changes_nothing(side, access
     assert (drawn(memory), contents(memory)) == (letters, before)
     assert memory.history == history
     assert all(borrow.flags.writeable for borrow in borrows)
-    # What has arrived of it is overwritten by what is written now.
+    # These writes make the pieces that were already copied stale.
     for place, borrow in zip((0, 4), borrows, strict=False):
         borrow[:] = before[place * UNIT : (place + 1) * UNIT] = [50 + place] * UNIT
     with record_transfers() as log:
@@ -610,7 +610,7 @@ def test_a_write_that_raises_leaves_what_it_has_not_reached(simulated):
             memory.write(HOST, OVERWRITE, Layout.raw(24, 16), "use", raises, ..., NEW)
         seen = contents(memory)
         assert seen[:16] + seen[40:] == [*range(16), *range(40, 64)]
-        # Where the accelerator still has what was there, that counts.
+        # Where the accelerator holds the old contents, they remain the newest.
         for place in (2, 3, 4):
             part = slice(place * UNIT, (place + 1) * UNIT)
             if letters[place] == "G":
@@ -618,7 +618,7 @@ def test_a_write_that_raises_leaves_what_it_has_not_reached(simulated):
         assert memory.cpu_data().tolist() == memory.gpu_data().tolist() == seen
 
 
-# --- who may write at any moment -----------------------------------------------------------------
+# --- aliases and exposures -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("side", Side)
@@ -714,7 +714,7 @@ def test_a_write_on_the_side_that_is_equal_ends_exposures_of_the_other():
 
 
 def test_two_who_share_the_host_lose_nothing_of_each_others():
-    """Two processes have one buffer on the host, and each an accelerator of its own."""
+    """Two memories, as in two processes, share one host buffer. Each has its own accelerator."""
     buffer = np.zeros(NBYTES, np.uint8)
     memories = []
     for number in range(2):

@@ -1,4 +1,4 @@
-"""What others have written into the host's buffer, counted as newest once."""
+"""`refresh`: external writes into the host buffer become newest once."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Random programs over overlapping views: no element is lost, and only what must moves.
+"""Random programs over overlapping views: no write is lost, and only necessary bytes are copied.
 
-Each program makes two Blobs, views of them and arrays that live on, and uses them in any order,
-beside `region_model`, which knows of each element what it is and who holds it. After each step it
-compares contents, heads, the bytes that moved, warnings, and who may write. A program is made from
-a number, which a failure names. ``SYNCBLOB_REGION_PROGRAMS`` sets how many run.
+Each program makes two Blobs, views of them and arrays that stay alive, and uses them in any order.
+`region_model` has the value and the holders of each element. After each step, contents, heads,
+copied bytes, warnings and write permissions are compared with it. A program is made from a number,
+which a failure shows. ``SYNCBLOB_REGION_PROGRAMS`` sets how many programs run.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ except ImportError:
 
 STEPS = 24
 ITEMSIZE = 4
-# Of the threads.
+# For the tests with threads.
 ROUNDS = 300
 ASYNCHRONOUS = ("async_gpu_push", "prefetch")
 MOST_PARTS, MOST_BORROWS, MOST_ALIASES = 9, 6, 6
@@ -55,9 +55,9 @@ HOLDERS = {
     Head.SYNCED: BOTH,
 }
 
-# --- who takes aliases, and where contents come from ----------------------------------------------
+# --- consumers and sources ------------------------------------------------------------------------
 
-# How an alias is made, and whether the array itself can lose its permission to write.
+# How an alias is made, and whether the array itself can lose its write permission.
 CONSUMERS = {
     "np.asarray({})": True,
     "np.from_dlpack({})": False,
@@ -69,7 +69,7 @@ if torch is not None:
 
 @cache
 def consumer(expression: str, line: int) -> Callable[[Any], Any]:
-    """Return a function that makes an alias at a line of its own, so that a warning names it."""
+    """Return a function that makes an alias at a line of its own, which a warning then names."""
     source = "\n" * (line - 1) + f"def take(side):  return {expression.format('side')}"
     names: dict[str, Any] = {"np": np, "torch": torch, "__name__": "region_aliases"}
     if "cupy" in expression:
@@ -82,7 +82,7 @@ def consumer(expression: str, line: int) -> Callable[[Any], Any]:
 
 
 class Source:
-    """A function that gives all contents."""
+    """A source that returns all contents."""
 
     def __init__(self, values: list[int]) -> None:
         self.contents = np.array(values, np.int32).view(np.uint8)
@@ -95,7 +95,7 @@ class Source:
 
 
 class Reader(Source):
-    """One that can also give a part."""
+    """A source that can also return a part."""
 
     def read_into(self, buffer: Any, offset: int) -> None:
         stop = offset + len(buffer)
@@ -107,7 +107,7 @@ class Reader(Source):
 
 @dataclass(eq=False)
 class Part:
-    """A Blob or a view: which elements of which memory it is, and the name it has in the trace."""
+    """A Blob or a view: its memory, its elements, and its name in the trace."""
 
     name: str
     blob: Any
@@ -118,7 +118,7 @@ class Part:
 
     @property
     def accessed(self) -> Cells:
-        """Elements that an access is for: of a Blob that is no view, all of its memory in use."""
+        """The elements that an access covers: all in use in the memory, unless this is a view."""
         return np.arange(len(self.memory.holders)) if self.base else self.cells
 
     def plan(self, side: str, intent: str) -> Plan:
@@ -134,7 +134,7 @@ def arranged(shape: tuple[int, ...]) -> Cells:
 
 
 def shown(index: tuple[Any, ...]) -> str:
-    """Write an index as one writes it in a program."""
+    """Return an index as source code."""
 
     def one(entry: Any) -> str:
         if not isinstance(entry, slice):
@@ -148,12 +148,12 @@ def shown(index: tuple[Any, ...]) -> str:
 
 
 def array_of(loan: Loan) -> Any:
-    """Return the NumPy array over what a consumer holds, or what can be used like it."""
+    """Return the NumPy array over a loan, or an object that can be used like it."""
     return loan.array if isinstance(loan.array, (np.ndarray, Lent)) else loan.array.numpy()
 
 
 def may_write(array: Any) -> bool | None:
-    """Tell whether an array that was lent may write; None where its library cannot refuse it."""
+    """Tell whether a borrowed array is writable; None if its library has no read-only arrays."""
     writeable: bool = array.flags.writeable
     return None if isinstance(array, Lent) else writeable
 
@@ -167,11 +167,11 @@ class Program:
     Attributes
     ----------
     device, controls
-        Where the other side is, and what watches and disturbs it.
+        The device of the other side, and the object that counts its copies and makes them fail.
     parts
-        The Blobs and views that are alive; the first two are Blobs of their own.
+        The Blobs and views that are alive; the first two are Blobs that are not views.
     moved
-        To each side, the bytes that must have been copied so far.
+        The bytes that must have been copied to each side so far.
     pushing
         Whether an upload may still be under way.
     """
@@ -211,7 +211,7 @@ class Program:
         finally:
             self.device.close()
 
-    # --- what programs are made of ---------------------------------------------------------------
+    # --- making Blobs and choosing parts ---------------------------------------------------------
 
     def note(self, text: str) -> None:
         self.trace.append(text)
@@ -220,21 +220,21 @@ class Program:
         return self.random.random() < probability
 
     def fresh(self, cells: Cells) -> Any:
-        """Return values that nobody had before, in the shape of some elements."""
+        """Return new values, all different from earlier ones, in the shape of some elements."""
         self.written += cells.size
         return np.arange(self.written - cells.size, self.written, dtype=np.int32).reshape(
             cells.shape
         )
 
     def shape(self, most: int = 12) -> tuple[int, ...]:
-        """Return a shape of at least one and at most so many elements."""
+        """Return a shape of 1 to `most` elements."""
         if self.chance(0.5) or most < 4:
             return (self.random.randint(1, most),)
         rows = self.random.randint(2, most // 2)
         return (rows, self.random.randint(1, most // rows))
 
     def made(self, name: str) -> Part:
-        """Make a Blob of its own."""
+        """Make a Blob that is not a view."""
         cells = arranged(self.shape())
         kind = self.random.choice(("new", "new", "new", "source", "reader", "outside"))
         device = GPU
@@ -265,7 +265,7 @@ class Program:
         return Part(name, blob, memory, cells, device, base=True)
 
     def part(self, *, empty: bool = True) -> Part:
-        """Choose a Blob or a view, rather a view."""
+        """Choose a Blob or, more often, a view."""
         views = self.parts[2:] if self.chance(0.6) else []
         found = [part for part in views or self.parts if empty or part.cells.size]
         return self.random.choice(found or self.parts[:2])
@@ -282,10 +282,10 @@ class Program:
     def memories(self) -> list[Memory]:
         return list({id(part.memory): part.memory for part in self.parts}.values())
 
-    # --- what is compared ------------------------------------------------------------------------
+    # --- comparisons -----------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Compare what can be seen without moving anything."""
+        """Compare everything that can be seen without a transfer."""
         for part in self.parts:
             assert str(part.blob.device) == self.places[part.device], f"the device of {part.name}"
             if part.cells.size:
@@ -312,7 +312,7 @@ class Program:
             self.check_moved()
 
     def check_moved(self) -> None:
-        """Compare the bytes that were copied so far."""
+        """Compare the number of bytes copied so far."""
         if self.pushing:
             self.controls.synchronize()
             self.pushing = False
@@ -320,7 +320,7 @@ class Program:
         assert moved == self.moved, f"moved {moved}, must be {self.moved}"
 
     def seen(self, memory: Memory) -> dict[int, frozenset[str]]:
-        """Return who holds which element, as far as Blobs and views reach them."""
+        """Return the holders of each element that Blobs and views reach."""
         found: dict[int, frozenset[str]] = {}
         for part in self.parts_of(memory):
             for index in np.ndindex(part.cells.shape):
@@ -331,14 +331,14 @@ class Program:
         return found
 
     def reachable(self, memory: Memory, elements: Any) -> bool:
-        """Tell whether `seen` would show all of some elements."""
+        """Tell whether `seen` would return all these elements."""
         cells = {int(cell) for part in self.parts_of(memory) for cell in part.cells.ravel()}
         return cells.issuperset(elements)
 
     def accept(
         self, memory: Memory, allowed: Callable[[int], tuple[frozenset[str], ...]]
     ) -> list[int]:
-        """Take over who holds what, where the specification leaves it open; return what changed."""
+        """Take over the holders that the specification leaves open; return the changed elements."""
         changed = []
         for element, holders in self.seen(memory).items():
             if holders != memory.holders[element]:
@@ -348,7 +348,7 @@ class Program:
         return changed
 
     def check_warnings(self, caught: Any, left: list[Loan]) -> None:
-        """Compare the aliases that a warning names with those that are left behind."""
+        """Compare the aliases that a warning names with those that become stale."""
         found = [warning.category for warning in caught]
         assert found == [StaleAliasWarning] * bool(left), [str(w.message) for w in caught]
         if not left:
@@ -362,7 +362,7 @@ class Program:
         assert count == len(expected), f"{text} names {count} of {expected}"
 
     def check_journal(self, log: Any, plan: Plan) -> None:
-        """Compare the journal with what had to be copied: nothing twice, nothing else, in order."""
+        """Compare the journal with the copies that were needed: these, once and in order."""
         direction = "upload" if plan.side == GPU else "download"
         elements: list[int] = []
         for entry in log:
@@ -376,7 +376,7 @@ class Program:
     def check_asked(
         self, memory: Memory, side: str, filled: list[int], before: tuple[int, int]
     ) -> None:
-        """Compare what a source was asked for with what had to come from it."""
+        """Compare what was requested from a source with what had to come from it."""
         source = self.sources.get(memory)
         if source is None:
             return
@@ -385,7 +385,7 @@ class Program:
             assert sorted(asked) == sorted(filled), f"read {asked}, must be {filled}"
             assert not calls
         else:
-            # What it gave when it was called may be kept, and is not asked for again.
+            # The result of a call may be kept, so that it is not requested again.
             assert filled or not calls, f"{calls} calls for nothing"
 
     def asked(self, memory: Memory) -> tuple[int, int]:
@@ -395,7 +395,7 @@ class Program:
     # --- accesses --------------------------------------------------------------------------------
 
     def announced(self, action: Callable[[], Any], left: list[Loan]) -> tuple[bool, Any]:
-        """Do what leaves aliases behind: it warns if there are any, or raises and changes nothing.
+        """Do an action. If it makes aliases stale, it warns, or raises and changes nothing.
 
         Returns whether it was done, and its result.
         """
@@ -413,7 +413,7 @@ class Program:
         return True, result
 
     def use(self, part: Part, name: str, plan: Plan, action: Callable[[], Any]) -> tuple[bool, Any]:
-        """Make an access that was planned, and compare what it did.
+        """Make a planned access, and compare its effects with the plan.
 
         Returns whether it was done, and its result.
         """
@@ -426,31 +426,30 @@ class Program:
             self.check_asked(memory, plan.side, [], asked)
             return False, None
         self.check_asked(memory, plan.side, plan.filled, asked)
-        # What is pushed may be written down when it arrives.
+        # An asynchronous upload may be recorded when it arrives.
         if log is not None and name not in ASYNCHRONOUS:
             self.check_journal(log, plan)
         self.done(part, name, plan)
         if not plan.hull and untouched:
-            # Whether it is a first access when there is nothing to look at, nobody says.
+            # Whether an access of nothing counts as the first access is not specified.
             self.accept(memory, lambda _: (frozenset({plan.side}),))
             if any(memory.holders):
                 memory.holders = [frozenset({plan.side})] * memory.used
         return True, self.device.seen(result)
 
     def done(self, part: Part, name: str, plan: Plan) -> None:
-        """Note an access that was made."""
+        """Record an access in the model."""
         del name
         self.end(plan.revoked)
         part.memory.commit(plan)
         self.moved[plan.side] += len(plan.copied) * ITEMSIZE
 
     def end(self, loans: Iterable[Loan]) -> None:
-        """Remember a few borrows that have lost their permission; aliases must be free to die."""
+        """Keep a few borrows that have lost their permission; aliases must be able to die."""
         self.ended += [loan for loan in loans if not loan.line]
         del self.ended[:-MOST_BORROWS]
 
     def read(self, part: Part, side: str) -> None:
-        """Compare the contents of a Blob or view on one side."""
         access = f"{side}_data"
         plan = part.plan(side, "const")
         self.note(f"{part.name}.{access}()")
@@ -467,13 +466,12 @@ class Program:
         )
 
     def store(self, memory: Memory, array: Any, cells: Cells) -> None:
-        """Write new values."""
         array[...] = values = self.fresh(cells)
         for element, value in zip(cells.ravel().tolist(), values.ravel().tolist(), strict=True):
             memory.values[element] = value
 
     def access(self) -> None:
-        """Take a borrow, or a const array."""
+        """Get a borrow or a const array."""
         part, side = self.part(), self.side()
         intent = self.random.choice(("const", "mutable", "overwrite"))
         name = f"{'' if intent == 'const' else intent + '_'}{side}_data"
@@ -505,7 +503,7 @@ class Program:
             self.store(memory, array, part.cells)
 
     def write_borrow(self) -> None:
-        """Write through a borrow that may still write."""
+        """Write through a borrow that is still writable."""
         memory = self.part().memory
         if memory.borrows:
             loan = self.random.choice(memory.borrows)
@@ -514,9 +512,9 @@ class Program:
             self.store(memory, loan.array, loan.cells)
 
     def assign(self) -> None:
-        """Assign a number to all of a Blob or view: an overwrite, where its operations run.
+        """Assign a number to all of a Blob or view: an overwrite on its device.
 
-        It is one of the elements that the index names, also of a Blob that is no view.
+        It covers the indexed elements, even of a Blob that is not a view.
         """
         part = self.part(empty=False)
         plan = part.memory.plan(part.device, "overwrite", part.cells)
@@ -532,7 +530,7 @@ class Program:
     def fail(
         self, part: Part, plan: Plan, action: Callable[[], Any], *, push: bool = False
     ) -> None:
-        """Let a copy of an access fail: what has arrived may count, all else is as before."""
+        """Make a copy of an access fail: copies that succeeded may count, the rest is unchanged."""
         memory = part.memory
         if not self.reachable(memory, plan.hull):
             self.trace.pop()
@@ -540,7 +538,7 @@ class Program:
         pieces = runs(plan.stale) + (runs(plan.filled) if plan.side == GPU else 0)
         which = self.random.randint(1, pieces)
         self.note(f"    with copy {which} of {pieces} failing")
-        # An upload of another memory that is still to come must not take the failure.
+        # The failure must not hit a pending upload of another memory.
         self.check_moved()
         asked = self.asked(memory)
         with warnings.catch_warnings():
@@ -562,7 +560,8 @@ class Program:
             assert set(source.asked[asked[0] :]) <= set(plan.filled)
         before = list(memory.holders)
         if push:
-            # While it was under way they were revoked, and it is open whether they come back.
+            # They were revoked during the upload. It is not specified whether they become writable
+            # again.
             for loan in plan.revoked:
                 loan.writeable = loan.array.flags.writeable
 
@@ -584,7 +583,7 @@ class Program:
         memory.take_back(ended)
 
     def starve(self, part: Part, name: str, plan: Plan, action: Callable[[], Any]) -> None:
-        """Let the buffers that an access makes be refused, if it makes any."""
+        """Make the allocations of an access fail, if it makes any."""
         self.note("    with no memory for buffers")
         self.check_moved()
         with warnings.catch_warnings():
@@ -599,7 +598,7 @@ class Program:
     # --- private reads ---------------------------------------------------------------------------
 
     def private(self) -> None:
-        """Look at numbers or text: what is shown moves, and nobody holds more than before."""
+        """Read numbers or text: this copies only the elements shown, and no side holds more."""
         part = self.part(empty=False)
         blob, cells, memory = part.blob, part.cells, part.memory
         kinds: dict[str, Callable[[], Any]] = {"str({})": lambda: str(blob)}
@@ -622,7 +621,7 @@ class Program:
         self.note(kind.format(part.name))
         elements = set(np.ravel(cells).tolist())
         if kind == "str({})" and str(Blob(())) == repr(Blob(())):
-            # It shows no elements.
+            # This text has no elements.
             elements = set()
         missing = [e for e in elements if memory.holders[e] and CPU not in memory.holders[e]]
         asked = self.asked(memory)
@@ -650,7 +649,7 @@ class Program:
     def look_after_private(
         self, memory: Memory, elements: set[int], asked: tuple[int, int]
     ) -> None:
-        """What nobody held may be held on the host now: that is open."""
+        """Accept that the host may now hold elements that no side held: this is not specified."""
         unheld = {element for element in elements if not memory.holders[element]}
         first = memory.untouched
         if first and unheld:
@@ -661,12 +660,12 @@ class Program:
             self.accept(memory, lambda element: (frozenset({CPU}),) if element in unheld else ())
         source = self.sources.get(memory)
         if source is not None:
-            # What lies in gaps may be read with the rest, and is dropped.
+            # Elements in gaps may be read from the source, and are discarded.
             cells = np.array(sorted(unheld))
             assert set(source.asked[asked[0] :]) <= set(reach(cells))
 
     def tolist(self) -> None:
-        """Copy a dense part, which is a const access on the host; so is `np.asarray` of any."""
+        """Read all of a dense part, or apply `np.asarray` to any: a const access on the host."""
         part = self.part(empty=False)
         kinds: dict[str, Callable[[Any], Any]] = {"np.asarray({})": np.asarray}
         if not part.gaps:
@@ -680,7 +679,6 @@ class Program:
     # --- views -----------------------------------------------------------------------------------
 
     def index(self, shape: tuple[int, ...]) -> tuple[Any, ...]:
-        """Return a basic index."""
         entries: list[Any] = []
         for length in shape:
             kind = self.random.choice(("all", "range", "range", "range", "step", "one"))
@@ -710,7 +708,7 @@ class Program:
             self.note(f"{name} = {part.name}.T")
             blob, cells = part.blob.T, part.cells.T
         elif self.chance(0.1):
-            # All of it, and a view all the same: not all in use where that is more.
+            # A view of everything. If more is in use, its accesses do not cover all of it.
             device = self.side()
             self.note(f"{name} = {part.name}.on({self.places[device]!r})")
             blob, cells = part.blob.on(self.places[device]), part.cells
@@ -732,7 +730,7 @@ class Program:
         self.leave(part.memory)
 
     def leave(self, memory: Memory) -> None:
-        """Forget what was lent by a memory that no Blob has any more."""
+        """Forget the loans of a memory that no Blob uses any more."""
         if not self.parts_of(memory):
             memory.borrows.clear()
             memory.aliases.clear()
@@ -746,7 +744,7 @@ class Program:
         overwrite = self.chance(0.2)
         lender, text = getattr(part.blob, side), f"{part.name}.{side}"
         if "dlpack" in how and self.chance(0.3):
-            # The side of the device, which must not be named.
+            # The side of the device, which need not be named.
             side, lender, text = part.device, part.blob, part.name
         if overwrite:
             lender, text = lender.overwrite, f"{text}.overwrite"
@@ -756,7 +754,7 @@ class Program:
         strides = zip(part.cells.shape, part.blob.strides, strict=True)
         backwards = [length for length, stride in strides if stride < 0]
         if backwards and how != "np.asarray({})":
-            # Whether it counts that an axis of one element runs backwards is the library's.
+            # For an axis of one element, a negative stride is an error in some libraries only.
             if "dlpack" in how and min(backwards) > 1 and part.cells.size:
                 with pytest.raises(BufferError):
                     consumer(how, 1)(lender)
@@ -794,12 +792,12 @@ class Program:
             return None, None
         alias = self.random.choice(memory.aliases)
         if alias.side == GPU:
-            # Who looks at a device's memory behind a Blob's back has to wait for it himself.
+            # Code that reads device memory without the Blob must synchronise itself.
             self.controls.synchronize()
         return memory, alias
 
     def write_alias(self) -> None:
-        """Write through an alias, where it is believed; what is written elsewhere is not seen."""
+        """Write through an alias where its side is newest; other elements are not seen."""
         memory, alias = self.an_alias()
         if memory is None or alias is None:
             return
@@ -831,13 +829,13 @@ class Program:
                 assert int(array[index]) == memory.values[element], f"[{element}] through the alias"
 
     def slice_alias(self) -> None:
-        """Keep a part of an alias, and drop the whole."""
+        """Keep a part of an alias and drop the whole."""
         memory, alias = self.an_alias()
         if memory is None or alias is None or not alias.cells.ndim or alias.cells.shape[0] < 2:
             return
         self.note(f"keep [1:] of the alias of line {alias.line}")
         alias.array, alias.cells = alias.array[1:], alias.cells[1:]
-        # Its permission is its own from now on, as it was when it was taken.
+        # The slice has its own write permission, which is never revoked.
         alias.revocable = False
 
     def drop_alias(self) -> None:
@@ -854,7 +852,7 @@ class Program:
             thread.join()
 
     def write_outside(self) -> None:
-        """Write into an array that `asarray` took over, where its side is exposed and believed."""
+        """Write into an array adopted by `asarray`, where the host is exposed and alone newest."""
         memory = self.base().memory
         array = self.outside.get(memory)
         if array is None:
@@ -880,7 +878,7 @@ class Program:
             for side in (CPU, GPU):
                 part.memory.exposed[side] -= set(reach(part.cells))
 
-    # --- uploads that go on ----------------------------------------------------------------------
+    # --- asynchronous uploads --------------------------------------------------------------------
 
     def push(self) -> None:
         part = self.part(empty=False)
@@ -900,9 +898,8 @@ class Program:
             self.start(part, "async_gpu_push", plan)
 
     def start(self, part: Part, name: str, plan: Plan) -> None:
-        """Start a push or a prefetch."""
         memory = part.memory
-        # An alias over there may write before it has arrived: whether it counts then is open.
+        # A host alias may write before the upload arrives. Whether it then counts is not specified.
         mine = {element for element in plan.stale if plan.after[element] == {plan.side}}
         if not self.reachable(memory, mine):
             self.trace.pop()
@@ -917,7 +914,8 @@ class Program:
         part = self.part(empty=False)
         plan = part.plan(part.device, "const")
         if plan.filled or plan.zeroed:
-            # What nobody holds is nowhere to be brought from: what it does then is open.
+            # No side holds some of these, so they cannot be copied. What happens then is not
+            # specified.
             return
         self.note(f"{part.name}.prefetch()")
         self.start(part, "prefetch", plan)
@@ -943,7 +941,7 @@ class Program:
             self.outside.pop(memory, None)
 
     def adopted(self, memory: Memory, side: str) -> None:
-        """Note that a side was replaced."""
+        """Record that a side was replaced."""
         memory.adopt(side)
 
     def share(self) -> None:
@@ -976,7 +974,7 @@ class Program:
         count = base.cells.size
         alone = len(self.parts_of(memory)) == 1 and not memory.aliases
         if memory.owned and alone and count < memory.used:
-            # Whether the owner of the array can still see it, we do not know.
+            # It is unknown whether the owner of the array can still see the rest.
             alone = base.blob.memory.used_nbytes == count * ITEMSIZE
         if count > memory.used or alone:
             new = memory.fit(count)
@@ -984,14 +982,14 @@ class Program:
             self.accept(memory, lambda element: self.grown(memory, element, new))
 
     def grown(self, memory: Memory, element: int, new: range) -> tuple[frozenset[str], ...]:
-        """Return who may hold an element that came into use: anybody, if anybody holds anything."""
+        """Return the allowed holders of an element newly in use: any, if any element is held."""
         held = any(memory.holders) and element in new
         return (frozenset({CPU}), frozenset({GPU}), BOTH) if held else ()
 
 
-# --- Caffe's machine ------------------------------------------------------------------------------
+# --- Caffe's state machine ------------------------------------------------------------------------
 
-# The head before, the access: the head afterwards, and whether it copies. From the documentation.
+# For each access and head before, from the documentation: the head after, and whether it copies.
 U, C, G, S = "UNINITIALIZED", "HEAD_AT_CPU", "HEAD_AT_GPU", "SYNCED"
 CAFFE = {
     "cpu_data": {U: (C, 0), C: (C, 0), G: (S, 1), S: (S, 0)},
@@ -1007,12 +1005,12 @@ CAFFE = {
 
 
 class WholeProgram(Program):
-    """One that uses its Blobs as a whole only: each has one head, which Caffe's table tells."""
+    """A program that uses Blobs only as a whole: each has one head, as in Caffe's table."""
 
     moves = "access access access access access access write_borrow push adopt share resize".split()
 
     def __init__(self, number: int, device: Simulated | Cuda) -> None:
-        # Nobody has touched a memory that is not in here.
+        # Memories that are not in it were never accessed.
         self.heads: defaultdict[Memory, str] = defaultdict(lambda: U)
         self.copies = 0
         super().__init__(number, device)
@@ -1045,17 +1043,17 @@ class WholeProgram(Program):
         assert self.controls.uploads + self.controls.downloads == self.copies
 
     def resize(self) -> None:
-        """Resize what is not shared: else a Blob would be a part of its memory."""
+        """Resize Blobs only if they do not share a memory: otherwise one would be a part of it."""
         if self.parts[0].memory is not self.parts[1].memory:
             super().resize()
 
     def grown(self, memory: Memory, element: int, new: range) -> tuple[frozenset[str], ...]:
-        """Return who must hold an element that came into use: whoever holds the others."""
+        """Return the holders of an element that came into use: those of the others."""
         return (memory.holders[0],) if element in new else ()
 
 
 def some(numbers: range, device: type[Simulated | Cuda]) -> range:
-    """Return all numbers, or fewer on CUDA devices, where a program takes longer."""
+    """Return all numbers, or fewer on CUDA devices, where programs take longer."""
     return numbers if device is Simulated else numbers[::4]
 
 
@@ -1142,7 +1140,7 @@ def test_a_blob_made_smaller_stands_for_all_in_use_but_in_private_reads() -> Non
         assert blob.item(2) == 7
     assert (log.downloaded_bytes, log.uploads) == (ITEMSIZE, 0)
     with record_transfers() as log:
-        # Of fewer than are in use: as mutable.
+        # It has fewer elements than are in use, so this is a mutable access.
         blob.overwrite_gpu_data()[...] = 8
     assert (log.uploaded_bytes, log.downloads) == (ITEMSIZE, 0)
     assert blob.head is everything.head is Head.HEAD_AT_GPU
@@ -1187,7 +1185,7 @@ def test_pieces_are_all_there_and_move_exactly(pieces: int, side: str) -> None:
 
 
 def count_up(kind: str, side: str, mine: Any, theirs: Any) -> list[Any]:
-    """Count up a view on one side, as a thread does that knows of no other; return surprises."""
+    """Increment a view on one side, as a thread that knows of no other; return what went wrong."""
     found: list[Any] = []
     alias = np.asarray(getattr(mine, side)) if kind == "aliases" else None
     look = OTHER[side] if kind in ("aliases", "traffic") else side
@@ -1197,7 +1195,7 @@ def count_up(kind: str, side: str, mine: Any, theirs: Any) -> list[Any]:
             found.append((side, turn, array.tolist()))
         array[...] = turn + 1
         if kind == "traffic" and turn % 3 == 0:
-            # The side of the device is up to date now, or will be.
+            # The device side is up to date now, or will be.
             mine.prefetch()
         if not (getattr(mine, f"{look}_data")() == turn + 1).all():
             found.append((side, turn, f"read on the {look}"))
@@ -1220,7 +1218,7 @@ def test_two_threads_on_two_sides_lose_nothing(simulated: SimulatedBackend, kind
         try:
             start.wait(60)
             problems.extend(count_up(kind, side, halves[side], halves[OTHER[side]]))
-        except BaseException as error:  # noqa: BLE001  # whatever it is, the test reports it
+        except BaseException as error:  # noqa: BLE001  # the test reports any error
             problems.append(error)
 
     blob.mutable_cpu_data()[...] = 0
@@ -1232,7 +1230,7 @@ def test_two_threads_on_two_sides_lose_nothing(simulated: SimulatedBackend, kind
         thread.join(120)
     assert problems == []
     if kind in ("plain", "gaps"):
-        # Once to the device; beside that, single numbers only.
+        # One upload; all other copies are of single numbers.
         assert simulated.uploaded_bytes == len(reach(arranged((9, 5))[4:])) * ITEMSIZE
         assert simulated.downloaded_bytes <= ROUNDS * ITEMSIZE
     for access in (blob.cpu_data, blob.gpu_data):

@@ -1,4 +1,4 @@
-"""The map of a memory against a list with the holders of each byte, and what an access plans."""
+"""The map of a memory against a list with the holders of each byte, and the plans of accesses."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from syncblob.memory.state import (
     plan_access,
 )
 
-# The map does not know how many sides there are; the state machine has two.
+# The map supports any number of sides; the state machine has two.
 SIDES = (1, 2, 4)
 NOBODY, HOST, DEVICE, BOTH = range(4)
 EXAMPLES = settings(max_examples=100)
 
 
 def listings(most=7):
-    """Draw the holders of each byte: neighbours are often equal."""
+    """Draw the holders of each byte; neighbours are often equal."""
     parts = st.tuples(st.integers(1, 9), st.integers(0, most))
     return st.lists(parts, min_size=1, max_size=12).map(
         lambda parts: [holders for length, holders in parts for _ in range(length)]
@@ -36,7 +36,7 @@ def listings(most=7):
 
 
 def spans_of(listing):
-    """Make the map of a list from the definition: sorted, and neighbours differ."""
+    """Make the map of a list from the definition: sorted, with different neighbours."""
     groups = [(holders, len(list(group))) for holders, group in groupby(listing)]
     ends = [sum(length for _, length in groups[: index + 1]) for index in range(len(groups))]
     return Spans(tuple(ends), tuple(holders for holders, _ in groups))
@@ -47,7 +47,7 @@ def listing_of(spans):
 
 
 def runs_of(listing, start=0):
-    """Cut a list into runs, of which neighbours differ."""
+    """Cut a list into runs with different neighbours."""
     runs = []
     for holders, group in groupby(listing):
         stop = start + len(list(group))
@@ -81,7 +81,7 @@ def any_of(listing):
 
 
 def asked(listing, start, stop):
-    """Return the bytes that `common` and `any` answer for: of an empty range, one beside it."""
+    """Return the bytes that `common` and `any` consider: for an empty range, a byte beside it."""
     return listing[start:stop] or [listing[min(start, len(listing) - 1)]]
 
 
@@ -231,7 +231,7 @@ def test_a_map_shows_its_spans():
     ),
 )
 def test_many_changes_in_a_row(nbytes, changes):
-    """A map is what its list is, however it has come about."""
+    """A map equals its list, however it was made."""
     spans, listing = Spans.whole(nbytes, 0), [0] * nbytes
     for change in changes:
         if isinstance(change, int):
@@ -246,7 +246,7 @@ def test_many_changes_in_a_row(nbytes, changes):
 
 
 def test_finding_a_place_in_a_long_map_takes_no_walk():
-    """Only the spans of the range are looked at."""
+    """Only the spans of the range are read."""
 
     class Counting(tuple):
         __slots__ = ()
@@ -292,11 +292,11 @@ def test_heads_are_caffes_numbers_and_one_more():
     assert str(Head.SPLIT) == "SPLIT"
 
 
-# --- what an access plans ------------------------------------------------------------------------
+# --- the plan of an access -----------------------------------------------------------------------
 
 
 class Writer(NamedTuple):
-    """Somebody who may write into a range, as a lease or an exposure."""
+    """A lease or an exposure: it may write into a range."""
 
     start: int
     stop: int
@@ -306,8 +306,8 @@ def may_write(writers, byte):
     return any(writer.start <= byte < writer.stop for writer in writers)
 
 
-def expected_plan(listing, side, access, start, stop, here, there):  # noqa: PLR0913, PLR0917  # as the function
-    """Say for each byte whether it moves, and who holds it afterwards."""
+def expected_plan(listing, side, access, start, stop, here, there):  # noqa: PLR0913, PLR0917  # as plan_access
+    """Return for each byte whether it is copied, and its holders afterwards."""
     holder = 1 << side
     moves, after = [], []
     for byte in range(start, stop):
@@ -344,7 +344,7 @@ def test_the_table_is_applied_to_each_byte_of_the_range(drawn):
     spans = spans_of(listing)
     plan = plan_access(spans, side, access, start, stop, here=here, there=there)
     moves, after = expected_plan(*drawn)
-    # Exactly the bytes that are lacking, each as a part of one piece, with who holds it.
+    # Exactly the missing bytes, each in one piece that has the byte's holders.
     moved = [(byte, piece.holders) for piece in plan.pieces for byte in range(*piece[:2])]
     lacking = [byte for byte, moves_it in enumerate(moves, start) if moves_it]
     assert moved == [(byte, listing[byte]) for byte in lacking]
@@ -372,7 +372,7 @@ steps_of = st.lists(
 @settings(max_examples=150)
 @given(listings(most=BOTH), steps_of)
 def test_what_somebody_may_write_is_never_believed_on_both_sides(listing, steps):
-    """However accesses follow each other, while there is a writer on the host."""
+    """For any accesses, while a writer on the host exists."""
     writer = Writer(2, 9)
     listing = [HOST if may_write([writer], byte) else held for byte, held in enumerate(listing)]
     spans = spans_of(listing)
@@ -405,7 +405,7 @@ def test_an_empty_range_at_the_end_has_the_holders_of_the_last_byte():
     assert spans.common(4, 4) == DEVICE
 
 
-# --- a map that would be too long ----------------------------------------------------------------
+# --- maps that would be too long -----------------------------------------------------------------
 
 
 def test_a_map_has_at_most_a_thousand_spans():
@@ -429,14 +429,14 @@ def test_a_map_of_what_ranges_cover(nbytes, covered):
 
 @st.composite
 def long_maps(draw):
-    """Draw a map, the side of an access, or None, its range, and who may write."""
+    """Draw a map, the side of an access or None, the range of the access, and the writers."""
     listing, start, stop = draw(listings_with_a_range(most=BOTH))
     writers = st.lists(ranges(len(listing)), max_size=4)
     return spans_of(listing), draw(st.sampled_from([*Side, None])), start, stop, draw(writers)
 
 
 def joins(spans, side, start, stop, writers):
-    """Find all spans that can be joined to one beside them, from the definition."""
+    """Find all spans that can be joined to a neighbour, from the definition."""
     runs = list(spans.runs(0, spans.nbytes))
     found = []
     for place, run in enumerate(runs):
@@ -473,7 +473,7 @@ def test_what_both_sides_hold_is_left_to_one_of_them_before_anything_moves():
     spans = Spans((10, 20, 24, 30), (HOST, BOTH, DEVICE, HOST))
     for side in (*Side, None):
         assert cheapest(spans, side, 30, 30) == (Run(10, 20, BOTH), HOST)
-    # Not where the access leaves it.
+    # Not in the range of the access.
     assert cheapest(spans, None, 12, 13) is None
     assert cheapest(spans, Side.HOST, 12, 13) == (Run(20, 24, DEVICE), HOST)
     assert cheapest(spans, Side.ACCELERATOR, 12, 13) == (Run(24, 30, HOST), DEVICE)

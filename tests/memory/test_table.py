@@ -1,6 +1,6 @@
 """Every cell of the transition table: head, copies, bytes, allocations, and contents.
 
-On the simulated device, on the model of CUDA, and on CUDA where there is a GPU.
+On the simulated device, on the model of CUDA, and on CUDA if there is a GPU.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NBYTES = 40
 OLD = 7
 U, C, G, S = Head.UNINITIALIZED, Head.HEAD_AT_CPU, Head.HEAD_AT_GPU, Head.SYNCED
 
-# access: for each head before, the head after and what is done on the way.
+# For each access and head before: the head after, and the steps.
 # a = a buffer is allocated on the side of the access, u = upload, d = download.
 TABLE: dict[str, dict[Head, tuple[Head, str]]] = {
     "cpu_data": {U: (C, "a"), C: (C, ""), G: (S, "ad"), S: (S, "")},
@@ -122,7 +122,7 @@ def test_a_read_of_uninitialized_memory_leaves_the_other_side_to_copy_the_zeros(
 
 
 def test_the_nine_calls_of_the_tutorial(device: Simulated | Cuda) -> None:
-    """The example of Caffe's blob tutorial: when a copy is made, call by call."""
+    """The example of Caffe's blob tutorial: the copies of each call."""
     memory = memory_at(C, device)
     steps = [
         ("gpu_data", "upload"),

@@ -1,4 +1,4 @@
-"""Writes made as one step: what they move, whom they warn, and what is newest afterwards."""
+"""Writes made in one step: their copies, their warnings, and the newest contents afterwards."""
 
 from __future__ import annotations
 
@@ -110,12 +110,12 @@ def test_who_reads_the_other_side_in_the_middle_of_a_write_does_not_make_it_coun
     assert memory.cpu_data().tolist() == memory.gpu_data().tolist() == expected
 
 
-# --- signal handlers that come between a look and what follows it ---------------------------------
+# --- signal handlers between a check and the action that follows ----------------------------------
 
 
 @contextmanager
 def at_the_start_of(function, handler):
-    """Call a handler where CPython runs those of signals: at the start of a function, once."""
+    """Call a handler at the start of a function, once: CPython runs signal handlers there."""
 
     def profile(frame, event, _):
         if event == "call" and frame.f_code is function.__code__:

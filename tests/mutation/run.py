@@ -1,14 +1,14 @@
-"""Mutation testing of the files that keep two sides in step, with mutmut.
+"""Mutation testing, with mutmut, of the files that keep the two sides in step.
 
-Each mutant is one small change of the source, by which a test has to fail. Those that survive must
+Each mutant is one small change of the source that must make a test fail. Those that survive must
 be explained in ``survivors.toml``, by file, function and the changed lines; others are a failure.
-What is mutated and which tests run is set in ``pyproject.toml``. Works in a temporary copy of the
-project, and takes an hour on one core. The tests are collected once; a process is forked for
-each mutant, and tries first the tests that killed others of the same function.
+``pyproject.toml`` sets what is mutated and which tests run. This works in a temporary copy of the
+project, and takes an hour on one core. The tests are collected once. A process is forked for each
+mutant, and first tries the tests that killed other mutants of the same function.
 
-Usage: ``python tests/mutation/run.py [--all] [--long]``. What is explained is run with ``--all``
-only: what survives takes all tests, and so most of the time. The tests are those of the short
-tier; with ``--long``, those of both. With ``--all``, this shows what the short tier misses.
+Usage: ``python tests/mutation/run.py [--all] [--long]``. Explained mutants are run with ``--all``
+only: a mutant that survives runs all tests, and so takes most of the time. The tests are those of
+the short tier; with ``--long``, those of both. ``--all --long`` shows what the short tier misses.
 """
 
 from __future__ import annotations
@@ -44,22 +44,22 @@ if TYPE_CHECKING:
 HERE = Path(__file__).resolve().parent
 PROJECT = HERE.parents[1]
 DEAD = {"killed", "timeout", "segfault"}
-# pytest's exit codes of tests that have passed, and of those that have not.
+# pytest's exit codes if all tests passed, and if some failed.
 SURVIVED, KILLED = 0, 1
 GENERATED = "# type: ignore # mutmut generated"
 
-# A mutant as it is explained: file, function, the lines before, the lines after.
+# A mutant as in survivors.toml: file, function, the lines before, the lines after.
 Mutation = tuple[str, str, str, str]
 
 
 def without_its_call(statement: libcst.Expr) -> Iterator[libcst.Expr]:
-    """Mutate a statement that is a call into one that does nothing. mutmut leaves these alone."""
+    """Replace a call by a statement that does nothing. mutmut has no such mutation."""
     if isinstance(statement.value, libcst.Call):
         yield statement.with_changes(value=libcst.Ellipsis())
 
 
 class CollectedTests(PytestRunner):
-    """The tests of a running pytest session, of which each mutant's process runs its own."""
+    """The tests of a running pytest session. The process of each mutant runs its own."""
 
     def __init__(self, session: pytest.Session, killers: Path) -> None:
         super().__init__()
@@ -67,7 +67,7 @@ class CollectedTests(PytestRunner):
         self.killers = killers
 
     def warm_up(self) -> None:
-        """Keep the file that mutmut opens for this: the next test would fail if it was unclosed."""
+        """Keep the file that mutmut opens here: the next test would fail if it was unclosed."""
         self.muted = sys.stdout
 
     def run_tests(self, *, mutant_name: str | None, tests: Iterable[str]) -> int:
@@ -89,7 +89,7 @@ class CollectedTests(PytestRunner):
 
 
 class CollectingServer(ForkServerRunner):
-    """mutmut's fork server in a pytest session: a collection takes longer than most mutants."""
+    """mutmut's fork server in a pytest session: collecting takes longer than most mutants."""
 
     def _forkserver_main(self, work_fd: int, result_fd: int) -> None:
         serve, killers = super()._forkserver_main, Path("killers").absolute()
@@ -125,12 +125,12 @@ def run_mutmut(*, everything: bool, long: bool) -> None:
     if not everything:
         mutmut.__main__.collect_source_file_mutation_data = with_the_explained_survived
     mutmut.__main__.get_mutant_runner = lambda workers: CollectingServer(workers, PytestRunner, {})
-    # One at a time: tests with threads and delays would kill mutants by being slow.
+    # One at a time: on a busy machine, tests with threads and delays fail and so kill mutants.
     cli(["run", "--max-children", "1"], standalone_mode=False)
 
 
 def with_the_explained_survived(*, mutant_names: Sequence[str]) -> Any:
-    """Return all mutants as mutmut finds them; those that are explained count as run already."""
+    """Return all mutants as mutmut finds them, with the explained ones marked as run."""
     mutants, by_path = collect_source_file_mutation_data(mutant_names=mutant_names)
     known = explained()
     found = []
@@ -142,7 +142,7 @@ def with_the_explained_survived(*, mutant_names: Sequence[str]) -> Any:
 
 
 def described(path: str, mutant: str) -> Mutation:
-    """Describe a mutant by what it changes: line numbers would not last."""
+    """Describe a mutant by its changed lines, because line numbers change."""
     name, owner = orig_function_and_class_names_from_key(mutant)
     lines = [line.replace(GENERATED, "") for line in get_diff_for_mutant(mutant).splitlines()[2:]]
     before, after = (

@@ -29,7 +29,7 @@ def check_hdf5(path, kind):
     try:
         facts, ours = read(path)
     except ModelFileError as error:
-        assert error.message  # noqa: PT017  # which error it is decides what is compared
+        assert error.message  # noqa: PT017  # the kind of error decides the comparison
         assert 0 <= error.offset <= path.stat().st_size  # noqa: PT017
         if "the HDF5 library finds the file damaged" in error.message:
             by_stream = "driver information block" in error.message

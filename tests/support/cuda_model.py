@@ -336,7 +336,7 @@ class Machine:
         """Whether nothing is queued."""
         return all(stream.last is None or stream.last.done for stream in self._streams)
 
-    # --- streams that are there ---
+    # --- existing streams ---
 
     def blocking_streams(self, device: int) -> list[Stream]:
         return [stream for stream in self._streams if stream.blocking and stream.device == device]

@@ -1,6 +1,6 @@
 """Fitting two layers with gradients that are summed over two processes, by torch.distributed.
 
-A process that was spawned imports `work` from here.
+Spawned processes import `work` from here.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def train(blobs, share, reduce):
 
 
 def all_reduce_a_copy(diff):
-    """Sum without an alias: gloo's threads let go of a tensor a moment after they are done."""
+    """Sum a copy, which is no alias: gloo's threads release a tensor shortly after the sum."""
     total = diff.to_torch(copy=True)
     collectives.all_reduce(total)
     diff[...] = total
@@ -54,7 +54,7 @@ def all_reduce_a_copy(diff):
 def work(rank, devices, address, channel):
     """Train in one of two processes, on each device.
 
-    For each, send the weights and what was broadcast; or what went wrong.
+    For each, send the weights and the broadcast values, or the error.
     """
     torch.set_num_threads(1)
     try:
@@ -63,12 +63,12 @@ def work(rank, devices, address, channel):
             collectives.init_process_group("gloo", init_method=address, rank=rank, world_size=2)
             for device in devices:
                 blobs = weights(device)
-                # Where all is done on the host, an alias of the host is in nobody's way.
+                # If everything runs on the host, aliases of the host cause no conflict.
                 reduce = collectives.all_reduce if device == "cpu" else all_reduce_a_copy
                 train(blobs, slice(12 * rank, 12 * (rank + 1)), reduce)
                 total = syncblob.asarray(np.full(3, rank + 1.0), device=device)
                 collectives.broadcast(total, src=1)
                 channel.send(([blob.tolist() for blob in blobs], total.tolist()))
             collectives.destroy_process_group()
-    except Exception as error:  # noqa: BLE001  # it is raised where the test is
+    except Exception as error:  # noqa: BLE001  # the test raises it
         channel.send(error)

@@ -12,7 +12,7 @@ def add_one(connection):
     blob = connection.recv()
     head = blob.head
     blob += 1
-    np.asarray(blob)  # what was computed is in the block now
+    np.asarray(blob)  # downloads the result to the block
     connection.send((head.name, str(blob.device)))
 
 

@@ -70,11 +70,11 @@ class Simulated:
         return how
 
     def count_all(self) -> None:
-        """Wait until all that was started is counted."""
+        """Wait until all started copies are counted."""
         self.controls.synchronize()
 
     def close(self) -> None:
-        """Leave the device as it was found."""
+        """Restore the device."""
         self.controls.delay = 0.0
 
 
@@ -119,7 +119,7 @@ class Cuda:
         """No-op: copies are counted when they are started."""
 
     def close(self) -> None:
-        """Leave the device as it was found."""
+        """Restore the device."""
         self.controls.close()
 
 

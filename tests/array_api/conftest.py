@@ -1,4 +1,4 @@
-"""What the tests of the chapters share."""
+"""Fixtures shared by the tests of the array API."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 @pytest.fixture(params=["cpu", "simulated:0", pytest.param("cuda:0", marks=pytest.mark.gpu)])
 def device(request: pytest.FixtureRequest) -> str:
-    """Name a device: the host and the accelerators, the real one where there is one."""
+    """The name of a device: the host, the simulated device, and CUDA if there is a GPU."""
     name: str = request.param
     return name
 
 
 @pytest.fixture
 def on(device: str) -> Callable[..., syncblob.Blob]:
-    """Make Blobs whose contents are on the device, and nowhere else."""
+    """Make Blobs whose contents are on the device only."""
 
     def make(values: Any, dtype: str | None = None) -> syncblob.Blob:
         blob = syncblob.asarray(np.array(values, dtype), device=device)

@@ -1,8 +1,8 @@
-"""Every function of the namespace gives what NumPy gives, bit for bit, on the host and elsewhere.
+"""Each function of the namespace gives the same result as NumPy, bit for bit, on every device.
 
-The table of `namespace_calls` has the calls. Each is made with random arrays of every dtype that
-NumPy takes, infinities, NaN, zeros of both signs and the limits of integers among them; what NumPy
-refuses is refused.
+`namespace_calls` has the table of calls. Each call runs with random arrays of every dtype that
+NumPy accepts, including infinities, NaN, zeros of both signs and the limits of integers. Calls
+that NumPy refuses must be refused.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TABLE: dict[str, list[Call]] = {}
 for _call in calls():
     TABLE.setdefault(_call.name, []).append(_call)
 
-# What has no arrays, or nothing to compare bit for bit; other tests have it.
+# Names that take no arrays or have nothing to compare bit for bit. Other tests cover them.
 OTHERS = {
     "__array_api_version__",
     "__array_namespace_info__",
@@ -61,7 +61,7 @@ def test_the_table_has_every_function() -> None:
 def random_array(
     generator: np.random.Generator, shape: tuple[int, ...], dtype: str, values: str
 ) -> np.ndarray:
-    """Draw an array; a part of "any" values are special ones."""
+    """Draw an array. If `values` is "any", some of its elements are special values."""
     kind = KINDS[dtype]
     if kind == "b":
         return np.asarray(generator.integers(0, 2, shape)).astype(np.bool)
@@ -85,7 +85,7 @@ def random_array(
 
 
 def inputs(call: Call, rounds: int) -> Iterator[list[np.ndarray]]:
-    """Draw the arrays of a call, for every dtype, several times."""
+    """Draw the arrays of a call, several times for every dtype."""
     if not call.shapes:
         yield []
         return
@@ -106,7 +106,7 @@ def drawn(generator: np.random.Generator, call: Call) -> Iterator[list[np.ndarra
 
 
 def outcome(function: Callable[[list[Any]], Any], arrays: list[Any]) -> Any:
-    """Return what a function returns, or the kind of error it raises."""
+    """Return the result of a function, or the class of the error that it raises."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:

@@ -1,4 +1,4 @@
-"""Creation: shapes, dtypes, devices, and what is refused."""
+"""Creation functions: shapes, dtypes, devices and errors."""
 
 from __future__ import annotations
 

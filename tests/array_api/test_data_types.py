@@ -1,4 +1,4 @@
-"""Data types: their limits, kinds and promotion, and conversion."""
+"""Data types: limits, kinds, promotion and conversion."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_promotion_with_scalars_keeps_the_dtype_of_arrays() -> None:
     assert xp.result_type("int8", Blob(1, "uint8"), 1) == np.dtype("int16")
     assert xp.result_type(Blob(1, "int32"), 1.5) == np.dtype("float64")
     assert xp.result_type(np.float32(1), 2.0) == np.dtype("float32")
-    # As in array-api-strict: SciPy relies on it.
+    # array-api-strict does the same, and SciPy relies on it.
     for scalars in ((), (1,), (1, 2.0)):
         with pytest.raises(ValueError, match="at least one Blob or dtype"):
             xp.result_type(*scalars)
@@ -125,7 +125,7 @@ def test_astype_converts_on_the_device(device: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["float64", "float16", "int8", "uint64"])
 def test_astype_does_not_drop_imaginary_parts(dtype: str) -> None:
-    """Complex to real is not permitted: "must raise"."""
+    """The standard does not permit complex to real: astype "must raise"."""
     blob = xp.asarray([1 + 2j])
     with pytest.raises(TypeError, match="real"):
         xp.astype(blob, dtype)

@@ -1,8 +1,8 @@
-"""Programs of several operations, run on Blobs and on array-api-strict: the same comes out.
+"""Random programs give the same results with Blobs as with array-api-strict.
 
-Values, dtypes and shapes are compared after every step, of all arrays that are alive: what one step
-writes, all views must show. What array-api-strict refuses because of values, shapes or axes is
-refused here too; its TypeErrors are about mixed kinds of dtypes, which the standard leaves open.
+After every step, the values, dtypes and shapes of all live arrays are compared, so a write must
+show in all views. Operations that array-api-strict refuses because of values, shapes or axes are
+refused here too. Its TypeErrors are about mixed kinds of dtypes, which the standard leaves open.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ SCALARS = (True, 2, -1, 0, 3.5, 1.5j)
 
 
 def axis_of(x: Any, number: int) -> int:
-    """Choose an axis; sometimes one that is out of range by one."""
+    """Choose an axis, sometimes out of range by one."""
     return number % (2 * x.ndim + 2) - x.ndim - 1
 
 
 def keys_of(xp: Any, x: Any, number: int) -> Any:
-    """Choose an index. Bounds of slices are within those of the axis, as the standard has it."""
+    """Choose an index. Slices have bounds within the axis, as the standard requires."""
     first, last = (x.shape[0], x.shape[-1]) if x.ndim else (0, 0)
     keys: list[Any] = [
         (Ellipsis, 0),
@@ -77,7 +77,7 @@ def keys_of(xp: Any, x: Any, number: int) -> Any:
 
 
 def table() -> dict[str, tuple[int, Any]]:
-    """Return the operations by name, with the number of their arrays."""
+    """Return the operations by name, with the number of their array operands."""
     found: dict[str, tuple[int, Any]] = {}
     for name in ELEMENTWISE:
         found[name] = (1, lambda xp, a, _, name=name: getattr(xp, name)(a[0]))
@@ -103,7 +103,7 @@ def table() -> dict[str, tuple[int, Any]]:
 
 
 def ways(x: Any, number: int) -> dict[str, Any]:
-    """Choose keywords of a reduction."""
+    """Choose keyword arguments of a reduction."""
     return [
         {},
         {"axis": axis_of(x, number // 4)},
@@ -173,15 +173,15 @@ CHOSEN: dict[str, tuple[int, Any]] = {
     "vector_norm": (1, lambda xp, a, n: xp.linalg.vector_norm(a[0], **ways(a[0], n))),
 }
 OPERATIONS = table()
-# For infinities and NaN, one of the two corrects NumPy and the other does not.
+# Operations that only one of the two libraries corrects for infinities and NaN.
 CORRECTED = ("expm1", "tanh", "floor_divide", "floordiv", "pow", "sign")
-# NumPy takes an axis of what has none.
+# NumPy accepts an axis for operands that have none.
 AXIS_NEEDED = {"argsort", "diff", "cumulative_prod", "cumulative_sum", "sort", "squeeze", "vecdot"}
 
 
 @dataclass(frozen=True)
 class Step:
-    """One operation, on which of the arrays, and a number that chooses the rest."""
+    """An operation, the positions of its operands, and a number that chooses the rest."""
 
     name: str
     operands: tuple[int, int]
@@ -198,7 +198,7 @@ steps = st.lists(
     min_size=1,
     max_size=8,
 )
-# Dtypes that promote with each other; the last are all.
+# Groups of dtypes that promote with each other. The last group has all dtypes.
 PROMOTING = (
     "bool",
     "int8 int16 int32 int64 uint8 uint16 uint32",
@@ -217,7 +217,7 @@ starts = st.sampled_from([text.split() for text in PROMOTING]).flatmap(
 
 
 def drawn(dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray:
-    """Make an array of small numbers, with a few special ones."""
+    """Make an array of small numbers with a few special values."""
     generator = np.random.default_rng(seed)
     array = generator.integers(0, 5, shape).astype(dtype)
     if np.dtype(dtype).kind in "fc":
@@ -273,7 +273,7 @@ class Twins:
         views_there: list[bool],
         views_here: list[bool],
     ) -> None:
-        """Keep results; copies of those that are views of an operand here, and not there."""
+        """Keep the results. Copy a result that is a view of an operand in one library only."""
         for place, made in enumerate(expected):
             alike = views_there[place] == views_here[place]
             self.expected.append(made if alike else strict.asarray(made, copy=True))
@@ -307,14 +307,14 @@ def write(xp: Any, arrays: list[Any], number: int) -> None:
     value = SCALARS[number % len(SCALARS)] if number % 2 else arrays[1]
     key = keys_of(xp, arrays[0], number // 2)
     if isinstance(key, tuple):
-        # The standard has None and arrays of integers in indices to read only.
+        # The standard allows None and integer arrays in indices only for reading.
         key = tuple(... if hasattr(x, "shape") else x for x in key if x is not None)
     arrays[0][key] = value
 
 
 def is_writable(x: Any) -> bool:
     with warnings.catch_warnings():
-        # For what broadcast_arrays gave, NumPy warns that the answer is going to change.
+        # For results of broadcast_arrays, NumPy warns that the flag will change.
         warnings.simplefilter("ignore", FutureWarning)
         writable: bool = x._array.flags.writeable
     return writable
@@ -331,7 +331,7 @@ def is_corrected(step: Step, operands: list[Any]) -> bool:
 
 
 def left_open(step: Step, operands: list[Any]) -> bool:
-    """Tell what the standard leaves open, and the two answer differently."""
+    """Return whether the standard leaves the result open and the two libraries differ."""
     if step.name == "meshgrid":
         return operands[0].dtype != operands[1].dtype
     if step.name == "T":
@@ -340,7 +340,7 @@ def left_open(step: Step, operands: list[Any]) -> bool:
 
 
 def outcome(function: Any, xp: Any, operands: list[Any], number: int) -> Any:
-    """Return the arrays that come out, or the refusal."""
+    """Return the resulting arrays, or the error."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:

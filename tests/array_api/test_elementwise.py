@@ -1,4 +1,4 @@
-"""Elementwise functions where NumPy is corrected, each by the rule of the standard that it follows.
+"""Elementwise functions that correct NumPy, tested against the rules of the standard.
 
 https://data-apis.org/array-api/2025.12/API_specification/elementwise_functions.html
 """
@@ -24,7 +24,7 @@ INTEGERS = "int8 int16 int32 int64 uint8 uint16 uint32 uint64".split()
 
 @pytest.fixture(autouse=True, params=["cpu", "simulated:0"])
 def device(request: pytest.FixtureRequest) -> Any:
-    """Compute on the host and on an accelerator."""
+    """Run each test on the host and on an accelerator."""
     with xp.use_device(request.param):
         yield request.param
 
@@ -34,7 +34,7 @@ def made(values: Any, dtype: str, device: str) -> Blob:
 
 
 def exactly(blob: Blob, values: Any, dtype: str) -> None:
-    """Compare values, NaN and the signs of zeros."""
+    """Compare dtypes, shapes and values, including NaN and the signs of zeros."""
     expected = np.array(values, dtype)
     actual = np.asarray(blob)
     assert (actual.dtype, actual.shape) == (expected.dtype, expected.shape)
@@ -49,8 +49,8 @@ def exactly(blob: Blob, values: Any, dtype: str) -> None:
 
 # --- floor_divide --------------------------------------------------------------------------------
 
-# Where one is infinite, the standard's special cases are those of the quotient, rounded down: a
-# finite number divided by an infinity is a zero with the sign of the quotient, not -1.
+# If an operand is infinite, the standard rounds the quotient down: a finite number divided by an
+# infinity is a zero with the sign of the quotient, not -1.
 QUOTIENTS = [
     (INF, 2, INF),
     (INF, -2, -INF),
@@ -89,7 +89,7 @@ def test_floor_divide_of_infinities(dtype: str, device: str) -> None:
 
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_pow_with_one_half_gives_no_sign(dtype: str, device: str) -> None:
-    """If x1_i is -infinity and x2_i > 0 is no odd integer, +infinity; of -0, +0."""
+    """For x2_i > 0 that is not an odd integer, -infinity gives +infinity and -0 gives +0."""
     bases = [-0.0, 0.0, -INF, INF, 4, 2.25]
     expected = [0.0, 0.0, INF, INF, 2, 1.5]
     blob = made(bases, dtype, device)
@@ -118,7 +118,7 @@ def test_expm1_of_special_complex_numbers_is_exp_minus_one(dtype: str, device: s
         exactly(xp.expm1(made(values, dtype, device)), expected, dtype)
         for value, result in zip(values, expected, strict=True):
             exactly(xp.expm1(made(value, dtype, device)), result, dtype)
-    # "If a is -infinity and b is finite, the result is 0 * cis(b) - 1.0".
+    # The standard: "If a is -infinity and b is finite, the result is 0 * cis(b) - 1.0".
     exactly(xp.expm1(made([complex(-INF, 0)], dtype, device)), [-1 + 0j], dtype)
     tiny = made([1e-12], dtype, device)
     assert abs(complex(xp.expm1(tiny)[0]) - 1e-12) < 1e-18
@@ -131,7 +131,7 @@ def test_expm1_of_special_complex_numbers_is_exp_minus_one(dtype: str, device: s
 def test_tanh_at_infinity_is_one_with_the_sign_of_the_imaginary_part(
     dtype: str, device: str
 ) -> None:
-    """If a is +infinity and b is finite, the result is 1 + 0j; tanh is odd and conj commutes."""
+    """If a is +infinity and b is finite, tanh is 1 + 0j. It is odd and commutes with conj."""
     for a, b in itertools.product((INF, -INF), (0.0, -0.0, 2.0, -2.0)):
         value = complex(a, b)
         expected = complex(math.copysign(1, a), math.copysign(0, b))
@@ -148,7 +148,7 @@ def test_tanh_at_infinity_is_one_with_the_sign_of_the_imaginary_part(
 
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_sign_of_both_zeros_is_plus_zero(dtype: str, device: str) -> None:
-    """If x_i is -0 or +0, the result is 0; of NaN, NaN."""
+    """If x_i is -0 or +0, the result is 0. If x_i is NaN, the result is NaN."""
     blob = made([-0.0, 0.0, 3, -3, NAN, -INF], dtype, device)
     exactly(xp.sign(blob), [0.0, 0.0, 1, -1, NAN, -1], dtype)
     exactly(xp.sign(made(-0.0, dtype, device)), 0.0, dtype)
@@ -156,7 +156,7 @@ def test_sign_of_both_zeros_is_plus_zero(dtype: str, device: str) -> None:
 
 @pytest.mark.parametrize("dtype", COMPLEX)
 def test_sign_of_complex_numbers_is_on_the_unit_circle(dtype: str, device: str) -> None:
-    """If x_i is 0 + 0j in any signs, the result is 0; else x / abs(x)."""
+    """If x_i is 0 + 0j with any signs, the result is 0. Otherwise it is x / abs(x)."""
     blob = made([complex(-0.0, -0.0), 3 + 4j, -2j], dtype, device)
     np.testing.assert_allclose(np.asarray(xp.sign(blob)), [0, 0.6 + 0.8j, -1j], rtol=1e-6)
     assert not np.signbit(np.asarray(xp.sign(blob)).real[0])
@@ -168,7 +168,7 @@ def test_sign_of_complex_numbers_is_on_the_unit_circle(dtype: str, device: str) 
 @pytest.mark.parametrize("name", ["ceil", "floor", "round", "trunc"])
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_rounding_leaves_integers_as_they_are(name: str, dtype: str, device: str) -> None:
-    """If x_i is already integer-valued, the result is x_i; the dtype is that of x."""
+    """If x_i is already integer-valued, the result is x_i. The dtype is that of x."""
     limits = np.iinfo(dtype)
     blob = made([limits.min, 1, limits.max], dtype, device)
     result = getattr(xp, name)(blob)
@@ -186,7 +186,7 @@ def test_round_takes_halves_to_the_even_number(device: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["int8", "uint16", "float32", "float64"])
 def test_clip_keeps_the_dtype_and_the_bounds(dtype: str, device: str) -> None:
-    """The result has the dtype of x, whatever that of the bounds; they are not written."""
+    """The result has the dtype of x, whatever the dtype of the bounds. The bounds do not change."""
     blob = made([0, 5, 9], dtype, device)
     lower, upper = made([1, 1, 1], dtype, device), made([[4], [7]], dtype, device)
     exactly(xp.clip(blob, lower, upper), [[1, 4, 4], [1, 5, 7]], dtype)
@@ -236,7 +236,7 @@ def test_imag_of_a_real_blob_is_refused(device: str) -> None:
             xp.imag(made([1], dtype, device))
 
 
-# --- what is refused -----------------------------------------------------------------------------
+# --- errors --------------------------------------------------------------------------------------
 
 FUNCTIONS = [xp.add, xp.pow, xp.floor_divide, xp.logical_and, xp.clip, xp.equal]
 

@@ -1,4 +1,4 @@
-"""The Fourier extension: against NumPy on every device, precision, sizes, what is refused."""
+"""The Fourier extension: comparison with NumPy on every device, precision, sizes and errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TO_REAL = "irfft irfftn hfft".split()
 
 
 def signal(name, precision=8, shape=(3, 4, 5)):
-    """Make an operand of the kind that a transform is for."""
+    """Make an operand for a transform: real if it requires that, otherwise complex."""
     values = np.random.default_rng(13).standard_normal((2, *shape))
     if name in REAL:
         return values[0].astype(f"f{precision}")
@@ -29,7 +29,7 @@ def signal(name, precision=8, shape=(3, 4, 5)):
 
 
 def check(on, device, name, operand, expected=None, **keywords):
-    """Compare with NumPy's function of that name, or with a result of it."""
+    """Compare with NumPy's function of the same name, or with a given result."""
     x = on(operand)
     with xp.no_transfers():
         result = getattr(fft, name)(x, **keywords)
@@ -97,7 +97,7 @@ def test_a_size_of_minus_1_takes_an_axis_as_it_is(on, device, name):
 
 
 def test_a_size_of_minus_1_uses_all_elements_for_real_results_too(on, device):
-    # The standard: all elements of an axis must be used for -1. NumPy drops two of five here.
+    # The standard: -1 uses all elements of the axis. NumPy drops two of five here.
     operand = signal("irfftn")
     expected = np.fft.irfftn(operand, s=(3, 8), axes=(0, 2))
     check(on, device, "irfftn", operand, expected, s=(-1, -1), axes=(0, 2))
@@ -106,7 +106,7 @@ def test_a_size_of_minus_1_uses_all_elements_for_real_results_too(on, device):
 @pytest.mark.parametrize("name", OF_SEVERAL)
 def test_sizes_come_with_axes(on, name):
     x = on(signal(name))
-    # The standard: axes must not be None where s is given.
+    # The standard: axes must not be None if s is given.
     with pytest.raises(ValueError, match=r"axes must be given with s, got s=\(2, 2\)"):
         getattr(fft, name)(x, s=(2, 2))
     with pytest.raises(ValueError, match=r"a size for each axis, got s=\(2, 2\) and axes=\(0,\)"):

@@ -1,4 +1,4 @@
-"""NumPy's functions that the standard does not have, on each device."""
+"""NumPy's functions that are not in the standard, on each device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Indexing functions: what is corrected, and what is refused."""
+"""Indexing functions: corrections and errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ A = np.arange(12).reshape(3, 4)
 @pytest.mark.parametrize("dtype", ["i1", "u2", "i8", "u8"])
 @pytest.mark.parametrize("axis", [0, 1, -1])
 def test_take_accepts_indices_of_every_integer_dtype(axis, dtype, on, device):
-    """The standard: the indices have an integer dtype. NumPy refuses uint64."""
+    """The standard: indices may have any integer dtype. NumPy refuses uint64."""
     x, indices = on(A), on([2, 0, 0], dtype)
     with xp.no_transfers():
         result = xp.take(x, indices, axis=axis)
@@ -22,7 +22,7 @@ def test_take_accepts_indices_of_every_integer_dtype(axis, dtype, on, device):
 
 
 def test_take_counts_from_the_end(on):
-    """The standard, since 2024.12: -1 is the last element. One axis need not be named."""
+    """The standard since 2024.12: -1 is the last element. With one axis, `axis` is optional."""
     assert xp.take(on([5, 6, 7]), on([-1, 0])).tolist() == [7, 5]
     assert xp.take(on([5, 6, 7]), on([], "i8")).shape == (0,)
 
@@ -63,7 +63,7 @@ def test_indices_out_of_range_are_refused_where_numpy_computes(device):
 @pytest.mark.parametrize(
     ("call", "error"),
     [
-        # The standard: the indices are one-dimensional integers, and of several axes one is named.
+        # The standard: indices are one-dimensional integers, and several axes require `axis`.
         (xp.take, ValueError),
         (lambda x, i: xp.take(x, xp.reshape(i, (1, 1)), axis=0), ValueError),
         (lambda x, i: xp.take(x, xp.astype(i, xp.bool), axis=0), TypeError),

@@ -1,4 +1,4 @@
-"""Inspection: what the namespace says of itself is so."""
+"""Inspection: the namespace describes itself correctly."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_dtypes_of_several_kinds() -> None:
     assert set(INFO.dtypes()) == KINDS["numeric"] | {"bool"}
     assert set(INFO.dtypes(kind=("bool", "real floating"))) == {"bool", "float32", "float64"}
     assert INFO.dtypes(kind=()) == {}
-    # scikit-learn looks dtypes up by their hash.
+    # scikit-learn looks up dtypes by their hash.
     assert np.dtype("float32") in set(INFO.dtypes().values())
 
 

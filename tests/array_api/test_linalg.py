@@ -1,4 +1,4 @@
-"""The linear algebra extension: against NumPy on every device, decompositions, refusals."""
+"""The linear algebra extension: comparison with NumPy on every device, decompositions, errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ INF = float("inf")
 
 
 def numbers(shape, dtype="f8"):
-    """Draw numbers from a normal distribution, complex ones where they can be."""
+    """Draw normally distributed numbers, complex ones for a complex dtype."""
     values = np.random.default_rng(11).standard_normal((2, *shape))
     return (values[0] + 1j * values[1] if np.dtype(dtype).kind == "c" else values[0]).astype(dtype)
 
@@ -38,7 +38,7 @@ def adjoint(x):
     return np.conj(x.swapaxes(-1, -2))
 
 
-# --- against NumPy -------------------------------------------------------------------------------
+# --- comparison with NumPy -----------------------------------------------------------------------
 
 # The operand, the function, and NumPy's counterpart.
 COMPARED = {
@@ -128,7 +128,7 @@ def test_vector_norm(on, norm, axis, dtype):
     np.testing.assert_allclose(np.asarray(result), expected, rtol=TOLERANCE[dtype])
 
 
-# --- decompositions: their factors are not unique ------------------------------------------------
+# --- decompositions with factors that are not unique ---------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
@@ -195,7 +195,7 @@ def test_slogdet_of_a_singular_matrix(on):
     assert (float(sign), float(logarithm)) == (0.0, -INF)
 
 
-# --- names and refusals --------------------------------------------------------------------------
+# --- names and errors ----------------------------------------------------------------------------
 
 
 def test_the_functions_of_both_chapters_are_the_same():

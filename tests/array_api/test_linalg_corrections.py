@@ -1,4 +1,4 @@
-"""The linear algebra extension: where it differs from NumPy and CuPy, and what it refuses there."""
+"""The linear algebra extension: differences from NumPy and CuPy, and errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TOLERANCE = {"f4": 1e-3, "f8": 1e-9, "c8": 1e-3, "c16": 1e-9}
 
 
 def numbers(shape, dtype="f8"):
-    """Draw numbers from a normal distribution, complex ones where they can be."""
+    """Draw normally distributed numbers, complex ones for a complex dtype."""
     values = np.random.default_rng(17).standard_normal((2, *shape))
     return (values[0] + 1j * values[1] if np.dtype(dtype).kind == "c" else values[0]).astype(dtype)
 
@@ -70,7 +70,7 @@ def test_matrix_rank_counts_what_is_above_the_tolerance(on, device):
     assert ranks.device == device
     assert ranks.dtype == half.dtype == np.int64
     assert np.asarray(ranks).tolist() == [3, 1, 0]
-    # "less than or equal to rtol * largest_singular_value"
+    # The standard: "less than or equal to rtol * largest_singular_value".
     assert np.asarray(half).tolist() == [1, 1, 0]
 
 
@@ -88,7 +88,7 @@ def test_a_tolerance_may_be_a_blob_that_broadcasts_with_the_stack(on):
 
 
 def test_the_default_tolerance_takes_account_of_shape_and_precision(on):
-    # max(M, N) * eps, 4.8e-7 for float32; the defaults of NumPy's and CuPy's pinv are 1e-15.
+    # max(M, N) * eps is 4.8e-7 for float32. The defaults of NumPy's and CuPy's pinv are 1e-15.
     operand = np.diag(np.array([1, 1, 1, 3e-7], "f4"))
     assert int(linalg.matrix_rank(on(operand))) == 3
     np.testing.assert_allclose(
@@ -114,12 +114,12 @@ def test_pinv_takes_integers_as_float64(on):
 
 # --- systems of equations ------------------------------------------------------------------------
 
-# Shapes of the operands: (M,) is a vector, everything else a stack of matrices.
+# Shapes of the operands and of the result. (M,) is a vector, any other shape a stack of matrices.
 SYSTEMS = {
     "a vector": ((3, 3), (3,), (3,)),
     "a vector for a stack": ((2, 3, 3), (3,), (2, 3)),
     "a matrix": ((3, 3), (3, 4), (3, 4)),
-    # Older rules took this for two vectors.
+    # Older rules treated the second operand as vectors.
     "a matrix for a stack": ((3, 3, 3), (3, 3), (3, 3, 3)),
     "stacks that broadcast": ((5, 1, 3, 3), (2, 3, 4), (5, 2, 3, 4)),
     "a stack for a matrix": ((3, 3), (2, 3, 4), (2, 3, 4)),
@@ -206,7 +206,7 @@ def test_cross_broadcasts(on):
 @pytest.mark.parametrize(
     ("shape1", "shape2", "axis", "error"),
     [
-        # The standard: an error where the size of the axis is not 3, before broadcasting.
+        # The standard: an error if the axis does not have size 3 before broadcasting.
         ((2,), (2,), -1, ValueError),
         ((3,), (1,), -1, ValueError),
         ((3, 4), (3, 4), -1, ValueError),

@@ -1,4 +1,4 @@
-"""Linear algebra functions: against NumPy on every device, which are views, what is refused."""
+"""Linear algebra functions: comparison with NumPy on every device, views and errors."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from syncblob import Blob, Head
 
 
 def numbers(shape, dtype="f8"):
-    """Small whole numbers, whose products are exact."""
+    """Draw small integers, whose products are exact."""
     values = np.random.default_rng(7).integers(-4, 5, (2, *shape))
     return (values[0] + 1j * values[1] if np.dtype(dtype).kind == "c" else values[0]).astype(dtype)
 
 
-# Shapes of the operands; beside them, that of the result.
+# Shapes of the operands and of the result.
 PRODUCTS = {
     "matrices": ((2, 3), (3, 4), (2, 4)),
     "vectors": ((3,), (3,), ()),
@@ -46,7 +46,7 @@ def test_matmul(on, device, shapes, dtype):
 )
 def test_matmul_refuses_shapes_that_do_not_fit(on, shape1, shape2):
     x1, x2 = on(np.ones(shape1)), on(np.ones(shape2))
-    # CuPy says it in its own words.
+    # CuPy has messages of its own.
     with pytest.raises(ValueError, match=r"matmul|broadcast|dimension mismatch|Scalar operands"):
         xp.matmul(x1, x2)
 
@@ -97,7 +97,7 @@ def test_tensordot(on, device, axes):
 @pytest.mark.parametrize(
     ("axes", "error", "message"),
     [
-        # The standard: a number must be non-negative. NumPy takes a negative one for none.
+        # The standard: a number must be non-negative. NumPy treats a negative one as zero.
         (-1, ValueError, "at least 0, got -1"),
         # The standard: each axis of a sequence must be unique.
         (((0, 0), (0, 1)), ValueError, "each axis once"),

@@ -1,4 +1,4 @@
-"""Manipulation functions: which are views, what is corrected, what is refused."""
+"""Manipulation functions: views, corrections and errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from syncblob.array_api import _corrected
 
 X = np.arange(24, dtype="f4").reshape(1, 2, 3, 4)
 
-# Each makes views of a Blob of the shape of X; beside it, NumPy's counterpart.
+# Functions that return a view of a Blob with the shape of X, and NumPy's counterparts.
 VIEWS = {
     "broadcast_to": (
         lambda x: xp.broadcast_to(x, (5, 2, 3, 4)),
@@ -150,7 +150,7 @@ def test_elements_are_stacked_on_the_device_of_the_first_blob(on):
 
 
 def test_unstack_returns_a_tuple(on):
-    """The standard, since 2023.12: a tuple of arrays."""
+    """The standard since 2023.12: a tuple of arrays."""
     x = on([[1, 2], [3, 4]])
     assert type(xp.unstack(x)) is tuple
     assert [y.tolist() for y in xp.unstack(x, axis=1)] == [[1, 3], [2, 4]]
@@ -192,7 +192,7 @@ class TestJoining:
 @pytest.mark.parametrize("dtype", ["i1", "u4", "i8", "u8"])
 @pytest.mark.parametrize(("counts", "axis"), [([2, 0], 0), ([1, 2, 3], -1), ([3], None)])
 def test_repeat_takes_counts_of_every_integer_dtype(counts, axis, dtype, on):
-    """The standard: an array of repeats has an integer dtype. NumPy refuses uint64."""
+    """The standard: an array of repeats may have any integer dtype. NumPy refuses uint64."""
     a = np.arange(6).reshape(2, 3)
     result = xp.repeat(on(a), on(counts, dtype), axis=axis)
     np.testing.assert_array_equal(np.asarray(result), np.repeat(a, counts, axis), strict=True)
@@ -269,13 +269,13 @@ def test_tile_of_one_copy_is_no_view(on):
         (lambda x: xp.repeat(x, 1, axis=2), IndexError),
         (lambda x: xp.reshape(x, (4,)), ValueError),
         (lambda x: xp.roll(x, 1, axis=2), IndexError),
-        # The standard: a tuple of shifts needs a tuple of axes of the same size.
+        # The standard: a tuple of shifts requires a tuple of as many axes.
         (lambda x: xp.roll(x, (1, 1)), ValueError),
         (lambda x: xp.roll(x, (1, 1), axis=0), ValueError),
         (lambda x: xp.roll(x, (1,), axis=(0, 1)), ValueError),
         (lambda x: xp.squeeze(x, 0), ValueError),
         (lambda x: xp.squeeze(x, 2), IndexError),
-        # The standard: the axis to squeeze is not optional.
+        # The standard: the axis of squeeze is required.
         (lambda x: xp.squeeze(x, None), TypeError),
         (lambda x: xp.unstack(x, axis=2), IndexError),
         (lambda _: xp.unstack(Blob(())), IndexError),

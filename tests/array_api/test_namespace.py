@@ -55,7 +55,7 @@ ATTRIBUTES = "dtype device mT ndim shape size T".split()
 
 
 def everything() -> list[tuple[str, Any]]:
-    """List the functions of the standard by their full names."""
+    """List the functions of the standard with their full names."""
     found = [(name, getattr(xp, name)) for name in FUNCTIONS]
     found += [(f"linalg.{name}", getattr(xp.linalg, name)) for name in LINALG]
     return found + [(f"fft.{name}", getattr(xp.fft, name)) for name in FFT]
@@ -96,7 +96,7 @@ def chapters() -> list[ModuleType]:
 
 
 def label(value: object) -> str:
-    """Name a parameter without an address, which would differ from process to process."""
+    """Name a parameter without an address, which would differ between processes."""
     return value if isinstance(value, str) else "function"
 
 
@@ -149,7 +149,7 @@ def test_dtypes_are_numpys_scalar_classes() -> None:
         assert getattr(xp, name) is np.dtype(name).type
         assert xp.zeros(1, dtype=getattr(xp, name)).dtype == np.dtype(name)
         assert isinstance(xp.zeros(1, dtype=getattr(xp, name)).dtype, np.dtype)
-    # A library compares them with a dtype that was not given: an np.dtype would equal None.
+    # Libraries compare these with an omitted dtype, which is None. An np.dtype can equal None.
     assert not any(getattr(xp, name) == absent for name in DTYPES for absent in (None, "none"))
 
 

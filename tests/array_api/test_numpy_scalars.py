@@ -1,4 +1,4 @@
-"""NumPy scalars, which iterating over a Blob gives, in place of 0-d Blobs."""
+"""NumPy scalars in place of 0-d Blobs. Iterating over a Blob gives such scalars."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SCALARS = [
     np.complex64(1 + 2j),
 ]
 
-# The functions that take no array, or make one of anything.
+# Functions that take no array, or make an array of any object.
 WITHOUT = """
     arange asarray empty eye from_dlpack full linspace ones zeros broadcast_shapes isdtype
     __array_namespace_info__ fft.fftfreq fft.rfftfreq
@@ -28,7 +28,7 @@ FUNCTIONS = {name: f for name, f in everything() if name not in WITHOUT} | {
     name: getattr(xp, name) for name in ("einsum", "pad", "transpose")
 }
 
-# How to call what is given more than arrays, or arrays in a sequence.
+# How to call functions that take further arguments, or arrays in a sequence.
 CALLS = {
     "full_like": lambda f, x: f(x, 7),
     "broadcast_arrays": lambda f, x: f(x, x),
@@ -67,7 +67,7 @@ CALLS = {
 
 
 def outcome(call, function, x):
-    """Return what comes of a call: types, dtypes and values, or the error."""
+    """Return the types, dtypes and values that a call returns, or its error."""
     with np.errstate(all="ignore"):
         try:
             return described(call(function, x))

@@ -1,4 +1,4 @@
-"""Operators: both orders, in place, operands of all kinds, and what is refused."""
+"""Operators: both orders, in place, operands of all types, and errors."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def integers(device: str = "cpu") -> Blob:
 
 
 def equal(blob: Any, array: Any) -> bool:
-    """Compare a Blob with an array, in dtype and shape too."""
+    """Compare a Blob with an array, including dtype and shape."""
     array = np.asarray(array)
     return (
         type(blob) is Blob
@@ -46,7 +46,7 @@ def equal(blob: Any, array: Any) -> bool:
     )
 
 
-# --- what comes out ------------------------------------------------------------------------------
+# --- results -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -92,7 +92,7 @@ def test_scalars_take_the_dtype_of_the_blob_where_they_can(scalar: complex) -> N
         assert equal(scalar * Blob.asarray(array), scalar * array)
 
 
-# --- operands of other kinds ---------------------------------------------------------------------
+# --- operands of other types ---------------------------------------------------------------------
 
 OTHERS: dict[str, Callable[[], Any]] = {
     "ndarray": lambda: np.array([4, 5, 6]),
@@ -123,7 +123,7 @@ def test_tensors_are_taken_on_both_sides(device: str) -> None:
     torch = pytest.importorskip("torch")
     blob, tensor = integers(device), torch.tensor([4, 5, 6])
     assert equal(blob - tensor, np.array([-3, -3, -3]))
-    # Which of the two types comes out there is torch's to decide.
+    # torch decides which of the two types this returns.
     assert np.array_equal(np.asarray(tensor - blob), [3, 3, 3])
     assert np.array_equal(np.asarray(tensor > blob), [True] * 3)
     blob += tensor
@@ -132,7 +132,7 @@ def test_tensors_are_taken_on_both_sides(device: str) -> None:
 
 
 class Unknown:
-    """Something that knows how to be added, from either side."""
+    """An operand that defines addition from either side."""
 
     def __add__(self, _: object) -> str:
         return "added"
@@ -208,7 +208,7 @@ def test_in_place_on_the_host_with_an_operand_on_the_accelerator_is_computed_the
     blob, other = integers("cpu"), integers("simulated:0")
     view = blob[1:]
     blob += other
-    # The contents are where they were computed; the device of a Blob stays.
+    # The newest contents are on the side that computed them. The device of a Blob never changes.
     assert (blob.device, blob.head) == ("cpu", Head.HEAD_AT_GPU)
     assert (view.device, view.head) == ("cpu", Head.HEAD_AT_GPU)
     assert (blob.tolist(), view.tolist()) == ([2, 4, 6], [4, 6])
@@ -245,7 +245,7 @@ def test_a_power_takes_no_modulus() -> None:
             pow(base, exponent, 3)
 
 
-# --- what in-place operators refuse --------------------------------------------------------------
+# --- errors of in-place operators ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -336,7 +336,7 @@ def test_const_views_refuse_in_place_operators() -> None:
             with pytest.raises(ValueError, match="const view"):
                 getattr(operator, name)(const, 1)
             assert const.tolist() == before
-        # The name of a const view can be given to a result.
+        # A result can be assigned to the name of a const view.
         assert (const + 1).tolist() == [value + 1 for value in const.tolist()]
 
 

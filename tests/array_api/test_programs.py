@@ -1,8 +1,8 @@
-"""Random programs of computations, views, accessors and aliases, beside a model made with NumPy.
+"""Random programs of computations, views, accessors and aliases, compared with a NumPy model.
 
-What speeds computing up, the array that a Blob keeps beside its memory, must never be seen: no read
-returns an old value, and no write is lost without a StaleAliasWarning. A program is made from a
-number, which a failure names. ``SYNCBLOB_PROGRAMS`` sets how many run.
+A Blob keeps an array beside its memory to speed up computations. Programs must not notice: no read
+returns an old value, and no write is lost without a StaleAliasWarning. A program is generated from
+a number, and a failure reports that number. ``SYNCBLOB_PROGRAMS`` sets how many programs run.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ class Program(BlobsAndModels):
         grows = count * 4 > a.blob.memory.nbytes
         self.note(f"resize {self.name(a)} to {count}")
         a.blob.resize(count)
-        # Nobody else has it from here on: who else sees the old elements is another test's.
+        # From here on, no other Blob of this memory is used. Another test checks what those see.
         a.diff = None
         self.blobs = [
             other for other in self.blobs if other is a or other.blob.memory is not a.blob.memory
@@ -235,7 +235,7 @@ class Program(BlobsAndModels):
             assert np.array_equal(alias.array, alias.model)
 
     def foreign(self) -> None:
-        """Compute with what another library made of the same memory, or of another."""
+        """Compute with an array or tensor of another library."""
         a = self.pick()
         values = self.fresh(a.model.shape)
         operand = values.copy() if torch is None else torch.from_numpy(values.copy())

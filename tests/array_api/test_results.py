@@ -1,7 +1,7 @@
-"""Results of computations: no copy, no transfer, and views where they overlap an operand.
+"""Results of computations: no copies, no transfers, and views if they overlap an operand.
 
-A result has an array before it has a memory. Whatever asks for the memory first, and however late,
-finds the contents; nothing that happens to the memory later leaves the array to be seen again.
+A result has an array before it has a memory. Any first access to the memory, however late, gives
+the right contents. Later changes of the memory never make the array's old contents visible.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ HEADS = [Head.HEAD_AT_CPU, Head.HEAD_AT_GPU, Head.SYNCED]
 
 
 def fresh(device: str, shape: tuple[int, ...] = (3,)) -> Blob:
-    """Compute a Blob that counts up from 0; nothing has asked for its memory yet."""
+    """Compute a Blob that counts up from 0 and does not have a memory yet."""
     blob = Blob.asarray(np.arange(float(np.prod(shape))).reshape(shape)).to_device(device) + 0
     assert blob._held is None
     return blob
 
 
 def newest(blob: Blob) -> Any:
-    """Return the array on the Blob's own side."""
+    """Return the array on the side of the Blob's device."""
     return blob.cpu_data() if blob.device == "cpu" else blob.gpu_data()
 
 
@@ -163,7 +163,7 @@ SAME: dict[str, Callable[[Blob], Blob]] = {
 @pytest.mark.parametrize("device", HOMES)
 @pytest.mark.parametrize("name", list(SAME))
 def test_a_result_is_the_operands_memory_or_has_its_own(name: str, device: str) -> None:
-    """What NumPy returns may be the operand itself; two memories over one array never are."""
+    """NumPy's function may return the operand itself. Two memories never share an array."""
     blob = fresh(device, (2, 2))
     result = SAME[name](blob)
     shared = result.memory is blob.memory
@@ -184,7 +184,7 @@ def test_results_of_a_const_view_that_overlap_it_are_const() -> None:
         assert result.tolist() == before, name
 
 
-# --- whatever asks first -------------------------------------------------------------------------
+# --- the first access ----------------------------------------------------------------------------
 
 
 def copied(blob: Blob) -> Any:
@@ -347,7 +347,7 @@ def test_threads_make_one_memory(device: str) -> None:
         assert [rest for _, *rest in found] == [[[1, 2, 3], [1, 2]]] * 4
 
 
-# --- no transfer but those asked for -------------------------------------------------------------
+# --- transfers -----------------------------------------------------------------------------------
 
 
 def test_work_on_the_device_transfers_nothing(simulated: SimulatedBackend) -> None:

@@ -1,4 +1,4 @@
-"""Searching functions: what is corrected, and what is refused."""
+"""Searching functions: corrections and errors."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ def test_nonzero_returns_a_tuple_of_blobs(on, device):
 
 
 def test_nonzero_refuses_a_blob_without_axes(on):
-    """The standard: if x is zero-dimensional, the function must raise."""
+    """The standard: the function must raise if x is zero-dimensional."""
     with pytest.raises(ValueError, match="axes"):
         xp.nonzero(on(1))
 
 
 def test_searchsorted_converts_a_scalar_to_the_dtype_of_the_blob(on):
-    """The standard: a scalar is an array of the dtype it takes beside x1."""
+    """The standard: a scalar becomes an array with the dtype that it has in operations with x1."""
     x = on([0.1, 0.2, 0.3], "f4")
-    # In double precision 0.2 is less than the single precision number nearest to it.
+    # In double precision, 0.2 is less than the nearest single precision number.
     assert xp.searchsorted(x, 0.2, side="right").tolist() == 2
     assert xp.searchsorted(x, 1).tolist() == 3
     assert xp.searchsorted(on([1, 2, 3]), 2.5).tolist() == 2
@@ -65,7 +65,7 @@ def test_searchsorted_converts_a_scalar_to_the_dtype_of_the_blob(on):
 @pytest.mark.parametrize("dtype", ["i1", "i8", "u1", "u8"])
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_searchsorted_takes_a_sorter_of_every_integer_dtype(dtype, side, on):
-    """The standard: the sorter has an integer dtype. NumPy refuses uint64."""
+    """The standard: the sorter may have any integer dtype. NumPy refuses uint64."""
     a, v, order = np.array([3, 1, 2, 2]), np.array([[2], [0]]), [1, 2, 3, 0]
     result = xp.searchsorted(on(a), on(v), side=side, sorter=on(order, dtype))
     expected = np.searchsorted(a, v, side=side, sorter=order)
@@ -84,14 +84,14 @@ def test_searchsorted_takes_a_sorter_of_every_integer_dtype(dtype, side, on):
     ],
 )
 def test_where_takes_a_scalar(x1, x2, expected, dtype, on):
-    """The standard, since 2024.12: either of x1 and x2 may be a scalar."""
+    """The standard since 2024.12: x1 or x2 may be a scalar."""
     operands = [on(x, dtype) if isinstance(x, list) else x for x in (x1, x2)]
     result = xp.where(on([True, False]), *operands)
     np.testing.assert_array_equal(np.asarray(result), np.array(expected, dtype), strict=True)
 
 
 def test_where_refuses_an_integer_that_does_not_fit(on):
-    """The standard leaves it open; NumPy's operators refuse it, and its `where` cuts off bits."""
+    """The standard leaves this open. NumPy's operators refuse it; its `where` truncates bits."""
     with pytest.raises(OverflowError):
         xp.where(on([True]), on([1], "i1"), 300)
 

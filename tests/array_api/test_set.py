@@ -1,4 +1,4 @@
-"""Set functions: equality of elements, what is corrected, and what is refused."""
+"""Set functions: equality of elements, corrections and errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UNIQUE = {
 
 @pytest.mark.parametrize(("function", "fields"), UNIQUE.items(), ids=lambda x: str(x)[:24])
 def test_unique_returns_a_named_tuple(function, fields, on, device):
-    """The standard names the fields; the inverse has the shape of x."""
+    """The standard names the fields. The inverse has the shape of x."""
     result = function(on([[3, 1], [3, 2]], "i2"))
     assert result._fields == fields
     assert isinstance(result, tuple)
@@ -34,7 +34,7 @@ def test_unique_returns_a_named_tuple(function, fields, on, device):
 
 
 def test_each_nan_is_another_element(on):
-    """The standard: NaN compares unequal, so that each one is distinct, with a count of one."""
+    """The standard: NaN compares unequal, so each NaN is distinct and has a count of one."""
     x = on([np.nan, 1.0, np.nan])
     assert xp.unique_values(x).shape == (3,)
     assert xp.unique_counts(x).counts.tolist() == [1, 1, 1]
@@ -43,7 +43,7 @@ def test_each_nan_is_another_element(on):
 
 
 def test_zeros_of_both_signs_are_one_element(on):
-    """The standard: signed zeros are not distinct, and are counted together."""
+    """The standard: signed zeros are not distinct and are counted together."""
     values, counts = xp.unique_counts(on([0.0, -0.0, 0.0]))
     assert values.tolist() == [0]
     assert counts.tolist() == [3]
@@ -51,7 +51,7 @@ def test_zeros_of_both_signs_are_one_element(on):
 
 
 def test_unique_elements_come_in_order(on):
-    """The standard leaves the order open; it is the same for all four, and on all devices."""
+    """The standard leaves the order open. It is the same for all four functions on all devices."""
     x = np.random.default_rng(1).integers(0, 1000, 2000)
     np.testing.assert_array_equal(np.asarray(xp.unique_values(on(x))), np.unique(x), strict=True)
 
@@ -74,7 +74,7 @@ def test_a_blob_without_axes_has_one_element(on):
     ],
 )
 def test_isin(x1, x2, expected, on, device):
-    """The standard, since 2025.12: either of the two may be a scalar."""
+    """The standard since 2025.12: either argument may be a scalar."""
     operands = [on(x) if isinstance(x, list) else x for x in (x1, x2)]
     for invert in (False, True):
         result = xp.isin(*operands, invert=invert)
@@ -84,7 +84,7 @@ def test_isin(x1, x2, expected, on, device):
 
 
 def test_isin_compares_a_scalar_as_equal_does(on):
-    """The standard: elements are in x2 as `equal` says."""
+    """The standard: elements are compared as by `equal`."""
     x, small = on([0.1], "f4"), on([1, 44], "i1")
     assert xp.isin(x, 0.1).tolist() == xp.equal(x, 0.1).tolist() == [True]
     # 300 modulo 256 is 44.

@@ -1,4 +1,4 @@
-"""Sorting functions: both directions, equal elements, NaN, and what is refused."""
+"""Sorting functions: both directions, equal elements, NaN and errors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import syncblob as xp
 
 
 def sorted_by_hand(a, *, descending):
-    """Sort by Python's stable sort, with NaN as the greatest, and return indices."""
+    """Return the indices of Python's stable sort, with NaN as the greatest value."""
     key = [(np.isnan(v), 0 if np.isnan(v) else v) for v in a.tolist()]
     return sorted(range(len(key)), key=lambda i: key[i], reverse=descending)
 
@@ -22,7 +22,7 @@ def sorted_by_hand(a, *, descending):
 )
 @pytest.mark.parametrize("device", ["cpu", "simulated:0"])
 def test_equal_elements_keep_their_order_in_both_directions(device, values, descending):
-    """The standard: stable keeps the relative order of equal elements; descending too."""
+    """The standard: a stable sort keeps the relative order of equal elements."""
     a = np.array(values, "f8")
     x = xp.asarray(a, device=device)
     order = sorted_by_hand(a, descending=descending)

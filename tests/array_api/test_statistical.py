@@ -1,4 +1,4 @@
-"""Statistical functions: dtypes of results, what is corrected, and what is refused."""
+"""Statistical functions: dtypes of results, corrections and errors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_reductions_are_numpys_and_blobs_of_the_device(name, axis, keepdims, on,
     assert isinstance(result, Blob)
     assert result.device == device
     expected = REDUCTIONS[name](A, axis=axis, keepdims=keepdims)
-    # Accelerators add in another order.
+    # Accelerators add in a different order.
     np.testing.assert_allclose(np.asarray(result), expected, rtol=1e-6)
     assert (result.shape, result.dtype) == (np.shape(expected), np.dtype("f4"))
 
@@ -44,7 +44,7 @@ def test_reductions_are_numpys_and_blobs_of_the_device(name, axis, keepdims, on,
     [("i1", "i8"), ("i4", "i8"), ("u2", "u8"), ("u8", "u8"), ("f4", "f4"), ("c8", "c8")],
 )
 def test_sums_and_products_widen_integers(name, dtype, expected, on):
-    """The standard: to the default integer dtype, or the unsigned one of as many bits."""
+    """The standard: to the default integer dtype, or to the unsigned dtype of the same size."""
     assert getattr(xp, name)(on([1, 2], dtype)).dtype == np.dtype(expected)
 
 
@@ -58,13 +58,13 @@ def test_a_dtype_is_converted_to_first(name, dtype, on):
 
 
 def test_sums_and_products_of_nothing(on):
-    """The standard: the empty sum is 0, the empty product 1."""
+    """The standard: an empty sum is 0, an empty product is 1."""
     x = on([], "f4")
     assert (xp.sum(x).tolist(), xp.prod(x).tolist()) == (0, 1)
 
 
 def test_nan_propagates(on):
-    """The standard: where an element is NaN, so is the result."""
+    """The standard: if an element is NaN, so is the result."""
     x = on([1.0, np.nan, 2.0])
     for name in REDUCTIONS:
         assert np.isnan(float(getattr(xp, name)(x))), name
@@ -83,7 +83,7 @@ def test_nan_propagates(on):
     ],
 )
 def test_without_degrees_of_freedom_they_are_nan(values, dtype, axis, correction, on):
-    """The standard: NaN if M - correction is 0 or less. NumPy divides by zero: infinity."""
+    """The standard: NaN if M - correction is 0 or less. NumPy divides by zero, giving infinity."""
     x = on(values, dtype)
     for function, keepdims in itertools.product((xp.var, xp.std), (False, True)):
         result = function(x, axis=axis, correction=correction, keepdims=keepdims)
@@ -122,7 +122,7 @@ class TestCumulative:
         assert getattr(xp, name)(on(5), include_initial=True).tolist() == [initial, 5]
 
     def test_of_several_axes_wants_one(self, name, initial, on):
-        """The standard: an axis must be given if there are more than one."""
+        """The standard: `axis` is required if x has more than one axis."""
         del initial
         with pytest.raises(ValueError, match="axis"):
             getattr(xp, name)(on(A))

@@ -1,4 +1,4 @@
-"""Utility functions: what is corrected, and what is refused."""
+"""Utility functions: corrections and errors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_truth_is_numpys_and_a_blob_of_the_device(name, axis, keepdims, on, devi
 
 
 def test_truth_of_what_is_no_number_and_of_nothing(on):
-    """The standard: NaN and infinities are True; of an empty array all are, and none is."""
+    """The standard: NaN and infinities are True. For an empty array, all is True, any False."""
     assert xp.all(on([np.nan, np.inf, -np.inf])).tolist() is True
     assert xp.all(on([])).tolist() is True
     assert xp.any(on([])).tolist() is False
@@ -51,7 +51,7 @@ def test_no_differences_are_a_copy(on):
 
 @pytest.mark.parametrize("n", [0, 1, 2])
 def test_what_is_put_before_and_behind_counts(n, on):
-    """The standard: the axis has M + N1 + N2 - n elements. NumPy forgets the two if n is 0."""
+    """The standard: the axis has M + N1 + N2 - n elements. NumPy ignores N1 and N2 if n is 0."""
     before, behind = A[:, :1] - 5, A[:, :2] + 30
     whole = np.concatenate([before, A, behind], axis=1)
     result = xp.diff(on(A), n=n, prepend=on(before), append=on(behind))

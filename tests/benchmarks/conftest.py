@@ -1,4 +1,4 @@
-"""The benchmarks are no part of what is installed."""
+"""Make the benchmarks importable. They are not installed with the package."""
 
 from __future__ import annotations
 

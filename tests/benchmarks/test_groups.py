@@ -1,4 +1,4 @@
-"""Every group runs, small and once, and gives rows that can be printed and kept."""
+"""Every group runs once, with small sizes, and gives rows that can be printed and saved."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_nets_compute_the_same():
 
 @pytest.mark.skipif(not can_measure_memory(), reason="memory is measured on Linux only")
 def test_growth_sees_what_is_taken():
-    # More than an allocator takes from what was freed before.
+    # More than an allocator can reuse from freed memory.
     found = growth(lambda: np.ones(1 << 26, np.uint8))
     assert found.peak >= found.resident > 1 << 25
 

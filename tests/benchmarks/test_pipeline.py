@@ -1,4 +1,4 @@
-"""Pipelines on both sides move exactly what must move, and compute what NumPy alone computes."""
+"""Pipelines on both sides move only the necessary bytes, and compute the same as NumPy alone."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_one_byte_less_is_not_enough(pipeline):
 
 @by_name
 def test_a_step_that_writes_too_much_moves_more(pipeline):
-    """Were a const read asked for as a mutable one, more would move than must."""
+    """A const read that is requested as a mutable one moves more bytes than necessary."""
     steps = [
         step._replace(
             uses=tuple(
@@ -111,14 +111,14 @@ def test_other_results_are_an_error():
         require_same("naive", {"sums": np.zeros(3)}, {"sums": np.ones(3)})
 
 
-# --- the reckoning --------------------------------------------------------------------------------
+# --- the least possible transfers -----------------------------------------------------------------
 
 
 def nothing(_xp: object, *_arrays: object) -> None:
-    """Compute nothing: only what moves is looked at."""
+    """Compute nothing. These tests only need the transfers."""
 
 
-# What is done with a buffer of 10 rows of 4 bytes, and the bytes that must move for it.
+# Uses of a buffer of 10 rows of 4 bytes, and the bytes that must move for them.
 TRACES = [
     ("host write, device read", 40),
     ("device write, host read", 40),

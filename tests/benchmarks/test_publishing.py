@@ -1,4 +1,4 @@
-"""Rows, tables, files of results, the picture, and the page whose figures come from them."""
+"""Rows, tables, files of results, the picture, and the page that shows their figures."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ GPU = {"processor": "a processor", "cores": 8, "system": "a system", "gpu": "a G
 
 
 def brought(tmp_path, name, groups, machine=GPU, when="2030-01-02"):
-    """Write results as a machine with a GPU does."""
+    """Write results as on a machine with a GPU."""
     path = tmp_path / name
     measured = {group: Measured([SPEED]) for group in groups}
     Results(measured, {"gpu_driver": "1", **machine}, {"numpy": "2.9"}, when).write(path)

@@ -1,4 +1,4 @@
-"""The benchmark of PyTorch's functions: that both sides compute the same, and that it runs."""
+"""The benchmark of PyTorch's functions runs, and both sides compute the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The accessors of data and diff on both sides, adoption by set_*, sharing, and single elements."""
+"""The accessors of data and diff on both sides, adoption by set_*, sharing, single elements."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ DTYPES = [
 ]
 UNINITIALIZED, CPU, GPU, SYNCED, SPLIT = Head
 
-# access: head after it and transfers by it, from each head. Of a split Blob the other side has the
-# rest: what a reader brings is on both sides then, and what it had is on its own alone.
+# Access: the head after it and its transfers, for each head before it. A read of a split Blob
+# copies the missing bytes, which are then on both sides. The others stay on the reader's side only.
 TABLE = {
     "cpu": [(CPU, 0, 0), (CPU, 0, 0), (SYNCED, 0, 1), (SYNCED, 0, 0), (CPU, 0, 1)],
     "mutable_cpu": [(CPU, 0, 0), (CPU, 0, 0), (CPU, 0, 1), (CPU, 0, 0), (CPU, 0, 1)],
@@ -26,7 +26,7 @@ TABLE = {
     "mutable_gpu": [(GPU, 0, 0), (GPU, 1, 0), (GPU, 0, 0), (GPU, 0, 0), (GPU, 1, 0)],
     "overwrite_gpu": [(GPU, 0, 0)] * 5,
 }
-# Where a Blob is split, the host has this many bytes of its 24.
+# In a split Blob, the host has this many of the 24 bytes.
 ON_HOST = 4
 ROWS = [
     pytest.param((kind, before, *after), id=f"{kind}-{before.name}")
@@ -41,7 +41,7 @@ def values(dtype, shape=(2, 3)):
 
 
 def host(array):
-    """Bring what an accessor of either side returned to NumPy."""
+    """Convert an accessor's array, of either side, to NumPy."""
     return array.get() if hasattr(array, "get") else np.asarray(array)
 
 
@@ -50,9 +50,9 @@ def address(array):
 
 
 def blob_in(head, which="data", device="simulated", value=5):
-    """Make a Blob whose data or diff is in a given state and holds one value.
+    """Make a Blob whose data or diff has a given head and holds one value.
 
-    Of a split one the host has the first element, and the device the others.
+    In a split Blob, the host has the first element and the device has the others.
     """
     blob = Blob((2, 3), device=device)
     if head is CPU:
@@ -207,7 +207,7 @@ def setter(blob, side, which):
 @pytest.mark.parametrize("side", ["cpu", "gpu"])
 @pytest.mark.parametrize("before", Head)
 def test_set_adopts_the_array_and_its_contents_are_the_newest(simulated, side, which, before):
-    # Trap 4: newer contents of the other side are given up.
+    # Newer contents of the other side are discarded.
     blob = blob_in(before, which)
     simulated.reset_counts()
     array = np.full((2, 3), 9, "f4")
@@ -219,7 +219,6 @@ def test_set_adopts_the_array_and_its_contents_are_the_newest(simulated, side, w
 
 
 def test_transfers_write_into_the_adopted_array():
-    # Trap 5.
     blob, array = Blob(3, device="simulated"), np.ones(3, "f4")
     blob.set_cpu_data(array)
     blob.mutable_gpu_data()[...] = 8
@@ -262,7 +261,7 @@ def test_set_takes_another_shape_of_the_same_count_as_caffe_does():
 
 @pytest.mark.parametrize("side", ["cpu", "gpu"])
 def test_setting_the_buffer_it_already_has_is_harmless(side):
-    # Trap 6: Caffe frees it.
+    # Caffe frees the buffer in this case.
     blob = blob_in(CPU if side == "cpu" else GPU)
     setter(blob, side, "data")(getattr(blob, f"mutable_{side}_data")())
     assert np.unique(blob.mutable_cpu_data()).tolist() == [5]
@@ -271,7 +270,6 @@ def test_setting_the_buffer_it_already_has_is_harmless(side):
 
 
 def test_setting_data_after_a_shrink_keeps_diff_sharing_and_a_right_capacity():
-    # Traps 7 and 8.
     blob, sharer = Blob(6, device="simulated"), Blob(2, device="simulated")
     blob.mutable_cpu_diff()[...] = 3
     blob.resize(2)

@@ -1,4 +1,4 @@
-"""copy_from, update, sums and scales: Caffe's tables of heads and transfers, in every dtype."""
+"""copy_from, update, sums and scales: Caffe's tables of heads and transfers, for every dtype."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ NUMBERS = [
 ]
 BOOL_TOO = ["bool", *NUMBERS]
 
-# source before, destination before: (source after, downloads by Caffe) in CPU mode, the same with
-# uploads in GPU mode. The destination is HEAD_AT_CPU and HEAD_AT_GPU afterwards.
+# (source before, destination before): (source after, Caffe's downloads) in CPU mode, and the same
+# with uploads in GPU mode. Afterwards the destination is HEAD_AT_CPU or HEAD_AT_GPU.
 COPY = {
     (NONE, NONE): ((CPU, 0), (GPU, 0)),
     (NONE, CPU): ((CPU, 0), (GPU, 1)),
@@ -58,9 +58,9 @@ UPDATE = [
 
 
 def put(blob, head, value, which="data"):
-    """Bring data or diff of an untouched Blob into a state, without touching the other one.
+    """Give data or diff of an untouched Blob a head, without touching the other one.
 
-    Of a split one the host has the first element, and the device the others.
+    In a split Blob, the host has the first element and the device has the others.
     """
     if head is CPU:
         getattr(blob, f"overwrite_cpu_{which}")()[...] = value
@@ -73,7 +73,7 @@ def put(blob, head, value, which="data"):
 
 
 def of_device(device, head, value):
-    """Make a Blob whose head and device are chosen independently."""
+    """Make a Blob with any head on any device."""
     if head is NONE:
         return Blob(6, device=device)
     contents = np.full(6, value, "f4").view(np.uint8)
@@ -181,7 +181,7 @@ def test_copy_from_between_views_strides_and_arrays():
 def test_copy_from_converts_what_numpy_calls_the_same_kind(source, target):
     values = numbers(source, 0, 1, 1, 0)
     blob = Blob(4, target)
-    # NumPy itself takes bfloat16 for a kind of its own; here it counts as a float.
+    # NumPy treats bfloat16 as a kind of its own. Blobs treat it as a float.
     first, second = ("float16" if dtype == "bfloat16" else dtype for dtype in (source, target))
     if np.can_cast(first, second, casting="same_kind"):
         blob.copy_from(filled(values))

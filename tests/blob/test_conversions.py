@@ -1,4 +1,4 @@
-"""Making Blobs of other things, and other things of Blobs: scalars, bytes, copies, pickles."""
+"""Conversions to and from Blobs: scalars, lists, bytes, dtypes, devices, copies, pickles."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_blob_without_axes_is_rounded_and_formatted_as_its_number(dtype):
         f"{number:.2f}",
         f"{number:e}",
     )
-    assert "%.3f" % blob == "1.000"  # noqa: UP031  # it is what is tested
+    assert "%.3f" % blob == "1.000"  # noqa: UP031  # the old formatting is tested
     for rounded, expected in ((round(blob, 1), round(number, 1)), (round(blob), round(number))):
         assert (type(rounded), rounded) == (type(expected), expected)
 
@@ -192,7 +192,7 @@ def test_a_copy_is_independent_and_moves_nothing(simulated, head, make):
     expected = values("float32").tolist() if head else [[0] * 3] * 2
     simulated.reset_counts()
     result = make(blob)
-    # Where neither side holds everything, what the device lacks is brought there.
+    # If neither side holds everything, the missing bytes are uploaded to the device.
     assert simulated.uploaded_bytes == (4 if head is SPLIT else 0)
     assert simulated.downloads == 0
     assert result.device == blob.device
@@ -224,7 +224,7 @@ def test_a_copy_of_a_view_is_contiguous_and_has_its_part_of_the_gradient():
 
 
 class Converted:
-    """Something NumPy can convert, but only by making a new array."""
+    """An object that NumPy can convert only by making a new array."""
 
     def __array__(self, dtype=None, copy=None):
         if copy is False:

@@ -1,4 +1,4 @@
-"""The device of a Blob: it is what was asked for, and nothing that is done to the Blob moves it."""
+"""The device of a Blob is the requested one and never changes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def other_than(device):
 
 
 def blob_of(device, *, contents=True):
-    """Make a Blob of a device whose memory is bound to simulated:0, with contents on the host."""
+    """Make a Blob of a device. Its memory is bound to simulated:0, its contents are on the host."""
     blob = Blob((2, 3), device=device)
     blob.memory.bind(syncblob.simulated(0))
     if contents:
@@ -41,7 +41,7 @@ def default(device, make):
 
 
 def assert_on(blob, device):
-    """Check all that goes by the device."""
+    """Check everything that depends on the device."""
     assert str(blob.device) == device
     here, its_side = (CPU, blob.cpu_data) if device == "cpu" else (GPU, blob.gpu_data)
     for view in (blob[:1], blob.T, blob.reshape(-1), blob.data, blob.const, next(iter(blob))):
@@ -64,7 +64,7 @@ def assert_on(blob, device):
     assert blob.tolist() == [[4] * 3] * 2
 
 
-# --- every way to make one -----------------------------------------------------------------------
+# --- ways to make a Blob -------------------------------------------------------------------------
 
 
 def source():
@@ -155,7 +155,7 @@ def test_results_of_operands_on_two_devices_are_the_accelerators():
     assert (here.device, there.device) == ("cpu", "simulated:0")
 
 
-# --- everything that is done to one --------------------------------------------------------------
+# --- operations on a Blob ------------------------------------------------------------------------
 
 
 def side_of(blob, name):
@@ -292,7 +292,7 @@ def test_views_keep_the_device_they_were_made_with(device):
 
 
 def test_an_operation_after_a_host_write_runs_on_the_device_and_uploads_once(simulated):
-    """Strangers lost most time to this: the frame was computed on the host from then on."""
+    """Earlier versions computed on the host from then on, which cost users the most time."""
     frame = Blob((2, 3), device="simulated")
     simulated.reset_counts()
     for number in range(3):

@@ -1,4 +1,4 @@
-"""What a notebook shows of a Blob."""
+"""The drawing of a Blob in a notebook."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def parsed(blob: Blob) -> ET.Element:
 
 
 def pictures(blob: Blob) -> list[tuple[str, list[ET.Element]]]:
-    """Return the pictures of a Blob from top to bottom: what they are, and the marked ranges."""
+    """Return the titles of a Blob's pictures and their marks, from top to bottom."""
     return [
         (svg.attrib["aria-label"].split(",")[0].split(":")[0], svg.findall("./g/rect"))
         for svg in parsed(blob).iter("svg")
@@ -27,13 +27,13 @@ def pictures(blob: Blob) -> list[tuple[str, list[ET.Element]]]:
 
 
 def ranges(marks: list[ET.Element]) -> list[tuple[float, float]]:
-    """Return where marks begin and how long they are, in percent."""
+    """Return the starts and lengths of marks, in percent."""
     assert all(mark.attrib[key].endswith("%") for mark in marks for key in ("x", "width"))
     return [(float(mark.attrib["x"][:-1]), float(mark.attrib["width"][:-1])) for mark in marks]
 
 
 def split() -> Blob:
-    """Make a Blob of 80 bytes, of which the host has the first 20, and the device the others."""
+    """Make a Blob of 80 bytes. The host has the first 20, the device has the others."""
     blob = Blob(80, "int8", device="simulated", name="frame")
     blob[...] = 1
     blob[:20].mutable_cpu_data()
@@ -99,7 +99,7 @@ def test_one_byte_of_many_is_seen():
     blob[...] = 1
     blob[5:6].mutable_cpu_data()
     group = next(parsed(blob).iter("svg")).find("g")
-    # Too narrow for a pixel, but for its edge.
+    # Narrower than a pixel, but its edge is visible.
     assert ranges(list(group)) == [(0.0005, 0.0001)]
     assert group.attrib["stroke"] == group.attrib["fill"]
 
@@ -200,11 +200,11 @@ alias = np.from_dlpack(image[4].cpu)
 
 
 def test_the_drawing_in_the_documentation_is_what_a_notebook_shows(monkeypatch):
-    """The example is that of ``docs/transfers.md``. With SYNCBLOB_DRAW=1 it is written anew."""
+    """The example comes from ``docs/transfers.md``. SYNCBLOB_DRAW=1 writes the drawing again."""
     lines = EXAMPLE.splitlines(keepends=True)
     monkeypatch.setitem(linecache.cache, "image.py", (len(EXAMPLE), None, lines, "image.py"))
     names = {"Blob": Blob, "np": np}
-    exec(compile(EXAMPLE, "image.py", "exec"), names)  # noqa: S102  # it is above
+    exec(compile(EXAMPLE, "image.py", "exec"), names)  # noqa: S102  # the string above
     drawn = f"{names['image'][:4]._repr_html_()}\n"
     file = Path(__file__).parents[2] / "docs" / "_static" / "notebook.html"
     if os.environ.get("SYNCBLOB_DRAW"):

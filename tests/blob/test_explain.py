@@ -1,4 +1,4 @@
-"""Seeing it: explain, the journal's findings, and verified const."""
+"""Observing Blobs: explain, the journal's findings, and verified const."""
 
 from __future__ import annotations
 
@@ -83,12 +83,12 @@ FULL, SOME, NONE = "▓", "▒", "░"
 
 
 def rows_of(blob: Blob) -> dict[str, str]:
-    """Return the rows that are there once, by their labels."""
+    """Return the rows by label, for labels that occur only once."""
     return {label: text.strip() for label, text in blob.explain().rows}
 
 
 def split() -> Blob:
-    """Make a Blob of 80 bytes, of which the host has the first 20, and the device the others."""
+    """Make a Blob of 80 bytes. The host has the first 20, the device has the others."""
     blob = Blob(80, "int8", device="simulated", name="frame")
     blob[...] = 1
     blob[:20].mutable_cpu_data()
@@ -259,8 +259,8 @@ def test_accesses_that_needed_no_transfer_are_counted() -> None:
         np.asarray(blob)
         blob.mutable_gpu_data()
         blob.mutable_gpu_data()
-    # Of those after the upload, the one on the host and the next one on the device came from the
-    # other side, and found everything there.
+    # After the upload, two accesses change sides and find all bytes there: the one on the host and
+    # the next one on the device.
     assert (log.uploads, log.avoided, log.avoided_bytes) == (1, 2, 48)
 
 
@@ -330,7 +330,7 @@ def test_a_log_becomes_json() -> None:
 
 
 def scribble(array: np.ndarray) -> None:
-    """Write one byte past all permissions, as a library does that ignores them."""
+    """Write one byte regardless of permissions, like a library that ignores them."""
     ctypes.memset(array.ctypes.data, 0x55, 1)
 
 

@@ -1,4 +1,4 @@
-"""Iterating over Blobs of one axis: NumPy's scalars, read on the host at once."""
+"""Iterating over Blobs with one axis: NumPy scalars, read on the host all at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of Blobs: what the journal and `explain` call their memories."""
+"""Names of Blobs: the names of their memories in the journal and in `explain`."""
 
 from __future__ import annotations
 

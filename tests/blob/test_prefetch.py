@@ -1,4 +1,4 @@
-"""prefetch: what is missing on the device is brought there, while the program goes on."""
+"""prefetch transfers the missing bytes to the device while the program continues."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ NONE, CPU, GPU, SYNCED, SPLIT = Head
 
 
 def moved(simulated):
-    """Return the bytes that were moved either way, when what is under way has arrived."""
+    """Wait for transfers under way, and return the bytes that moved in each direction."""
     simulated.synchronize()
     return simulated.uploaded_bytes, simulated.downloaded_bytes
 
 
 def on_host(shape=(2, 3)):
-    """Make a Blob of the simulated device whose contents are on the host."""
+    """Make a Blob of the simulated device with its contents on the host."""
     blob = Blob(shape, device="simulated")
     blob.overwrite_cpu_data()[...] = values("float32", shape)
     return blob
 
 
-# What a prefetch to the accelerator moves, and the head that it leaves; and one to the host.
+# For each head: the head after a prefetch and the bytes moved, to the accelerator and to the host.
 TO_DEVICE = {NONE: (GPU, 0), CPU: (SYNCED, 24), GPU: (GPU, 0), SYNCED: (SYNCED, 0), SPLIT: (GPU, 4)}
 TO_HOST = {NONE: (CPU, 0), CPU: (CPU, 0), GPU: (SYNCED, 24), SYNCED: (SYNCED, 0), SPLIT: (CPU, 20)}
 
@@ -93,7 +93,7 @@ def test_of_a_view_its_part_moves_with_what_lies_in_its_gaps(simulated, name):
     simulated.synchronize()
     simulated.reset_counts()
     assert (view(blob) + 1).tolist() == (view(values("float32", (4, 4))) + 1).tolist()
-    assert moved(simulated) == (0, view(blob).size * 4)  # the list
+    assert moved(simulated) == (0, view(blob).size * 4)  # tolist
 
 
 def test_it_returns_while_the_upload_runs_and_who_needs_it_waits(simulated):

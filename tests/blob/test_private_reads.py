@@ -1,4 +1,4 @@
-"""Private reads: numbers and texts move their elements alone, and copies of views no gaps."""
+"""Private reads: numbers and texts move only their elements, copies of views move no gaps."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DTYPES = ["bool", "int8", "int64", "float16", "float32", "bfloat16", "complex64"
 
 
 class Source:
-    """A source that can be read in parts, and what was read of it."""
+    """A source that can be read in parts and records the reads."""
 
     def __init__(self, array):
         self.contents = array.reshape(-1).view(np.uint8)
@@ -42,7 +42,7 @@ class Source:
 
 
 def state(blob):
-    """Return all of a Blob's state that a private read must leave as it is."""
+    """Return all state of a Blob that a private read must not change."""
     memory = blob.memory
     return (
         memory.spans,
@@ -58,7 +58,7 @@ def moved(simulated):
 
 # --- numbers and texts ---------------------------------------------------------------------------
 
-# Of a Blob of shape (2, 3), the element at (1, 1).
+# Reads of the element at (1, 1) in a Blob of shape (2, 3).
 NUMBERS = {
     "item": lambda blob: blob.item(1, 1),
     "item, flat": lambda blob: blob.item(4),
@@ -213,7 +213,7 @@ def test_where_they_are_forbidden_nothing_has_changed(simulated, read, guard):
     simulated.reset_counts()
     with guard():
         try:
-            # A text says why there are no values, and what is left of it is no number.
+            # A text gives the reason instead of values, so it cannot be converted to a number.
             with pytest.raises((syncblob.TransferGuardError, ValueError), match="allowed"):
                 read(blob)
         finally:
@@ -269,7 +269,7 @@ def loaded_out_of_band(blob):
     return pickle.loads(stream, buffers=buffers).cpu_data()
 
 
-# Copies on the host, of whatever shape; and copies on the accelerator.
+# Copies on the host, of any shape, and copies on the accelerator.
 HOST_COPIES = {
     "tolist": lambda b: np.array(b.tolist(), b.dtype).reshape(b.shape),
     "tobytes": lambda b: np.frombuffer(b.tobytes(), b.dtype).reshape(b.shape),
@@ -409,7 +409,7 @@ def test_of_a_source_a_copy_with_gaps_reads_the_part_and_leaves_it_unread(simula
     source = Source(values("float32", (4, 6)))
     blob = Blob.from_source((4, 6), "float32", source, device="simulated")
     np.testing.assert_array_equal(make(blob[1:3, ::2]), values("float32", (4, 6))[1:3, ::2])
-    # From its first element to its last.
+    # The range from the first element of the view to its last.
     assert source.read == [(24, 44)]
     assert (blob.head, moved(simulated)) == (NONE, (0, 0))
 
@@ -442,7 +442,7 @@ def test_a_private_copy_is_not_seen_and_sees_nothing(side):
 
 @st.composite
 def mixed(draw):
-    """Draw a Blob whose parts are on one side or both, its contents, and who has each element."""
+    """Draw a Blob with parts on one or both sides, its contents, and the sides of each element."""
     shape = draw(of_numpy.array_shapes(min_dims=1, max_dims=3, min_side=1, max_side=6))
     dtype = draw(st.sampled_from(["int8", "int16", "float32", "complex64"]))
     array = values(dtype, shape)
@@ -488,7 +488,7 @@ def test_of_any_map_a_copy_has_the_contents_and_moves_what_is_elsewhere(made, da
     if part.size and part._layout.gapless:
         held = part.head if nbytes else None
         assert held in (None, SYNCED, CPU if where == "host" else GPU)
-    # Numbers and texts, wherever they are.
+    # Numbers and texts read their elements from any side.
     before = blob.memory.spans
     simulated.reset_counts()
     if part.size:

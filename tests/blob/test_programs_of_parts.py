@@ -1,9 +1,9 @@
-"""Random programs over overlapping views, both sides and living aliases: what NumPy has comes out.
+"""Random programs over overlapping views, both sides and live aliases, compared with NumPy.
 
-Whatever warns is an error here. An alias is let go of before its bytes are written on the other
-side, so a warning means that something was taken for an overlap that is none.
+Every warning is an error here. A program drops an alias before it writes the alias's bytes on the
+other side, so a warning means that two ranges were mistaken for overlapping.
 
-They run on the simulated device, on the model of CUDA, and on CUDA where there is a GPU.
+The programs run on the simulated device, on the model of CUDA, and on CUDA if there is a GPU.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from program_devices import Simulated
 
 from syncblob import Blob, Head
 
-# Each is done on a side, to a view of the Blob; `x` is the same view of an ndarray, and the last
-# argument what an accessor of that side lends, as programs can look at it and write it.
+# Each writes to a view of the Blob on a side. `x` is the same view of an ndarray. The last argument
+# calls an accessor of that side and returns its array, in a form that programs can read and write.
 WRITES = {
     "number": lambda v, x, _: (v.__setitem__(..., 7), x.__setitem__(..., 7)),
     # Not in place: NumPy 2.4 negates the wrong elements of some strided arrays.
@@ -56,14 +56,14 @@ READS = {
         v.shape
     ),
 }
-# NumPy's way, which the host's side and the simulated device have.
+# The host side and the simulated device use NumPy.
 HOST = Simulated
-# Those of one side, by the library of that side.
+# Exports of one side, made by the library of that side.
 EXPORTS = {
     "const export": lambda side, device: device.alias(side.const),
     "copy": lambda side, device: device.copy(side),
 }
-# Those that a device must be able to compute for.
+# Actions that only a device that computes can run.
 COMPUTING = {"in place", "in place, itself", "out", "out, overwritten", "masked", "result"}
 
 
@@ -76,14 +76,14 @@ def flipped(x):
 
 
 def bounds(x, whole):
-    """Return the first byte of a view in the memory, and the one behind its last."""
+    """Return the offsets in the memory of a view's first byte and of the byte after its last."""
     start = whole.__array_interface__["data"][0]
     low, high = np.lib.array_utils.byte_bounds(x) if x.size else (start, start)
     return low - start, high - start
 
 
 class Program:
-    """A Blob, an ndarray with what it should hold, and the aliases that are alive."""
+    """A Blob, an ndarray with its expected contents, and the live aliases."""
 
     def __init__(self, shape, device, place, where):
         self.array = values("int32", shape)
@@ -92,14 +92,14 @@ class Program:
         self.blob = Blob(shape, "int32", device=self.places[place])
         self.blob.memory.bind(device.accelerator)
         self.borrow(self.blob, where, "overwrite")[...] = self.array
-        # The side, the range, the array over the Blob, and the one over what it should hold.
+        # The side, the range, the array over the Blob, and the array over the expected contents.
         self.aliases = []
 
     def borrow(self, v, side, kind):
         return self.device.seen(getattr(v, f"{kind}_{side}_data")())
 
     def prepare(self, x, side):
-        """Let go of the aliases that a write on a side would leave behind."""
+        """Drop the aliases that would become stale by a write on a side."""
         start, stop = bounds(x, self.array)
         self.aliases = [
             alias
@@ -119,7 +119,7 @@ class Program:
     def alias(self, v, x, side):
         self.prepare(x, side)
         array = (self.device if side == "gpu" else HOST).alias(getattr(v, side))
-        # One without elements has no part of the memory to be left behind in.
+        # An alias without elements has no bytes that could become stale.
         if x.size:
             self.aliases.append((side, bounds(x, self.array), array, x))
 
@@ -131,7 +131,7 @@ class Program:
 
     def check(self):
         for side, _, array, x in self.aliases:
-            # What was written on the other side since would have ended it.
+            # A write on the other side would have dropped the alias.
             np.testing.assert_array_equal(array, x, err_msg=side)
 
 
@@ -139,7 +139,7 @@ class Program:
 def part(draw, shape):
     key = draw(of_numpy.basic_indices(shape, allow_ellipsis=False))
     key = key if isinstance(key, tuple) else (key,)
-    # With an ellipsis it is a view even where there is no axis.
+    # With an ellipsis, indexing returns a view even if there is no axis.
     ndim = np.empty(shape)[(*key, ...)].ndim
     return (*key, ...), draw(st.permutations(range(ndim)))
 

@@ -1,4 +1,4 @@
-"""Axes, counts and resize: Caffe's shape arithmetic, with the traps taken out."""
+"""Axes, counts and resize: Caffe's shape arithmetic without its traps."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 import syncblob
 from syncblob import Blob, Head
 
-# What a regrow must read the same on: where the newest contents are at that moment.
+# The sides with the newest contents when a Blob grows again. The result must be the same for all.
 SIDES = ["host", "accelerator", "both"]
 
 
 def write(blob, values, side="host"):
-    """Write all elements on a side; leave the newest contents there, or on both."""
+    """Write all elements on a side. Leave the newest contents there or on both sides."""
     array = blob.overwrite_cpu_data() if side == "host" else blob.overwrite_gpu_data()
     array[...] = values
     if side == "both":
@@ -29,7 +29,7 @@ def contents(blob):
 
 
 def state(blob):
-    """Return all that a failed call must leave as it was."""
+    """Return all state that a failed call must not change."""
     memories = (blob._memory, blob._diff)
     heads = (blob.head, blob.diff_head)
     used = [None if memory is None else memory.used_nbytes for memory in memories]
@@ -324,7 +324,7 @@ def test_sharing_survives_a_resize_within_the_capacity(accelerator):
 
 
 def test_a_blob_that_shares_smaller_memory_gets_its_own_when_it_outgrows_it():
-    # Caffe overruns the buffer here: the capacity belongs to the Blob there.
+    # Caffe overruns the buffer here, because its capacity belongs to the Blob.
     blob, small = Blob(10), Blob(2)
     blob.resize(2)
     blob.share_data(small)

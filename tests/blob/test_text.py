@@ -1,4 +1,4 @@
-"""``str`` of a Blob: NumPy's text, from the elements that it shows, or why there are none."""
+"""``str`` of a Blob: NumPy's text of the elements that it shows, or why there are none."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SPECIAL = [0.0, -0.0, np.nan, np.inf, -np.inf, 1.0, -1.0, 1e-7, 123456789.0, 1e3
 
 
 class Reader:
-    """An array that is read in blocks, and what was read of it."""
+    """An array that is read in blocks and records the reads."""
 
     def __init__(self, array):
         self.array = array
@@ -36,7 +36,7 @@ class Reader:
         return self.array[(*key, ...)].copy()
 
     def texts(self):
-        """Return our text and NumPy's; options that contradict each other are an error in both."""
+        """Return our text and NumPy's. Contradictory options are an error in both."""
         for text in (
             lambda: text_of(self.array.shape, self.array.dtype, self),
             lambda: str(self.array),
@@ -57,7 +57,7 @@ def shown(shape, edge):
 
 
 def numbers(shape, dtype, seed, special):
-    """Make numbers of many sizes, some of them not finite, as far as a dtype has them."""
+    """Make numbers of many magnitudes, some of them not finite if the dtype has such values."""
     random = np.random.default_rng(seed)
 
     def real():
@@ -80,7 +80,7 @@ FORMATTERS = [
     {"float_kind": lambda x: f"{x:.1f}", "int_kind": hex},
     {"complex_kind": lambda x: f"{x.real:+.0f}\ni", "bool": lambda x: "ny"[int(x)]},
 ]
-# NumPy 2.2 knows one more and cannot tell that it is set.
+# NumPy 2.2 has one more mode, but does not report it.
 LEGACY = [False, "1.13", "1.21", "1.25"]
 if np.lib.NumpyVersion(np.__version__) >= "2.4.0":
     LEGACY += ["2.1", "2.2"]
@@ -231,7 +231,7 @@ def test_numpys_options_hold():
 
 @pytest.fixture
 def read_values(monkeypatch):
-    """List the shapes that are read for texts."""
+    """List the shapes of the reads for texts."""
     shapes = []
     read = Blob._values
 
@@ -340,7 +340,7 @@ def test_a_limit_that_is_reached_says_how_many_there_may_be():
 
 @pytest.fixture
 def capturing(simulated, monkeypatch):
-    """Let the simulated device capture a graph, as CUDA devices can."""
+    """Pretend that the simulated device is capturing a graph, as CUDA devices can."""
     monkeypatch.setattr(type(simulated), "capturing", property(lambda _: True))
 
 

@@ -1,4 +1,4 @@
-"""Blobs that were made from a shape and nothing has used yet: their memory is made by the first."""
+"""Blobs made from a shape and not used yet. The first use makes their memory."""
 
 from __future__ import annotations
 

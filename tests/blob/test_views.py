@@ -1,4 +1,4 @@
-"""Indexing and views against NumPy, and what views have in common with their Blob."""
+"""Indexing and views, compared with NumPy, and the state that views share with their Blob."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ shapes = st.lists(st.integers(0, 4), max_size=4).map(tuple)
 
 
 def blob_of(array, device="cpu"):
-    """Make a Blob of a device with the contents of an array there alone, bound to simulated:0."""
+    """Make a Blob of a device with contents on that side only, bound to simulated:0."""
     array = np.asarray(array)
     blob = Blob(array.shape, array.dtype, device=device)
     blob.memory.bind(syncblob.simulated(0))
@@ -278,7 +278,7 @@ def test_a_view_is_numpys_view_and_shares_memory_head_and_gradient(name, device)
 
 
 class _ConstLess(np.ndarray):
-    """An ndarray whose `const` is itself, for the same expressions as a Blob."""
+    """An ndarray whose `const` is itself, so that the same expressions work as for a Blob."""
 
     def __new__(cls, array):
         return array.view(cls)
@@ -499,7 +499,7 @@ def test_data_and_diff_of_a_const_blob_take_no_operator():
 
 
 class One:
-    """What is an integer to Python."""
+    """An object that Python accepts as an integer."""
 
     def __index__(self) -> int:
         return 1

@@ -1,4 +1,4 @@
-"""What the tests of Caffe's files share."""
+"""Fixtures shared by the tests of Caffe's files."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def v2_net():
 
 @pytest.fixture
 def v1_net():
-    """A net of the previous format, with one blob that has its four legacy dimensions."""
+    """A net of the previous format. Its one blob has the four legacy dimensions."""
     types = V1LayerParameter.LayerType
     weights = BlobProto(num=1, channels=1, height=2, width=3, data=range(6))
     return NetParameter(
@@ -68,7 +68,7 @@ def v1_net():
 
 @pytest.fixture
 def saved(tmp_path):
-    """Save a model and return what was written, as a message."""
+    """Save a model and return the written message."""
 
     def saved(model, **options):
         path = tmp_path / "saved.caffemodel"

@@ -1,4 +1,4 @@
-"""Files that are something else, and files that are damaged: what is wrong, and where."""
+"""Files of other formats and damaged files: the errors and the places that they name."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from syncblob.errors import ModelFileError
 BLOB = BlobProto(shape=BlobShape(dim=[2]), data=[0, 1])
 
 
-# --- files that are something else ----------------------------------------------------------------
+# --- files of other formats -----------------------------------------------------------------------
 
 
 def both_refuse(path, words):
@@ -155,11 +155,11 @@ def test_a_pipe_is_not_waited_for(tmp_path):
         open_model(tmp_path / "pipe")
 
 
-# --- files that are damaged -----------------------------------------------------------------------
+# --- damaged files --------------------------------------------------------------------------------
 
 
 def test_cut_off_anywhere(write, v2_net):
-    """Only between two fields of the net itself can a cut go unnoticed."""
+    """A cut can go unnoticed only between two fields of the net itself."""
     whole = v2_net.SerializeToString()
     boundaries = {0, 5}
     for layer in v2_net.layer:
@@ -218,7 +218,7 @@ VALUE = b"\x2a\x04\x00\x00\x00\x00"
     ids=["net", "V2 layer", "V2 blob", "V2 shape", "V1 layer", "V1 blob", "V1 shape"],
 )
 def test_protobuf_agrees_on_how_deep_a_net_may_be(write, around):
-    """Groups of a number that nobody knows, in the net, in a layer, in a blob, in a shape."""
+    """Groups with an unknown field number, in a net, a layer, a blob and a shape."""
     allowed = 100 - len(around)
     for levels in (allowed, allowed + 1):
         content = b"\xfb\x01" * levels + b"\xfc\x01" * levels
@@ -302,7 +302,7 @@ def test_a_file_that_asks_for_too_much(write, name):
 
 @pytest.mark.parametrize("content", EXCESSES.values(), ids=EXCESSES)
 def test_the_memory_that_it_gets(write, monkeypatch, content):
-    """At a sixteenth of the limit, because memory is measured slowly."""
+    """Use a sixteenth of the limit, because measuring memory is slow."""
     monkeypatch.setattr(_wire, "_MAX_FIELDS", _wire._MAX_FIELDS // 16)
     path = write(content)
     tracemalloc.start()
@@ -320,12 +320,12 @@ def test_few_enough_fields_and_too_many_blobs(write):
 
 
 def test_damage_that_is_seen_when_settings_are_asked_for(write):
-    """Opening a file looks at neither."""
+    """Opening the file reads neither of these parts."""
     state = b"\x32\x02\x0a\x05"  # a length that goes beyond its message
     with pytest.raises(ModelFileError, match="the settings of the net are damaged") as caught:
         open_model(write(b"\x0a\x03net" + state)).to_net()
     assert caught.value.path
-    # Padding in front of a layer of a type that Caffe's first format does not have.
+    # Padding before a layer whose type Caffe's first format does not have.
     v0 = b"\x12\x0a\x0a\x08\x0a\x01a\x12\x03odd"
     model = open_model(write(v0))
     for ask in (model.to_net, lambda: model["a"].proto):

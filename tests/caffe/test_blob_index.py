@@ -1,4 +1,4 @@
-"""Which of its fields a BlobProto is made of, and where its values are found."""
+"""The fields of a BlobProto that define a Blob, and the places of its values."""
 
 from __future__ import annotations
 
@@ -151,9 +151,9 @@ SHAPE_4 = b"\x3a\x02\x08\x04"
         unpacked(1, 2) + packed(3) + unpacked(4),
         packed(1) + b"\x78\x01" + packed(2, 3, 4),
         unpacked(1) + b"\x7b\x7c" + unpacked(2, 3, 4),
-        # The same tag in two bytes.
+        # The same tag, encoded in two bytes.
         b"\xad\x00" + floats(1) + unpacked(2) + b"\xaa\x00\x08" + floats(3, 4),
-        # Field 5 with wire types that are not its own, which count for nothing.
+        # Field 5 with wire types that it cannot have, which are ignored.
         packed(1, 2, 3) + b"\x28\x63" + b"\x29" + bytes(8) + b"\x2b\x2c" + packed(4),
     ],
 )
@@ -291,7 +291,7 @@ def test_raw_values(kind, dtype):
 
 
 def test_half_precision_values_that_are_not_aligned():
-    """They begin at any byte of a message."""
+    """The values may begin at any byte of a message."""
     half = np.array([1.5, -2], "<f2").tobytes()
     message = BlobProto(shape=BlobShape(dim=[2]), raw_data=half, raw_data_type=BlobProto.FLOAT16)
     for padding in (b"", b"\x80\x01\x00"):  # an unknown field of three bytes

@@ -1,4 +1,4 @@
-"""BlobProto messages into Blobs and back."""
+"""Conversion of BlobProto messages to Blobs and back."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_values_are_copied():
 
 
 def test_from_a_message_of_another_module():
-    """Caffe's own Python package has a BlobProto that is not ours."""
+    """Caffe's own Python package has a different BlobProto class."""
     file = descriptor_pb2.FileDescriptorProto()
     caffe_pb2.DESCRIPTOR.CopyToProto(file)
     renamed = descriptor_pb2.FileDescriptorProto.FromString(
@@ -314,7 +314,7 @@ def test_other_dtypes_are_refused(dtype):
         ((2**28, 1), "float64", False),
         ((2**29,), "float16", False),
         ((2**28,), "float32", True),
-        # One value less than 2 GiB of values, but not with what stands around them.
+        # The values take 4 bytes less than 2 GiB, but the message with its other bytes takes more.
         ((2**29 - 1,), "float32", False),
     ],
 )

@@ -130,7 +130,7 @@ def test_a_pickle_has_the_contents(path, saved):
 
 
 def without_diffs(net):
-    """Only a file has gradients that are written without being asked for."""
+    """Remove gradients. By default, only gradients that come from a file are written."""
     for layer in net.layer:
         for blob in layer.blobs:
             blob.ClearField("diff")

@@ -1,4 +1,4 @@
-"""The scanner and protobuf agree on messages that no sane program writes."""
+"""The scanner and protobuf agree on unusual messages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 pytestmark = needs_upb
 
-# How many damaged files take as long as an example, about.
+# The number of damaged files that take about as long as one example.
 FILES = 8
 
 
@@ -66,7 +66,7 @@ def test_the_scanner_agrees_with_protobuf(examples, check, count):
 
 
 def test_the_model_of_caffes_choice_is_no_copy_of_the_index():
-    """Facts of `FromProto` by hand, so that the model above cannot be wrong in the same way."""
+    """Facts of `FromProto`, written by hand, so that the model cannot share errors of the index."""
     one, two, half = struct.pack("<f", 1), struct.pack("<d", 2), struct.pack("<e", 3)
     lists = dict.fromkeys(LISTS.values(), b"") | {"data": one}
     assert as_caffe_chooses(Contents({"width": 1}, [1], lists)) is None
@@ -80,7 +80,7 @@ def test_the_model_of_caffes_choice_is_no_copy_of_the_index():
 
 
 def test_the_model_of_caffes_upgrade_is_no_copy_of_the_index():
-    """A padding layer in front of a convolution, and a layer of the next format, by hand."""
+    """A padding layer before a convolution, and a layer of the next format, written by hand."""
     conv = b"\x0a\x0b\x0a\x03one\x12\x04conv\x12\x03pad\x1a\x03out"
     padding = b"\x0a\x09\x12\x07padding\x12\x02in\x1a\x03pad"
     later = b"\x22\x04name"

@@ -1,4 +1,4 @@
-"""Files as bytes: replaced as a whole or not at all, and read while others change them."""
+"""Files as bytes: replaced as a whole or not at all, and read while other processes change them."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_everything_is_on_the_disk_before_the_name_changes(old, monkeypatch):
 
 @posix
 def test_what_a_killed_process_left_behind_is_removed(old):
-    """Only that: not what a live process, or one that nobody here knows, still needs."""
+    """Files that a live process or an unknown process may still need are kept."""
     stop = "import sys\nfrom syncblob.caffe import replacing\n"
     stop += "with replacing(sys.argv[1]):\n    print(flush=True)\n    sys.stdin.read()"
 
@@ -166,8 +166,8 @@ def test_a_full_disk(old):
     assert left_behind(old.parent) == []
 
 
-# A process of its own, because only one without threads should fork. It forks once for each moment;
-# the child saves a model over an old file, and is killed when it has run so many lines.
+# This runs in a separate process, because only a process without threads should fork. It forks once
+# for each moment. The child saves a model over an old file and is killed after that many lines.
 KILLED = """
 import os, signal, sys
 from pathlib import Path
@@ -278,7 +278,7 @@ def large(write):
 
 @pytest.fixture(params=[True, False], ids=["at an offset", "by turns"])
 def either_way(request, monkeypatch):
-    """As on platforms that can read at an offset, and on those that cannot."""
+    """Run a test as on platforms with reads at an offset, and as on platforms without them."""
     if request.param and not Descriptor.can_read_at:
         pytest.skip("this platform cannot read at an offset")
     monkeypatch.setattr(Descriptor, "can_read_at", request.param)
@@ -293,7 +293,7 @@ def test_large_values(large):
 @pytest.mark.parametrize("size", [0, 4096, 6_000_000, 12_000_000])
 @pytest.mark.parametrize("device", ["cpu", "simulated:0"])
 def test_a_file_that_shrinks(large, size, device):
-    """Touching what a mapping has lost would kill the process."""
+    """With a memory mapping, an access to the lost bytes would kill the process."""
     with use_device(device):
         blob = read_blob(large)
     os.truncate(large, size)
@@ -307,7 +307,7 @@ def test_a_file_that_shrinks(large, size, device):
 
 
 def test_a_file_that_is_replaced(large):
-    """The one that was opened is read, as long as somebody needs it."""
+    """The file that was opened remains readable as long as it is needed."""
     blob = read_blob(large)
     large.unlink()
     large.write_bytes(b"other")
@@ -317,7 +317,7 @@ def test_a_file_that_is_replaced(large):
 @pytest.mark.usefixtures("either_way")
 @pytest.mark.parametrize("device", ["cpu", "simulated:0"])
 def test_a_file_that_is_written_over(large, device):
-    """What stands where the values were is not what was opened."""
+    """The bytes in place of the values are not those that were opened."""
     with use_device(device):
         blob = read_blob(large)
     content = bytearray(large.read_bytes())
@@ -397,7 +397,7 @@ def test_hdf5_that_cannot_be_read_any_more(tmp_path, monkeypatch):
 
 
 def test_reading_that_comes_in_small_pieces(large, monkeypatch):
-    """The system may give less than was asked for."""
+    """The system may return fewer bytes than requested."""
     if not Descriptor.can_read_at:
         pytest.skip("this platform cannot read at an offset")
     preadv = os.preadv
@@ -408,7 +408,7 @@ def test_reading_that_comes_in_small_pieces(large, monkeypatch):
 
 
 def test_closing_while_another_thread_reads(large, monkeypatch):
-    """The descriptor is not closed, and perhaps given to another file, while it is read from."""
+    """The descriptor stays open during a read. Otherwise another file could get its number."""
     if not Descriptor.can_read_at:
         pytest.skip("this platform cannot read at an offset")
     started, closed = threading.Event(), threading.Event()
@@ -449,7 +449,7 @@ def open_descriptors():
     return sorted(path.name for path in listing.iterdir())
 
 
-# --- values that are not as they are needed -------------------------------------------------------
+# --- values that need conversion ------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("either_way")

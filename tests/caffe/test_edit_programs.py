@@ -1,4 +1,4 @@
-"""Random programs of edits, saves and reopenings, against a plain list of names and arrays."""
+"""Random programs of edits, saves and reopenings, compared with a list of names and arrays."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from syncblob.caffe._wire import length_header
 
 NAMES = st.sampled_from("abcd")
 SHAPES = st.sampled_from([(), (2,), (2, 3), (0, 2)])
-# A layer as nobody would write it: unpacked values, the name behind them, a field of a fork.
+# An unusual layer: unpacked values, the name after them, and a field of a fork.
 ODD_BLOB = b"\x3a\x02\x08\x02" + b"".join(b"\x2d" + np.float32(n).tobytes() for n in (1, 2))
 ODD_LAYER = length_header(7, len(ODD_BLOB)) + ODD_BLOB + b"\x0a\x01a" + b"\xca\x3e\x01x"
 
 
 class Edits(RuleBasedStateMachine):
-    """A model, and beside it what should be in it."""
+    """A model and its expected contents."""
 
     @initialize()
     def open(self):

@@ -1,4 +1,4 @@
-"""Fillers: the distributions that weights are drawn from, which are shared, and which are kept."""
+"""Fillers: the distributions of weights, shared weights, and weights that are kept."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_uniform_values(filler, low, high, std):
 )
 def test_normal_values(filler, mean, std):
     values = (weights(filler) - mean) / std
-    # The moments of 30,000 values of a standard normal distribution.
+    # The moments of 30,000 values from a standard normal distribution.
     assert values.mean() == pytest.approx(0, abs=0.03)
     assert values.std() == pytest.approx(1, rel=0.02)
     assert (values**4).mean() == pytest.approx(3, rel=0.1)
@@ -89,7 +89,7 @@ def test_positive_unitball():
     values = weights('type: "positive_unitball"')
     assert values.min() >= 0
     assert values.sum(axis=(1, 2, 3)) == pytest.approx(1, rel=1e-5)
-    # Each is a value of [0, 1) divided by the sum of 750 of them.
+    # Each value comes from [0, 1) and is divided by the sum of 750 of them.
     assert values.max() == pytest.approx(2 / FAN_IN, rel=0.1)
 
 
@@ -151,7 +151,7 @@ def test_constants(kind, settings, values):
     blobs = filled(kind, settings)["x"].blobs
     assert [blob.dtype for blob in blobs] == [np.float32] * len(values)
     for blob, value in zip(blobs, values, strict=True):
-        # Zeros take no memory before they are used.
+        # Zeros take no memory until they are used.
         assert blob.head is (Head.HEAD_AT_CPU if value else Head.UNINITIALIZED)
         assert np.all(np.asarray(blob) == np.float32(value))
 

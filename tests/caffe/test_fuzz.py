@@ -1,7 +1,7 @@
-"""Damaged files: no crash, no hang, no hoard of memory, no disagreement with protobuf and h5py.
+"""Damaged files: no crash, no hang, little memory, and agreement with protobuf and h5py.
 
-What is damaged are real files, where they are present, and small files of every kind.
-`caffe_mutations` says how many, and `caffe_fuzz` how to damage one again.
+The tests damage real files, if they are present, and small files of every kind.
+`caffe_mutations` says how many, and `caffe_fuzz` says how to damage one again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from caffe_mutations import damaged_files
     [*(pytest.param(kind, marks=needs_upb) for kind in ("net", "blob", "blobs", "state")), "hdf5"],
 )
 def test_damaged_files(kind, count):
-    """In a process of its own, which no file may crash."""
+    """Run in a separate process, which no file may crash."""
     if kind == "hdf5":
         pytest.importorskip("h5py", reason="h5py, which reads HDF5, is missing")
     pytest.importorskip("resource", reason="limits on memory are of POSIX")

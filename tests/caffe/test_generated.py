@@ -1,4 +1,4 @@
-"""The committed protobuf code is what `proto/caffe.proto` says, and keeps out of others' way."""
+"""The committed protobuf code matches `proto/caffe.proto` and does not conflict with Caffe's."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GENERATED = Path(caffe_pb2.__file__).parent
 
 @pytest.fixture(scope="module")
 def script():
-    """The names in `proto/generate.py`."""
+    """The names that `proto/generate.py` defines."""
     pytest.importorskip("grpc_tools", reason="grpcio-tools, which brings protoc, is missing")
     if not GENERATE.is_file():
         pytest.skip("proto/generate.py is in the source tree only")
@@ -32,14 +32,14 @@ def script():
 
 @pytest.fixture(scope="module")
 def releases(script):
-    """The release of grpcio-tools that the code is made with, and the one that is installed."""
+    """The release of grpcio-tools that generates the code, and the installed release."""
     return script["PINNED_GRPCIO_TOOLS"], importlib.metadata.version("grpcio-tools")
 
 
 def comparable(file):
-    """Remove what protoc writes into a descriptor set and not into Python code.
+    """Remove the parts of a descriptor set that protoc does not write into Python code.
 
-    Releases of protoc also differ in the number of digits that they give to a default.
+    Releases of protoc also differ in the number of digits of a default.
     """
     for message in file.message_type:
         for field in message.field:
@@ -109,7 +109,7 @@ def test_reading_files_imports_no_protobuf():
 
 @pytest.mark.parametrize("first", ["caffe", "syncblob"])
 def test_caffes_own_messages_can_be_imported_too(first):
-    """Caffe's Python package brings a `caffe.proto` of its own, with messages of the same names."""
+    """Caffe's Python package has its own `caffe.proto`, with messages of the same names."""
     result = run_python(
         "-c",
         "from google.protobuf import descriptor_pb2, descriptor_pool\n"

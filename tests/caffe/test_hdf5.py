@@ -1,4 +1,4 @@
-"""Caffe's HDF5 files: what is read, what is refused, and what is written, as h5py sees it."""
+"""Caffe's HDF5 files: reading, errors, and writing, compared with h5py."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def path(tmp_path):
 
 @pytest.fixture
 def h5(path):
-    """A file that is written to; it is closed by `opened`."""
+    """An open file to write to. `opened` closes it."""
     file = h5py.File(path, "w")
     file.create_group("data")
     yield file
@@ -144,7 +144,7 @@ def test_gradients(h5):
 
 
 def test_names_with_slashes(h5):
-    """A group within a group: Caffe writes such files and does not read them."""
+    """A group in a group. Caffe writes such files but does not read them."""
     h5["data/conv1/0"] = BIAS
     h5["data/conv1/3x3/0"] = BIAS + 1
     h5["data/conv2/1x1/0"] = BIAS + 2
@@ -227,7 +227,7 @@ def test_models_and_solver_states_are_told_apart(h5, tmp_path):
         read_blob(tmp_path / "third.h5")
 
 
-# --- what is refused ------------------------------------------------------------------------------
+# --- errors ---------------------------------------------------------------------------------------
 
 
 def test_links_to_elsewhere(h5, tmp_path):
@@ -264,7 +264,7 @@ def test_a_group_that_contains_itself(h5):
 
 
 def test_groups_that_contain_each_other_many_times(h5):
-    """30 groups, and a thousand million ways through them."""
+    """30 groups with a billion paths through them."""
     group = h5["data"]
     for _ in range(30):
         inner = group.create_group("a")
@@ -286,14 +286,14 @@ def test_values_that_are_claimed_and_not_there(h5, chunks):
 
 
 def test_chunks_that_are_too_short(h5):
-    """HDF5 would fill them up with what its memory happens to hold."""
+    """HDF5 would fill them with arbitrary bytes of its memory."""
     dataset = h5.create_dataset("data/a/0", (30, 10), "f4", chunks=(10, 10))
     dataset.id.write_direct_chunk((10, 0), np.ones(99, np.float32).tobytes())
     refused(h5, "chunks of a dataset are not as long as it says: the file is damaged")
 
 
 def test_compression_that_is_none(h5):
-    """More values than the filter can have made of what is stored."""
+    """A dataset claims more values than the filter can make of the stored bytes."""
     h5.create_dataset("data/a/0", (10**6, 10**3), "f4", chunks=(1, 1000), compression="gzip")
     h5["data/a/0"][0] = 1
     refused(h5, "a dataset claims 4000000000 bytes, but only")
@@ -336,7 +336,7 @@ def stored_as(fields=None, bias=None, precision=None, base=None):
     ids=["bfloat16", "another bias", "24 bits", "12 bits"],
 )
 def test_numbers_that_numpy_does_not_have(h5, kind):
-    """HDF5 converts them; their bytes are no array of the dtype that h5py names."""
+    """HDF5 converts them. Their bytes do not have the dtype that h5py reports."""
     values = np.arange(1, 7).reshape(2, 3)
     space = h5py.h5s.create_simple(values.shape)
     dataset = h5py.h5d.create(h5.create_group("data/a").id, b"0", kind, space)
@@ -377,7 +377,7 @@ def test_a_file_that_is_cut_off(h5, path, size):
 
 @pytest.mark.parametrize("in_place", [False, True])
 def test_a_file_that_changes_before_its_values_are_read(h5, path, in_place):
-    """One that is replaced stays what it was; one that is written into is refused."""
+    """A replaced file keeps its contents. A file that was written into is refused."""
     h5.create_dataset("data/a/0", data=WEIGHTS, chunks=(1, 1))
     h5["data/a/1"] = BIAS
     chunked, contiguous = opened(h5)["a"].blobs
@@ -424,7 +424,7 @@ def test_another_thread_closes_its_file_meanwhile(h5, path, monkeypatch):
 
 
 def test_what_h5py_remembers_of_a_file(h5, path):
-    """Another process may have rewritten a file that this one has open in h5py."""
+    """Another process may rewrite a file that this process has open in h5py."""
     h5["data/a/0"] = BIAS
     h5.close()
     with h5py.File(path, "r") as mine:
@@ -535,7 +535,7 @@ def test_names(tmp_path):
 
 @pytest.fixture
 def old_file(tmp_path):
-    """A file that must survive."""
+    """A file that must stay unchanged."""
     path = tmp_path / "old.H5"
     path.write_bytes(b"old")
     yield path
@@ -574,12 +574,12 @@ def test_writing_without_h5py(monkeypatch, old_file):
         save_model(ModelFile(), old_file)
 
 
-# --- files that are read and written again ----------------------------------------------------
+# --- files that are read and written back -----------------------------------------------------
 
 
 @pytest.fixture
 def as_caffe(tmp_path):
-    """A file with what a new one would not have: an attribute, and a gradient for one blob."""
+    """A file with more than a new one would have: an attribute, and a gradient for one blob."""
     path = tmp_path / "caffe.h5"
     with h5py.File(path, "w") as file:
         file.attrs["by"] = "caffe"
@@ -660,13 +660,13 @@ def test_hdf5_does_not_note_when_it_was_written(tmp_path):
     model = ModelFile("net", [Layer("ip", blobs=[np.ones((2, 3), np.float32)])])
     first, second = tmp_path / "1.caffemodel.h5", tmp_path / "2.caffemodel.h5"
     save_model(model, first)
-    # The format counts seconds.
+    # The format has timestamps in seconds.
     time.sleep(1.1)
     save_model(model, second)
     assert first.read_bytes() == second.read_bytes()
 
 
-# --- what other programs can ask ------------------------------------------------------------------
+# --- addresses of entries -------------------------------------------------------------------------
 
 
 def test_where_entries_are(tmp_path):

@@ -1,4 +1,4 @@
-"""Layers that are edited, and the names of their Blobs."""
+"""Editing layers, and the names of their Blobs."""
 
 from __future__ import annotations
 
@@ -289,7 +289,7 @@ def test_editing(model):
     blobs[1] = array()
     blobs.append(array())
     assert names(model["conv1"]) == ["conv1[0]", "conv1[1]", "conv1[2]"]
-    assert second.name == "conv1[1]"  # as long as there is one of that name no more than before
+    assert second.name == "conv1[1]"  # the replaced Blob keeps its name
     del blobs[0]
     assert names(model["conv1"]) == ["conv1[0]", "conv1[1]"]
     blobs.insert(0, array())
@@ -336,7 +336,7 @@ def test_weights_for_a_definition():
 
 
 def test_what_cannot_be_printed_is_escaped(write):
-    """A name out of a file must not control the terminal that the journal is shown in."""
+    """A name from a file must not control the terminal that shows the journal."""
     blob = BlobProto(shape=BlobShape(dim=[1]), data=[1])
     path = write(NetParameter(layer=[LayerParameter(name="a\x1b[31m\n", blobs=[blob])]))
     assert names(open_model(path).layers[0]) == ["a\\x1b[31m\\n[0]"]
@@ -361,7 +361,7 @@ def test_integers_in_place_of_floats_are_refused_however_they_come():
         with pytest.raises(TypeError, match="layer 'ip', blob 1: expected floats, as float64, got"):
             put()
         assert [blob.tolist() for blob in layer.blobs] == [[[1, 1], [1, 1]], [1, 1]]
-    # Numbers of Python's have no dtype; and behind the last Blob there is nothing to replace.
+    # Python numbers have no dtype. After the last Blob there is no Blob to replace.
     layer.blobs.assign([[1, 2, 3], [4], integers])
     assert [blob.dtype for blob in layer.blobs] == [np.float32, np.float64, np.int32]
     layer.blobs.assign([])

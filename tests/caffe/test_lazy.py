@@ -1,4 +1,4 @@
-"""Parts of Blobs that lie in a file: what is read of it for them."""
+"""Parts of Blobs that are in a file, and the bytes that are read for them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SHAPE = b"\x3a" + bytes([len(SHAPE)]) + SHAPE
 
 @pytest.fixture
 def reads(monkeypatch):
-    """Where each read of a file begins, and how many bytes it takes."""
+    """The offset and length of each read of a file."""
     ranges = []
     read_into = OpenFile.read_into
 
@@ -38,13 +38,13 @@ def reads(monkeypatch):
 
 
 def packed(dtype, number):
-    """A field that has all values in one piece."""
+    """A field with all values in one payload."""
     payload = VALUES.astype(dtype).tobytes()
     return tag(number, len(payload)) + payload
 
 
 def tag(number, length):
-    """The head of a field with a payload."""
+    """The header of a field with a payload."""
     return varint(number << 3 | 2) + varint(length)
 
 
@@ -54,7 +54,7 @@ def varint(number):
 
 
 def unpacked(dtype, number):
-    """A field for each value."""
+    """One field for each value."""
     head = varint(number << 3 | (5 if dtype == "<f4" else 1))
     return b"".join(head + value.tobytes() for value in VALUES.astype(dtype))
 
@@ -62,7 +62,7 @@ def unpacked(dtype, number):
 FLOAT_FIELD, DOUBLE_FIELD, RAW_TYPE_FIELD, RAW_FIELD = 5, 8, 10, 12
 HALF = varint(RAW_TYPE_FIELD << 3) + b"\x02"
 
-# The message, how far apart the values are, and how much of it is the value itself.
+# The message, the distance between values, and the size of a value, in bytes.
 MESSAGES = {
     "packed": (packed("<f4", FLOAT_FIELD), 4, 4),
     "unpacked": (unpacked("<f4", FLOAT_FIELD), 5, 4),
@@ -79,7 +79,7 @@ def test_ten_rows_read_these_bytes(write, reads, kind):
     blob = read_blob(path)
     rows = blob[PART]
     np.testing.assert_array_equal(rows.cpu_data(), MATRIX[PART])
-    # Behind the last value comes the tag of the next one.
+    # The read ends before the tag that follows the last value.
     assert [length for _, length in reads] == [10 * COLUMNS * stride - (stride - itemsize)]
     first = reads[0][0]
     contents = path.read_bytes()
@@ -107,7 +107,7 @@ def test_what_has_been_read_is_not_read_again(write, reads, kind):
 
 
 def test_values_in_several_pieces(write, reads):
-    """A part of a row, a hole of other fields, single values, a row: three reads."""
+    """Part of a row, a gap with other fields, single values, and a row: three reads."""
     cut = 260
     contents = (
         SHAPE
@@ -133,7 +133,7 @@ def test_one_element_reads_one_value(write, reads, kind):
 
 
 def test_numbers_that_begin_within_a_value(write):
-    """Plain bytes of a memory may be asked for at any place."""
+    """The plain bytes of a memory can be requested from any offset."""
     expected = VALUES.view(np.uint8)
     for message, _, itemsize in MESSAGES.values():
         blob = read_blob(write(SHAPE + message, "mean.binaryproto"))
@@ -146,7 +146,7 @@ def test_numbers_that_begin_within_a_value(write):
 
 
 def test_rows_of_one_layer(write, reads, saved):
-    """Rows of one layer: nothing is read of the others, nor of the rest of this one."""
+    """An access to rows of one layer reads nothing else of it, and nothing of the others."""
     weights = BlobProto(shape=BlobShape(dim=[ROWS, COLUMNS]), data=VALUES)
     net = NetParameter(
         name="net",
@@ -158,7 +158,7 @@ def test_rows_of_one_layer(write, reads, saved):
     np.testing.assert_array_equal(blob[PART].cpu_data(), MATRIX[PART])
     assert [length for _, length in reads] == [10 * COLUMNS * 4]
     assert model["a"].blobs[0].head is Head.UNINITIALIZED
-    # A part that was read is as it was in the file, and a part that was changed is not.
+    # A part that was only read is written as it was in the file. A changed part is written anew.
     before = path.read_bytes()
     save_model(model, path)
     assert path.read_bytes() == before
@@ -225,7 +225,7 @@ def test_parts_of_values():
 
 @pytest.fixture
 def h5(tmp_path):
-    """Make a model of one blob in HDF5, opened."""
+    """Make a model of one blob in HDF5 and open it."""
     h5py = pytest.importorskip("h5py", reason="h5py, which reads HDF5, is missing")
 
     def made(values, **layout):
@@ -247,7 +247,7 @@ def test_hdf5_in_one_piece(h5, reads, dtype):
 
 @pytest.fixture
 def selections(monkeypatch):
-    """The parts of chunked datasets that h5py is asked for."""
+    """The parts of chunked datasets that are requested from h5py."""
     h5py = pytest.importorskip("h5py", reason="h5py, which reads HDF5, is missing")
     asked = []
     read_direct = h5py.Dataset.read_direct
@@ -268,10 +268,10 @@ def test_hdf5_in_chunks(h5, selections, layout):
     blob = h5(MATRIX, **layout)
     np.testing.assert_array_equal(blob[PART].cpu_data(), MATRIX[PART])
     assert selections == [((10, COLUMNS), PART)]
-    # One element: the row that it is in.
+    # One element reads its row.
     assert blob[30, 7].item() == MATRIX[30, 7]
     assert selections[1:] == [((1, COLUMNS), slice(30, 31))]
-    # A part of several rows that begins and ends within one.
+    # A part of several rows that begins and ends inside a row.
     np.testing.assert_array_equal(blob.reshape(-1)[3:60].cpu_data(), VALUES[3:60])
     np.testing.assert_array_equal(blob.cpu_data(), MATRIX)
     assert blob.head is Head.HEAD_AT_CPU

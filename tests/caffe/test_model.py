@@ -26,7 +26,7 @@ def proto_of(*shape, **fields):
 
 @pytest.fixture
 def reads(monkeypatch):
-    """Every time that values are read from a file: the array that they come in, or go to."""
+    """The arrays of each read of values from a file."""
     calls = []
     read, read_into = Values.read, Values.read_into
 
@@ -43,7 +43,7 @@ def reads(monkeypatch):
     return calls
 
 
-# --- what is found --------------------------------------------------------------------------------
+# --- contents -------------------------------------------------------------------------------------
 
 
 def test_v2(write, v2_net):
@@ -139,9 +139,9 @@ def test_v1_types_that_caffe_does_not_know(write):
 
 
 def test_fields_of_the_wrong_wire_type_are_skipped(write):
-    # Name, type, bottom and blobs as numbers, in a layer that has a name besides.
+    # Name, type, bottom and blobs as numbers, in a layer that also has a name.
     layer = b"\x0a\x01a" + b"\x08\x01\x10\x04\x18\x01\x38\x01"
-    # The name of the net and another layer as numbers, and the name of an input.
+    # The net's name and another layer as numbers, and the name of an input.
     content = b"\x08\x41\x1a\x01x" + b"\xa2\x06" + bytes([len(layer)]) + layer + b"\xa0\x06\x05"
     net = open_model(write(content))
     assert (net.name, len(net.layers)) == ("", 1)
@@ -183,7 +183,7 @@ def test_read_blob_with_fields_of_a_fork(write):
     assert read_blob(write(content)).cpu_data().tolist() == [0, 1]
 
 
-# --- when it is read ------------------------------------------------------------------------------
+# --- lazy reading ---------------------------------------------------------------------------------
 
 
 def test_opening_reads_no_values(write, reads, v2_net):
@@ -508,7 +508,7 @@ def test_blobs_are_a_mutable_sequence():
     assert blobs.pop().tolist() == [1]
 
 
-# --- what is none ---------------------------------------------------------------------------------
+# --- wrong arguments ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Shapes in a net: those of Caffe's layers one by one, of whole nets, and as OpenCV has them."""
+"""Shapes in a net: of each type of Caffe's layers, of whole nets, and compared with OpenCV's."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def layer_of(text, bottoms, tops):
     return ModelFile(layers=[Layer.from_proto(layer)]), given
 
 
-# Text of a layer; shapes of its bottoms, its tops and its blobs. Expected is what the arithmetic of
-# Caffe's sources gives.
+# The text of a layer, and the shapes of its bottoms, its tops and its blobs. The expected shapes
+# follow from the arithmetic in Caffe's sources.
 LAYERS = [
     # Convolutions.
     (
@@ -89,7 +89,7 @@ LAYERS = [
         ),
         *([(1, 1, 8, 8)], [(1, 1, 3, 3)], []),
     ),
-    # The padding of one side is enough for both to be looked at.
+    # Padding on one axis is enough for Caffe to check both axes.
     (
         (
             'type: "Pooling" pooling_param { kernel_h: 1 kernel_w: 3 stride_h: 2 stride_w: 1 '
@@ -428,7 +428,7 @@ def test_opencv_reads_the_weights_and_computes_the_same_shapes(tmp_path, first):
         try:
             found = model.infer_shapes()
         except ValueError as error:
-            assert "windows within the padded image" in str(error)  # noqa: PT017  # the seed's fault
+            assert "windows within the padded image" in str(error)  # noqa: PT017  # for some seeds
             continue
         model.fill(rng=seed)
         definition.write_text(random_net(seed))

@@ -1,4 +1,4 @@
-"""Nets of Caffe's older formats: what is found in them, and what they become."""
+"""Nets of Caffe's older formats: their contents and their upgrades."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def v0_layer(bottom="", top="", **settings):
 
 @pytest.fixture
 def v0_net():
-    """A net of the first format: a padding in front of a convolution, and two layers more."""
+    """A net of the first format: a padding before a convolution, and two more layers."""
     return NetParameter(
         name="oldest",
         input=["data"],
@@ -80,7 +80,7 @@ def test_the_settings_of_a_v0_layer(write, v0_net):
 
 
 def test_a_v0_layer_in_two_pieces_is_merged(write):
-    """The inner message is not repeated: protobuf joins what it finds of it."""
+    """The inner message is not a repeated field: protobuf merges its occurrences."""
     first = V1LayerParameter(layer=V0LayerParameter(name="a", type="conv", blobs=[WEIGHTS]))
     second = V1LayerParameter(layer=V0LayerParameter(name="b", blobs=[BIAS]))
     payload = first.SerializeToString() + second.SerializeToString()
@@ -90,7 +90,7 @@ def test_a_v0_layer_in_two_pieces_is_merged(write):
 
 
 def test_one_v0_layer_makes_it_a_net_of_v0(write, v0_net, v1_net, v2_net):
-    """What Caffe drops then is dropped: V2 layers, and name, type and blobs of V1 layers."""
+    """As in Caffe, V2 layers are dropped, and so are name, type and blobs of V1 layers."""
     v0_net.layers.append(v1_net.layers[0])
     v0_net.layer.extend(v2_net.layer)
     net = open_model(write(v0_net))
@@ -236,7 +236,7 @@ def expect(net, text):
         ),
         ("concat", "concat_dim: 2", "type: 'Concat' concat_param { concat_dim: 2 }"),
         ("softmax_loss", "", "type: 'SoftmaxWithLoss'"),
-        # A setting that the type does not have is dropped.
+        # Settings that the type does not have are dropped.
         ("relu", "num_output: 2 kernelsize: 3 pool: AVE source: 's'", "type: 'ReLU'"),
     ],
 )
@@ -292,7 +292,6 @@ def test_how_images_are_transformed_moves(kind, settings):
 
 
 def test_every_setting_of_the_second_format_has_a_place():
-    """No field of the older message is forgotten."""
     fields = {field.name for field in V1LayerParameter.DESCRIPTOR.fields}
     current = {field.name for field in NetParameter().layer.add().DESCRIPTOR.fields}
     assert fields - current == {"layer", "blobs_lr", "weight_decay", "blob_share_mode"}

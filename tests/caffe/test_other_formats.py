@@ -1,4 +1,4 @@
-"""Telling formats by how files begin."""
+"""Recognising formats by the first bytes of a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Blobs with the four axes of the older formats, and without those of 1 in front."""
+"""Blobs with the four axes of the older formats, and without leading axes of size 1."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from syncblob.caffe import (
 
 @pytest.fixture
 def inner_product():
-    """A layer with the blobs of an older format, but made of arrays."""
+    """A layer with blobs in the shapes of an older format, made of arrays."""
     settings = LayerParameter(name="ip", type="InnerProduct")
     settings.inner_product_param.num_output = 2
     return Layer.from_proto(
@@ -65,7 +65,7 @@ def test_a_plan_writes_what_saving_writes(inner_product, tmp_path, hdf5):
 
 
 def test_hdf5_has_the_shapes_of_a_running_net(inner_product, tmp_path):
-    """Caffe compares them exactly there; only in a BlobProto it knows the old dimensions."""
+    """Caffe compares shapes exactly for HDF5. It knows the old dimensions only in a BlobProto."""
     pytest.importorskip("h5py")
     model = ModelFile("net", [inner_product, Layer("x", "Unknown", blobs=[np.ones((1, 1, 1, 2))])])
     for blob in inner_product.blobs:

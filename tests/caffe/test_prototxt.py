@@ -1,4 +1,4 @@
-"""Definitions as text: what is read, and what becomes of it when it is written."""
+"""Definitions as text: reading and writing."""
 
 from __future__ import annotations
 
@@ -303,7 +303,7 @@ def scalars(field):
 
 
 def fill(message, data, levels=LEVELS):
-    """Set some fields of a message, and of messages in it."""
+    """Set some fields of a message and of the messages in it."""
     fields = [
         field
         for field in message.DESCRIPTOR.fields

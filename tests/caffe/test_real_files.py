@@ -1,4 +1,4 @@
-"""Files that real Caffe wrote, against what others have read from them."""
+"""Files written by the original Caffe, compared with the values that other programs read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MODELS = [
 
 
 def as_converted(values, features):
-    """Arrange weights as the independent converter did, for TensorFlow."""
+    """Arrange weights as the independent converter for TensorFlow did."""
     if values.ndim == 4:
         return values.transpose(2, 3, 1, 0)
     if values.ndim == 2 and features is not None:
@@ -162,6 +162,6 @@ def test_no_blob_in_hdf5(real_files):
 def test_shapes_of_the_weights_follow_from_settings_and_input(real_files, name, shapes):
     model = open_model(real_files / name)
     found = model.infer_shapes(shapes)
-    assert model.fill(shapes) == ()  # raises where the shape of a blob is another one
+    assert model.fill(shapes) == ()  # raises if a blob has a different shape
     assert list(found.params) == list(model.params)
     assert all(found.blobs[top] for layer in model.layers if layer.blobs for top in layer.tops)

@@ -1,6 +1,6 @@
-"""Files that others rewrite in place while they are read, as Caffe's snapshots do.
+"""Files that other processes rewrite in place during reads, as Caffe's snapshots do.
 
-``SYNCBLOB_SOAK`` sets for how many seconds, for each format; 1 without it.
+``SYNCBLOB_SOAK`` sets the number of seconds for each format. The default is 1.
 """
 
 from __future__ import annotations

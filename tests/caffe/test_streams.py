@@ -1,4 +1,4 @@
-"""Open binary files and gzip archives in the place of paths."""
+"""Open binary files and gzip archives instead of paths."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_model_in_every_place(tmp_path, name):
         assert read["ip"].blobs[0].head is Head.UNINITIALIZED
         assert np.array_equal(read["ip"].blobs[0], VALUES)
     assert [read.path for read in opened] == [str(path), str(path), "<BytesIO>"]
-    # An open file says by its name what is wanted.
+    # The name of an open file determines the format.
     with (tmp_path / f"again-{name}").open("wb") as file:
         syncblob.save_model(opened[1], file)
     assert (tmp_path / f"again-{name}").read_bytes() == path.read_bytes()
@@ -96,7 +96,7 @@ def test_an_archive_has_no_time_and_no_name(tmp_path):
         (gzip.compress(b"\x93NUMPY"), "an array of NumPy's"),
         (b"", "an empty file"),
     ],
-    # Archives have the time in them.
+    # An id must not contain an archive, because archives contain the time.
     ids=["damaged", "nonsense", "twice", "of an array", "empty"],
 )
 def test_contents_that_are_no_model(tmp_path, contents, words):

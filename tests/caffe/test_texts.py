@@ -1,4 +1,4 @@
-"""Names that are no UTF-8, as Caffe takes them, in files of every format of layers."""
+"""Names that are not UTF-8, which Caffe accepts, in files of every format of layers."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_names_come_and_go_byte_for_byte(path, tmp_path):
     assert (tmp_path / "same").read_bytes() == path.read_bytes()
     for kept in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
         assert list(kept) == [NAME_HERE]
-    # Changed, with the message of the layer made before or not, and in the current format.
+    # Edit the layer after its message was made, and save it in the current format.
     assert layer.proto.top == [NAME]
     layer.bottoms, layer.tops = [NAME_HERE, "data"], [DATA_HERE]
     model.rename(NAME_HERE, DATA_HERE)

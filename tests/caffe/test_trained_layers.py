@@ -1,4 +1,4 @@
-"""Trained weights for the layers of another model or of a definition, as Caffe copies them."""
+"""Copying trained weights, as in Caffe, to the layers of another model or of a definition."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_the_source_can_be_closed(write, v2_net):
 
 
 def test_blobs_of_the_target_are_written(write, v2_net):
-    """What is made of them before, such as parameters of an optimizer, has the new values."""
+    """Objects made from them earlier, such as an optimizer's parameters, see the new values."""
     torch = pytest.importorskip("torch")
     target = ModelFile("t", [Layer("conv1", blobs=blobs((2, 3), (2,)))])
     weights, bias = target["conv1"].blobs
@@ -94,7 +94,7 @@ def test_blobs_of_the_target_are_written(write, v2_net):
     assert target["conv1"].blobs[1] is bias
     assert parameter.tolist() == [[0, 1, 2], [3, 4, 5]]
     assert row.tolist() == [3, 4, 5]
-    assert source["conv1"].blobs[0].head is Head.UNINITIALIZED  # its values were not kept
+    assert source["conv1"].blobs[0].head is Head.UNINITIALIZED  # its values were not cached
     with torch.no_grad():
         parameter += 1
     assert target["conv1"].blobs[0].tolist() == [[1, 2, 3], [4, 5, 6]]
@@ -267,7 +267,7 @@ def test_from_the_older_format(old, saved, made, touched):
 
 
 def test_into_the_older_format(old, saved):
-    """Caffe takes four dimensions for a bias if they are those of the older formats only."""
+    """Caffe accepts four dimensions for a bias only if they are those of the older formats."""
     new = [np.full((2, 3), 7, np.float32), np.full(2, 8, np.float32)]
     old.copy_trained_layers_from(ModelFile("s", [Layer("ip", blobs=new)]))
     assert [blob.shape for blob in old["ip"].blobs] == [(1, 1, 2, 3), (1, 1, 1, 2)]
@@ -320,7 +320,7 @@ def test_a_model_of_a_message_of_the_older_format(old, saved):
 
 
 def sharing(*more, name="w"):
-    """Return the definition of two inner products with one weight, and a bias each."""
+    """Return the definition of two inner products with a shared weight and a bias each."""
     inner = f"param {{ name: '{name}' }} inner_product_param {{ num_output: 3 }}"
     return definition(
         "name: 'data' type: 'Input' top: 'data' input_param { shape { dim: 1 dim: 3 } }",
@@ -331,7 +331,7 @@ def sharing(*more, name="w"):
 
 
 def trained():
-    """Return what Caffe writes of such a net, with weights that differ, as after an edit."""
+    """Return such a net as Caffe writes it, with different weights, as after an edit."""
     return ModelFile(
         "s",
         [
@@ -403,7 +403,7 @@ def test_shared_parameters_of_other_shapes(mode):
 
 @pytest.fixture
 def snapshot(tmp_path):
-    """Write what Caffe's ToHDF5 makes of nets with shared parameters: the datasets of owners."""
+    """Write nets with shared parameters as Caffe's ToHDF5 does: only the owners' datasets."""
     h5py = pytest.importorskip("h5py")
 
     def snapshot(**layers):

@@ -1,4 +1,4 @@
-"""The scanner against wire format written out by hand."""
+"""The scanner, tested with wire format that is written out by hand."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_a_field_may_not_leave_its_message():
 
 
 class HugeFile:
-    """Stands for a file of more than 2 GiB that begins with a few bytes."""
+    """A stand-in for a file of more than 2 GiB that begins with a few given bytes."""
 
     def __init__(self, head):
         self._head = head

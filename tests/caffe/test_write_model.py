@@ -1,4 +1,4 @@
-"""What is written: unchanged bytes copied, older formats kept, and what cannot be held refused."""
+"""Saving models: unchanged bytes are copied, older formats are kept, other contents are refused."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def field(number, payload):
 
 
 def long_length(number, payload):
-    """Encode a field whose length takes one byte more than it need take."""
+    """Encode a field whose length takes one byte more than necessary."""
     length = len(payload)
     return varint(number << 3 | 2) + bytes([length & 0x7F | 0x80, length >> 7 | 0x80, 0]) + payload
 
@@ -164,7 +164,7 @@ def test_a_blob_whose_file_has_changed_is_written_anew(write, tmp_path):
     )
 
 
-# --- what has changed -----------------------------------------------------------------------------
+# --- changes --------------------------------------------------------------------------------------
 
 
 def test_only_the_changed_blob_is_new(write, saved):
@@ -376,7 +376,7 @@ def test_a_layer_added_to_an_old_net_upgrades_it(write, v1_net, saved):
 
 @pytest.fixture
 def v0_net():
-    """A net of the first format, whose padding layer belongs to the convolution."""
+    """A net of the first format. Its padding layer belongs to the convolution."""
     net = NetParameter(name="first", input=["data"], input_dim=[1, 3, 8, 8])
     for name, kind, bottom, top in (
         ("pad1", "padding", "data", "pad1"),
@@ -429,7 +429,7 @@ def test_an_edited_net_of_the_first_format_is_upgraded(write, v0_net, saved, edi
 
 @pytest.fixture
 def raw_net():
-    """A net whose blob has its values in half precision, as raw bytes."""
+    """A net with a blob of half-precision values, stored as raw bytes."""
     values = np.array([1, 2, 0.5], "<f2").tobytes()
     blob = BlobProto(shape=BlobShape(dim=[3]), raw_data_type=2, raw_data=values)
     return NetParameter(layer=[LayerParameter(name="a", blobs=[blob])])
@@ -454,12 +454,12 @@ def test_changed_raw_values_are_written_as_caffe_can_read_them(write, raw_net, s
 # --- limits --------------------------------------------------------------------------------------
 
 
-# --- what is refused ------------------------------------------------------------------------------
+# --- errors ---------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def old_file(tmp_path):
-    """A file that must survive."""
+    """A file that must stay unchanged."""
     path = tmp_path / "old.caffemodel"
     path.write_bytes(b"old")
     yield path
@@ -543,7 +543,7 @@ def test_what_is_no_model(old_file):
     ],
 )
 def test_extensions_of_other_formats(tmp_path, name, advice):
-    """They would be opened as what they are not."""
+    """They would be opened as files of another format."""
     with pytest.raises(ValueError, match=rf"expected the extension \.caffemodel or \.h5.*{advice}"):
         save_model(ModelFile(), tmp_path / name)
     assert list(tmp_path.iterdir()) == []

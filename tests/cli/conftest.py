@@ -1,4 +1,4 @@
-"""What the tests of the command line share: runs of it, and files to run it on."""
+"""Fixtures shared by the tests of the command line: runs of it, and files for it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from syncblob import Blob
 from syncblob.caffe._pb.caffe_pb2 import NetParameter
 from syncblob.cli import main, tour
 
-# Each of these changes what a program takes its output for.
+# Variables that change how programs treat their output.
 _SETTINGS = ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS", "LINES")
 
 
 class Result(NamedTuple):
-    """What a run of the command line gave."""
+    """The result of a run of the command line."""
 
     status: int
     out: str
@@ -32,7 +32,7 @@ class Result(NamedTuple):
 
 @pytest.fixture(autouse=True)
 def _environment(monkeypatch):
-    """Say 80 columns, and nothing about colours."""
+    """Set a width of 80 columns, and no variable for colours."""
     for name in _SETTINGS:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("COLUMNS", "80")
@@ -41,7 +41,7 @@ def _environment(monkeypatch):
 
 @pytest.fixture
 def run(capsys, monkeypatch):
-    """Run the command line in this process. Its output is no terminal."""
+    """Run the command line in this process. Its output is not a terminal."""
 
     def run(*arguments, **variables):
         capsys.readouterr()
@@ -52,7 +52,7 @@ def run(capsys, monkeypatch):
 
 
 def _status(arguments, variables, monkeypatch):
-    """Run the command line with more variables of the environment; return its exit status."""
+    """Run the command line with more environment variables. Return its exit status."""
     with monkeypatch.context() as patch:
         for name, value in variables.items():
             patch.setenv(name, value)
@@ -64,7 +64,7 @@ def _status(arguments, variables, monkeypatch):
 
 @pytest.fixture
 def tour_json(run):
-    """Run a tour and return what it reports as JSON."""
+    """Run a tour and return its report from JSON."""
 
     def tour_json(*arguments, status=0):
         done = run("tour", *arguments, "--json")
@@ -77,13 +77,13 @@ def tour_json(run):
 
 @pytest.fixture
 def inspect_json(run):
-    """Inspect a file and return what JSON says of it."""
+    """Inspect a file and return the output from JSON."""
 
     def inspect_json(*arguments):
         done = run("inspect", *arguments, "--json")
         assert done.status == 0
         assert done.err == ""
-        # Nothing but JSON: NaN and Infinity are none.
+        # NaN and Infinity are not JSON.
         return json.loads(done.out, parse_constant=pytest.fail)
 
     return inspect_json
@@ -91,7 +91,7 @@ def inspect_json(run):
 
 @pytest.fixture
 def spawn():
-    """Run the command line, or a line of Python, in a process of its own."""
+    """Run the command line, or a line of Python, in a separate process."""
 
     def spawn(*arguments, python=None, **variables):
         how = ["-m", "syncblob"] if python is None else ["-c", python]
@@ -121,11 +121,11 @@ def terminal(monkeypatch):
         reader = threading.Thread(target=lambda: shown.extend(iter(lambda: _read(ours), b"")))
         with ExitStack() as stack:
             patch = stack.enter_context(monkeypatch.context())
-            # rich asks the descriptors, whatever sys.stdout is.
+            # rich checks the file descriptors, not sys.stdout.
             for number, name in enumerate(("stdin", "stdout", "stderr")):
                 stack.callback(_restore, os.dup(number), number)
                 os.dup2(theirs, number)
-                stream = open(number, "w" if number else "r", encoding=encoding, closefd=False)  # noqa: SIM115  # not to be closed
+                stream = open(number, "w" if number else "r", encoding=encoding, closefd=False)  # noqa: SIM115  # it must stay open
                 patch.setattr(sys, name, stream)
             os.close(theirs)
             reader.start()
@@ -148,7 +148,7 @@ def _read(terminal):
     try:
         return os.read(terminal, 1 << 16)
     except OSError:
-        # Linux says so when the other end is closed.
+        # Linux reports this when the other end is closed.
         return b""
 
 
@@ -172,7 +172,7 @@ def write_model(tmp_path):
 
 @pytest.fixture
 def small_model(write_model):
-    """Write a model with everything: no blobs, no values, and values that are not finite."""
+    """Write a model with a layer without blobs, an empty blob, and values that are not finite."""
     return write_model(
         ("data", "Input", []),
         ("conv1", "Convolution", [np.full((2, 1, 3, 3), 0.5, "f4"), np.array([1.0, 3.0], "f4")]),
@@ -183,5 +183,5 @@ def small_model(write_model):
 
 @pytest.fixture
 def no_cuda(monkeypatch):
-    """Hold the tour on the simulated device, also where there is a GPU."""
+    """Run the tour on the simulated device, even if there is a GPU."""
     monkeypatch.setattr(tour, "_why_no_cuda", lambda: "this is a test")

@@ -1,4 +1,4 @@
-"""Comparing two files: the same way round and the other, whatever is in them."""
+"""Comparisons of two files with any contents, in both directions."""
 
 from __future__ import annotations
 

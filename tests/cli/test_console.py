@@ -1,4 +1,4 @@
-"""Plain text or colours, sizes in words, and names that would upset a terminal."""
+"""Plain text or colours, sizes in words, and names that could disturb a terminal."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_nothing_is_cut_or_broken_in_a_pipe(run, model, variables):
 
 _COLUMNS = (
     Column("layer", folds=True),
-    # What is spared first is narrower.
+    # The column that is dropped first, dtype, is the narrower one.
     Column("type", folds=True, spare=1),
     Column("dtype", spare=2),
     Column("number", right=True),
@@ -122,7 +122,7 @@ def test_no_number_is_cut_however_narrow_a_terminal_is(monkeypatch, capsys, widt
     assert words.count("-1.23e-05") == 1
     assert "@@ ## ::" in out
     assert "::::::::" in out
-    # Below that, one cell a line; above it, what can be spared goes.
+    # Below 29 columns, each cell has its own line. From 29 on, optional columns are dropped.
     spared = [one for one, least in (("type", 39), ("dtype", 46)) if 29 <= width < least]
     assert (
         re.findall(r"\w+", " ".join(words).partition("not shown for want of width: ")[2]) == spared

@@ -1,4 +1,4 @@
-"""``syncblob convert``: what it shows, and what it refuses in one line."""
+"""``syncblob convert``: its output, and its errors in one line."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_a_mean_is_converted_and_comes_back(run, tmp_path, name):
         run("convert", tmp_path / name, tmp_path / "b.binaryproto"),
     ]
     assert [one.status for one in done] == [0, 0]
-    # Caffe refuses a mean that has not four axes.
+    # Caffe refuses a mean that does not have four axes.
     assert (
         "Reshaped: (1, 2, 3) to (1, 1, 2, 3), as Caffe expects a mean\n"
         in done[0].out + done[1].out

@@ -1,4 +1,4 @@
-"""``syncblob diff``: what is different, and the exit statuses of diff."""
+"""``syncblob diff``: the differences that it shows, and the exit statuses of diff."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _B = np.array([1.0, np.nan, np.inf], "f4")
 
 @pytest.fixture
 def pair(write_model):
-    """Write two models that differ in every way."""
+    """Write two models with differences of every kind."""
     changed = _W.copy()
     changed[1, 2] = 6
     before = write_model(

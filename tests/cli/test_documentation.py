@@ -1,4 +1,4 @@
-"""What the documentation shows of the command line is what it prints."""
+"""The command line prints what the documentation shows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DOCUMENTS = {
 
 
 def _commands(page):
-    """Return the commands of a page, in order, each with what it is said to print."""
+    """Return the commands of a page in order, each with its documented output."""
     return [
         (command, expected)
         for block in _BLOCK.findall(_DOCUMENTS[page])

@@ -1,4 +1,4 @@
-"""What ``syncblob inspect`` shows of a file, what it reads, and what it makes of odd files."""
+"""``syncblob inspect``: its output, its reads, and unusual files."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_long_names_fold_on_a_terminal(terminal, large_model, columns):
     assert done.status == 0
     lines = done.out.splitlines()
     assert max(map(len, lines)) <= columns
-    # Nothing is lost: the first column, put together again, has all of each name.
+    # Nothing is lost: the joined lines of the first column contain every full name.
     start = lines.index("Layers") + 3
     table = lines[start : lines.index("", start)]
     column = len(re.match(r"\S+\s+(?=Convolution)", table[0])[0])
@@ -156,7 +156,7 @@ def test_each_row_is_one_line_in_a_pipe(run, large_model):
         assert sum(row[:2] == [_LONG.format(i), "Convolution"] for row in rows) == 2
 
 
-# --- what is read --------------------------------------------------------------------------------
+# --- reads ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_weights_are_read_for_statistics_only(run, small_model, monkeypatch, fla
     assert [blob.head for layer in seen.layers for blob in layer.blobs] == [head] * 4
 
 
-# --- which kind of file --------------------------------------------------------------------------
+# --- kinds of files ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["model.bin", "model", "MODEL.CAFFEMODEL"])
@@ -219,7 +219,7 @@ def test_an_empty_file_is_refused(run, tmp_path, name):
 @pytest.mark.parametrize("name", ["blob", "x.binaryproto", "x.caffemodel", "x.solverstate"])
 def test_a_damaged_blob_is_called_one(run, tmp_path, name):
     path = tmp_path / name
-    # A blob whose shape asks for more values than there are.
+    # A blob whose shape requires more values than there are.
     path.write_bytes(bytes([8, 9]) + Blob.asarray(np.ones(2, "f4")).to_proto().SerializeToString())
     done = run("inspect", path)
     assert (done.status, done.out, done.err.count("\n")) == (1, "", 1)
@@ -278,7 +278,7 @@ def test_a_text_is_called_one(run, tmp_path):
     assert "expected a file of weights, got a text" in done.err
 
 
-# --- types that the file does not say ------------------------------------------------------------
+# --- types that the file does not contain --------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""``syncblob inspect --settings`` and ``--prototxt``: what a file says about the layers."""
+"""``syncblob inspect --settings`` and ``--prototxt``: the settings of the layers in a file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ layer { name: "Größe" type: "Pooling" bottom: "conv1" pooling_param { pool: AV
 
 @pytest.fixture
 def defined_model(tmp_path):
-    """Write a model with settings and, apart from its weights, the definition."""
+    """Write a model with settings and, separately, its definition without weights."""
     (tmp_path / "given.prototxt").write_text(_DEFINITION, encoding="utf-8")
     model = syncblob.ModelFile.from_net(syncblob.read_prototxt(tmp_path / "given.prototxt"))
     model["conv1"].blobs.append(np.ones((2, 3), "f4"))

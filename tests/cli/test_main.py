@@ -146,7 +146,7 @@ def test_a_directory_is_one_line(run, tmp_path):
 
 def test_a_damaged_file_is_one_line_also_with_a_newline_in_a_name(run, write_model):
     path = write_model(("two\nlines", "Convolution", [[1.0, 2.0]]))
-    # One value less than the shape says.
+    # The shape claims one value more than there are.
     whole = path.read_bytes()
     damaged = whole.replace(b"\x0a\x01\x02", b"\x0a\x01\x03")
     assert damaged != whole

@@ -31,7 +31,7 @@ def test_against_exact_fractions(values):
     assert found.max == max(finite)
     mean = sum(finite) / len(finite)
     variance = sum((value - mean) ** 2 for value in finite) / len(finite)
-    # Relative to the largest value, and never below what float64 can tell apart near zero.
+    # Relative to the largest value, but at least the resolution of float64 near zero.
     largest = max(map(abs, finite)) or Fraction(1)
     slack = largest / 10**13 + Fraction(5e-324)
     assert abs(Fraction(found.mean) - mean) <= slack

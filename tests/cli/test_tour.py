@@ -1,4 +1,4 @@
-"""What the tour claims and shows, compared with what is measured here."""
+"""The claims and the output of the tour, compared with measurements."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def blob_of(values):
         )
 
 
-# --- its claims ----------------------------------------------------------------------------------
+# --- claims --------------------------------------------------------------------------------------
 
 
 def test_the_transfers_are_those_that_the_device_counts(tour_json, simulated):
@@ -143,11 +143,11 @@ def test_the_code_that_is_shown_gives_the_same_when_a_user_types_it(tour_json, o
     steps = tour_json(path)["steps"]
     with syncblob.use_device("simulated"):
         blob = syncblob.open_model(path)["ip1"].blobs[0]
-    # A session: what a line binds stays alive. None where torch is missing: no step needs it.
+    # Variables of earlier lines stay alive. torch is None if it is missing: then no step needs it.
     session = {"np": np, "torch": sys.modules.get("torch"), "blob": blob}
     for step in steps:
         with syncblob.record_transfers() as log:
-            exec(step["code"], session)  # noqa: S102  # that is what is tested
+            exec(step["code"], session)  # noqa: S102  # the code under test
         assert [(t.direction, t.nbytes, t.reason) for t in log] == [
             (move["direction"], move["bytes"], move["access"]) for move in step["moved"]
         ]
@@ -162,7 +162,7 @@ def test_the_code_that_is_shown_gives_the_same_when_a_user_types_it(tour_json, o
     "names", ["", "cupy", "torch", "torch accelerator", "cupy torch", "cupy torch accelerator"]
 )
 def test_every_choice_of_libraries(names):
-    # On memory that NumPy can reach, it takes the place of CuPy.
+    # This replaces CuPy. It works on memory that NumPy can access.
     cupy = SimpleNamespace(asarray=np.asarray) if "cupy" in names else None
     torch = pytest.importorskip("torch") if "torch" in names else None
     blob = blob_of([0, 1, 2])
@@ -175,7 +175,7 @@ def test_every_choice_of_libraries(names):
     assert not blob.memory.aliased
 
 
-# --- what is shown -------------------------------------------------------------------------------
+# --- output --------------------------------------------------------------------------------------
 
 
 def test_it_fits_80_columns_in_plain_text(terminal):
@@ -189,7 +189,7 @@ def test_it_fits_80_columns_in_plain_text(terminal):
 
 
 def test_it_fits_80_columns_with_the_longest_sizes(run, write_model):
-    # 1023.9 KiB: as many characters as a size can have.
+    # No size takes more characters than 1023.9 KiB.
     done = run("tour", write_model(("a", "B", [np.ones(262_118, "f4")])))
     lines = done.out.splitlines()
     assert max(len(line) for line in lines if not line.startswith("model")) <= 80
@@ -208,7 +208,7 @@ def test_a_terminal_shows_the_same_in_colour(terminal, run):
 
 
 def _steps_of(text):
-    """Return the part from the first step on, without the addresses."""
+    """Return the output from the first step on, without the addresses."""
     text = re.sub(r"0x[0-9a-f]+ *", "ADDRESS ", text[text.index("NumPy opens") :])
     return [line.rstrip() for line in text.splitlines()]
 
@@ -289,7 +289,7 @@ def test_double_precision_with_a_gradient_in_the_file(tour_json, write_model):
     path = write_model(("a", "A", [np.array([1.0, 2.0, 3.0])]), gradient=True)
     report = tour_json(path)
     assert report["blob"]["dtype"] == "float64"
-    # Written on the device of the Blob, as one that did not come with the file.
+    # It is written on the Blob's device, like any gradient that did not come with the file.
     (written,) = [step for step in report["steps"] if step["title"] == "gradient written"]
     assert [move["direction"] for move in written["moved"]] == ["upload"]
 
@@ -426,7 +426,7 @@ def test_on_a_real_device(tour_json, monkeypatch):
     assert report["totals"]["transfers"] == (8 if alias else 5)
 
 
-# --- what goes wrong is noticed ------------------------------------------------------------------
+# --- detected faults -----------------------------------------------------------------------------
 
 
 def _copy(real):
@@ -449,7 +449,7 @@ def _lost(real):
     seen = itertools.count(1)
 
     def download(backend, buffer, host):
-        # The third of five is lost: the host keeps what the second one brought.
+        # Drop the third of five downloads: the host keeps the contents of the second one.
         if next(seen) % 5 != 3:
             real(backend, buffer, host)
 
@@ -458,7 +458,7 @@ def _lost(real):
 
 def _uploads_anew(real):
     def gpu_data(blob):
-        # With an alias on the accelerator it would warn.
+        # With an alias on the accelerator, this would warn.
         if not blob.memory.aliased:
             blob.mutable_cpu_data()
         return real(blob)
@@ -519,7 +519,7 @@ def test_it_notices(tour_json, run, monkeypatch, fault, step, problems):  # noqa
     assert text.status == 1
     assert "All checks passed" not in text.out
     assert "Traceback" not in text.out + text.err
-    # Put long lines together again.
+    # Join wrapped lines.
     assert f"WRONG: step {first['step']}: {problems[0]}" in " ".join(text.out.split())
 
 
@@ -541,7 +541,7 @@ def test_it_notices_an_alias_that_does_not_go(tour_json, monkeypatch):
         return kept[-1]
 
     monkeypatch.setattr(torch, "from_dlpack", from_dlpack)
-    # It is not told to the end: the first access that leaves the alias behind warns, and ends it.
+    # The tour ends early: the first access that makes the alias stale warns.
     steps = tour_json(status=1)["steps"]
     first = next(step for step in steps if step["problems"])
     assert first["title"] == "torch lets go"
@@ -553,6 +553,6 @@ def test_it_notices_an_alias_that_does_not_go(tour_json, monkeypatch):
 def test_more_bytes_than_those_of_the_blob_are_noticed():
     with syncblob.use_device("simulated"):
         whole = Blob((2, 3))
-    # What lies in the gaps moves too.
+    # The bytes in the gaps move too.
     *_, upload = itertools.islice(walk(whole[:, 0]), 4)
     assert upload.problems == ["bytes: expected 8, got 16"]

@@ -1,4 +1,4 @@
-"""What the tests of the conformance runner share: its package, and a suite in miniature."""
+"""Fixtures shared by the tests of the conformance runner: its package and a small suite."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-# The runner is no part of what is installed.
+# The runner is not part of the installed package.
 sys.path.insert(0, str(ROOT))
 
 _INIT = """
@@ -38,8 +38,8 @@ def pytest_configure(config):
     settings.load_profile("small")
 """
 
-# What the suite's special cases look like: `test_unary` draws with `example()`, `test_binary` in
-# the test. Draws are written down, so that they can be counted.
+# Special cases like those of the suite: `test_unary` draws with `example()`, `test_binary` draws in
+# the test. The draws are written to a file, so that they can be counted.
 _TESTS = """
 import os
 from dataclasses import dataclass
@@ -110,7 +110,7 @@ def test_skipped():
 
 
 class SmallSuite(NamedTuple):
-    """A folder laid out like the suite, and the values that its special cases drew."""
+    """A folder with the layout of the suite, and the values that its special cases drew."""
 
     folder: Path
     drawn: Path
@@ -123,7 +123,7 @@ class SmallSuite(NamedTuple):
 
 @pytest.fixture
 def make_small_suite(tmp_path, monkeypatch):
-    """Make a suite; its second pow fails for values from a number on, 5 being what it excludes."""
+    """Make a suite. Its second pow fails for values >= `passes_below`; it excludes values >= 5."""
 
     def make(passes_below=5):
         folder = tmp_path / "suite"
@@ -145,7 +145,7 @@ def make_small_suite(tmp_path, monkeypatch):
 
 @pytest.fixture
 def git(monkeypatch):
-    """Run git without the settings of whoever runs the tests."""
+    """Let tests run git without the user's settings."""
     for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)

@@ -1,4 +1,4 @@
-"""Consumers of the array API on Blobs: the record, and whether it still holds."""
+"""Consumers of the array API on Blobs: the record, and a check that it is up to date."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import syncblob
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = ("array_api_extra", "einops", "scipy", "sklearn", "xarray")
 MISSING = [module for module in MODULES if importlib.util.find_spec(module) is None]
-# How many calls there are at least.
+# The minimum number of calls.
 WANTED = {"array-api-extra": 20, "einops": 7, "scikit-learn": 40, "scipy": 60, "xarray": 8}
 
 
@@ -83,7 +83,7 @@ def test_a_new_call_is_not_worse_unless_its_value_is_wrong(record):
 @pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}")
 @pytest.mark.long
 def test_no_call_got_worse():
-    # Another process: SciPy and scikit-learn read their settings once.
+    # This needs another process: SciPy and scikit-learn read their settings once.
     source = Path(syncblob.__file__).parents[1]
     paths = [str(source), *filter(None, [os.environ.get("PYTHONPATH")])]
     done = subprocess.run(

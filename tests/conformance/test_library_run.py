@@ -1,4 +1,4 @@
-"""The runner of other libraries' tests: what it patches, runs, and calls ours."""
+"""The runner of other libraries' tests: its patches, its runs, and the failures that are ours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The real suite passes: the tier quick, on each device, where a suite is found."""
+"""The real suite passes in the quick tier on each device, if a suite is found."""
 
 from __future__ import annotations
 

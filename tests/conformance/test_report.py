@@ -1,4 +1,4 @@
-"""What pytest-json-report writes becomes counts, problems, a text and a row of the table."""
+"""Conversion of pytest-json-report's output to counts, problems, a text and a row of the table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The runner, on a suite in miniature: what it passes on, reports and refuses."""
+"""The runner on a small suite: the options it passes on, its reports and its errors."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_quick_draws_once_for_special_cases_and_reports_what_was_skipped(
     status, report, outcomes = run_small(suite, "--seed", "5", "--device", "simulated")
     assert [len(suite.draws(test)) for test in ("unary", "binary")] == [1, 1]
     assert sorted(outcomes.values()) == ["skipped", "skipped"]
-    # They are not the five of the real suite.
+    # They are not the five skipped tests of the real suite.
     assert status == 1
     assert report["counts"]["passed"] == 4
     request = report["request"]
@@ -86,7 +86,7 @@ def test_boosted_draws_many_values_and_counts_defects_of_the_suite_apart(
         {f"unary {value}" for value in range(10)},
         {f"binary {value} {value} {value}" for value in range(10)},
     ]
-    # The test called flaky passed with the two others.
+    # The three are the test called flaky and two others.
     assert (report["counts"]["passed"], report["counts"]["suite_defects"]) == (3, 2)
     assert list(outcomes.values()) == ["suite defect", "suite defect"]
     assert {test.startswith(POW) for test in outcomes} == {True}
@@ -159,7 +159,7 @@ def test_missing_packages_are_named(monkeypatch, capsys):
 def test_a_suite_that_is_not_there_is_cloned(monkeypatch, tmp_path, capsys):
     cloned = []
     monkeypatch.setattr(run, "clone_suite", cloned.append)
-    # Nothing is cloned here, so there is nothing to check.
+    # The replacement clones nothing, so the folder is still missing.
     assert run.main(["--suite", str(tmp_path / "missing")]) == 2
     assert cloned == [tmp_path / "missing"]
     assert "got a folder without array_api_tests" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The suite is found where it should be, and only the pinned one is accepted."""
+"""The suite is found in the expected places, and only the pinned version is accepted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from conformance.suite import (
 
 @pytest.fixture(autouse=True)
 def _cache(monkeypatch, tmp_path):
-    """Keep the cache and the suite of whoever runs the tests out of it."""
+    """Keep the user's cache and suite out of the tests."""
     monkeypatch.delenv("ARRAY_API_TESTS_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
@@ -49,7 +49,7 @@ def repositories(git, tmp_path):
 
 @pytest.fixture
 def clone(repositories, monkeypatch, tmp_path):
-    """Clone the repositories, taken for the pinned ones, and return the folder."""
+    """Clone the repositories as if they were the pinned ones, and return the folder."""
     monkeypatch.setattr(suite, "SUITE", repositories[0])
     monkeypatch.setattr(suite, "SPECIFICATION", repositories[1])
     folder = tmp_path / "new" / "clone"
@@ -151,7 +151,7 @@ def test_a_folder_inside_a_repository_has_no_commit_of_its_own(clone):
 
 @pytest.fixture
 def copy(clone, tmp_path):
-    """Copy the clone's files alone, with a file that names its commits."""
+    """Copy only the files of the clone, with a file that names its commits."""
     folder = tmp_path / "copy"
     shutil.copytree(clone, folder, ignore=shutil.ignore_patterns(".git"))
     write_commits(folder, check_suite(clone))

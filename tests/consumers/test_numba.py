@@ -31,7 +31,7 @@ VIEWS = {
 
 @pytest.fixture(autouse=True, scope="module")
 def registered():
-    """Do what Numba does by the entry point, which an older installation may not have."""
+    """Call the entry point for Numba, which an older installation may not have."""
     with (Path(__file__).parents[2] / "pyproject.toml").open("rb") as file:
         points = tomllib.load(file)["project"]["entry-points"]["numba_extensions"]
     module, _, function = points["init"].partition(":")

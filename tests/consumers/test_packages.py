@@ -1,4 +1,4 @@
-"""What the table does not show: what packages refuse, what they write, and the way back."""
+"""Facts about packages that the table does not show: errors, writes, and conversions back."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_arrays_of_jax_become_blobs_and_simulated_devices_are_not_jaxs():
     taken = jax.dlpack.from_dlpack(blob.cpu)
     result = syncblob.asarray(jax.numpy.sin(taken))
     np.testing.assert_allclose(np.asarray(result), np.sin(values()), rtol=1e-6)
-    result += 1  # of its own: JAX's arrays never change
+    result += 1  # a copy: JAX's arrays never change
     with pytest.raises(RuntimeError, match="local_device_id 1"):
         jax.dlpack.from_dlpack(blob_in(Head.HEAD_AT_GPU))
     host = syncblob.asarray(values())
@@ -148,7 +148,7 @@ def test_sympy_gets_numbers():
         blob.overwrite_gpu_data()[...] = array
         assert sympy.sympify(blob) == sympy.sympify(array[()])
         assert x * blob == x * array[()]
-        assert blob.head is Head.HEAD_AT_GPU  # its element alone was read
+        assert blob.head is Head.HEAD_AT_GPU  # only its element was read
     blob = blob_in(Head.HEAD_AT_GPU, "int64")
     for convert in (sympy.sympify, sympy.Matrix):
         assert convert(blob) == convert(values("int64"))
@@ -167,5 +167,5 @@ def test_vtk_writes_through_const_arrays_and_is_found_where_it_has_no_right():
             numpy_support.numpy_to_vtk(np.asarray(blob)).SetTuple3(0, 9, 9, 9)
             first = blob.gpu_data()[0].tolist()
         assert [w.category.__name__ for w in caught] == ["ConstWriteWarning"] * own
-        # Of memory that others may write the device is brought the newest.
+        # If others may write the memory, the device gets the newest contents.
         assert (first == [9, 9, 9]) is not own

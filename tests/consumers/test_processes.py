@@ -1,4 +1,4 @@
-"""Blobs on their way to other processes: pickles with buffers of their own, and parallel calls."""
+"""Blobs that are sent to other processes: pickles with out-of-band buffers, parallel calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where SciPy writes into its arguments: every row of the table in docs/array-api.md."""
+"""SciPy's writes into its arguments: every row of the table in docs/array-api.md."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WRITES = "writes"
 COPY = "**silently** leaves it unchanged"
 THROUGH = "**silently** writes through the read-only array"
 
-# The call, how it is made, what it writes into, and what becomes of a Blob there.
+# The call as text and as a function, the array that it writes into, and the outcome for a Blob.
 ROWS = [
     (
         "ndimage.gaussian_filter(x, 1, output=out)",

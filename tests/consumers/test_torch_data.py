@@ -88,7 +88,7 @@ def test_the_next_batches_are_on_their_way_when_one_is_handed_out(ahead):
 
 
 class Encoding(UserDict):
-    """A mapping as tokenizers give it."""
+    """A mapping like those of tokenizers."""
 
 
 class Sample(NamedTuple):

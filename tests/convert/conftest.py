@@ -1,4 +1,4 @@
-"""The model that the tests of conversion share."""
+"""The model shared by the tests of conversion."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from syncblob.caffe._pb.caffe_pb2 import LayerParameter
 
 @pytest.fixture
 def model(tmp_path):
-    """Save a model with layers of many kinds, and open it."""
+    """Save a model with many kinds of layers, and open it."""
     random = np.random.default_rng(0)
 
     def values(*shape, dtype=np.float32):

@@ -1,4 +1,4 @@
-"""Tensors of any names, shapes and values survive any two formats, one after the other."""
+"""Tensors of any names, shapes and values survive two conversions, through any two formats."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ pytest.importorskip("safetensors")
 pytest.importorskip("torch")
 
 NAMES = st.text("abcXYZ019_-", min_size=1, max_size=8)
-# A message without values does not say of which precision they are.
+# A message without values does not determine a precision.
 VALUES = of_numpy.arrays(
     np.float32, of_numpy.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=3)
 ) | of_numpy.arrays(np.float64, of_numpy.array_shapes(max_dims=4, max_side=3))
-# The others hold one array.
+# These two formats hold only one array.
 FORMATS = [one for one in writable_extensions() if one not in {".binaryproto", ".npy"}]
 LAYERS = st.dictionaries(NAMES, st.lists(VALUES, max_size=3), max_size=4)
 

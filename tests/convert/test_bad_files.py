@@ -1,4 +1,4 @@
-"""Damaged and hostile files: an error that names the file and the trouble, and little memory."""
+"""Damaged and hostile files: the error names the file and the problem, and uses little memory."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _npz(**members):
 
 
 _HUGE = {"descr": "<f4", "fortran_order": False, "shape": (1 << 40,)}
-# What follows the signature of an archive whose first member is that of torch.save.
+# The bytes after the signature of an archive whose first member is that of torch.save.
 _TORCH_MEMBER = bytes(22) + struct.pack("<HH", 10, 0) + b"x/data.pkl"
 _FLOAT = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
 
@@ -255,7 +255,7 @@ def test_a_tree_of_hdf5_that_is_damaged(tmp_path):
     path = tmp_path / "x.h5"
     with h5py.File(path, "w") as file:
         file["a/b"] = np.ones(2)
-    # The type of a node of a tree.
+    # The type of a node in a tree.
     path.write_bytes(path.read_bytes().replace(b"TREE\0", b"TREE\x77"))
     with pytest.raises(ModelFileError, match="the HDF5 file is damaged"):
         open_weights(path)
@@ -270,7 +270,7 @@ def test_settings_that_are_damaged(tmp_path):
         open_weights(path)
 
 
-# --- files under the name of another format ------------------------------------------------------
+# --- files with the extension of another format --------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["x.caffemodel", "x.caffemodel.h5", "x.npz", "x.pt", "x.npy", "x"])
@@ -286,7 +286,7 @@ def test_what_a_file_is_is_seen_from_its_contents(tmp_path, extension, name):
     convert(tmp_path / "made.caffemodel", path)
     with open_weights(path) as right, open_weights(path.rename(tmp_path / name)) as found:
         assert found.kind == right.kind
-        # A mean has more axes.
+        # A mean has more axes than the array.
         (blob,) = found.tensors.values()
         assert blob.reshape(2, 3).tolist() == [[1.0] * 3] * 2
 

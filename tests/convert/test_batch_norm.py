@@ -1,4 +1,4 @@
-"""PyTorch's batch normalisation as Caffe's two layers."""
+"""PyTorch's batch normalisation as two layers of Caffe."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 
 @pytest.fixture
 def module():
-    """Two modules, the second without factors, with statistics that are not those of the start."""
+    """Two modules with statistics that differ from the initial ones. The second has no factors."""
     norms = torch.nn.Sequential(torch.nn.BatchNorm2d(3), torch.nn.BatchNorm2d(2, affine=False))
     for number, tensor in enumerate(norms.state_dict().values()):
         tensor.add_(number)
@@ -21,7 +21,7 @@ def module():
 
 
 def check(model):
-    """Compare the layers with what PyTorch has: 1 and 0 at first, and the number added."""
+    """Compare the layers with PyTorch's values: the initial 1 or 0, plus the added number."""
     assert [(layer.name, layer.type) for layer in model.layers] == [
         ("0", "BatchNorm"),
         ("0_scale", "Scale"),
@@ -49,7 +49,7 @@ def test_it_computes_the_same(module):
     mean, variance, factor = (np.asarray(blob) for blob in model["0"].blobs)
     gamma, beta = (np.asarray(blob)[:, None, None] for blob in model["0_scale"].blobs)
     mean, variance = (part[:, None, None] / factor for part in (mean, variance))
-    # Caffe's default for eps, which is that of PyTorch too.
+    # Caffe and PyTorch have the same default for eps.
     eps = model["0"].proto.batch_norm_param.eps
     expected = module.eval()[0](torch.from_numpy(x)).detach().numpy()
     assert np.allclose((x - mean) / np.sqrt(variance + eps) * gamma + beta, expected)

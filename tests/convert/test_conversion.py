@@ -1,4 +1,4 @@
-"""What is asked for and refused, and that nothing is written then."""
+"""The options of conversions and their errors. After an error, nothing has been written."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_nothing_is_left_out_where_nothing_was_known(tmp_path):
         assert conversion.left_out == ""
 
 
-# --- refusals ------------------------------------------------------------------------------------
+# --- errors --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -258,7 +258,7 @@ def test_a_missing_folder_is_named(model, tmp_path):
 
 def test_a_missing_file(tmp_path):
     for extension in _ALL:
-        # No library is needed to find that out.
+        # This error does not require a library.
         with pytest.raises(FileNotFoundError):
             open_weights(tmp_path / f"nowhere.{extension}")
 
@@ -270,7 +270,7 @@ def test_a_missing_file(tmp_path):
 def test_a_missing_library_is_named(monkeypatch, model, tmp_path, package, extension):
     monkeypatch.setitem(sys.modules, package, None)
     if package == "safetensors":
-        # What has been imported from it before.
+        # A part of it that was imported earlier.
         monkeypatch.delitem(sys.modules, "safetensors.numpy", raising=False)
     extra = {"h5py": "hdf5"}.get(package, package)
     with pytest.raises(ModuleNotFoundError, match=rf"pip install 'syncblob\[{extra}\]'"):
@@ -298,7 +298,7 @@ def test_the_old_file_is_there_until_the_new_one_is(model, tmp_path, extension):
         conversion.run()
     assert path.read_bytes() != before
     with open_weights(path) as found:
-        # Where there are no values, a .caffemodel does not say of which dtype they are.
+        # A .caffemodel does not contain the dtype of a blob without values.
         assert {blob.dtype.name for blob in found.tensors.values() if blob.size} == {"float64"}
 
 

@@ -1,4 +1,4 @@
-"""A description of the layers that is something else than text, and bfloat16 for PyTorch."""
+"""Descriptions of the layers that are not text, and bfloat16 for PyTorch."""
 
 from __future__ import annotations
 

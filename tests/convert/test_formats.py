@@ -1,4 +1,4 @@
-"""What other programs write is read, and what is written other programs read."""
+"""Files of other programs can be read, and other programs can read files of syncblob."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _assert_equal(found, arrays):
         assert np.asarray(blob).tobytes() == array.tobytes()
 
 
-# --- reading what others wrote -------------------------------------------------------------------
+# --- reading files of other programs -------------------------------------------------------------
 
 
 def test_safetensors_of_every_dtype(tmp_path):
@@ -147,7 +147,7 @@ def test_an_hdf5_file_is_measured_itself_and_not_what_has_its_path_now(tmp_path)
         assert [*_hdf5._tensors(file, str(path))] == ["x"]
 
 
-# --- others read what was written ----------------------------------------------------------------
+# --- other programs read files of syncblob -------------------------------------------------------
 
 
 @pytest.fixture
@@ -209,7 +209,7 @@ def test_torch_reads_it(model, tmp_path, expected):
     _assert_equal({name: tensor.numpy() for name, tensor in found.items()}, expected)
 
 
-# --- which format --------------------------------------------------------------------------------
+# --- choice of the format ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

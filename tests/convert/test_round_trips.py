@@ -1,4 +1,4 @@
-"""Conversions there and back: everything comes back that the format between can hold."""
+"""Conversions to another format and back keep everything that the format can hold."""
 
 from __future__ import annotations
 

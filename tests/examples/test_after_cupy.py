@@ -1,4 +1,4 @@
-"""examples/cg.py, gmm.py and kmeans.py: the same file on the host and on a device."""
+"""examples/cg.py, gmm.py and kmeans.py: the same code on the host and on a device."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PROGRAMS = Path(__file__).parents[2] / "examples"
 
 @pytest.fixture
 def example(request, monkeypatch):
-    """Import an example, which takes the simulated device also where there is a GPU."""
+    """Import an example. It uses the simulated device even if there is a GPU."""
     spec = importlib.util.spec_from_file_location(request.param, PROGRAMS / f"{request.param}.py")
     module = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, spec.name, module)
@@ -28,7 +28,7 @@ def example(request, monkeypatch):
 
 
 def both(found):
-    """Return what was found on the host and on the device, which is where it is."""
+    """Return the results of the host and of the device. Check that each is on its device."""
     assert list(found) == ["cpu", "simulated"]
     for kind, result in found.items():
         blobs = (result,) if isinstance(result, Blob) else result
@@ -42,7 +42,7 @@ def test_conjugate_gradients_find_the_solution(example, capsys):
     np.testing.assert_allclose(host, device, rtol=1e-12)
     matrix, _, right = example.make_system(60, np.random.default_rng(seed=0))
     np.testing.assert_allclose(host, np.linalg.solve(matrix, right), rtol=1e-7)
-    # A number comes down before the first step, and one in each.
+    # One number is downloaded before the first step, and one in each step.
     printed = capsys.readouterr().out
     steps = int(printed.splitlines()[1].split()[1])
     assert f" {8 * (1 + steps)} bytes moved" in printed

@@ -1,4 +1,4 @@
-"""examples/detect_faces.py with the real model: the network against NumPy, and faces in images."""
+"""examples/detect_faces.py with the real model: the network against NumPy, faces in images."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def model(path):
         yield found
 
 
-# --- the network, in NumPy, with the weights that others converted -------------------------------
+# --- the network in NumPy, with weights from an independent conversion ---------------------------
 
 
 def convolution(x, layer):
     windows = sliding_window_view(x, layer["weights"].shape[:2], axis=(1, 2))
-    # The conversion has rows, columns, channels in, channels out.
+    # The converted weights have the axes rows, columns, input channels, output channels.
     return np.einsum("chwij,ijco->ohw", windows, layer["weights"]) + layer["biases"][:, None, None]
 
 
@@ -56,7 +56,7 @@ def prelu(x, layer):
 
 
 def pooling(x):
-    """Maxima of 2 x 2, of which those at the far edges may be smaller."""
+    """Maxima of 2 x 2 windows, which may be smaller at the far edges."""
     channels, rows, columns = x.shape
     padded = np.full((channels, rows + rows % 2, columns + columns % 2), -np.inf)
     padded[:, :rows, :columns] = x
@@ -143,7 +143,7 @@ def test_the_program_draws_boxes(faces, path, tmp_path, capsys):
     pixels = np.random.default_rng(0).integers(0, 256, (60, 90, 3), dtype=np.uint8)
     image = tmp_path / "noise.png"
     Image.fromarray(pixels).save(image)
-    # Anything is a face to somebody who is content with so little.
+    # With such a low threshold, anything is a face.
     faces.main([str(path), str(image), "--threshold", "0.0001", "--device", "simulated"])
     printed = capsys.readouterr().out.splitlines()
     assert printed[-1] == f"{len(printed) - 1} boxes drawn into {tmp_path / 'noise-faces.png'}"
@@ -158,7 +158,7 @@ def test_the_program_draws_boxes(faces, path, tmp_path, capsys):
 
 @pytest.fixture
 def refusal(faces, real_files, tmp_path, monkeypatch, capsys):
-    """Return the line of the error with which the program ends at once, given odd arguments."""
+    """Return the error line with which the program ends at once, for wrong arguments."""
     monkeypatch.chdir(tmp_path)
     Image.new("RGB", (90, 60)).save("image.png")
     (tmp_path / "text.png").write_text("no image")

@@ -46,7 +46,7 @@ def test_it_learns_and_says_what_moved():
     assert [MOVED.fullmatch(line)[1] for line in (parts, whole)] == ["batches", "whole arrays"]
     moved = [int(MOVED.fullmatch(line)[2].replace(",", "")) for line in (parts, whole)]
     samples = 2048 * 64 * 4
-    # Each batch once an epoch and one more at the end, the targets, the test samples, and numbers.
+    # Each batch once per epoch and once at the end, the targets, the test samples, and numbers.
     assert 2 * samples < moved[0] < 3 * samples + 2 * 1024 * 72 * 4
     # All samples in each of 64 steps.
     assert moved[1] > 64 * samples

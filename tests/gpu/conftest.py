@@ -1,4 +1,4 @@
-"""What the tests of CuPy, its kernels and Numba share: Blobs on a CUDA device."""
+"""Fixtures shared by the tests of CuPy, its kernels and Numba: Blobs on a CUDA device."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def cupy() -> ModuleType:
-    """Give CuPy; only tests with the gpu mark use it, and those are skipped without a device."""
+    """Return CuPy. Only tests with the gpu mark use it. They are skipped without a device."""
     import cupy
 
     return cupy
@@ -24,7 +24,7 @@ def cupy() -> ModuleType:
 
 @pytest.fixture
 def on_cuda() -> Callable[..., Blob]:
-    """Make a Blob of cuda:0 in a given state; it counts up."""
+    """Make a Blob of cuda:0 with a given head. Its contents count up."""
 
     def make(head: Head, shape: Any = (2, 3), dtype: Any = "float32") -> Blob:
         blob = Blob(shape, dtype, device="cuda:0")

@@ -1,4 +1,4 @@
-"""Memory of CUDA devices that must not be written, and results that are their operands."""
+"""Read-only memory of CUDA devices, and results that are their operands."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ X = values()
 
 
 class ReadOnly:
-    """An array of a library whose arrays must not be written, behind one of the protocols."""
+    """A read-only array of another library, with only one of the protocols."""
 
     def __init__(self, blob, protocol):
         self._blob = blob.const
         self._protocol = protocol
 
     def __getattr__(self, name):
-        # An attribute that is missing says that the library lacks the protocol.
+        # An attribute that is missing means that the library lacks the protocol.
         if name.startswith(self._protocol):
             return getattr(self._blob, name)
         raise AttributeError(name)
@@ -32,7 +32,7 @@ class ReadOnly:
 
 @pytest.fixture(params=["__cuda_array_interface__", "__dlpack"])
 def read_only(request, on_cuda):
-    """Give a Blob, and what lends it to be read only."""
+    """Return a Blob, and a read-only array over its memory."""
     blob = on_cuda(GPU)
     return blob, ReadOnly(blob, request.param)
 

@@ -1,6 +1,6 @@
 """The table of consumers in docs/protocols.md, cell by cell, on a CUDA device.
 
-The cells of CuPy and those of PyTorch's CPU tensors are tested on the model of CUDA as well; see
+The cells of CuPy and of PyTorch's CPU tensors are also tested on the model of CUDA; see
 ``tests/devices/test_cuda.py``.
 """
 
@@ -28,13 +28,13 @@ def contents(head):
 
 
 def moved(head, *, to):
-    """Return how many transfers an access of one side takes."""
+    """Return the number of transfers that an access of one side requires."""
     return int(head is (CPU if to is Side.ACCELERATOR else GPU))
 
 
 @pytest.fixture
 def torch():
-    """Give PyTorch with CUDA."""
+    """Return PyTorch with CUDA."""
     module = pytest.importorskip("torch")
     if not module.cuda.is_available():
         pytest.skip("this PyTorch has no CUDA")
@@ -68,7 +68,7 @@ def test_cupy_shares_the_accelerators_side_of_every_blob(cupy, on_cuda, head, de
     assert blob.tolist() == (np.array(contents(head)) + 1).tolist()
     del array
     gc.collect()
-    # Of an array that was made through the interface nobody sees when it goes.
+    # The lifetime of an array that was made through the interface cannot be tracked.
     assert blob.memory.aliased == (device != "cpu")
 
 

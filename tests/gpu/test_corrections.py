@@ -1,4 +1,4 @@
-"""Elementwise functions where CuPy is corrected, compared with NumPy on the host."""
+"""Elementwise functions that correct CuPy, compared with NumPy on the host."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_remainders_of_integers():
 @pytest.mark.parametrize("name", ["acosh", "log", "log1p", "tanh"])
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
 def test_complex_numbers_of_infinite_and_undefined_parts(name, dtype):
-    # The sign of an angle of pi is that of a zero, which CuPy's log1p does not keep.
+    # The sign of an angle of pi is the sign of a zero, which CuPy's log1p does not keep.
     values = [complex(*pair) for pair in PAIRS if name != "log1p" or pair[1]]
     x = np.array(values, dtype)
     function = getattr(xp, name)

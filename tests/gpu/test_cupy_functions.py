@@ -1,4 +1,4 @@
-"""CuPy's functions on Blobs: which take them, what they give, and which way the contents go."""
+"""CuPy's functions on Blobs: the functions that accept them, their results, the transfers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.gpu
 NONE, CPU, GPU, SYNCED, SPLIT = Head
 X = values()
 
-# They ask for the CUDA array interface, so they take a Blob as it is, and give CuPy arrays.
+# They use the CUDA array interface, so they accept a Blob as it is and return CuPy arrays.
 TAKEN = {
     "sin": lambda xp, x: xp.sin(x),
     "add": lambda xp, x: xp.add(x, x),
@@ -34,7 +34,7 @@ TAKEN = {
     "tril": lambda xp, x: xp.tril(x),
 }
 
-# They want an array of CuPy's own. NumPy's function of that name takes the Blob, and CuPy computes.
+# They require CuPy arrays. NumPy's function of that name accepts the Blob, and CuPy computes.
 REFUSED = {
     "any": lambda xp, x: xp.any(x),
     "cumsum": lambda xp, x: xp.cumsum(x, axis=1),
@@ -47,7 +47,7 @@ REFUSED = {
 
 
 def host(result):
-    """Return a result, or a list of them, on the host, whatever made it."""
+    """Return a result, or a list of results, on the host."""
     if isinstance(result, (list, tuple)):
         return [host(part) for part in result]
     return result.get() if hasattr(result, "get") else np.asarray(result)
@@ -122,7 +122,7 @@ def test_matrix_products_are_computed_by_cublas(cupy, on_cuda):
     np.testing.assert_allclose(array.get(), X @ X.T)
 
 
-# --- what is written ---------------------------------------------------------------------------
+# --- writes ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("head", [NONE, CPU, GPU, SYNCED])

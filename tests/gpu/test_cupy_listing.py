@@ -1,7 +1,7 @@
-"""Every function that CuPy shares with NumPy, called with Blobs: right, or refused.
+"""Every function that CuPy shares with NumPy, called with Blobs: the right result or an error.
 
-CuPy has no protocol by which another library could compute for it: each of its functions decides
-for itself whether it converts what is not its own array.
+CuPy has no protocol by which another library could compute for it. Each of its functions decides
+for itself whether it converts objects that are not CuPy arrays.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from syncblob import Blob, Head, StaleAliasWarning
 
 pytestmark = pytest.mark.gpu
 
-# Those that take no Blob in some of the calls, or in all of them. CuPy may come to take more.
+# Functions that refuse Blobs in some calls or in all. Later versions of CuPy may accept more.
 REFUSED = frozenset(
     """
     all any apply_along_axis argmax argmin argwhere array_split astype broadcast_to column_stack
@@ -33,9 +33,9 @@ REFUSED = frozenset(
     linalg.qr linalg.slogdet linalg.solve linalg.svd linalg.tensorinv linalg.tensorsolve
     """.split()
 )
-# What is no array of CuPy's is a number to it, and goes through as it is.
+# Functions that take any object except a CuPy array for a number, and return it as it is.
 MISTAKEN = {"broadcast_arrays"}
-# How CuPy refuses.
+# The errors with which CuPy refuses.
 REFUSALS = (TypeError, ValueError, AttributeError, NotImplementedError)
 
 LISTED = {
@@ -50,14 +50,14 @@ UFUNCS = sorted(name for name, function in LISTED.items() if isinstance(function
 @pytest.fixture(autouse=True)
 def _only_what_blobs_warn_of():
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the functions' own, of the values that they are given
+        warnings.simplefilter("ignore")  # those of the functions about their values
         warnings.simplefilter("error", StaleAliasWarning)
         yield
 
 
 @pytest.fixture
 def find(cupy):
-    """Find CuPy's function of a name in NumPy."""
+    """Find CuPy's function with the name of a NumPy function."""
     if int(cupy.__version__.partition(".")[0]) < 14:
         pytest.skip("the list is that of CuPy 14")
 
@@ -73,7 +73,7 @@ def find(cupy):
 
 
 class Made:
-    """What makes Blobs of arrays: last written on the device, and the same on both sides."""
+    """Makes Blobs of arrays. They were last written on the device and are synced."""
 
     def __init__(self, cupy):
         self.cupy = cupy
@@ -88,7 +88,7 @@ class Made:
 
 
 def host(result):
-    """Replace CuPy's arrays and Blobs by NumPy's arrays, in nested sequences too."""
+    """Convert CuPy arrays and Blobs to NumPy arrays, also in nested sequences."""
     if isinstance(result, (list, tuple)):
         return [host(item) for item in result]
     if isinstance(result, Blob):
@@ -97,7 +97,7 @@ def host(result):
 
 
 def same(actual, expected):
-    """Compare what `host` gave."""
+    """Compare results of `host`."""
     if isinstance(expected, list):
         assert len(actual) == len(expected)
         for x, y in zip(actual, expected, strict=True):
@@ -110,7 +110,7 @@ def same(actual, expected):
 
 
 def check(cupy, function, call, *, may_refuse):
-    """Call a function with Blobs and with arrays of CuPy's; return whether it takes the latter."""
+    """Call a function with Blobs and with CuPy arrays. Return whether it accepts the latter."""
     arrays, made = [], Made(cupy)
 
     def array_of(array):
@@ -119,7 +119,7 @@ def check(cupy, function, call, *, may_refuse):
 
     try:
         expected = host(call(function, array_of))
-    except Exception:  # noqa: BLE001  # whatever CuPy says of a call that it does not know
+    except Exception:  # noqa: BLE001  # any error of a call that CuPy does not support
         return False
     try:
         actual = host(call(function, made))
@@ -145,7 +145,7 @@ def test_a_ufunc_gives_what_it_gives_for_cupys_arrays(cupy, find, name):
     function, operands = find(name), LISTED[name].nin
     shapes = [(J.T, J)] if name == "matmul" else [(x,) * operands for x in (M, J, B)]
     calls = [lambda f, b, arrays=arrays: f(*map(b, arrays)) for arrays in shapes]
-    # Not every ufunc has a loop for every dtype, but each has one.
+    # A ufunc may lack a loop for some dtypes, but each has at least one loop.
     known = [check(cupy, function, call, may_refuse=name in REFUSED) for call in calls]
     assert any(known)
 

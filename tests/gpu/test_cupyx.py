@@ -11,7 +11,7 @@ from syncblob import Blob, Head
 
 pytestmark = [
     pytest.mark.gpu,
-    # Parts of cupyx are written with it, and it says so when they are imported.
+    # Parts of cupyx use it, and the warning appears when they are imported.
     pytest.mark.filterwarnings("ignore:cupyx.jit.rawkernel is experimental:FutureWarning"),
 ]
 
@@ -22,13 +22,13 @@ KERNEL = np.array([[0, 1, 0], [1, -4, 1], [0, 1, 0]], "float32")
 
 
 def module(name):
-    """Give a part of SciPy or of cupyx, which may need a library of CUDA's that is not there."""
+    """Return a module of SciPy or cupyx. It may need a CUDA library that is missing."""
     return pytest.importorskip(name, reason=f"needs {name}", exc_type=ImportError)
 
 
 @pytest.fixture
 def x(on_cuda):
-    """Give a Blob that is the same on both sides; what reads it leaves it so."""
+    """Return a synced Blob. It must still be synced after the test's reads."""
     blob = on_cuda(SYNCED, SHAPE)
     yield blob
     assert blob.head is SYNCED
@@ -106,7 +106,7 @@ def test_special_functions_write_into_a_blob(on_cuda, x):
 
 
 def test_a_ufunc_of_scipys_is_computed_by_cupyx(x):
-    # CuPy looks for ufuncs among those of cupyx.scipy.special too.
+    # CuPy also looks for ufuncs in cupyx.scipy.special.
     theirs = module("scipy.special")
     with syncblob.no_transfers():
         result = theirs.erf(x)
@@ -115,7 +115,7 @@ def test_a_ufunc_of_scipys_is_computed_by_cupyx(x):
     np.testing.assert_allclose(result, theirs.erf(X), rtol=1e-5)
 
 
-# --- what needs cuFFT, cuSPARSE, cuSOLVER and cuBLAS ----------------------------------------------
+# --- functions that need cuFFT, cuSPARSE, cuSOLVER and cuBLAS -------------------------------------
 
 
 def test_fft(cupy, x):
@@ -172,7 +172,7 @@ def test_linear_systems_are_solved(cupy, on_cuda):
     np.testing.assert_allclose(np.tril(a) @ cupy.asnumpy(triangular), b, rtol=1e-3, atol=1e-3)
 
 
-# --- what CuPy has besides ------------------------------------------------------------------------
+# --- other functions of CuPy ----------------------------------------------------------------------
 
 
 def test_rsqrt_and_a_scattered_sum(cupy, on_cuda, x):

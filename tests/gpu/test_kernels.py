@@ -1,4 +1,4 @@
-"""Kernels of one's own on Blobs: CuPy's five kinds of them."""
+"""The user's own kernels on Blobs: CuPy's five kinds of kernels."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ template <typename T> __global__ void fill(T* y, T value, int n) {
 }
 """
 
-# Writes after some fifty milliseconds.
+# This kernel writes after about fifty milliseconds.
 LATE = r"""
 extern "C" __global__ void late(float* y, int n) {
     long long start = clock64();
@@ -212,7 +212,7 @@ def test_a_fused_function_is_fused_for_cupy_arrays_and_mixes_with_no_blob(cupy, 
 def test_a_read_on_the_host_waits_for_a_kernel_on_any_stream(cupy, on_cuda, through):
     blob = on_cuda(CPU)
     late = cupy.RawKernel(LATE, "late")
-    late((1,), (N,), (cupy.empty(N, "float32"), np.int32(N)))  # loads it, which would wait
+    late((1,), (N,), (cupy.empty(N, "float32"), np.int32(N)))  # loads the kernel, which would wait
     cupy.cuda.Device().synchronize()
     array = {
         "borrow": blob.mutable_gpu_data,
@@ -239,7 +239,7 @@ def test_a_kernel_that_outlives_its_blob_does_not_write_into_the_next_one(cupy):
     late((1,), (N,), (blob.mutable_gpu_data(), np.int32(N)))
     del blob
     gc.collect()
-    # The pool may give the same memory again; work on it is ordered on the same stream.
+    # The pool may return the same memory. Work on it is ordered on the same stream.
     following = Blob((2, 3), device="cuda:0")
     following.overwrite_gpu_data().fill(1)
     assert following.tolist() == np.ones_like(X).tolist()

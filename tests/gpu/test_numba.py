@@ -1,7 +1,7 @@
 """Numba's CUDA kernels on Blobs.
 
-Numba asks for DLPack first and for the CUDA array interface second. By DLPack a Blob lends the side
-of its device, wherever its newest contents are. The side of a Blob can be named, too.
+Numba tries DLPack first, then the CUDA array interface. Through DLPack, a Blob exports the side of
+its device, wherever its newest contents are. The side can also be given explicitly.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from syncblob import Head
 
 pytestmark = [
     pytest.mark.gpu,
-    # So small a grid leaves most of the device idle, which Numba warns of.
+    # Such a small grid leaves most of the device idle, and Numba warns of this.
     pytest.mark.filterwarnings("ignore:.*under-utilization"),
 ]
 
@@ -28,7 +28,7 @@ X = values(shape=(N,))
 
 @pytest.fixture
 def cuda():
-    """Give Numba's CUDA target."""
+    """Return Numba's CUDA target."""
     module = pytest.importorskip("numba.cuda", reason="needs numba-cuda", exc_type=ImportError)
     if not module.is_available():
         pytest.skip("Numba finds no CUDA device, or not the libraries that it compiles with")
@@ -37,7 +37,7 @@ def cuda():
 
 @pytest.fixture
 def scale(cuda):
-    """Give a kernel that multiplies a vector."""
+    """Return a kernel that multiplies a vector."""
 
     @cuda.jit
     def scale(x, factor, y):

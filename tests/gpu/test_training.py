@@ -1,4 +1,4 @@
-"""Modules of PyTorch's on a CUDA device, with parameters over Blobs and batches that are Blobs."""
+"""PyTorch modules on a CUDA device, with parameters over Blobs and batches of Blobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything that a Blob does itself is done on its own device, whichever is the current one."""
+"""All operations of a Blob run on its own device, whichever device is current."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def blob():
 
 
 def after(change):
-    """Return a function that changes a Blob and gives it."""
+    """Return a function that changes a Blob and returns it."""
 
     def changed():
         made = blob()

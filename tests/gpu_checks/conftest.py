@@ -1,4 +1,4 @@
-"""The command for a GPU is no part of what is installed."""
+"""Make the command for a GPU importable. It is not installed with the package."""
 
 from __future__ import annotations
 

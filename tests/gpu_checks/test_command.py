@@ -1,4 +1,4 @@
-"""The command line, the steps it chooses, and a trial of it on the model of CUDA."""
+"""The command line, the steps that it selects, and a trial run on the model of CUDA."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_a_verdict_names_what_is_wrong():
 
 def test_an_error_of_cudas_is_no_refusal():
     class CUDARuntimeError(RuntimeError):
-        """As CuPy's."""
+        """Named like CuPy's class."""
 
     def fails():
         raise CUDARuntimeError
@@ -136,7 +136,7 @@ def test_an_error_of_cudas_is_no_refusal():
 
 @pytest.fixture(scope="module")
 def trial(tmp_path_factory):
-    """Run the first steps on the model, from another folder; return what was printed and kept."""
+    """Run the first steps on the model, from another folder. Return the output and the summary."""
     if not (ROOT / ".ci" / "gpu").is_file():
         pytest.skip(".ci is in the source tree only")
     folder = tmp_path_factory.mktemp("trial")

@@ -1,4 +1,4 @@
-"""The folder to carry: wheels of what is missing, and a suite that names its commits."""
+"""The folder to carry: wheels of missing packages, and a suite that names its commits."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def wheel(folder, name, size=0):
 
 @pytest.fixture
 def suite(tmp_path, monkeypatch):
-    """Make what looks like a clone of the pinned suite."""
+    """Make a folder that looks like a clone of the pinned suite."""
     folder = tmp_path / "clone"
     for path in ("array_api_tests/__init__.py", "array-api/src/stubs.py", "array-api/doc/x.md"):
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -48,7 +48,7 @@ def suite(tmp_path, monkeypatch):
 
 @pytest.fixture
 def fetched(monkeypatch):
-    """Let wheels come from nowhere, and the checkout have a thousand bytes."""
+    """Make wheels without downloads, and report a size of a thousand bytes for the checkout."""
 
     def download(names, wheels):
         for name in names:
@@ -77,7 +77,7 @@ def test_what_is_packed_is_found_on_the_machine(suite, tmp_path):
 def test_a_copied_suite_that_was_changed_is_refused(suite, tmp_path):
     pack(tmp_path / "packed", suite)
     copied = carried_suite(tmp_path / "packed")
-    # What a run leaves behind changes nothing.
+    # Files that a run leaves behind make no difference.
     (copied / "array_api_tests" / "__pycache__").mkdir()
     (copied / "array_api_tests" / "__pycache__" / "x.pyc").write_text("")
     assert check_suite(copied) == PINNED

@@ -1,4 +1,4 @@
-"""Steps run under limits, go on after a failure, and what is known is written at once."""
+"""Steps run under limits and continue after a failure, and results are written at once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def step(number, jobs, *, seconds=60.0, **keywords):
 
 
 def run(tmp_path, place, *steps, limit=60.0):
-    """Run steps; return whether all passed, and the summary."""
+    """Run steps. Return whether all passed, and the summary."""
     out = tmp_path / "out"
     good = run_steps(steps, Record(out, {"model": None}), place, limit=limit)
     return good, json.loads((out / "summary.json").read_text())
@@ -62,7 +62,7 @@ def test_a_process_over_its_limit_is_stopped_and_what_it_has_written_counts(plac
     assert time.monotonic() - start < 10
     assert (result["status"], result["found"]) == ("cut off", [1])
     assert "begun" in output
-    # What it had started is gone too.
+    # The process that it started has ended too.
     time.sleep(max(0, start + 5 - time.monotonic()))
     assert not end.exists()
 
@@ -78,7 +78,7 @@ def test_a_process_that_ignores_the_interrupt_is_killed(place):
 
 @pytest.mark.long
 def test_a_process_that_is_interrupted_can_say_what_it_knows(place):
-    # Where these tests run in the background of a shell, it has the signal ignored.
+    # If these tests run in the background of a shell, the process ignores the signal.
     code = (
         "import signal, time\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
@@ -134,7 +134,7 @@ def test_all_that_passes_is_good_and_what_is_not_here_is_no_failure(place, tmp_p
 
 
 def test_the_summary_is_written_after_each_job(place, tmp_path):
-    # The second job reads what is known of the first, and of itself.
+    # The second job reads the known results of the first job and of itself.
     code = (
         "import json, sys; known = json.load(open(sys.argv[1]))['steps']['step 1'];"
         "print(known['status'], known['jobs'])"

@@ -1,4 +1,4 @@
-"""Every public function of NumPy's that takes an array: with Blobs, and the same with arrays."""
+"""Every public NumPy function that takes an array, called with Blobs and with arrays."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UFUNCS = sorted(
     for name, function in LISTED.items()
     if isinstance(function, np.ufunc) and "isnat" not in name
 )
-# What the short tier calls, and what each stands for.
+# The functions of the short tier, and the case that each represents.
 SHORT = {
     "numpy.apply_along_axis": "a function that calls another",
     "numpy.array2string": "a text",
@@ -58,15 +58,15 @@ SHORT_UFUNCS = {
     "numpy.sin": "one operand",
 }
 ALL = tiers.representatives(FUNCTIONS, SHORT)
-# Ufuncs of arrays that fit nothing else.
+# Operands of ufuncs that do not accept the usual shapes.
 MATRICES = {"matmul": (J.T, J), "matvec": (J, J[0]), "vecmat": (J[:, 0], J), "vecdot": (J, J[0])}
 DEVICES = ["cpu", "simulated:0"]
-# What computes one answer, a bool of Python's.
+# Functions that return one answer, a Python bool.
 COMPARISONS = {"numpy.allclose", "numpy.array_equal", "numpy.array_equiv"}
 
 
 class Made:
-    """What makes Blobs of arrays: synced ones of a device, written there, bound to simulated:0."""
+    """Makes synced Blobs of a device, written there and bound to simulated:0."""
 
     def __init__(self, device):
         self.device = device
@@ -86,7 +86,7 @@ class Made:
 
 
 class Fresh(Made):
-    """What makes results of computations of arrays: each in one home alone."""
+    """Makes results of computations. Each is on one side only."""
 
     def __call__(self, array):
         blob = Blob(array.shape, array.dtype, device=self.device)
@@ -96,7 +96,7 @@ class Fresh(Made):
 
 
 class Kept:
-    """What leaves arrays as they are, and remembers what was in them."""
+    """Returns copies of arrays, and keeps their original contents."""
 
     def __init__(self):
         self.arrays = []
@@ -108,7 +108,7 @@ class Kept:
 
 
 def same(actual, expected):
-    """Compare results bit for bit: Blobs stand where arrays and NumPy's scalars stand."""
+    """Compare results bit for bit. Blobs correspond to arrays and NumPy scalars."""
     if isinstance(expected, (list, tuple)):
         assert type(actual) is type(expected)
         assert len(actual) == len(expected)
@@ -130,7 +130,7 @@ def test_nothing_in_numpys_listing_is_left_out():
     assert not {*CALLS} & {*CANNOT, *others}
     dispatched = {name for name, function in LISTED.items() if isinstance(function, FUNCTION)}
     assert not dispatched & others
-    # Of those that NumPy dispatches, these alone are not called: dates, and what is deprecated.
+    # Of the functions that NumPy dispatches, only dates and deprecated functions are not called.
     assert len(dispatched - set(CALLS)) <= 6
     assert len(FUNCTIONS) > 200
 
@@ -143,8 +143,8 @@ def test_functions_give_what_they_give_for_arrays(name, device):
         expected = call(LISTED[name], kept)
         with syncblob.record_transfers() as log:
             actual = call(LISTED[name], made)
-        # Each Blob was synced when it was made. Arrays of NumPy are uploaded; only an answer comes
-        # back.
+        # Each Blob was synced when it was made. NumPy arrays are uploaded; only an answer is
+        # downloaded.
         answers = device != "cpu" and name in COMPARISONS
         assert (log.uploads if device == "cpu" else log.downloads) == len(made.blobs) + answers
         same(actual, expected)

@@ -1,4 +1,4 @@
-"""The methods that Blobs have of ndarrays: the same results, on the Blob's device."""
+"""The methods of ndarrays on Blobs: the same results, on the Blob's device."""
 
 from __future__ import annotations
 
@@ -310,7 +310,7 @@ def test_writeable_makes_a_blob_const_from_then_on(device, settled):
     blob = syncblob.asarray(A, device=device) + 1
     row = blob[0] if settled else None
     torch = pytest.importorskip("torch") if settled else None
-    if torch:  # keeps a tensor
+    if torch:  # it keeps a tensor
         torch.add(blob, 1)
         blob.mutable_cpu_data()
     blob.flags.writeable = False
@@ -330,7 +330,7 @@ def test_writeable_makes_a_blob_const_from_then_on(device, settled):
             write()
     assert blob.tolist() == before
     blob.copy()[...] = 5
-    if settled:  # as NumPy's views, it was taken before
+    if settled:  # as with NumPy's views, it was made before
         row[...] = 5
         assert blob[0].tolist() == [5, 5, 5]
 

@@ -1,4 +1,4 @@
-"""Results that are views, questions about shapes, and what is made on a Blob's device."""
+"""Results that are views, functions of shapes, and results on a Blob's device."""
 
 from __future__ import annotations
 

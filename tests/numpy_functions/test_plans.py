@@ -1,4 +1,4 @@
-"""What the kept plan of a call could get wrong: what a later call has other than the first one."""
+"""Cached plans of calls. Each later call differs from the first one in some respect."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ DEVICES = ["cpu", "simulated:0"]
 
 
 class Sub(BaseBlob):
-    """A class of a user's."""
+    """A user's class."""
 
     __slots__ = ()
 
 
 @pytest.fixture(params=["fresh", "settled"])
 def make(request):
-    """Make Blobs of arrays: results of computations, and Blobs that have a memory."""
+    """Make Blobs of arrays, either results of computations or Blobs with a memory."""
 
     def made(array, device="cpu"):
         blob = Blob(array.shape, array.dtype, device=device)
@@ -44,7 +44,7 @@ def same(result, expected):
 
 # --- other arguments of the same function ---------------------------------------------------------
 
-# In each row the function is called in several ways, whose plans are not to be mixed up.
+# Each row calls one function in several ways. Their plans must not be mixed up.
 WAYS = {
     "sum": [
         lambda a, _: np.sum(a),
@@ -227,7 +227,7 @@ def test_blobs_that_share_data_are_read_as_they_are_now():
 def test_a_blob_that_has_moved_is_read_where_it_runs(make):
     blob = make(A, "simulated:0")
     assert np.sum(blob).device == blob.device
-    # The newest contents are on the host now.
+    # Now the newest contents are on the host.
     blob.mutable_cpu_data()[...] = B
     with syncblob.record_transfers() as log:
         result = np.cumsum(blob, axis=0)
@@ -331,7 +331,7 @@ def test_a_view_of_a_computed_array_is_no_view_of_the_operand(make):
         assert blob.tolist() == before
 
 
-# --- what is written ------------------------------------------------------------------------------
+# --- writes ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -1,4 +1,4 @@
-"""Functions and operators with ndarray-likes that answer NumPy's protocols themselves."""
+"""Functions and operators with array-likes that implement NumPy's protocols themselves."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def blob_of(array, device):
 
 
 class Stranger:
-    """It answers both protocols itself."""
+    """An array-like that implements both protocols."""
 
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
         return "ufunc", ufunc
@@ -35,7 +35,7 @@ class Stranger:
 
 
 class Doubled(np.lib.mixins.NDArrayOperatorsMixin):
-    """Knows ndarrays and itself, as `sparse.COO` and Astropy's quantities do."""
+    """Accepts ndarrays and objects of its own type, like `sparse.COO` and Astropy's quantities."""
 
     def __init__(self, array):
         self.array = array
@@ -60,7 +60,7 @@ class Doubled(np.lib.mixins.NDArrayOperatorsMixin):
 
 
 class Unkept(Doubled):
-    """Its reflected operator is wrong, as pint's is: ndarrays ask for the ufunc alone."""
+    """Its reflected operator is wrong, as in pint, because ndarrays only call the ufunc."""
 
     def __rmatmul__(self, other):
         return self @ other

@@ -63,7 +63,7 @@ def test_methods_and_keywords(call, device):
     several = isinstance(expected, tuple)
     assert isinstance(actual, tuple) == several
     for x, y in zip(actual, expected, strict=True) if several else [(actual, expected)]:
-        # What no Blob can hold stays an array.
+        # Results with a dtype that Blobs do not support stay arrays.
         assert isinstance(x, Blob) == (y.dtype.name in {"float64", "float32", "int32"})
         assert (x.shape, x.dtype) == (y.shape, y.dtype)
         assert x.tolist() == y.tolist()
@@ -124,7 +124,7 @@ def test_operators_with_others_give_the_documented_type(op, other, device):
     array = other.numpy() if is_tensor(other) else other
     pairs = [(op(blob, other), op(A, array)), (op(other, blob), op(array, A))]
     if is_tensor(other):
-        # On the left, a tensor has its own protocol: see docs/torch.md.
+        # A tensor on the left uses its own protocol: see docs/torch.md.
         tensor, expected = pairs.pop()
         assert type(tensor) is torch.Tensor
         assert tensor.tolist() == expected.tolist()
@@ -159,7 +159,7 @@ def test_blobs_on_both_sides_are_computed_on_the_accelerator(simulated):
     simulated.reset_counts()
     for result in (np.add(here, there), np.concatenate([here, there]), np.where(here, there, 0)):
         assert result.device == "simulated:0"
-    # The host's is synced by the first.
+    # The first function syncs the operand on the host.
     assert (simulated.uploads, simulated.downloads) == (1, 0)
     with pytest.raises(syncblob.DeviceMismatchError):
         np.concatenate([blob_of(A, "simulated:1"), there])

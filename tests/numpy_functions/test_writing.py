@@ -1,4 +1,4 @@
-"""What functions write: heads, transfers, refusals, failures."""
+"""Functions that write: heads, transfers, errors, failures."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_out_says_where_to_compute_as_operands_do():
     assert out.head is GPU
     here = Blob((2, 3), device="cpu")
     np.add(on("simulated:0", values()), 1, out=here)
-    # The contents are where they were computed; the device of a Blob stays.
+    # The newest contents are on the side that computed them. The device of a Blob never changes.
     assert (here.head, here.device) == (GPU, "cpu")
 
 
@@ -181,7 +181,7 @@ def test_a_failed_transfer_loses_nothing(simulated):
     assert (out.head, out.tolist()) == (CPU, values().tolist())
 
 
-# Each with and without what makes it write.
+# Each function, with and without the argument that makes it write.
 WRITING = {
     np.copyto: [(lambda x: np.copyto(x, 1), True)],
     np.fill_diagonal: [(lambda x: np.fill_diagonal(x, 9), True)],
@@ -218,7 +218,7 @@ def test_the_table_says_who_writes(simulated, call, writes):
     call(blob)
     call(array)
     assert blob.head is (GPU if writes else SYNCED)
-    assert simulated.downloads == 1  # the one that synced it
+    assert simulated.downloads == 1  # the one that synced the Blob
     assert blob.tolist() == array.tolist()
     const = blob_in(SYNCED).const
     if writes:
@@ -241,7 +241,7 @@ def test_functions_without_a_signature_are_known_by_the_names_that_newer_version
     def refuse(function):
         raise ValueError(function)
 
-    # As in NumPy 2.1: what is masked must be known by its place.
+    # As in NumPy 2.1, the masked argument must be known by its position.
     monkeypatch.setattr(tables.inspect, "signature", refuse)
     tables._places.cache_clear()
     try:

@@ -1,4 +1,4 @@
-"""Parameters over Blobs: where gradients go, what steps write, and that neither gets lost."""
+"""Parameters over Blobs: the places of gradients, the writes of steps, and that none is lost."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ NONE, CPU, GPU, SYNCED, SPLIT = Head
 T = torch.arange(6.0).reshape(2, 3)
 
 pytestmark = pytest.mark.filterwarnings(
-    # torch says so of every gradient with a graph; the tests break the cycles or let them be.
+    # torch warns of every gradient with a graph. The tests break the cycles or leave them.
     "ignore:Using backward:UserWarning"
 )
 
 
 def made(head=CPU, dtype="float32", shape=(2, 3)):
-    """Make a Blob whose contents count up, its parameter, and one of torch's own beside it."""
+    """Make a Blob that counts up, its parameter, and an equal parameter of torch's own."""
     blob = blob_in(head, dtype, shape)
     ordinary = nn.Parameter(torch.from_numpy(values(dtype, shape)))
     return blob, blob.as_parameter(), ordinary
 
 
 def is_over(parameter, blob):
-    """Tell whether a parameter's storage and gradient are the Blob's, on its device."""
+    """Return whether a parameter's storage and gradient are the Blob's, on its device."""
     on_host = blob.device == "cpu"
     data, diff = blob.data, blob.diff
     arrays = (x.cpu_data() if on_host else x.gpu_data() for x in (data, diff))
@@ -45,7 +45,7 @@ def is_over(parameter, blob):
 @pytest.mark.parametrize("head", Head)
 def test_the_leaf_is_data_and_its_gradient_is_diff_and_nothing_moves_but_what_is_missing(head):
     blob = blob_in(head)
-    # Of a split Blob the device lacks four bytes.
+    # The device lacks four bytes of a split Blob.
     with syncblob.max_transfers(bytes=4 if head is SPLIT else 0):
         parameter = blob.as_parameter()
     assert parameter.is_leaf
@@ -215,7 +215,7 @@ def test_a_frozen_parameter_gets_no_gradient():
     assert blob.diff.tolist() == [[0] * 3] * 2
 
 
-# --- what a graph remembers of Blobs -------------------------------------------------------------
+# --- Blobs that a graph keeps --------------------------------------------------------------------
 
 REMEMBERED = {
     "mul": torch.mul,

@@ -1,4 +1,4 @@
-"""What torch is given of a Blob: sides, devices, what is written and what is refused."""
+"""Blobs as arguments of torch's functions: sides, devices, writes and errors."""
 
 from __future__ import annotations
 
@@ -239,7 +239,7 @@ def test_what_looks_at_no_element_moves_nothing():
     assert blob.head is GPU
 
 
-# --- what is written -----------------------------------------------------------------------------
+# --- writes --------------------------------------------------------------------------------------
 
 
 def test_the_running_statistics_of_a_normalisation_are_written_while_training():
@@ -289,7 +289,7 @@ def test_an_operator_of_ones_own_says_in_its_schema_what_it_writes():
 
 
 def _unheard_of(x):
-    """Write its argument, which nothing tells."""
+    """Write its argument, although nothing indicates this."""
     if torch.overrides.has_torch_function_unary(x):
         return torch.overrides.handle_torch_function(_unheard_of, (x,), x)
     x.add_(1)
@@ -351,7 +351,7 @@ def test_sparse_results_are_no_views():
 
 aten = torch.ops.aten
 ROWS, COLUMNS = [0, 1, 3], [0, 0, 1]
-# What is made of values and of indices, one of which is a Blob; and that part of it.
+# Functions of values and of indices, one of which is a Blob, and the part that is made of it.
 COMPOSED = {
     "coo values": (
         "float32",
@@ -419,7 +419,7 @@ def test_to_torch_is_a_tracked_alias_on_the_blobs_device(simulated, head):
     blob = blob_in(head)
     simulated.reset_counts()
     tensor = blob.to_torch()
-    # Of a split Blob the device lacks four bytes.
+    # The device lacks four bytes of a split Blob.
     assert (simulated.uploaded_bytes, simulated.downloads) == (4 * (head is SPLIT), 0)
     assert blob.head is (CPU if head is CPU else GPU)
     tensor.add_(1)
@@ -484,7 +484,7 @@ def test_flatten_is_numpys_and_torchs():
 
 @pytest.fixture
 def on_cuda():
-    """Give a tensor on a CUDA device; the torch that the tests of the host use has none."""
+    """Return a tensor on a CUDA device. The torch of the host's tests does not support CUDA."""
     if not torch.cuda.is_available():
         pytest.skip("needs a build of torch with CUDA")
     return T.cuda()

@@ -1,8 +1,8 @@
-"""PyTorch's functions on CUDA devices come after CuPy's work, and CuPy's next work after them.
+"""PyTorch's functions on CUDA devices run after CuPy's work and before CuPy's next work.
 
-On the model of CUDA. `TorchCuda` stands in for what syncblob uses of `torch.cuda`, and does with
-the model's streams what PyTorch does with CUDA's. Tensors are PyTorch's own, over the model's
-memory.
+The tests use the model of CUDA. `TorchCuda` replaces the parts of `torch.cuda` that syncblob uses,
+and treats the model's streams as PyTorch treats CUDA's. The tensors are PyTorch's own, over the
+model's memory.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.parametrize("machine", ["lazy"], indirect=True)
 
 
 class TorchStream:
-    """A stream as PyTorch has it, known by its handle."""
+    """A stream with PyTorch's attributes, identified by its handle."""
 
     def __init__(self, handle):
         self.cuda_stream = handle
@@ -53,7 +53,7 @@ class TorchCuda:
         return TorchStream(data_ptr)
 
     def ExternalStream(self, stream_ptr, device=None):  # noqa: N802  # PyTorch's name
-        """Of 0 it makes another stream: https://github.com/pytorch/pytorch/issues/182960."""
+        """A handle of 0 makes another stream: https://github.com/pytorch/pytorch/issues/182960."""
         from cupy.cuda import runtime
 
         del device
@@ -61,14 +61,14 @@ class TorchCuda:
 
 
 def taken(capsule, from_dlpack=torch._C._from_dlpack):
-    """Make a tensor over memory of the model's, which is ordinary memory."""
+    """Make a tensor over the model's memory, which is ordinary memory."""
     cupy_model._set_device(capsule, *Blob(()).__dlpack_device__())
     return from_dlpack(capsule)
 
 
 @pytest.fixture
 def streams(machine, monkeypatch, request):
-    """Give CuPy's current stream, and PyTorch's, one of which is the default one, or neither."""
+    """Return the current streams of CuPy and PyTorch. At most one is the default stream."""
     del machine
     import cupy
 

@@ -1,4 +1,4 @@
-"""torch's functions and modules on Blobs: the result for tensors, and the path each Blob takes."""
+"""torch's functions and modules on Blobs: the result for tensors, and the path of each Blob."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DEVICES = ["cpu", "simulated"]
 
 
 class Maker:
-    """Puts Blobs in the places of tensors, and keeps them."""
+    """Replaces tensors by Blobs, and keeps the Blobs."""
 
     def __init__(self, device):
         self.device = device
@@ -75,7 +75,7 @@ def named(row):
     return getattr(row[0], "__name__", None) or type(row[0]).__name__
 
 
-# What the short tier calls, and what each stands for.
+# The functions of the short tier, and the case that each represents.
 SHORT = {
     "abs": "one operand",
     "add": "two operands, and an operator of aten",
@@ -219,7 +219,7 @@ def _has_out(row):
 
 
 def _outs_of(row):
-    """Make what a call can write its result to; None where it takes no `out`."""
+    """Make arguments for `out`. Return None if the function does not take `out`."""
     result = with_tensors(row)[0]
     results = result if isinstance(result, tuple) else (result,)
     try:
@@ -301,7 +301,7 @@ def test_a_module_has_the_gradients_that_it_has_for_tensors(module, inputs):
 
     def written():
         for blob in maker.blobs:
-            # A view that the graph remembers is an alias, which sees what is written.
+            # A view that the graph keeps is an alias, and would see the write.
             if not blob.memory.aliased:
                 blob[...] = 1
                 blob.cpu_data()

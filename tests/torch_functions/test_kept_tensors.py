@@ -1,4 +1,4 @@
-"""What a call takes from an earlier one: tensors that Blobs keep, and plans of functions."""
+"""Objects that a call reuses from an earlier one: tensors that Blobs keep, plans of functions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def kept(blob):
 
 
 def warm(*blobs):
-    """Let each Blob keep a tensor."""
+    """Make each Blob keep a tensor."""
     for blob in blobs:
         torch.clone(blob)
         assert kept(blob) is not None
@@ -151,7 +151,7 @@ def test_two_views_of_the_same_elements_are_each_read():
     assert torch.add(one, other).tolist() == [0, 2, 4]
 
 
-# --- what makes more of it than a loan -----------------------------------------------------------
+# --- calls that make aliases ---------------------------------------------------------------------
 
 ALIASING = {
     "reshape": lambda b: torch.reshape(b, (3, 2)),
@@ -239,7 +239,7 @@ def test_an_operator_of_somebody_elses_that_writes_in_secret_is_seen_to():
 
 
 def _lies(x):
-    """Write its argument, as no function of torch's does whose name does not say so."""
+    """Write its argument, although its name does not say so. torch has no such functions."""
     if torch.overrides.has_torch_function_unary(x):
         return torch.overrides.handle_torch_function(_lies, (x,), x)
     x.add_(1)
@@ -326,7 +326,7 @@ TRANSFORMATIONS = {
 }
 
 
-# torch's, of its own code.
+# A warning of torch about its own code.
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:torch.*")
 @pytest.mark.parametrize("transform", TRANSFORMATIONS.values(), ids=TRANSFORMATIONS)
 @pytest.mark.parametrize("head", [CPU, SYNCED])
@@ -361,7 +361,7 @@ def _returns_nothing(x):
     return None
 
 
-# As functions of torch's own are.
+# torch's own functions have such a module.
 _returns_nothing.__module__ = "torch.nn.functional"
 
 
@@ -508,7 +508,7 @@ def test_what_is_kept_is_let_go_with_the_buffer():
     assert gone() is None
 
 
-# --- the same elements, none of them, and tensors that got out -------------------------------
+# --- shared elements, no elements, and tensors that escaped ----------------------------------
 
 
 @pytest.mark.parametrize("order", [[0, 1], [1, 0]])

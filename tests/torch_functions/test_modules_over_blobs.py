@@ -1,4 +1,4 @@
-"""The parameters of existing modules, put over Blobs in place and taken back."""
+"""Putting the parameters of existing modules over Blobs in place, and taking them back."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_module_goes_on_learning_before_and_after_as_if_nothing_had_happened(d
         learn(each, optimizer, 2)
     for mine, other in zip(net.state_dict().values(), ordinary.state_dict().values(), strict=True):
         assert torch.equal(mine, other)
-    # The parameters are tensors over the Blobs still, and seen.
+    # The parameters are still tensors over the Blobs, so the Blobs have the new values.
     np.testing.assert_array_equal(blobs["0.weight"], ordinary[0].weight.detach())
 
 
@@ -89,7 +89,7 @@ def test_nothing_is_copied_and_a_second_call_changes_nothing():
 
 @pytest.mark.parametrize("device", [None, "simulated"])
 def test_parameters_of_any_strides_and_kind(device):
-    """With gaps and with repeated elements there is no such Blob: these get memory of their own."""
+    """No Blob has gaps or repeated elements like these. Such parameters get their own memory."""
     net = nn.ParameterList(
         [
             torch.randn(4, 6)[:, ::2],
@@ -166,7 +166,7 @@ def test_a_deep_copy_has_memory_of_its_own():
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_mixed_precision_learns_the_same(dtype):
-    """In float16 one step has infinite gradients, and is left out."""
+    """In float16, one step has infinite gradients and is skipped."""
     results = []
     for convert in (lambda _: None, parameters_to_blobs):
         net = made()
@@ -200,7 +200,7 @@ def frozen_integers():
 
 
 class _Other(nn.Parameter):
-    """A class of its own."""
+    """A subclass of torch's parameters."""
 
 
 def with_another_class():

@@ -1,4 +1,4 @@
-"""Parameters over Blobs in torch's hands: modules, assignments, copies, and what parts them."""
+"""Parameters over Blobs in torch: modules, assignments, copies, separation from the Blob."""
 
 from __future__ import annotations
 
@@ -265,7 +265,7 @@ def test_a_pickle_holds_no_gradient():
     assert len(pickle.dumps(parameter)) < 1.1 * 4 * 100 * 100
 
 
-# --- parting -------------------------------------------------------------------------------------
+# --- separation from the Blob --------------------------------------------------------------------
 
 
 def _double(parameter):
@@ -314,7 +314,7 @@ def test_a_parameter_that_has_left_its_blob_says_so_and_is_as_any_other(part):
 
 
 def test_a_parameter_of_a_parameter_is_made_of_its_blob():
-    """torch makes a parameter of a tensor, and not of a subclass of its own parameters."""
+    """torch makes a parameter of a tensor, but not of a subclass of its own parameters."""
     blob, parameter = made()
     with pytest.raises(RuntimeError, match="BlobParameter"):
         nn.Parameter(parameter)

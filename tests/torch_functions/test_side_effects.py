@@ -1,4 +1,4 @@
-"""What each kind of torch function does to the heads of its arguments, and to nothing else."""
+"""Each kind of torch function changes the heads of its arguments, and nothing else."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def heads(*blobs):
     return [blob.head for blob in blobs]
 
 
-# --- however an argument is given ----------------------------------------------------------------
+# --- ways to pass an argument --------------------------------------------------------------------
 
 WRITTEN = {
     "input=": lambda b: torch.abs_(input=b),
     "self=": lambda b: torch.ops.aten.mul_.Scalar(self=b, other=2),
     "a list, self=": lambda b: torch._foreach_add_(self=[b], scalar=1.0),
     "tensor=": lambda b: nn.init.uniform_(tensor=b),
-    "inplace by place": lambda b: F.relu(b, True),  # noqa: FBT003  # that is what is tested
+    "inplace by place": lambda b: F.relu(b, True),  # noqa: FBT003  # under test
     "inplace and input=": lambda b: F.relu(input=b, inplace=True),
     "dropout": lambda b: F.dropout(b, 0.5, training=True, inplace=True),
     "alpha_dropout": lambda b: F.alpha_dropout(b, 0.5, training=True, inplace=True),
@@ -197,7 +197,7 @@ def test_the_other_initialisers_ask_for_a_tensor_over_the_blob(name):
     assert blob.tolist() != values().tolist()
 
 
-# --- what changes a tensor and not its elements --------------------------------------------------
+# --- changes of a tensor but not of its elements -------------------------------------------------
 
 RESTRIDED = {
     "t_": torch.ops.aten.t_,

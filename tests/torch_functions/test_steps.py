@@ -1,4 +1,4 @@
-"""Steps of optimizers and of Caffe over Blobs: each is one for the parameter and for the Blob."""
+"""Steps of optimizers and of Caffe over Blobs apply to both the parameter and the Blob."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ NONE, CPU, GPU, SYNCED, SPLIT = Head
 
 
 def made(head=CPU, dtype="float32", shape=(2, 3)):
-    """Make a Blob whose contents count up, its parameter, and one of torch's own beside it."""
+    """Make a Blob that counts up, its parameter, and an equal parameter of torch's own."""
     blob = blob_in(head, dtype, shape)
     ordinary = nn.Parameter(torch.from_numpy(values(dtype, shape)))
     return blob, blob.as_parameter(), ordinary
 
 
 def is_over(parameter, blob):
-    """Tell whether a parameter's storage and gradient are the Blob's, on its device."""
+    """Return whether a parameter's storage and gradient are the Blob's, on its device."""
     on_host = blob.device == "cpu"
     data, diff = blob.data, blob.diff
     arrays = (x.cpu_data() if on_host else x.gpu_data() for x in (data, diff))

@@ -1,4 +1,4 @@
-"""torch.compile, torch.func and torch.jit: what they do with Blobs, and what they refuse."""
+"""torch.compile, torch.func and torch.jit: their results with Blobs, and their errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = torch.arange(6.0).reshape(2, 3)
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.torch.jit.*:DeprecationWarning"),
-    # torch's compiler, of its own code.
+    # Warnings of torch's compiler about its own code.
     pytest.mark.filterwarnings("ignore::DeprecationWarning:torch.*"),
 ]
 
@@ -25,7 +25,7 @@ pytestmark = [
 
 def compiled(function, **settings):
     torch.compiler.reset()
-    # These backends trace, and need no C++ compiler.
+    # This backend traces, but does not need a C++ compiler.
     return torch.compile(function, backend="aot_eager", **settings)
 
 
@@ -105,7 +105,7 @@ def test_a_transformed_function_reads_the_blobs_around_it(transform):
     assert not blob.memory.aliased
 
 
-# What hands on a view that was made within.
+# Transformations that return a view made inside them.
 VIEWS_FROM_WITHIN = {
     "grad": lambda f: torch.func.grad(f, has_aux=True)(torch.ones(()))[1],
     "nested": lambda f: torch.func.grad(torch.func.grad(f, has_aux=True), has_aux=True)(T[0, 0])[1],
@@ -133,7 +133,7 @@ def test_a_view_made_in_a_transformation_is_an_alias_and_of_a_const_blob_a_copy(
     assert blob.tolist() == (values() + 1).tolist()
 
 
-# torch's, of its own code.
+# A warning of torch about its own code.
 @pytest.mark.filterwarnings("ignore:Attempted to insert a get_attr:UserWarning")
 @pytest.mark.parametrize(
     "function",
@@ -173,7 +173,7 @@ def test_a_checkpoint_computes_again_what_it_computed_of_blobs():
     assert weight.grad.tolist() == values().tolist()
 
 
-# --- torch.jit and others that want tensors ------------------------------------------------------
+# --- torch.jit and other functions that require tensors ------------------------------------------
 
 
 def test_a_traced_function_asks_for_tensors():

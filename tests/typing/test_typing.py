@@ -1,7 +1,7 @@
-"""What type checkers make of code that uses the package: the programs in `samples`.
+"""Type checkers on code that uses the package: the programs in `samples`.
 
-Both checkers are as strict as they can be. Each also runs without the settings of this project, as
-at a user's, where no error in the package itself is shown, and what is not exported is not found.
+Both checkers run in their strictest mode. Each also runs without this project's settings, as for a
+user. Then errors in the package itself are not shown, and unexported names are not found.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ pytestmark = pytest.mark.skipif(
 
 
 def run_checker(name, *arguments, folder):
-    """Run a type checker on the packages of this interpreter, and return what it printed."""
+    """Run a type checker on this interpreter's packages, and return the completed process."""
     pytest.importorskip(name, reason=f"{name} is not installed")
-    # pyright --verifytypes looks for the packages of the first "python" there is.
+    # pyright --verifytypes looks for the packages of the first "python" in PATH.
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     command = [sys.executable, "-m", name, *arguments]
     return subprocess.run(
@@ -42,7 +42,7 @@ def run_checker(name, *arguments, folder):
     )
 
 
-# Pyright finds the same in a fifth of the time.
+# Pyright finds the same errors in a fifth of the time.
 @pytest.mark.long
 def test_mypy_agrees_with_the_samples(tmp_path):
     options = ["--strict", "--config-file=", f"--cache-dir={tmp_path}"]
@@ -64,7 +64,7 @@ def test_every_public_type_is_known(tmp_path):
         for symbol in report["symbols"]
         for diagnostic in symbol["diagnostics"]
         if diagnostic["severity"] == "error"
-        and "partially unknown" not in diagnostic["message"]  # because of one of the others
+        and "partially unknown" not in diagnostic["message"]  # caused by one of the others
     ]
     assert roots == []
     assert report["completenessScore"] == 1

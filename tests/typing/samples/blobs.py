@@ -31,7 +31,7 @@ assert_type(blob.const, Blob)
 assert_type(blob.T, Blob)
 assert_type(blob.mT, Blob)
 
-# --- accessors: what is on the accelerator is an array of its library ---------------------------
+# --- accessors: arrays on the accelerator belong to the device's library ------------------------
 
 assert_type(blob.cpu_data(), NDArray[Any])
 assert_type(blob.mutable_cpu_data(), NDArray[Any])

@@ -1,4 +1,4 @@
-"""NumPy and PyTorch. Both are typed for their own arrays, so not every call has a precise type."""
+"""NumPy and PyTorch. They are typed for their own arrays, so some calls have no precise type."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Code that is wrong. It is not run: each line must be flagged by both checkers.
+"""Wrong code, which is not run. Both type checkers must flag each line.
 
-They complain of a comment that says to ignore a complaint where there is none.
+Both also flag an ignore comment on a line without an error.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ blob = Blob((2, 3))
 syncblob.opne_model("lenet.caffemodel")  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
 blob.gpu_dta()  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
 
-# Attributes that are not there to be set.
+# Attributes that cannot be set.
 blob.shape = (3, 2)  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]
 blob.device = "cuda"  # type: ignore[misc, assignment]  # pyright: ignore[reportAttributeAccessIssue]
 
@@ -39,7 +39,7 @@ xp.add(blob, "1")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentTyp
 xp.sum(blob, 0)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 xp.zeros(2, 3)  # type: ignore[call-arg, arg-type]  # pyright: ignore[reportCallIssue]
 
-# Results that are something else.
+# Results of another type.
 wrong_shape: list[int] = blob.shape  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
 wrong_sum: float = xp.sum(blob)  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
 wrong_result: Blob = blob.resize(4)  # type: ignore[func-returns-value, assignment]  # pyright: ignore[reportAssignmentType]

@@ -162,7 +162,7 @@ class Program(BlobsAndModels):
         grows = count * 4 > a.blob.memory.nbytes
         self.note(f"resize {self.name(a)} to {count}")
         a.blob.resize(count)
-        # From here on, no other Blob of this memory is used. Another test checks what those see.
+        # From here on, no other Blob of this memory is used. Another test checks the others.
         a.diff = None
         self.blobs = [
             other for other in self.blobs if other is a or other.blob.memory is not a.blob.memory

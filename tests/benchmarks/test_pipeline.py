@@ -81,7 +81,7 @@ def test_a_step_that_writes_too_much_moves_more(pipeline):
     assert moved > least_bytes(pipeline)
 
 
-# --- the rivals -----------------------------------------------------------------------------------
+# --- other implementations ------------------------------------------------------------------------
 
 
 @by_name

@@ -666,7 +666,7 @@ def test_hdf5_does_not_note_when_it_was_written(tmp_path):
     assert first.read_bytes() == second.read_bytes()
 
 
-# --- addresses of entries -------------------------------------------------------------------------
+# --- functions for other programs -----------------------------------------------------------------
 
 
 def test_where_entries_are(tmp_path):

@@ -10,7 +10,7 @@ import pytest
 import syncblob
 from syncblob import Blob, Head
 
-# --- for people ----------------------------------------------------------------------------------
+# --- text output ---------------------------------------------------------------------------------
 
 
 def test_the_whole_output(run, small_model):

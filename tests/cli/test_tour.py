@@ -449,7 +449,7 @@ def _lost(real):
     seen = itertools.count(1)
 
     def download(backend, buffer, host):
-        # Drop the third of five downloads: the host keeps the contents of the second one.
+        # Drop the third of every five downloads: the host keeps the contents of the second.
         if next(seen) % 5 != 3:
             real(backend, buffer, host)
 

@@ -1,4 +1,4 @@
-"""Batches of Blobs by ``torch.utils.data``."""
+"""Batches of Blobs made by ``torch.utils.data``."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def test_checkpoints_have_a_state_dict_in_them(tmp_path, wrap):
 
 
 def converted(model, tmp_path, extension):
-    """Convert a model to a format, whose library the test needs; return the file."""
+    """Convert a model to a format and return the file. Skip the test if a library is missing."""
     need_library_of(extension)
     path = tmp_path / f"x.{extension}"
     convert(model.path, path)

@@ -330,7 +330,7 @@ def test_writeable_makes_a_blob_const_from_then_on(device, settled):
             write()
     assert blob.tolist() == before
     blob.copy()[...] = 5
-    if settled:  # as with NumPy's views, it was made before
+    if settled:  # made before, so still writable, as in NumPy
         row[...] = 5
         assert blob[0].tolist() == [5, 5, 5]
 

@@ -431,7 +431,7 @@ def test_transfers_are_refused_after_a_call_without_one(make):
     same(np.sort(blob), np.sort(B))
 
 
-# --- what is kept ---------------------------------------------------------------------------------
+# --- cached plans ---------------------------------------------------------------------------------
 
 
 def test_no_more_than_a_number_of_plans_is_kept(make, monkeypatch):

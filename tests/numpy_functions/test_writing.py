@@ -241,7 +241,7 @@ def test_functions_without_a_signature_are_known_by_the_names_that_newer_version
     def refuse(function):
         raise ValueError(function)
 
-    # As in NumPy 2.1, the masked argument must be known by its position.
+    # As in NumPy 2.1, copyto has no signature, so the position of `where` must be known.
     monkeypatch.setattr(tables.inspect, "signature", refuse)
     tables._places.cache_clear()
     try:

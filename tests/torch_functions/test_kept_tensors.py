@@ -35,7 +35,7 @@ def warm(*blobs):
         assert kept(blob) is not None
 
 
-# --- what the next function gets -----------------------------------------------------------------
+# --- the next function ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("head", [CPU, SYNCED])

@@ -32,7 +32,7 @@ syncblob.open_model(b"lenet.caffemodel")  # type: ignore[arg-type]  # pyright: i
 syncblob.computed_on(0)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 syncblob.max_transfers(count="1")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
-# The functions of the array API take Blobs, by position, and no arrays of other libraries.
+# The functions of the array API take Blobs by position, not arrays of other libraries.
 xp.sin([1, 2])  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 xp.sin(x=blob)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 xp.add(blob, "1")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

@@ -167,7 +167,7 @@ def test_a_full_disk(old):
 
 
 # This runs in a separate process, because only a process without threads should fork. It forks once
-# for each moment. The child saves a model over an old file and is killed after that many lines.
+# for each moment. The child saves a model over an old file and is killed at that line of its run.
 KILLED = """
 import os, signal, sys
 from pathlib import Path

@@ -82,7 +82,7 @@ def test_the_source_can_be_closed(write, v2_net):
 
 
 def test_blobs_of_the_target_are_written(write, v2_net):
-    """Objects made from them earlier, such as an optimizer's parameters, see the new values."""
+    """Objects made from them earlier, such as parameters of an optimizer, have the new values."""
     torch = pytest.importorskip("torch")
     target = ModelFile("t", [Layer("conv1", blobs=blobs((2, 3), (2,)))])
     weights, bias = target["conv1"].blobs

@@ -123,7 +123,7 @@ class SmallSuite(NamedTuple):
 
 @pytest.fixture
 def make_small_suite(tmp_path, monkeypatch):
-    """Make a suite. Its second pow fails for values >= `passes_below`; it excludes values >= 5."""
+    """Make a suite. Its second pow fails from `passes_below` on, and its condition excludes 5."""
 
     def make(passes_below=5):
         folder = tmp_path / "suite"

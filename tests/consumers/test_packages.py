@@ -167,5 +167,5 @@ def test_vtk_writes_through_const_arrays_and_is_found_where_it_has_no_right():
             numpy_support.numpy_to_vtk(np.asarray(blob)).SetTuple3(0, 9, 9, 9)
             first = blob.gpu_data()[0].tolist()
         assert [w.category.__name__ for w in caught] == ["ConstWriteWarning"] * own
-        # If others may write the memory, the device gets the newest contents.
+        # If other libraries may write the memory, the device gets the newest contents.
         assert (first == [9, 9, 9]) is not own

@@ -1,4 +1,4 @@
-"""Damaged and hostile files: the error names the file and the problem, and uses little memory."""
+"""Damaged and hostile files: errors that name the file and the problem, and little memory."""
 
 from __future__ import annotations
 

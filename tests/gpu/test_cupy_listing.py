@@ -33,7 +33,7 @@ REFUSED = frozenset(
     linalg.qr linalg.slogdet linalg.solve linalg.svd linalg.tensorinv linalg.tensorsolve
     """.split()
 )
-# Functions that take any object except a CuPy array for a number, and return it as it is.
+# Functions that treat any object except a CuPy array as a number, and return it unchanged.
 MISTAKEN = {"broadcast_arrays"}
 # The errors with which CuPy refuses.
 REFUSALS = (TypeError, ValueError, AttributeError, NotImplementedError)

@@ -143,8 +143,7 @@ def test_functions_give_what_they_give_for_arrays(name, device):
         expected = call(LISTED[name], kept)
         with syncblob.record_transfers() as log:
             actual = call(LISTED[name], made)
-        # Each Blob was synced when it was made. NumPy arrays are uploaded; only an answer is
-        # downloaded.
+        # Each Blob was synced when it was made. Arrays are uploaded; only an answer is downloaded.
         answers = device != "cpu" and name in COMPARISONS
         assert (log.uploads if device == "cpu" else log.downloads) == len(made.blobs) + answers
         same(actual, expected)

@@ -60,7 +60,7 @@ class Doubled(np.lib.mixins.NDArrayOperatorsMixin):
 
 
 class Unkept(Doubled):
-    """Its reflected operator is wrong, as in pint, because ndarrays only call the ufunc."""
+    """Its reflected operator is wrong, as in pint, but ndarrays only call the ufunc."""
 
     def __rmatmul__(self, other):
         return self @ other

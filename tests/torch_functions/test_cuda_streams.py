@@ -68,7 +68,7 @@ def taken(capsule, from_dlpack=torch._C._from_dlpack):
 
 @pytest.fixture
 def streams(machine, monkeypatch, request):
-    """Return the current streams of CuPy and PyTorch. Each is the default stream or not."""
+    """Return the current streams of CuPy and PyTorch. Each may be the default stream."""
     del machine
     import cupy
 

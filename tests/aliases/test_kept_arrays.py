@@ -437,3 +437,21 @@ def test_the_place_of_an_exposure_can_be_given() -> None:
     (exposure,) = memory.loans(Side.HOST).exposures
     assert exposure.place.line.text == "memory.expose(Side.HOST)"
     assert exposure[:2] == (0, memory.nbytes)
+
+
+@pytest.mark.parametrize("both_sides", [False, True])
+def test_the_first_alias_of_a_side_is_noted_there(*, both_sides: bool) -> None:
+    """Nothing writable has been noted before on the host, or only on the device."""
+    blob = Blob(COUNT, "uint8", device="cpu")
+    blob.memory.bind(simulated(0))
+    if both_sides:
+        blob.mutable_gpu_data()[...] = 1
+        blob.overwrite_cpu_data()[...] = 2
+        np.from_dlpack(blob)
+    blob.cpu_data()
+    alias = np.from_dlpack(blob)
+    assert loans(blob) == [(0, 1), (0, 0)]
+    with pytest.warns(StaleAliasWarning):
+        blob.mutable_gpu_data()
+    del alias
+    assert loans(blob) == NOTHING

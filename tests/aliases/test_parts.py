@@ -443,3 +443,15 @@ def test_two_halves_are_computed_on_two_sides_by_two_threads():
         thread.join(60)
     assert problems == []
     assert blob.cpu_data().tolist() == blob.gpu_data().tolist() == [[299] * 500] * 2
+
+
+def test_what_an_alias_touches_is_held_by_both_sides_after_a_copy(simulated):
+    """The alias ends where the copied part begins."""
+    blob = Blob(8, "uint8", device="simulated")
+    blob.mutable_gpu_data()
+    alias = np.from_dlpack(blob[:4].cpu)
+    blob.cpu_data()
+    simulated.reset_counts()
+    blob[4:].gpu_data()
+    assert simulated.uploads == 0
+    del alias

@@ -473,7 +473,8 @@ def test_what_both_sides_hold_is_left_to_one_of_them_before_anything_moves():
     spans = Spans((10, 20, 24, 30), (HOST, BOTH, DEVICE, HOST))
     for side in (*Side, None):
         assert cheapest(spans, side, 30, 30) == (Run(10, 20, BOTH), HOST)
-    # Not in the range of the access.
+    # Beside the range of the access, but not in it.
+    assert cheapest(spans, None, 20, 24) == (Run(10, 20, BOTH), HOST)
     assert cheapest(spans, None, 12, 13) is None
     assert cheapest(spans, Side.HOST, 12, 13) == (Run(20, 24, DEVICE), HOST)
     assert cheapest(spans, Side.ACCELERATOR, 12, 13) == (Run(24, 30, HOST), DEVICE)

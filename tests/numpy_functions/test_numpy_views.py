@@ -176,3 +176,12 @@ def test_as_strided_checks_the_bounds_of_a_slice_by_the_whole_memory(device):
         assert not result.flags.writeable
     with pytest.raises(ValueError, match="out of bounds"):
         as_strided(blob[1:], (3, 40), (32, 8), check_bounds=True)
+
+
+def test_a_view_of_the_users_array_sees_its_later_writes():
+    array = np.zeros(3)
+    _, view = np.atleast_2d(on("cpu", values()), array)
+    view.memory.bind(syncblob.simulated(0))
+    view.gpu_data()
+    array[0] = 5
+    assert view.gpu_data()[0, 0] == 5

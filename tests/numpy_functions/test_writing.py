@@ -289,3 +289,15 @@ def test_the_result_of_an_out_lies_in_the_blobs_own_memory():
     before = address(out.cpu_data())
     np.add(out, out, out=out)
     assert address(out.cpu_data()) == before
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_callback_gets_a_read_only_array(device):
+    def write(row):
+        row[0] = 9
+        return row.sum()
+
+    blob = on(device, values())
+    with pytest.raises(ValueError, match="read-only"):
+        np.apply_along_axis(write, 0, blob)
+    assert blob.tolist() == values().tolist()

@@ -1,19 +1,20 @@
-"""Mutation testing, with mutmut, of the files that keep the two sides in step.
+"""Mutation testing, with mutmut.
 
-Each mutant is one small change of the source that must make a test fail. Those that survive must
-be explained in ``survivors.toml``, by file, function and the changed lines; others are a failure.
-``pyproject.toml`` sets what is mutated and which tests run. This works in a temporary copy of the
-project, and takes an hour on one core. The tests are collected once. A process is forked for each
-mutant, and first tries the tests that killed other mutants of the same function.
+Each mutant is one small change of the source that must make a test fail. By default, all mutants of
+the files that keep the two sides in step are tried. Those that survive must be explained in
+``survivors.toml``, by file, function and the changed lines; others are a failure. With
+``--sample``, a random sample of mutants of other folders is tried, and survivors are only listed.
 
-Usage: ``python tests/mutation/run.py [--all] [--long]``. Explained mutants are run with ``--all``
-only: a mutant that survives runs all tests, and so takes most of the time. The tests are those of
-the short tier; with ``--long``, those of both. ``--all --long`` shows what the short tier misses.
+``pyproject.toml`` sets what is mutated by default and which tests run. This works in a temporary
+copy of the project. The tests are collected once. A process is forked for each mutant, and first
+tries the tests that killed other mutants of the same function.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
+import random
 import shutil
 import sys
 import tempfile
@@ -26,6 +27,7 @@ import libcst
 import mutmut.__main__
 import pytest
 from mutmut.__main__ import cli, collect_source_file_mutation_data
+from mutmut.configuration import config
 from mutmut.mutation import mutators
 from mutmut.mutation.diff_apply import get_diff_for_mutant
 from mutmut.runners.harness import PytestRunner
@@ -45,8 +47,16 @@ HERE = Path(__file__).resolve().parent
 PROJECT = HERE.parents[1]
 DEAD = {"killed", "timeout", "segfault"}
 # pytest's exit codes if all tests passed, and if some failed.
-SURVIVED, KILLED = 0, 1
+SURVIVED, KILLED, SKIPPED = 0, 1, 34
 GENERATED = "# type: ignore # mutmut generated"
+# The tests of samples: of NumPy's and PyTorch's functions, protocols, and what these share.
+SAMPLE_TESTS = """
+    tests/numpy_functions tests/torch_functions tests/interop tests/test_guards.py
+    tests/test_transfers.py tests/aliases/test_adoption.py tests/aliases/test_attacks.py
+    tests/aliases/test_conflicts.py tests/aliases/test_exports.py
+    tests/aliases/test_kept_arrays.py tests/aliases/test_leases.py tests/devices/test_cuda.py
+    tests/distributed/test_shared_parts.py
+    """.split()
 
 # A mutant as in survivors.toml: file, function, the lines before, the lines after.
 Mutation = tuple[str, str, str, str]
@@ -111,34 +121,54 @@ class CollectingServer(ForkServerRunner):
             )
 
 
-def run_mutmut(*, everything: bool, long: bool) -> None:
+def run_mutmut(options: argparse.Namespace) -> None:
     for name in ("pyproject.toml", "src", "tests"):
         whole = PROJECT / name
         if whole.is_dir():
             shutil.copytree(whole, name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(whole, name)
-    if long:
-        settings = Path("pyproject.toml")
-        settings.write_text(settings.read_text("utf-8").replace('"not long"', '""'), "utf-8")
+    # mutmut has read pyproject.toml when it was imported.
+    settings = config()
+    if options.long:
+        arguments = settings.pytest_add_cli_args
+        settings.pytest_add_cli_args = ["" if x == "not long" else x for x in arguments]
+    if options.sample:
+        settings.only_mutate = [f"src/syncblob/{folder}/*" for folder in options.folders]
+        settings.pytest_add_cli_args_test_selection = SAMPLE_TESTS
     mutators.mutation_operators.append((libcst.Expr, without_its_call))
-    if not everything:
-        mutmut.__main__.collect_source_file_mutation_data = with_the_explained_survived
+
+    def chosen(*, mutant_names: Sequence[str]) -> Any:
+        """Return all mutants as mutmut finds them, with the exit codes of those not to run."""
+        mutants, by_path = collect_source_file_mutation_data(mutant_names=mutant_names)
+        left_out = not_to_run(mutants, options)
+        found = []
+        for data, mutant, code in mutants:
+            if code is None and mutant in left_out:
+                data.exit_code_by_key[mutant] = left_out[mutant]
+            found.append((data, mutant, data.exit_code_by_key[mutant]))
+        return found, by_path
+
+    mutmut.__main__.collect_source_file_mutation_data = chosen
     mutmut.__main__.get_mutant_runner = lambda workers: CollectingServer(workers, PytestRunner, {})
-    # One at a time: on a busy machine, tests with threads and delays fail and so kill mutants.
+    # One at a time: tests with threads and delays would kill mutants by being slow.
     cli(["run", "--max-children", "1"], standalone_mode=False)
 
 
-def with_the_explained_survived(*, mutant_names: Sequence[str]) -> Any:
-    """Return all mutants as mutmut finds them, with the explained ones marked as run."""
-    mutants, by_path = collect_source_file_mutation_data(mutant_names=mutant_names)
+def not_to_run(mutants: Sequence[Any], options: argparse.Namespace) -> dict[str, int]:
+    """Return the exit codes of mutants that are not run: the explained, or those not sampled."""
+    if options.sample:
+        names = sorted(mutant for _, mutant, _ in mutants)
+        sample = set(random.Random(0).sample(names, min(options.sample, len(names))))  # noqa: S311  # no secret
+        return {name: SKIPPED for name in names if name not in sample}
+    if options.all:
+        return {}
     known = explained()
-    found = []
-    for data, mutant, code in mutants:
-        if code is None and described(Path(data.path).as_posix(), mutant) in known:
-            data.exit_code_by_key[mutant] = SURVIVED
-        found.append((data, mutant, data.exit_code_by_key[mutant]))
-    return found, by_path
+    return {
+        mutant: SURVIVED
+        for data, mutant, _ in mutants
+        if described(Path(data.path).as_posix(), mutant) in known
+    }
 
 
 def described(path: str, mutant: str) -> Mutation:
@@ -161,25 +191,41 @@ def explained() -> set[Mutation]:
     }
 
 
+def parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Mutation testing with mutmut.")
+    add = parser.add_argument
+    add("--all", action="store_true", help="run explained mutants, too; they take most of the time")
+    add("--long", action="store_true", help="run the tests of both tiers, not only the short one")
+    add("--sample", type=int, metavar="COUNT", help="run a random sample of mutants of folders")
+    add("folders", nargs="*", help="the folders of the sample, such as dispatch interop")
+    options = parser.parse_args()
+    if bool(options.sample) != bool(options.folders):
+        parser.error("expected --sample with folders, such as --sample 700 dispatch interop")
+    return options
+
+
 def main() -> int:
+    options = parsed()
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        run_mutmut(everything="--all" in sys.argv, long="--long" in sys.argv)
+        run_mutmut(options)
         mutants, _ = collect_source_file_mutation_data(mutant_names=[])
+        total: Counter[str] = Counter()
         alive: Counter[str] = Counter()
         survivors: dict[Mutation, str] = {}
         for data, mutant, code in mutants:
-            status = status_by_exit_code[code]
-            if status not in DEAD:
-                path = Path(data.path).as_posix()
-                alive[path] += 1
-                survivors[described(path, mutant)] = status
+            if code != SKIPPED:
+                path, status = Path(data.path).as_posix(), status_by_exit_code[code]
+                total[path] += 1
+                if status not in DEAD:
+                    alive[path] += 1
+                    survivors[described(path, mutant)] = status
         os.chdir(PROJECT)
 
-    known = explained()
-    total = Counter(Path(data.path).as_posix() for data, _, _ in mutants)
     for path, count in sorted(total.items()):
         print(f"{path}: {count} mutants, {count - alive[path]} killed, {alive[path]} survived")
+    print(f"{total.total()} mutants of {len(mutants)}, {total.total() - alive.total()} killed")
+    known = set() if options.sample else explained()
     for path, function, before, after in known - set(survivors):
         print(f"no longer survives: {path}, {function}\n- {before}\n+ {after}")
     unknown = [mutation for mutation in survivors if mutation not in known]
@@ -188,6 +234,8 @@ def main() -> int:
         print(
             f"{survivors[mutation]}, and not explained: {path}, {function}\n- {before}\n+ {after}"
         )
+    if options.sample:
+        return 0
     return 1 if unknown or not total else 0
 
 

@@ -44,7 +44,7 @@ from syncblob.memory import MUTABLE, OVERWRITE, Head, SyncedMemory
 from syncblob.memory.verify import verifying
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from types import ModuleType
     from typing import Self, SupportsIndex
 
@@ -1516,23 +1516,8 @@ class Blob(Operators, NdarrayMethods):
         """
         return array_ufunc(self, ufunc, method, inputs, kwargs)
 
-    def __array_function__(
-        self,
-        func: Callable[..., Any],
-        types: Collection[type],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> Any:
-        """Compute one of NumPy's other functions; NumPy calls this.
-
-        Returns
-        -------
-        Any
-            The result of the function, with arrays and NumPy scalars replaced by Blobs. Blobs that
-            share memory with an argument are views of it. `out` itself is returned if given, even
-            if it is an array.
-        """
-        return array_function(self, func, types, args, kwargs)
+    # The function itself, because another call in between would take noticeable time.
+    __array_function__ = array_function
 
     # --- PyTorch's functions; torch is imported when one of these is called ----------------------
 

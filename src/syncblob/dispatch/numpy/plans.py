@@ -58,29 +58,36 @@ _plans: dict[tuple[Any, ...], Plan] = {}
 
 def array_function(  # noqa: PLR0913, PLR0917  # the protocol's parameters
     like: Any,
-    function: Callable[..., Any],
+    func: Callable[..., Any],
     types: Collection[type],
     args: Args,
     kwargs: Named,
     method: Callable[..., Any] | None = None,
 ) -> Any:
-    """Implement ``__array_function__`` by the plan of the call.
+    """Compute one of NumPy's functions other than ufuncs; NumPy calls this.
 
     Parameters
     ----------
     like
         The Blob whose protocol NumPy calls. Results have its class.
-    function, types, args, kwargs
+    func, types, args, kwargs
         The protocol's arguments.
     method
         A faster equivalent for NumPy arrays; None for the function's implementation behind its
         dispatch.
+
+    Returns
+    -------
+    Any
+        The result of the function, with arrays and NumPy scalars replaced by Blobs. Blobs that
+        share memory with an argument are views of it. `out` itself is returned if given, even if
+        it is an array.
     """
     if len(types) > 1:
         others = [kind for kind in types if not issubclass(kind, BlobCore)]
         if others and is_stranger(others, "__array_function__"):
-            return function_with_strangers(function, types, args, kwargs)
-    computed = function if method is None else method
+            return function_with_strangers(func, types, args, kwargs)
+    computed = func if method is None else method
     # Inlined for few arguments, because `map` would take most of the time.
     key: tuple[Any, ...]
     match args:
@@ -100,7 +107,7 @@ def array_function(  # noqa: PLR0913, PLR0917  # the protocol's parameters
     try:
         plan = _plans[key]
     except KeyError:
-        plan = _kept(key, _made(function, args, kwargs, method))
+        plan = _kept(key, _made(func, args, kwargs, method))
     return plan.run(like, args, kwargs)
 
 

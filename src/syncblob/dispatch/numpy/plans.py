@@ -60,8 +60,8 @@ def array_function(  # noqa: PLR0913, PLR0917  # the protocol's parameters
     like: Any,
     func: Callable[..., Any],
     types: Collection[type],
-    args: Args,
-    kwargs: Named,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
     method: Callable[..., Any] | None = None,
 ) -> Any:
     """Compute one of NumPy's functions other than ufuncs; NumPy calls this.

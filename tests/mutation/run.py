@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 HERE = Path(__file__).resolve().parent
 PROJECT = HERE.parents[1]
 DEAD = {"killed", "timeout", "segfault"}
-# pytest's exit codes if all tests passed, and if some failed.
+# pytest's exit codes if all tests passed, and if some failed; mutmut's of a mutant not run.
 SURVIVED, KILLED, SKIPPED = 0, 1, 34
 GENERATED = "# type: ignore # mutmut generated"
 # The tests of samples: of NumPy's and PyTorch's functions, protocols, and what these share.

@@ -20,5 +20,5 @@ def _plans_made_anew() -> None:
     plans._plans.clear()
     of_torch = sys.modules.get("syncblob.dispatch.torch.plans")
     if of_torch is not None:
-        of_torch._plans.clear()
+        of_torch._plan.cache_clear()
         of_torch._rule.cache_clear()

@@ -136,27 +136,19 @@ def plan_call(function: Callable[..., Any], values: Sequence[Any], names: tuple[
     # Inlined for few arguments, because `map` would take most of the time.
     match values:
         case [x]:
-            key: tuple[Any, ...] = function, names, type(x)
+            plan = _plan(function, names, type(x))
         case [x, y]:
-            key = function, names, type(x), type(y)
+            plan = _plan(function, names, type(x), type(y))
         case [x, y, z]:
-            key = function, names, type(x), type(y), type(z)
+            plan = _plan(function, names, type(x), type(y), type(z))
         case _:
-            key = function, names, *map(type, values)
-    plan = _plans.get(key)
-    if plan is None:
-        plan = _kept(key, function, names, key[2:])
-    if not plan.decisive:
-        return plan
-    kinds = key[2:]
-    key = (plan,)
-    for place in plan.decisive:
-        key += (_contents(values[place]),)
-    refined = _plans.get(key)
-    if refined is None:
-        pattern = dict(enumerate(kinds)) | dict(zip(plan.decisive, key[1:], strict=True))
-        refined = _kept(key, function, names, tuple(pattern.values()))
-    return refined
+            plan = _plan(function, names, *map(type, values))
+    if plan.decisive:
+        pattern: list[_Pattern] = [*map(type, values)]
+        for place in plan.decisive:
+            pattern[place] = _contents(values[place])
+        plan = _plan(function, names, *pattern)
+    return plan
 
 
 # An entry of a pattern: the type of an argument; for a list or tuple, the set of the patterns of
@@ -164,12 +156,6 @@ def plan_call(function: Callable[..., Any], values: Sequence[Any], names: tuple[
 _Pattern = Any
 
 _SEQUENCES = frozenset({list, tuple})
-
-# Programs have far fewer patterns. The limit keeps functions and classes that are created
-# repeatedly from accumulating.
-_MOST_PLANS = 4_096
-# By function, keywords and types; or by a plan with decisive arguments, and their contents.
-_plans: dict[tuple[Any, ...], Plan] = {}
 
 
 def _contents(x: Any) -> _Pattern:
@@ -182,22 +168,8 @@ def _contents(x: Any) -> _Pattern:
     return frozenset(_contents(item) if type(item) in _SEQUENCES else type(item) for item in x)
 
 
-def _kept(
-    key: tuple[Any, ...],
-    function: Callable[..., Any],
-    names: tuple[str, ...],
-    pattern: tuple[_Pattern, ...],
-) -> Plan:
-    """Make a plan and keep it."""
-    if len(_plans) >= _MOST_PLANS:
-        _plans.clear()
-    plan = _plans[key] = _made(function, names, pattern)
-    return plan
-
-
-def _made(
-    function: Callable[..., Any], names: tuple[str, ...], pattern: tuple[_Pattern, ...]
-) -> Plan:
+def _made(function: Callable[..., Any], names: tuple[str, ...], *pattern: _Pattern) -> Plan:
+    """Make a plan."""
     rule = _rule(function)
     arguments = _Arguments(rule, pattern, names)
     written = arguments.written()
@@ -219,6 +191,10 @@ def _made(
         rule.keeps and not written and not shape_only,
         tuple(arguments.decisive),
     )
+
+
+# Typed here, because the stubs say that types are not hashable.
+_plan: Callable[..., Plan] = lru_cache(maxsize=4096)(_made)
 
 
 def _is_kind(pattern: _Pattern, kind: type | tuple[type, ...]) -> bool:

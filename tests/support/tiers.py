@@ -34,11 +34,13 @@ def programs(short: int, long: int, *, variable: str) -> pytest.MarkDecorator:
     long
         The number of programs in both tiers together.
     variable
-        The environment variable that sets another number.
+        The environment variable that sets another number. ``SYNCBLOB_FIRST_PROGRAM`` sets the
+        first number; without it, the same programs run each time.
     """
     given = os.environ.get(variable)
-    count = int(given or long)
-    first, rest = range(min(short, count)), range(short, count)
+    start = int(os.environ.get("SYNCBLOB_FIRST_PROGRAM", "0"))
+    numbers = range(start, start + int(given or long))
+    first, rest = numbers[:short], numbers[short:]
     size = max(1, -(-len(rest) // BATCHES))
     batches = [rest[start : start + size] for start in range(0, len(rest), size)]
     marks = () if given else (pytest.mark.long,)

@@ -89,6 +89,7 @@ def test_what_has_no_axes_is_not_read_at_an_address_that_holds_nothing(head):
 def test_shapes_and_views_of_what_was_never_touched_touch_nothing():
     blob = Blob((2, 3), device="simulated:0")
     assert (np.shape(blob), np.ndim(blob), np.size(blob)) == ((2, 3), 2, 6)
+    assert (np.shape(a=blob), np.ndim(a=blob), np.size(a=blob, axis=1)) == ((2, 3), 2, 3)
     assert np.result_type(blob, np.float64) == np.float64
     assert np.zeros_like(blob).tolist() == [[0] * 3] * 2
     assert np.full_like(blob, 3).device == "simulated:0"
@@ -124,6 +125,11 @@ def test_memory_is_shared_where_either_side_is_the_same_and_nothing_moves():
         assert np.may_share_memory(blob, blob.gpu_data())
         assert not np.shares_memory(blob, host)
         assert not np.shares_memory(blob_in(GPU), blob)
+        interleaved = blob[:, ::2], blob[:, 1::2]
+        assert not np.shares_memory(*interleaved)
+        # By default it compares only the first and last addresses.
+        assert np.may_share_memory(*interleaved)
+        assert not np.may_share_memory(*interleaved, max_work=-1)
     assert np.shares_memory(host, syncblob.asarray(host))
 
 

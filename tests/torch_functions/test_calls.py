@@ -154,11 +154,14 @@ def test_a_failure_leaves_an_out_with_negative_strides_as_it_was():
 
 
 def test_an_out_that_overlaps_an_input_gets_what_separate_ones_get():
-    blob = blob_in(CPU, shape=(6,))
-    torch.add(blob[:-1], 1, out=blob[1:])
-    assert blob.tolist() == [0, 1, 2, 3, 4, 5]
+    # More elements than torch reads at a time.
+    blob = blob_in(CPU, shape=(100,))
+    expected = blob.tolist()
+    torch.mul(blob[:-1], 2, out=blob[1:])
+    expected[1:] = [x * 2 for x in expected[:-1]]
+    assert blob.tolist() == expected
     torch.mul(blob, blob, out=blob)
-    assert blob.tolist() == [0, 1, 4, 9, 16, 25]
+    assert blob.tolist() == [x * x for x in expected]
 
 
 # --- sides ---------------------------------------------------------------------------------------

@@ -123,6 +123,7 @@ def test_a_frozen_parameter_is_left_alone_until_it_learns():
     assert blobs["2.bias"].diff.tolist() == net[2].bias.grad.tolist() != [0] * 4
 
 
+@pytest.mark.filterwarnings("ignore:Using backward:UserWarning")
 def test_hooks_stay_and_find_the_gradient_in_diff():
     net = nn.Linear(4, 4)
     seen = []
@@ -133,9 +134,13 @@ def test_hooks_stay_and_find_the_gradient_in_diff():
     diff = parameters_to_blobs(net)["weight"].diff
     net(INPUTS).sum().backward()
     assert seen == ["forward", diff.cpu_data().ctypes.data]
+    net.zero_grad()
+    # With a graph, torch accumulates into a new tensor.
+    net(INPUTS).sum().backward(create_graph=True)
+    assert seen[2:] == seen[:2]
     handle.remove()
     net(INPUTS).sum().backward()
-    assert len(seen) == 3
+    assert len(seen) == 5
 
 
 def test_a_change_of_dtype_parts_them_and_another_call_makes_new_blobs():

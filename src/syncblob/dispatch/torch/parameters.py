@@ -111,8 +111,10 @@ class BlobParameter(torch.nn.Parameter):
         if hooks is None:
             self._post_accumulate_grad_hooks = OrderedDict({-1: _accumulated})
         else:
-            hooks[-1] = _accumulated
-            hooks.move_to_end(-1, last=False)
+            # In place, because handles refer to it. Torch ignores `OrderedDict.move_to_end`.
+            others = [*hooks.items()]
+            hooks.clear()
+            hooks.update([(-1, _accumulated), *others])
 
     def release(self) -> None:
         """Become an ordinary parameter that keeps its storage and gradient."""

@@ -420,7 +420,9 @@ def test_every_type_that_can_have_no_blobs_has_shapes():
 
 @pytest.mark.parametrize("first", range(0, int(os.environ.get("SYNCBLOB_NETS", "40")), 20))
 def test_opencv_reads_the_weights_and_computes_the_same_shapes(tmp_path, first):
-    cv2 = pytest.importorskip("cv2", reason="needs opencv-python-headless<5")
+    dnn = pytest.importorskip("cv2", reason="needs opencv-python-headless<5").dnn
+    if not hasattr(dnn, "readNetFromCaffe"):
+        pytest.skip("needs opencv-python-headless<5")
     compared = 0
     definition, weights = tmp_path / "net.prototxt", tmp_path / "net.caffemodel"
     for seed in range(first, first + 20):
@@ -433,7 +435,7 @@ def test_opencv_reads_the_weights_and_computes_the_same_shapes(tmp_path, first):
         model.fill(rng=seed)
         definition.write_text(random_net(seed))
         save_model(model, weights)
-        net = cv2.dnn.readNetFromCaffe(str(definition), str(weights))
+        net = dnn.readNetFromCaffe(str(definition), str(weights))
         numbers, _, shapes = net.getLayersShapes([list(found.blobs["in"])])
         theirs = {
             net.getLayer(int(number)).name: [tuple(map(int, shape)) for shape in of_layer]

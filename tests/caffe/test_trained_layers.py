@@ -369,6 +369,40 @@ def test_a_layer_without_blobs_shares_those_of_one_that_has_some():
     assert float(weights.max()) == 3
 
 
+@pytest.mark.parametrize("filled", [False, True])
+def test_a_layer_shares_the_blob_that_a_later_one_has(filled):
+    target = sharing()
+    target.copy_trained_layers_from(ModelFile("s", [trained()["b"]]))
+    weights = target["b"].blobs[0]
+    if filled:
+        assert target.fill() == ("a",)
+    else:
+        target.copy_trained_layers_from(ModelFile("s", [trained()["a"]]))
+    assert target["a"].blobs[0] is target["b"].blobs[0] is weights
+    assert float(weights.max()) == (3 if filled else 1)
+
+
+def test_the_last_values_win_if_one_layer_has_blobs():
+    target = sharing()
+    target.fill()
+    target["b"].blobs.clear()
+    target.copy_trained_layers_from(ModelFile("s", trained().layers[::-1]))
+    assert target["a"].blobs[0] is target["b"].blobs[0]
+    assert float(target["a"].blobs[0].max()) == 1
+
+
+def test_a_layer_shares_a_blob_of_the_older_format():
+    target = sharing()
+    old = LayerParameter()
+    old.CopyFrom(target["b"].proto)
+    old.blobs.add(num=1, channels=1, height=3, width=3, data=range(9))
+    old.blobs.add(num=1, channels=1, height=1, width=3, data=range(3))
+    target["b"] = Layer.from_proto(old)
+    assert target.fill() == ("a",)
+    assert target["a"].blobs[0].shape == (3, 3)
+    assert target["a"].blobs[0].memory is target["b"].blobs[0].memory
+
+
 def test_parameters_without_a_name_are_not_shared():
     target = sharing(name="")
     target.copy_trained_layers_from(trained())
@@ -391,7 +425,7 @@ def test_shared_parameters_of_other_shapes(mode):
         ],
     )
     if mode == "STRICT":
-        with pytest.raises(ValueError, match=r"layer 'a', blob 0.*shares the parameter 'w'"):
+        with pytest.raises(ValueError, match=r"layer 'a' .*blob 0 .*shares the parameter 'w'"):
             target.copy_trained_layers_from(source)
         assert not target.params
     else:

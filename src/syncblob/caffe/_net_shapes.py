@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from syncblob.caffe._fillers import filled
+from syncblob.caffe._layer import Entry
 from syncblob.caffe._param_shapes import expected_blobs
 from syncblob.caffe._top_shapes import data_shapes, top_shapes
+from syncblob.caffe.blobproto import shapes_agree
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from syncblob.blob import Blob
     from syncblob.caffe._layer import Layer
     from syncblob.caffe._param_shapes import ExpectedBlob
     from syncblob.caffe._pb.caffe_pb2 import LayerParameter
@@ -26,7 +27,14 @@ if TYPE_CHECKING:
 
     Given = Mapping[str, Sequence[SupportsIndex]]
 
-__all__ = ["NetShapes", "computed_blobs", "fill_layers", "infer_shapes"]
+__all__ = [
+    "NetShapes",
+    "computed_blobs",
+    "fill_layers",
+    "infer_shapes",
+    "named_entries",
+    "shared_entry",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,46 +85,62 @@ def computed_blobs(layers: Iterable[Layer]) -> dict[str, list[ExpectedBlob]]:
 
 
 def fill_layers(
-    layers: Iterable[Layer], shapes: Given, random: np.random.Generator
+    layers: Sequence[Layer], shapes: Given, random: np.random.Generator
 ) -> tuple[str, ...]:
     """Give layers the blobs that they lack; see `ModelFile.fill`."""
-    shared: dict[str, Blob] = {}
+    named = named_entries(layers)
     new = []
     for step in _steps(layers, shapes, {}):
-        blobs = _blobs(step, shared, random)
-        if blobs and not step.layer.blobs:
-            new.append((step.layer, blobs))
-    for layer, blobs in new:
-        layer.blobs.assign(blobs)
+        entries = _new_entries(step, named, random)
+        if entries:
+            new.append((step.layer, entries))
+    for layer, entries in new:
+        layer.blobs._put(entries)
     return tuple(layer.name for layer, _ in new)
 
 
-def _blobs(step: _Step, shared: dict[str, Blob], random: np.random.Generator) -> list[Blob]:
-    """Return the blobs of a layer, or new ones. Record named ones, which layers share."""
+def named_entries(layers: Iterable[Layer]) -> dict[str, Entry]:
+    """Return the blobs of the parameters that have a name, of each the first that there is."""
+    named: dict[str, Entry] = {}
+    for layer in layers:
+        if layer.blobs:
+            _record_names(layer._definition.message(), layer.blobs._entries, named)
+    return named
+
+
+def _record_names(
+    message: LayerParameter, entries: Sequence[Entry], named: dict[str, Entry]
+) -> None:
+    for spec, entry in zip(message.param, entries, strict=False):
+        if spec.name:
+            named.setdefault(spec.name, entry)
+
+
+def _new_entries(step: _Step, named: dict[str, Entry], random: np.random.Generator) -> list[Entry]:
+    """Return the blobs that a layer lacks. Record those with names, which layers share."""
     layer, specs = step.layer, step.message.param
-    blobs = list(layer.blobs)
+    entries: list[Entry] = []
     if step.expected is None:
-        return blobs
+        return entries
     if len(specs) > len(step.expected):
         raise _error(
             layer, f"expected one param for each of {len(step.expected)} blobs, got {len(specs)}"
         )
-    if blobs:
+    if layer.blobs:
         _require_fitting(layer, step.expected)
-    else:
-        for number, expected in enumerate(step.expected):
-            spec = specs[number] if number < len(specs) else None
-            if spec is not None and spec.name in shared:
-                blobs.append(_shared(step, number, shared[spec.name]))
-                continue
-            try:
-                blobs.append(filled(_shape(expected), expected.filler, random))
-            except ValueError as error:
-                raise _error(layer, f"blob {number}: {error}") from error
-    for spec, blob in zip(specs, blobs, strict=False):
-        if spec.name:
-            shared.setdefault(spec.name, blob)
-    return blobs
+        return entries
+    for number, expected in enumerate(step.expected):
+        spec, shape = specs[number] if number < len(specs) else None, _shape(expected)
+        if spec is not None and spec.name in named:
+            entries.append(shared_entry(layer, number, named[spec.name], shape))
+            continue
+        try:
+            blob = filled(shape, expected.filler, random)
+        except ValueError as error:
+            raise _error(layer, f"blob {number}: {error}") from error
+        entries.append(Entry(blob, shape, legacy=False))
+    _record_names(step.message, entries, named)
+    return entries
 
 
 def _steps(layers: Iterable[Layer], shapes: Given, blobs: dict[str, Shape]) -> Iterator[_Step]:
@@ -213,17 +237,25 @@ def _input(layer: Layer, name: str, given: dict[str, Shape]) -> Shape:
     )
 
 
-def _shared(step: _Step, number: int, owner: Blob) -> Blob:
-    """Return the blob of an earlier layer that has the same parameter name."""
-    spec, shape = step.message.param[number], _shape((step.expected or [])[number])
-    if shape == owner.shape:
-        return owner
-    if spec.share_mode == spec.PERMISSIVE and math.prod(shape) == owner.size:
-        return owner.reshape(shape)
+def shared_entry(layer: Layer, number: int, entry: Entry, shape: Shape) -> Entry:
+    """Return a blob, which may be that of another layer, in the shape that a layer asks for.
+
+    Raises
+    ------
+    ValueError
+        If the layers cannot share it.
+    """
+    if shape == entry.shape:
+        return entry
+    spec = layer._definition.message().param[number]
+    if (spec.share_mode == spec.PERMISSIVE and math.prod(shape) == entry.blob.size) or shapes_agree(
+        shape, entry.shape, our_legacy=False, their_legacy=entry.legacy
+    ):
+        return Entry(entry.blob.reshape(shape), shape, legacy=False)
     raise _error(
-        step.layer,
+        layer,
         f"blob {number} has shape {shape} and shares the parameter {spec.name!r}, which has shape "
-        f"{owner.shape}",
+        f"{entry.shape}",
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from syncblob.caffe._fields import LEGACY_AXES
 from syncblob.caffe._layer import Entry
 from syncblob.caffe._lazy import had_diff, independent_copy, untouched_values
-from syncblob.caffe._net_shapes import computed_blobs
+from syncblob.caffe._net_shapes import computed_blobs, named_entries, shared_entry
 from syncblob.caffe._param_shapes import ExpectedBlob, expected_blobs
 from syncblob.caffe.blobproto import shapes_agree
 
@@ -102,48 +102,55 @@ def copy_trained_layers(
 def _plan(
     layers: dict[str, Layer], found: dict[str, list[_Match]], elsewhere: dict[Place, Place]
 ) -> tuple[list[tuple[Blob, _Match]], dict[str, list[Entry]]]:
-    """Return which Blobs of the target are written, and the new ones of layers without any.
+    """Return which Blobs of the target are written, and the blobs of layers without any.
 
-    Layers whose blobs are all those of layers that have none are removed from `found`.
+    Layers that share a parameter that neither the target nor the source has are removed from
+    `found`.
     """
-    new = [name for name in layers if name in found and not layers[name].blobs]
-    writes = [
-        (entry.blob, match)
-        for name, matches in found.items()
-        for entry, match in zip(layers[name].blobs._entries, matches, strict=False)
-    ]
-    if not new:
-        return writes, {}
-    present = [layer for name, layer in layers.items() if name in found or layer.blobs]
-    owners = _shared_places(present)
-    # Of several values for one parameter the last ones win, as in Caffe.
-    matches: dict[Place, _Match] = {}
-    for name in [name for name in found if name in new]:
-        for number, match in enumerate(found[name]):
-            owner, at = owners.get((name, number), (name, number))
-            if layers[owner].blobs:
-                writes.append((layers[owner].blobs[at], match))
-            else:
-                matches[owner, at] = match
-    blobs = {place: _new_entry(match) for place, match in matches.items()}
-    made = {}
-    for name in new:
-        count = len(found[name])
-        while (name, count) in elsewhere:
-            count += 1
-        places = [owners.get((name, number), (name, number)) for number in range(count)]
-        if any(place not in blobs and not layers[place[0]].blobs for place in places):
+    new = {
+        name: _keys(layer, found[name], elsewhere)
+        for name, layer in layers.items()
+        if name in found and not layer.blobs
+    }
+    present: dict[str | Place, Entry] = {}
+    if new:
+        present.update(named_entries(layers.values()))
+    known = set(present)
+    for name, keys in new.items():
+        if not known.issuperset(keys[len(found[name]) :]):
             del found[name]
-            continue
-        entries = [
-            blobs[place] if place in blobs else layers[place[0]].blobs._entries[place[1]]
-            for place in places
-        ]
-        made[name] = [
-            _shared(layers[name], number, entry, found[name][number:])
-            for number, entry in enumerate(entries)
-        ]
+        else:
+            known.update(keys)
+    writes = []
+    # Of several values for one parameter the last ones win, as in Caffe.
+    last: dict[str | Place, _Match] = {}
+    for name, matches in found.items():
+        for number, match in enumerate(matches):
+            if name not in new:
+                writes.append((layers[name].blobs[number], match))
+            elif (key := new[name][number]) in present:
+                writes.append((present[key].blob, match))
+            else:
+                last[key] = match
+    entries = present | {key: _new_entry(match) for key, match in last.items()}
+    made = {}
+    for name in [name for name in new if name in found]:
+        made[name] = [entries[key] for key in new[name]]
+        for number, match in enumerate(found[name]):
+            made[name][number] = shared_entry(layers[name], number, made[name][number], match.shape)
     return writes, made
+
+
+def _keys(
+    layer: Layer, matches: Sequence[_Match], elsewhere: dict[Place, Place]
+) -> list[str | Place]:
+    """Return the names of the parameters of a layer, or their places for those without a name."""
+    count = len(matches)
+    while (layer.name, count) in elsewhere:
+        count += 1
+    names = [spec.name for spec in layer._definition.message().param[:count]]
+    names += [""] * (count - len(names))
+    return [name or (layer.name, number) for number, name in enumerate(names)]
 
 
 def _shared_places(layers: Iterable[Layer]) -> dict[Place, Place]:
@@ -156,19 +163,6 @@ def _shared_places(layers: Iterable[Layer]) -> dict[Place, Place]:
             if spec.name and first.setdefault(spec.name, place) != place:
                 shared[place] = first[spec.name]
     return shared
-
-
-def _shared(layer: Layer, number: int, entry: Entry, matches: Sequence[_Match]) -> Entry:
-    """Return a blob, which may be that of an earlier layer, in the shape that a layer asks for."""
-    if not matches or matches[0].shape == entry.shape:
-        return entry
-    spec, shape = layer._definition.message().param[number], matches[0].shape
-    if spec.share_mode != spec.PERMISSIVE or math.prod(shape) != entry.blob.size:
-        raise ValueError(
-            f"layer {layer.name!r}, blob {number}: it has shape {shape} and shares the parameter "
-            f"{spec.name!r}, which has shape {entry.shape}"
-        )
-    return Entry(entry.blob.reshape(shape), shape, legacy=False)
 
 
 def _new_entry(match: _Match) -> Entry:

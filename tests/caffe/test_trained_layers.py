@@ -266,6 +266,25 @@ def test_from_the_older_format(old, saved, made, touched):
     assert (list(weights.data), list(bias.data)) == ([0, 1, 2, 3, 4, 5], [0, 1])
 
 
+@pytest.mark.parametrize("touched", [False, True])
+def test_gradients_from_the_older_format(write, saved, touched):
+    layer = V1LayerParameter(name="ip", type=V1LayerParameter.LayerType.INNER_PRODUCT)
+    layer.inner_product_param.num_output = 2
+    layer.blobs.extend([legacy_proto(1, 1, 2, 3), legacy_proto(1, 1, 1, 2)])
+    for blob in layer.blobs:
+        blob.diff.extend(blob.data)
+    source = open_model(write(NetParameter(layers=[layer])))
+    if touched:
+        for blob in source["ip"].blobs:
+            blob.cpu_data()
+    target = definition(INNER_PRODUCT.replace('"x"', '"ip"') + "num_output: 2 }")
+    target.copy_trained_layers_from(source)
+    assert [list(blob.diff) for blob in saved(target).layer[0].blobs] == [[*range(6)], [0, 1]]
+    for number, blob in enumerate(source["ip"].blobs):
+        source["ip"].replace_blob(number, blob.reshape(-1), resize=True)
+    assert [list(blob.diff) for blob in saved(source).layers[0].blobs] == [[*range(6)], [0, 1]]
+
+
 def test_into_the_older_format(old, saved):
     """Caffe accepts four dimensions for a bias only if they are those of the older formats."""
     new = [np.full((2, 3), 7, np.float32), np.full(2, 8, np.float32)]
@@ -395,8 +414,7 @@ def test_a_layer_shares_a_blob_of_the_older_format():
     target = sharing()
     old = LayerParameter()
     old.CopyFrom(target["b"].proto)
-    old.blobs.add(num=1, channels=1, height=3, width=3, data=range(9))
-    old.blobs.add(num=1, channels=1, height=1, width=3, data=range(3))
+    old.blobs.extend([legacy_proto(1, 1, 3, 3), legacy_proto(1, 1, 1, 3)])
     target["b"] = Layer.from_proto(old)
     assert target.fill() == ("a",)
     assert target["a"].blobs[0].shape == (3, 3)

@@ -172,8 +172,8 @@ def is_legacy(blob: Blob) -> bool:
 
 
 def had_diff(blob: Blob) -> bool:
-    """Tell whether a Blob came from a file that has its gradient."""
-    origin = origin_of(blob)
+    """Tell whether a Blob, or one that it is a view of, came from a file that has its gradient."""
+    origin = _origins.get(blob.memory)
     return origin is not None and origin.index.diff is not None
 
 

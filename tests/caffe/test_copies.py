@@ -82,6 +82,39 @@ def test_blobs_that_are_shared_are_shared_in_the_copy():
     assert twin["a"].blobs[0] is twin["b"].blobs[0] is not blob
 
 
+@pytest.mark.parametrize(
+    "twin_of", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))]
+)
+@pytest.mark.parametrize("first", ["base", "view"])
+def test_memory_in_two_shapes_is_shared_in_the_copy(twin_of, first):
+    blob = Blob.asarray(np.arange(8, dtype=np.float32).reshape(2, 4))
+    blobs = {"base": blob, "view": blob.reshape(4, 2), "row": blob[1]}
+    if first == "view":
+        blobs = dict(reversed(blobs.items()))
+    model = ModelFile("n", [Layer(name, blobs=[each]) for name, each in blobs.items()])
+    model.add(Layer("again", blobs=model["view"].blobs))
+    twin = twin_of(model)
+    assert twin["again"].blobs[0] is twin["view"].blobs[0]
+    for name, each in blobs.items():
+        assert twin[name].blobs[0].tolist() == each.tolist()
+    twin["base"].blobs[0].data[...] = 9
+    twin["view"].blobs[0].diff[...] = 5
+    assert twin["view"].blobs[0].tolist() == [[9, 9]] * 4
+    assert twin["base"].blobs[0].diff.tolist() == [[5] * 4] * 2
+    assert model["base"].blobs[0].asum_data() == 28
+    assert model["base"].blobs[0].asum_diff() == 0
+
+
+def test_memory_of_a_file_in_two_shapes_stays_in_the_file(path, saved):
+    model = open_model(path)
+    blob = model["conv1"].blobs[0]
+    model["conv1"].blobs.append(blob.reshape(-1))
+    whole, flat = copy.deepcopy(model)["conv1"].blobs[:: len(model["conv1"].blobs) - 1]
+    assert whole.memory is flat.memory is not blob.memory
+    assert whole.head is Head.UNINITIALIZED
+    assert saved(copy.deepcopy(model)) == saved(model)
+
+
 def test_hdf5(tmp_path):
     pytest.importorskip("h5py")
     path = tmp_path / "a.h5"

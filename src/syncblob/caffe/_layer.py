@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, overload
 from syncblob.blob import Blob
 from syncblob.caffe._definition import Definition, own_copy
 from syncblob.caffe._fields import LEGACY_AXES, LEGACY_NAMES
-from syncblob.caffe._lazy import independent_copy, is_legacy
+from syncblob.caffe._lazy import independent_copy, is_legacy, unshaped
 from syncblob.caffe._texts import readable
 
 if TYPE_CHECKING:
@@ -235,6 +235,14 @@ class Entry(NamedTuple):
     blob: Blob
     shape: tuple[int, ...]
     legacy: bool
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle the Blob that this one is a view of, so that layers still share its memory."""
+        return _restored, (unshaped(self.blob), self.blob.shape, self.shape, self.legacy)
+
+
+def _restored(blob: Blob, now: tuple[int, ...], shape: tuple[int, ...], legacy: bool) -> Entry:
+    return Entry(blob if blob.shape == now else blob.reshape(now), shape, legacy)
 
 
 def _entry(blob: Blob, *, legacy: bool = False) -> Entry:

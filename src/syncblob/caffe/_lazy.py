@@ -46,6 +46,7 @@ __all__ = [
     "register",
     "touched_values",
     "unchanged",
+    "unshaped",
     "untouched",
     "untouched_values",
 ]
@@ -69,7 +70,14 @@ def lazy_blob(file: OpenFile, index: BlobIndex, device: Device | None = None) ->
 
 
 def independent_copy(blob: Blob, memo: dict[int, Any]) -> Blob:
-    """Copy a Blob as `copy.deepcopy` does, but leave unread values in the file."""
+    """Copy a Blob as `copy.deepcopy` does, but leave unread values in the file.
+
+    Blobs that show the same elements in different shapes still do so in the copy.
+    """
+    whole = unshaped(blob)
+    if whole is not blob and id(blob) not in memo:
+        made = memo[id(blob)] = independent_copy(whole, memo).reshape(blob.shape)
+        return made
     origin = origin_of(blob)
     file = None if origin is None else origin.file()
     if id(blob) in memo or origin is None or file is None:
@@ -84,6 +92,19 @@ def independent_copy(blob: Blob, memo: dict[int, Any]) -> Blob:
         made = copy.deepcopy(blob, memo)
         register(made, file, index)
     return made
+
+
+def unshaped(blob: Blob) -> Blob:
+    """Return the Blob that another is a view of, if only their shapes differ; else the other."""
+    base = blob.base
+    if (
+        base is None
+        or (base.memory, base.size) != (blob.memory, blob.size)
+        or (base.device, base._readonly) != (blob.device, blob._readonly)
+        or any(each._layout != Layout.c_order(each.shape, base.dtype) for each in (base, blob))
+    ):
+        return blob
+    return base
 
 
 @dataclass(frozen=True, slots=True)

@@ -237,6 +237,18 @@ def test_layers_of_a_phase(text, rule, state, included):
     assert ("x" in ModelFile.from_net(net, **state)) is included
 
 
+@pytest.mark.parametrize(("stages", "included"), [([], False), (["b"], True)])
+def test_stages_are_added_to_those_of_the_definition(text, stages, included):
+    rule = 'include { stage: "a" stage: "b" }'
+    net = read_prototxt(text(f'state {{ stage: "a" }} layer {{ name: "x" {rule} }}'))
+    assert ("x" in ModelFile.from_net(net, phase="TEST", stages=stages)) is included
+
+
+def test_stages_as_one_string():
+    with pytest.raises(TypeError, match=r"put it in a list: \['ab'\]"):
+        ModelFile.from_net(NetParameter(), phase="TEST", stages="ab")
+
+
 def test_rules_of_both_kinds(text):
     net = read_prototxt(text('layer { name: "x" include { } exclude { } }'))
     with pytest.raises(ValueError, match="layer 'x' has rules of both kinds"):

@@ -141,24 +141,29 @@ class ModelFile(MutableMapping[str, Layer]):
             Take only the layers that Caffe would run in this phase, ``"TRAIN"`` or ``"TEST"``,
             according to their include and exclude rules. Not case-sensitive. None takes all layers.
         level, stages
-            The level and the stages that the rules are compared with.
+            The level and the stages that the rules are compared with. As in Caffe, the stages in
+            the definition's own ``state`` are added.
 
         Raises
         ------
         TypeError
-            If `net` is not a NetParameter.
+            If `net` is not a NetParameter, or `stages` is one string instead of a list of them.
         ValueError
             If a layer has both include and exclude rules, which Caffe refuses too, or if there is
             no such phase.
         """
         from syncblob.caffe._pb.caffe_pb2 import NetParameter  # protobuf only when needed
 
+        if isinstance(stages, str):
+            raise TypeError(
+                f"expected a list of stages, got one string; put it in a list: [{stages!r}]"
+            )
         settings = upgrade_net(
             own_copy(NetParameter, net, "read_prototxt(path) reads one from a .prototxt")
         )
         layers = list(settings.layer)
         if phase is not None:
-            state = _State(_phase(phase), level, frozenset(stages))
+            state = _State(_phase(phase), level, frozenset((*settings.state.stage, *stages)))
             layers = [layer for layer in layers if state.includes(layer)]
         model = cls(decoded(net.name), [Layer.from_proto(layer) for layer in layers])
         for name in ("name", "layer"):

@@ -416,3 +416,18 @@ def test_files_that_cannot_say_so_do_not_get_the_axes_of_the_older_format(tmp_pa
     blobs = NetParameter.FromString((tmp_path / "back.caffemodel").read_bytes()).layer[0].blobs
     assert [tuple(blob.shape.dim) for blob in blobs] == shapes
     assert list(blobs[0].data) == list(range(6))
+
+
+@pytest.mark.parametrize("through", [(), ("x.npz",), ("x.safetensors",)])
+def test_a_layer_without_settings_keeps_the_axes_of_the_older_format(tmp_path, through):
+    net = NetParameter()
+    layer = net.layers.add(name="ip1", type=14)  # INNER_PRODUCT
+    layer.blobs.add(num=1, channels=1, height=2, width=3, data=range(6))
+    layer.blobs.add(num=1, channels=1, height=1, width=2, data=range(2))
+    path = tmp_path / "old.caffemodel"
+    path.write_bytes(net.SerializeToString())
+    for name in (*through, "back.caffemodel"):
+        need_library_of(*name.split(".", 1)[1:])
+        convert(path, tmp_path / name)
+        path = tmp_path / name
+    assert NetParameter.FromString(path.read_bytes()).layer[0].blobs == layer.blobs

@@ -102,7 +102,9 @@ def as_layer(layer: LayerWeights, path: str = "") -> Layer:
         If the definition of the layer is damaged.
     """
     if not layer.definition:
-        return Layer(layer.name, layer.type, layer.bottoms, layer.tops, layer.blobs)
+        made = Layer(layer.name, layer.type, layer.bottoms, layer.tops, layer.blobs)
+        mark_legacy(made)
+        return made
     from google.protobuf.message import DecodeError  # protobuf only when needed
 
     from syncblob.caffe import LayerParameter  # protobuf only when needed

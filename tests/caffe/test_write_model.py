@@ -424,6 +424,18 @@ def test_an_edited_net_of_the_first_format_is_upgraded(write, v0_net, saved, edi
     assert [layer.name for layer in net.layer[1:]] == names
 
 
+def test_a_layer_of_another_net_of_the_first_format_keeps_its_padding(write, v0_net, saved):
+    model = open_model(write(v0_net))
+    padding = v0_net.layers[0]
+    padding.layer.pad = 3
+    padding.layer.name = padding.top[0] = v0_net.layers[1].bottom[0] = "other"
+    model["conv1"] = open_model(write(v0_net, "other.caffemodel"))["conv1"]
+    net = saved(model)
+    assert not net.layers
+    assert [layer.name for layer in net.layer] == ["conv1", "relu1"]
+    assert (net.layer[0].bottom, net.layer[0].convolution_param.pad) == (["data"], [3])
+
+
 # --- NVCaffe ------------------------------------------------------------------------------------
 
 

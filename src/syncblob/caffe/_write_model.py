@@ -67,7 +67,7 @@ def model_pieces(
         compared with the file.
     """
     version = record.version
-    if upgrade or not all(_fits(layer, version) for layer in layers):
+    if upgrade or not all(_fits(layer, record) for layer in layers):
         version = _CURRENT
     fields = [_layer_field(layer, version, write_diff=write_diff) for layer in layers]
     if version == 0 and not (all(fields) and len(fields) == len(record.claimed)):
@@ -79,12 +79,15 @@ def model_pieces(
     return pieces
 
 
-def _fits(layer: Layer, version: int) -> bool:
-    """Tell whether a layer can be written in a format. The current one can hold any layer."""
-    record = layer._record
+def _fits(layer: Layer, net: NetRecord) -> bool:
+    """Tell whether a layer can be written in the format of a net. V2 can hold any layer."""
+    record, version = layer._record, net.version
     if version == _CURRENT:
         return True
     if record is None or record.index.version != version or layer._definition.has_new_settings:
+        return False
+    # In V0, a layer takes its padding from another layer of its file.
+    if version == 0 and record.file is not net.source:
         return False
     return layer.type in V1_TYPE_NUMBERS or layer.type == record.index.type
 

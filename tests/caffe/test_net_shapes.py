@@ -395,6 +395,21 @@ def test_shapes_of_inputs():
         old.infer_shapes({"data": (-1,)})
 
 
+@pytest.mark.parametrize("dims", ["input_dim: [1, 3, 4, 5]", "input_shape { dim: [1, 3, 4, 5] }"])
+def test_shapes_of_the_inputs_of_a_file(tmp_path, dims):
+    layer = LayerParameter(name="ip", type="InnerProduct", bottom=["data"], top=["ip"])
+    layer.inner_product_param.num_output = 2
+    net = text_format.Parse(f'input: "data" {dims}', NetParameter(layer=[layer]))
+    path = tmp_path / "net.caffemodel"
+    path.write_bytes(net.SerializeToString())
+    model = open_model(path)
+    assert model.infer_shapes().blobs == {"data": (1, 3, 4, 5), "ip": (1, 2)}
+    assert model.infer_shapes({"data": (7, 2)}).params == {"ip": ((2, 2), (2,))}
+    assert model.fill() == ("ip",)
+    assert model["ip"].blobs[0].shape == (2, 60)
+    assert list(model) == ["ip"]
+
+
 def test_layers_of_other_types():
     fork = """
         layer { name: "p" type: "Permute" bottom: "data" top: "p" }

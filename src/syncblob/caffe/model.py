@@ -181,22 +181,31 @@ class ModelFile(MutableMapping[str, Layer]):
         ModelFileError
             If the settings in the file are damaged. `open_model` does not check them.
         """
-        from google.protobuf.message import DecodeError  # protobuf only when needed
-
-        from syncblob.caffe._pb.caffe_pb2 import NetParameter
-
-        try:
-            net = NetParameter.FromString(net_settings(self._record))
-        except DecodeError as error:
-            raise ModelFileError(
-                f"the settings of the net are damaged ({error}); copy or download the file again",
-                path=self.path,
-            ) from error
+        net = self._settings()
         put_texts(net, "name", [self.name] if self.name else [])
         for layer in self._layers:
             layer._definition.require_consistent()
         net.layer.extend(layer._definition.message() for layer in self._layers)
         return net
+
+    def _settings(self) -> NetParameter:
+        """Return the settings of the net, without its name and its layers."""
+        from google.protobuf.message import DecodeError  # protobuf only when needed
+
+        from syncblob.caffe._pb.caffe_pb2 import NetParameter
+
+        try:
+            return NetParameter.FromString(net_settings(self._record))
+        except DecodeError as error:
+            raise ModelFileError(
+                f"the settings of the net are damaged ({error}); copy or download the file again",
+                path=self.path,
+            ) from error
+
+    def _with_inputs(self) -> list[Layer]:
+        """Return the layers, after one for the inputs whose shapes the net itself gives."""
+        inputs = upgrade_net(self._settings()).layer
+        return [*map(Layer.from_proto, inputs), *self._layers]
 
     def copy_trained_layers_from(self, source: ModelFile | str | os.PathLike[str]) -> CopyReport:
         """Copy the weights of another model, layer by layer, as Caffe's function of that name.
@@ -259,7 +268,7 @@ class ModelFile(MutableMapping[str, Layer]):
             its settings, of shapes that do not match, or of a blob that is the top of two layers,
             such as layers for different phases.
         """
-        return infer_shapes(self._layers, shapes or {})
+        return infer_shapes(self._with_inputs(), shapes or {})
 
     def fill(
         self,
@@ -292,7 +301,7 @@ class ModelFile(MutableMapping[str, Layer]):
             As for `infer_shapes`; or if a filler does not exist, or Caffe refuses its settings.
             The model has not changed then.
         """
-        return fill_layers(self._layers, shapes or {}, np.random.default_rng(rng))
+        return fill_layers(self._with_inputs(), shapes or {}, np.random.default_rng(rng))
 
     # --- copies ----------------------------------------------------------------------------------
 

@@ -330,6 +330,70 @@ REFUSED = [
 ]
 
 
+POOLING = 'type: "Pooling" pooling_param { kernel_size: 2 pool: '
+LARGE = "shape { dim: 50000 dim: 50000 }"
+LABELLED = [(4, 10), (4,)]
+ONE = 'type: "Convolution" convolution_param { num_output: 4 kernel_size: 3 }'
+
+
+@pytest.mark.parametrize(
+    ("text", "bottoms", "tops", "words"),
+    [
+        ('type: "ReLU"', [IMAGE], 0, "expected 1 tops, got 0"),
+        (ONE, [IMAGE], 0, "expected 1 tops, got 0"),
+        (ONE, [IMAGE], 2, "expected 1 tops, got 2"),
+        (ONE, [IMAGE, IMAGE], 1, "expected 2 tops, got 1"),
+        ('type: "Split"', [IMAGE], 0, "expected 1 tops, got 0"),
+        ('type: "Filter"', [IMAGE, IMAGE, (2,)], 1, "expected 2 tops, got 1"),
+        ('type: "Accuracy"', LABELLED, 0, "expected 1 to 2 tops, got 0"),
+        ('type: "EuclideanLoss"', [IMAGE, IMAGE], 2, "expected 0 to 1 tops, got 2"),
+        (POOLING + "AVE }", [IMAGE], 2, "expected 1 tops, got 2"),
+        ('type: "SPP" spp_param { pyramid_height: 1 }', [IMAGE], 2, "expected 1 tops, got 2"),
+        ('type: "ImageData" image_data_param { batch_size: 2 }', [], 1, "expected 2 tops, got 1"),
+        ('type: "Data" data_param { batch_size: 2 }', [], 3, "expected 1 to 2 tops, got 3"),
+        ('type: "Input"', [], 0, "expected 1 or more tops, got 0"),
+        ('type: "Input"', [IMAGE], 1, "expected 0 bottoms, got 1"),
+        (POOLING + "STOCHASTIC pad: 1 }", [IMAGE], 1, "a stochastic pooling has no pad"),
+        ('type: "Accuracy" accuracy_param { top_k: 11 }', LABELLED, 1, "a top_k of at most 10"),
+        ('type: "Input" input_param { shape { dim: -1 } }', [], 1, "no negative dimension"),
+        ('type: "Parameter" parameter_param { shape { dim: -1 } }', [], 1, "no negative dimension"),
+        (f'type: "Input" input_param {{ {LARGE} }}', [], 1, "at most 2147483647 values"),
+        (
+            'type: "InnerProduct" inner_product_param { num_output: 50000 }',
+            *([(1, 50000)], 1, r"at most 2147483647 values, got shape \(50000, 50000\)"),
+        ),
+        (ONE + " param { } param { } param { }", [IMAGE], 1, "one param for each of 2 blobs"),
+        ('type: "ReLU" param { }', [IMAGE], 1, "one param for each of 0 blobs, got 1"),
+    ],
+)
+def test_nets_that_caffe_does_not_set_up(text, bottoms, tops, words):
+    model, given = layer_of(text, bottoms, tops)
+    with pytest.raises(ValueError, match=rf"^layer 'x' \(\w+\): .*{words}"):
+        model.infer_shapes(given)
+
+
+def test_what_caffe_sets_up():
+    for text, bottoms, tops in (
+        ('type: "SoftmaxWithLoss"', LABELLED, 0),
+        ('type: "EuclideanLoss"', [IMAGE, IMAGE], 0),
+        (POOLING + "MAX }", [IMAGE], 2),
+        ('type: "Accuracy" accuracy_param { top_k: 10 }', LABELLED, 2),
+        ('type: "Input" input_param { shape { dim: [0, 50000, 50000] } }', [], 1),
+    ):
+        model, given = layer_of(text, bottoms, tops)
+        assert len(model.infer_shapes(given).blobs) == len(bottoms) + tops
+
+
+@pytest.mark.parametrize("kind", ["AbsVal", "Flatten", "Reshape", "Split", "ReLU"])
+def test_types_that_do_not_compute_in_place(kind):
+    model = ModelFile(layers=[Layer("x", kind, ["data"], ["data"])])
+    if kind == "ReLU":
+        assert model.infer_shapes({"data": (1, 2)}).blobs == {"data": (1, 2)}
+    else:
+        with pytest.raises(ValueError, match=rf"'x' \({kind}\): expected another top .*'data'"):
+            model.infer_shapes({"data": (1, 2)})
+
+
 @pytest.mark.parametrize(("text", "bottoms", "words"), REFUSED)
 def test_what_caffe_refuses_is_refused(text, bottoms, words):
     model, given = layer_of(text, bottoms, 1)

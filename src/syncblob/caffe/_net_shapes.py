@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from syncblob.caffe._fillers import filled
 from syncblob.caffe._layer import Entry
 from syncblob.caffe._param_shapes import expected_blobs
-from syncblob.caffe._top_shapes import data_shapes, top_shapes
+from syncblob.caffe._top_shapes import data_shapes, require_blob, top_shapes
 from syncblob.caffe.blobproto import shapes_agree
 
 if TYPE_CHECKING:
@@ -122,10 +122,6 @@ def _new_entries(step: _Step, named: dict[str, Entry], random: np.random.Generat
     entries: list[Entry] = []
     if step.expected is None:
         return entries
-    if len(specs) > len(step.expected):
-        raise _error(
-            layer, f"expected one param for each of {len(step.expected)} blobs, got {len(specs)}"
-        )
     if layer.blobs:
         _require_fitting(layer, step.expected)
         return entries
@@ -158,6 +154,7 @@ def _steps(layers: Iterable[Layer], shapes: Given, blobs: dict[str, Shape]) -> I
         try:
             tops = _tops(message, bottoms, given)
             expected = expected_blobs(message, bottoms)
+            _require_allocatable(message, tops, expected)
         except ValueError as error:
             raise _error(layer, str(error)) from error
         for number, (name, shape) in enumerate(zip(layer.tops, tops, strict=True)):
@@ -189,8 +186,6 @@ def _tops(layer: LayerParameter, bottoms: list[Shape], given: dict[str, Shape]) 
     read = data_shapes(layer, given.get(names[0]) if names else None)
     if read is None:
         return [_of_unknown_type(layer, number, bottoms, given) for number in range(len(names))]
-    if len(names) > len(read):
-        raise ValueError(f"expected at most {len(read)} tops, got {len(names)}")
     tops = []
     for name, shape in zip(names, read, strict=False):
         known = given.get(name, () if shape is None else shape)
@@ -201,6 +196,18 @@ def _tops(layer: LayerParameter, bottoms: list[Shape], given: dict[str, Shape]) 
             )
         tops.append(tuple(dim for dim in known if dim is not None))
     return tops
+
+
+def _require_allocatable(
+    layer: LayerParameter, tops: list[Shape], expected: list[ExpectedBlob] | None
+) -> None:
+    """Raise ValueError if Caffe cannot allocate the tops and the blobs of a layer."""
+    for shape in (*tops, *map(_shape, expected or [])):
+        require_blob(shape)
+    if expected is not None and len(layer.param) > len(expected):
+        raise ValueError(
+            f"expected one param for each of {len(expected)} blobs, got {len(layer.param)}"
+        )
 
 
 def _of_unknown_type(
@@ -280,8 +287,10 @@ def _as_shape(name: str, shape: Sequence[SupportsIndex]) -> Shape:
         raise TypeError(
             f"expected a tuple of integers as the shape of {name!r}, got {shape!r}"
         ) from error
-    if min(dims, default=0) < 0:
-        raise ValueError(f"expected no negative dimension in the shape of {name!r}, got {dims}")
+    try:
+        require_blob(dims)
+    except ValueError as error:
+        raise ValueError(f"the shape of {name!r}: {error}") from error
     return dims
 
 

@@ -21,7 +21,15 @@ if TYPE_CHECKING:
         PoolingParameter,
     )
 
-__all__ = ["Partial", "Shape", "axis_of", "data_shapes", "of_spatial_axes", "top_shapes"]
+__all__ = [
+    "Partial",
+    "Shape",
+    "axis_of",
+    "data_shapes",
+    "of_spatial_axes",
+    "require_blob",
+    "top_shapes",
+]
 
 Shape = tuple[int, ...]
 Partial = tuple[int | None, ...]
@@ -42,19 +50,24 @@ def top_shapes(layer: LayerParameter, bottoms: Sequence[Shape]) -> list[Shape] |
     kind = _TYPES.get(layer.type)
     if kind is None:
         return None
-    if not kind.fewest <= len(bottoms) <= kind.most:
-        expected = (
-            f"{kind.fewest}"
-            if kind.fewest == kind.most
-            else f"{kind.fewest} or more"
-            if kind.most == _ANY
-            else f"{kind.fewest} to {kind.most}"
-        )
-        raise ValueError(f"expected {expected} bottoms, got {len(bottoms)}")
+    _require_number("bottoms", len(bottoms), kind.fewest, kind.most)
+    if layer.type in _NOT_IN_PLACE and layer.top[:1] == layer.bottom[:1]:
+        raise ValueError(f"expected another top than its bottom, got {layer.bottom[0]!r} for both")
     tops = kind.shapes(layer, *bottoms)
-    if len(layer.top) > len(tops):
-        raise ValueError(f"expected at most {len(tops)} tops, got {len(layer.top)}")
+    fewest = len(tops) if kind.fewest_tops is None else kind.fewest_tops
+    _require_number("tops", len(layer.top), fewest, len(tops))
     return tops[: len(layer.top)]
+
+
+def require_blob(shape: Shape) -> None:
+    """Raise ValueError if Caffe cannot allocate a blob of a shape."""
+    if min(shape, default=0) < 0:
+        raise ValueError(f"expected no negative dimension, got {shape}")
+    count = 1
+    for dim in shape:
+        count *= dim
+        if count > _INT_MAX:
+            raise ValueError(f"expected a blob of at most {_INT_MAX} values, got shape {shape}")
 
 
 def axis_of(index: int, shape: Shape) -> int:
@@ -152,7 +165,7 @@ def _convolution(layer: LayerParameter, first: Shape, *others: Shape) -> list[Sh
             f"{group}, and none of them 0"
         )
     resized = _spread if layer.type == "Deconvolution" else _convolved
-    return [(*first[:axis], outputs, *resized(layer, first[axis + 1 :]))] * len(layer.top)
+    return [(*first[:axis], outputs, *resized(layer, first[axis + 1 :]))] * (1 + len(others))
 
 
 def _im2col(layer: LayerParameter, bottom: Shape) -> list[Shape]:
@@ -178,9 +191,12 @@ def _pooling(layer: LayerParameter, bottom: Shape) -> list[Shape]:
         raise ValueError(f"expected kernel_size and stride, got {kernel} and {stride}")
     if any(p >= k for p, k in zip(pad, kernel, strict=True)):
         raise ValueError(f"expected a pad below kernel_size, got {pad} and {kernel}")
+    if any(pad) and settings.pool == settings.STOCHASTIC:
+        raise ValueError(f"a stochastic pooling has no pad, got {pad}")
     floor = settings.round_mode == settings.FLOOR
     pooled = _pooled(bottom[2:], kernel, stride, pad, floor=floor)
-    return [(*bottom[:2], *pooled)] * 2  # the second is the mask of a max pooling
+    mask = settings.pool == settings.MAX
+    return [(*bottom[:2], *pooled)] * (1 + mask)
 
 
 def _pair(settings: PoolingParameter, stem: str, name: str) -> list[int]:
@@ -223,7 +239,7 @@ def _spp(layer: LayerParameter, bottom: Shape) -> list[Shape]:
             )
         pooled = _pooled(tuple(image), kernel, kernel, pad)
         if height == 1:
-            return [(num, channels, *pooled)] * 2
+            return [(num, channels, *pooled)]
         counts.append(math.prod(pooled))
     return [(num, channels * sum(counts))]
 
@@ -275,7 +291,7 @@ def _same(_layer: LayerParameter, bottom: Shape) -> list[Shape]:
 
 
 def _split(layer: LayerParameter, bottom: Shape) -> list[Shape]:
-    return [bottom] * len(layer.top)
+    return [bottom] * max(1, len(layer.top))
 
 
 def _no_tops(_layer: LayerParameter, *_bottoms: Shape) -> list[Shape]:
@@ -474,7 +490,11 @@ def _label_loss(layer: LayerParameter, scores: Shape, labels: Shape, *_: Shape) 
             f"expected {count} labels for scores of shape {scores} with the classes along axis "
             f"{axis}, got labels of shape {labels}"
         )
-    return [(), (scores[axis],) if layer.type == "Accuracy" else scores]
+    if layer.type != "Accuracy":
+        return [(), scores]
+    if settings.top_k > scores[axis]:
+        raise ValueError(f"expected a top_k of at most {scores[axis]}, got {settings.top_k}")
+    return [(), (scores[axis],)]
 
 
 def _pair_loss(layer: LayerParameter, first: Shape, second: Shape, *_: Shape) -> list[Shape]:
@@ -506,17 +526,20 @@ def data_shapes(layer: LayerParameter, first: Shape | None = None) -> list[Parti
     Raises
     ------
     ValueError
-        If the number of shapes in the settings is neither one nor that of the tops.
+        If the number of shapes in the settings is neither one nor that of the tops, or Caffe
+        refuses the number of tops or bottoms.
     """
+    if layer.type not in _TOPS_OF_DATA:
+        return None
     count = len(layer.top)
+    _require_number("bottoms", len(layer.bottom), 0, 0)
+    _require_number("tops", count, *_TOPS_OF_DATA[layer.type])
     if layer.type == "Input":
         return _for_tops([tuple(shape.dim) for shape in layer.input_param.shape] or [None], count)
     if layer.type == "DummyData":
         return _dummy_data(layer)
     if layer.type == "HDF5Data":
         return [None] * count
-    if layer.type not in _IMAGES:
-        return None
     settings: Any = getattr(layer, _IMAGES[layer.type])
     side = getattr(settings, "crop_size", 0) or layer.transform_param.crop_size or None
     image: Partial = (None, side, side)
@@ -550,9 +573,37 @@ _IMAGES = {
     "MemoryData": "memory_data_param",
     "WindowData": "window_data_param",
 }
+_ANY = 1 << 30
+
+_TOPS_OF_DATA = {
+    "Data": (1, 2),
+    "DummyData": (1, _ANY),
+    "HDF5Data": (1, _ANY),
+    "ImageData": (2, 2),
+    "Input": (1, _ANY),
+    "MemoryData": (2, 2),
+    "WindowData": (2, 2),
+}
+"""The fewest and the most tops of a layer that reads data, by type."""
 
 
 # --- checks ---------------------------------------------------------------------------------------
+
+
+_INT_MAX = (1 << 31) - 1
+
+
+def _require_number(what: str, count: int, fewest: int, most: int) -> None:
+    if fewest <= count <= most:
+        return
+    expected = (
+        f"{fewest}"
+        if fewest == most
+        else f"{fewest} or more"
+        if most == _ANY
+        else f"{fewest} to {most}"
+    )
+    raise ValueError(f"expected {expected} {what}, got {count}")
 
 
 def _outputs(number: int) -> int:
@@ -583,16 +634,27 @@ def _listed(shapes: Sequence[Shape]) -> str:
 
 # --- types ----------------------------------------------------------------------------------------
 
-_ANY = 1 << 30
-
 
 class _Type(NamedTuple):
-    """The function for the shapes of the tops of a type, and the number of its bottoms."""
+    """The function for the shapes of the tops of a type, and the number of its bottoms and tops.
+
+    Attributes
+    ----------
+    shapes
+        The function. It returns the shapes of as many tops as the layer can have.
+    fewest, most
+        The numbers of bottoms.
+    fewest_tops
+        The number of tops that it must have; None for all.
+    """
 
     shapes: Callable[..., list[Shape]]
     fewest: int = 1
     most: int = 1
+    fewest_tops: int | None = None
 
+
+_NOT_IN_PLACE = frozenset(("AbsVal", "Flatten", "Reshape", "Split"))
 
 _NEURONS = "AbsVal BNLL Clip Dropout ELU Exp Log Power ReLU Sigmoid Swish TanH Threshold"
 _TYPES = {
@@ -601,18 +663,18 @@ _TYPES = {
     **dict.fromkeys(("Convolution", "Deconvolution"), _Type(_convolution, 1, _ANY)),
     **dict.fromkeys(("Scale", "Bias"), _Type(_broadcast, 1, 2)),
     **dict.fromkeys(_STATES, _Type(_recurrent, 2, 5)),
-    **dict.fromkeys(("SoftmaxWithLoss", "Accuracy"), _Type(_label_loss, 2, 2)),
     **dict.fromkeys(
         (
             *("EuclideanLoss", "HingeLoss"),
             *("MultinomialLogisticLoss", "SigmoidCrossEntropyLoss"),
         ),
-        _Type(_pair_loss, 2, 2),
+        _Type(_pair_loss, 2, 2, fewest_tops=0),  # Caffe adds the top
     ),
+    "Accuracy": _Type(_label_loss, 2, 2, fewest_tops=1),
     "ArgMax": _Type(_argmax),
     "BatchReindex": _Type(_batch_reindex, 2, 2),
     "Concat": _Type(_concat, 1, _ANY),
-    "ContrastiveLoss": _Type(_pair_loss, 3, 3),
+    "ContrastiveLoss": _Type(_pair_loss, 3, 3, fewest_tops=0),
     "Crop": _Type(_crop, 2, 2),
     "Eltwise": _Type(_eltwise, 2, _ANY),
     "Embed": _Type(_embed),
@@ -620,19 +682,20 @@ _TYPES = {
     "Flatten": _Type(_flatten),
     "HDF5Output": _Type(_no_tops, 2, 2),
     "Im2col": _Type(_im2col),
-    "InfogainLoss": _Type(_label_loss, 2, 3),
+    "InfogainLoss": _Type(_label_loss, 2, 3, fewest_tops=0),
     "InnerProduct": _Type(_inner_product),
     "LRN": _Type(_lrn),
     "LSTMUnit": _Type(_lstm_unit, 3, 3),
     "MVN": _Type(_mvn),
     "Parameter": _Type(_parameter, 0, 0),
-    "Pooling": _Type(_pooling),
+    "Pooling": _Type(_pooling, fewest_tops=1),
     "Reduction": _Type(_reduction),
     "Reshape": _Type(_reshape),
     "SPP": _Type(_spp),
     "Silence": _Type(_no_tops, 1, _ANY),
     "Slice": _Type(_slice),
     "Softmax": _Type(_softmax),
+    "SoftmaxWithLoss": _Type(_label_loss, 2, 2, fewest_tops=0),
     "Split": _Type(_split),
     "Tile": _Type(_tile),
 }

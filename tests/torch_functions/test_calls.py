@@ -52,6 +52,17 @@ def test_an_operator_is_of_the_left_operands_kind():
     assert (T * blob).tolist() == (blob * T).tolist() == (values() ** 2).tolist()
 
 
+def test_powers_and_comparisons_of_a_tensor_by_a_blob():
+    blob = blob_in(GPU)
+    assert ((T + 1) ** blob).tolist() == ((values() + 1) ** values()).tolist()
+    target = T + 1
+    target **= blob
+    assert target.tolist() == ((values() + 1) ** values()).tolist()
+    assert torch.Tensor.__eq__(T, blob).all()
+    assert torch.Tensor.__le__(T, blob).all()
+    assert blob.head is SYNCED
+
+
 def test_with_a_tensor_that_requires_a_gradient_an_operator_is_torchs():
     blob, weight = blob_in(CPU), torch.ones(2, 3, requires_grad=True)
     for result in (blob * weight, blob + weight, blob / weight, blob - weight, blob @ weight.T):

@@ -175,6 +175,33 @@ def test_an_out_that_overlaps_an_input_gets_what_separate_ones_get():
     assert blob.tolist() == [x * x for x in expected]
 
 
+# Functions that write the elements of a tensor or Blob into another in reverse order.
+REVERSING = {
+    "index_put_": lambda target, x, index: torch.ops.aten.index_put_(target, [index], x),
+    "scatter_": lambda target, x, index: torch.ops.aten.scatter_(target, 0, index, x),
+    "out=": lambda target, x, index: torch.take(x, index, out=target),
+}
+
+
+@pytest.mark.parametrize("write", REVERSING.values(), ids=REVERSING)
+def test_a_blob_and_a_tensor_over_the_same_elements_are_kept_apart(write):
+    blob, reverse = Blob(100), torch.arange(99, -1, -1)
+    tensor = blob.to_torch()
+    for target, x in [(tensor, blob), (blob, tensor)]:
+        blob[...] = np.arange(100)
+        write(target, x, reverse)
+        assert blob.tolist() == [*range(99, -1, -1)]
+
+
+def test_two_blobs_over_overlapping_memory_are_kept_apart():
+    array = np.arange(1000.0)
+    x, y = Blob.asarray(array), Blob.asarray(array[1:])
+    torch.add(x[:-1], 0, out=y)
+    assert array.tolist() == [0, *range(999)]
+    torch.cat([x[:1], x[:-2]], out=y)
+    assert array.tolist() == [0, 0, 0, *range(997)]
+
+
 # --- sides ---------------------------------------------------------------------------------------
 
 

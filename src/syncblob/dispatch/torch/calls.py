@@ -310,18 +310,18 @@ class _Call:
     def lend(self, values: list[Any]) -> None:
         """Replace Blobs by tensors."""
         plan = self._plan
-        read = self._shape_only if plan.shape_only else self._read_tensor
+        lend = self._shape_only if plan.shape_only else self._read_tensor
         for place in (*plan.blobs, *plan.nested_blobs):
             if place not in plan.written:
-                values[place] = replaced(values[place], BlobCore, read)
+                values[place] = replaced(values[place], BlobCore, lend)
         # Last, because inputs must be on this side before their memory is written.
         for place, whole in plan.written.items():
             write = self._overwritten_tensor if whole else self._written_tensor
             values[place] = replaced(values[place], BlobCore, write)
-        if self._direct:
-            for place in (*plan.tensors, *plan.nested_tensors):
-                if place not in plan.written:
-                    values[place] = replaced(values[place], torch.Tensor, self._apart)
+        if plan.written:
+            read = {*plan.blobs, *plan.nested_blobs, *plan.tensors, *plan.nested_tensors}
+            for place in read.difference(plan.written):
+                values[place] = replaced(values[place], torch.Tensor, self._apart)
 
     def addresses(self) -> set[int | None]:
         """Return the start addresses of the storages of tensors over Blobs."""
@@ -346,8 +346,6 @@ class _Call:
         loan = host_loan(x, self._name) if self._keeps and not shared else None
         if loan is None:
             loan = Loan(*over.tensor_over_memory(memory, layout, side, CONST, self._name))
-        if any(over.partially_overlaps(loan.tensor, tensor) for tensor in self._written_tensors):
-            return loan.tensor.clone()
         self._read[id(memory), layout] = x, loan
         return loan.tensor
 
@@ -359,9 +357,9 @@ class _Call:
         return over.empty(x._layout, self._device)
 
     def _apart(self, x: torch.Tensor) -> torch.Tensor:
-        """Return an input tensor; a copy if it overlaps a written Blob's tensor."""
-        overlaps = any(over.partially_overlaps(x, lent.tensor) for lent in self._direct)
-        return x.clone() if overlaps else x
+        """Return an input tensor; a copy if it overlaps one that is written."""
+        written = [*self._written_tensors, *(written.tensor for written in self._direct)]
+        return x.clone() if any(over.partially_overlaps(x, y) for y in written) else x
 
     def _written_tensor(self, x: BlobCore) -> torch.Tensor:
         """Return a tensor to read and write."""

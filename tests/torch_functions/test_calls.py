@@ -193,6 +193,16 @@ def test_a_blob_and_a_tensor_over_the_same_elements_are_kept_apart(write):
         assert blob.tolist() == [*range(99, -1, -1)]
 
 
+def test_a_tensor_over_a_blob_is_assigned_the_blob():
+    blob = blob_in(CPU, shape=(100, 64))
+    array, tensor = np.array(blob), blob.to_torch()
+    tensor[1:] = blob[:-1]
+    assert (blob[1:] == array[:-1]).all()
+    array[...] = blob
+    tensor[torch.arange(99, -1, -1)] = blob
+    assert (blob == array[::-1]).all()
+
+
 def test_two_blobs_over_overlapping_memory_are_kept_apart():
     array = np.arange(1000.0)
     x, y = Blob.asarray(array), Blob.asarray(array[1:])

@@ -311,7 +311,7 @@ def _rule(function: Callable[..., Any]) -> _Rule:
     if not schemas:
         if module.startswith("torch.distributed") and name in _RECEIVED:
             places |= {p for p, known in enumerate(parameters) if known == _RECEIVED[name]}
-        elif name.endswith("_") and not name.endswith("__"):
+        elif name == "__setitem__" or (name.endswith("_") and not name.endswith("__")):
             places.add(0)
     if not parameters:
         longest = max(schemas, key=lambda schema: len(schema.arguments), default=None)

@@ -102,8 +102,8 @@ def _call_directly(
     Returns
     -------
     Any
-        NotImplemented in other cases, if a Blob has negative strides, or if autograd has no hooks;
-        the function has not been called then.
+        NotImplemented in other cases, if a Blob has negative strides, or if our hooks cannot
+        replace what autograd saves; the function has not been called then.
     """
     tensors = plan.tensors_in(values) if plan.holds_tensors else ()
     for x in tensors:
@@ -258,7 +258,8 @@ class _Call:
     written
         The Blobs that the function writes.
     copying
-        Whether torch keeps its inputs and hooks cannot replace them, so that it must get copies.
+        Whether torch keeps its inputs and our hooks cannot replace them, so that it must get
+        copies.
     """
 
     __slots__ = (
@@ -437,12 +438,19 @@ class _Call:
 
 
 def _hooks_reach_all() -> bool:
-    """Return whether hooks see everything that autograd saves; within torch.func they do not."""
-    return _hooks_are_enabled() and _transformation() is None
+    """Return whether our hooks would see everything that autograd saves.
+
+    Within torch.func they do not. Within the user's hooks they would hide it from those, because
+    autograd calls only the innermost ones.
+    """
+    if _transformation() is not None or not _hooks_are_enabled():
+        return False
+    return _innermost_hooks(False) is None  # noqa: FBT003  # torch's parameter has no name
 
 
 # Returns None outside of torch.func. Within, `requires_grad` may be False for recorded tensors.
 _transformation: Callable[[], object] = torch._C._functorch.peek_interpreter_stack
+_innermost_hooks: Callable[[bool], object] = torch._C._autograd._top_saved_tensors_default_hooks
 _hooks_are_enabled: Callable[[], bool] = torch._C._autograd._saved_tensors_hooks_is_enabled  # type: ignore[attr-defined]  # not in torch's stubs
 
 

@@ -272,6 +272,16 @@ def test_an_out_of_another_shape_is_refused_and_keeps_what_it_had(shape):
     assert blob.tolist() == values(shape=shape).tolist()
 
 
+@pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")
+def test_a_refused_out_with_gaps_or_beside_another_keeps_what_it_had():
+    blob = blob_in(CPU, shape=(3, 3))
+    with pytest.raises(ValueError, match=r"gives shape \(2,\)"):
+        torch.add(torch.ones(2), 1, out=blob[:, 1])
+    with pytest.raises(ValueError, match=r"gives shape \(3,\)"):
+        torch.max(T, 0, out=(blob[0], blob_in(CPU, "int64", shape=(4,))))
+    assert blob.tolist() == values(shape=(3, 3)).tolist()
+
+
 def test_several_results_are_written_to_several_blobs():
     out = blob_in(GPU, shape=(2,)), blob_in(GPU, "int64", shape=(2,))
     result = torch.max(T, 1, out=out)

@@ -300,8 +300,8 @@ class _Call:
         self._read: dict[tuple[int, Layout], _Lent] = {}
         self._direct: list[_Written] = []
         # Temporary tensors, copied to the Blobs after a successful call. Needed if an overwrite
-        # would discard the newest contents on the other side, and for negative strides, which torch
-        # lacks.
+        # would discard the newest contents on the other side, for outputs with gaps, for several
+        # outputs, and for negative strides, which torch lacks.
         self._late: list[tuple[BlobCore, torch.Tensor]] = []
         # Copies for reading Blobs with negative strides, which torch lacks.
         self._reversed: list[tuple[BlobCore, torch.Tensor]] = []
@@ -383,9 +383,13 @@ class _Call:
         return tensor
 
     def _overwritten_tensor(self, x: BlobCore) -> torch.Tensor:
-        """Return a tensor to overwrite completely. Causes no transfer."""
+        """Return a tensor to overwrite completely. Causes no transfer.
+
+        Torch resizes an output of another shape before it fails, and writes it without gaps.
+        """
         x._require_writable(self._name)
-        if not forgets_newest(x, bind(x, self._home)):
+        alone = len(self.written) == 1 and x._layout.gapless
+        if alone and not forgets_newest(x, bind(x, self._home)):
             return self._written_tensor(x)
         scratch = over.empty(x._layout, self._device)
         self._late.append((x, scratch))

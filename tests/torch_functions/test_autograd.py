@@ -247,6 +247,21 @@ def test_a_blob_that_was_read_may_be_written_before_backward(head, function):
     torch.testing.assert_close(results[1], results[0])
 
 
+def test_hooks_of_the_user_see_what_autograd_saves():
+    blob, weight = blob_in(GPU), torch.full((2, 3), 2.0, requires_grad=True)
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: x + 1, lambda x: x * 10):
+        loss = torch.mul(blob, weight).sum()
+    blob[...] = 77
+    loss.backward()
+    assert weight.grad.tolist() == (10 * (values() + 1)).tolist()
+    with torch.autograd.graph.allow_mutation_on_saved_tensors():
+        blob, factor = blob_in(GPU), torch.ones(2, 3)
+        loss = torch.einsum("ij,ij,ij->", blob, weight, factor)
+        factor.zero_()
+        (gradient,) = torch.autograd.grad(loss, weight)
+    assert gradient.tolist() == values().tolist()
+
+
 def test_a_graph_keeps_no_blob():
     weight = torch.ones(3, requires_grad=True)
     blob, mean, var = blob_in(GPU), blob_in(GPU, shape=(3,)), blob_in(GPU, shape=(3,))

@@ -52,6 +52,17 @@ def test_an_operator_is_of_the_left_operands_kind():
     assert (T * blob).tolist() == (blob * T).tolist() == (values() ** 2).tolist()
 
 
+def test_powers_and_comparisons_of_a_tensor_by_a_blob():
+    blob = blob_in(GPU)
+    assert ((T + 1) ** blob).tolist() == ((values() + 1) ** values()).tolist()
+    target = T + 1
+    target **= blob
+    assert target.tolist() == ((values() + 1) ** values()).tolist()
+    assert torch.Tensor.__eq__(T, blob).all()
+    assert torch.Tensor.__le__(T, blob).all()
+    assert blob.head is SYNCED
+
+
 def test_with_a_tensor_that_requires_a_gradient_an_operator_is_torchs():
     blob, weight = blob_in(CPU), torch.ones(2, 3, requires_grad=True)
     for result in (blob * weight, blob + weight, blob / weight, blob - weight, blob @ weight.T):
@@ -164,6 +175,43 @@ def test_an_out_that_overlaps_an_input_gets_what_separate_ones_get():
     assert blob.tolist() == [x * x for x in expected]
 
 
+# Functions that write the elements of a tensor or Blob into another in reverse order.
+REVERSING = {
+    "index_put_": lambda target, x, index: torch.ops.aten.index_put_(target, [index], x),
+    "scatter_": lambda target, x, index: torch.ops.aten.scatter_(target, 0, index, x),
+    "out=": lambda target, x, index: torch.take(x, index, out=target),
+}
+
+
+@pytest.mark.parametrize("write", REVERSING.values(), ids=REVERSING)
+def test_a_blob_and_a_tensor_over_the_same_elements_are_kept_apart(write):
+    blob, reverse = Blob(100), torch.arange(99, -1, -1)
+    tensor = blob.to_torch()
+    for target, x in [(tensor, blob), (blob, tensor)]:
+        blob[...] = np.arange(100)
+        write(target, x, reverse)
+        assert blob.tolist() == [*range(99, -1, -1)]
+
+
+def test_a_tensor_over_a_blob_is_assigned_the_blob():
+    blob = blob_in(CPU, shape=(100, 64))
+    array, tensor = np.array(blob), blob.to_torch()
+    tensor[1:] = blob[:-1]
+    assert (blob[1:] == array[:-1]).all()
+    array[...] = blob
+    tensor[torch.arange(99, -1, -1)] = blob
+    assert (blob == array[::-1]).all()
+
+
+def test_two_blobs_over_overlapping_memory_are_kept_apart():
+    array = np.arange(1000.0)
+    x, y = Blob.asarray(array), Blob.asarray(array[1:])
+    torch.add(x[:-1], 0, out=y)
+    assert array.tolist() == [0, *range(999)]
+    torch.cat([x[:1], x[:-2]], out=y)
+    assert array.tolist() == [0, 0, 0, *range(997)]
+
+
 # --- sides ---------------------------------------------------------------------------------------
 
 
@@ -222,6 +270,16 @@ def test_an_out_of_another_shape_is_refused_and_keeps_what_it_had(shape):
         torch.add(T, 1, out=blob)
     assert blob.head is GPU
     assert blob.tolist() == values(shape=shape).tolist()
+
+
+@pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")
+def test_a_refused_out_with_gaps_or_beside_another_keeps_what_it_had():
+    blob = blob_in(CPU, shape=(3, 3))
+    with pytest.raises(ValueError, match=r"gives shape \(2,\)"):
+        torch.add(torch.ones(2), 1, out=blob[:, 1])
+    with pytest.raises(ValueError, match=r"gives shape \(3,\)"):
+        torch.max(T, 0, out=(blob[0], blob_in(CPU, "int64", shape=(4,))))
+    assert blob.tolist() == values(shape=(3, 3)).tolist()
 
 
 def test_several_results_are_written_to_several_blobs():

@@ -102,8 +102,8 @@ def _call_directly(
     Returns
     -------
     Any
-        NotImplemented in other cases, if a Blob has negative strides, or if autograd has no hooks;
-        the function has not been called then.
+        NotImplemented in other cases, if a Blob has negative strides, or if our hooks cannot
+        replace what autograd saves; the function has not been called then.
     """
     tensors = plan.tensors_in(values) if plan.holds_tensors else ()
     for x in tensors:
@@ -258,7 +258,8 @@ class _Call:
     written
         The Blobs that the function writes.
     copying
-        Whether torch keeps its inputs and hooks cannot replace them, so that it must get copies.
+        Whether torch keeps its inputs and our hooks cannot replace them, so that it must get
+        copies.
     """
 
     __slots__ = (
@@ -299,8 +300,8 @@ class _Call:
         self._read: dict[tuple[int, Layout], _Lent] = {}
         self._direct: list[_Written] = []
         # Temporary tensors, copied to the Blobs after a successful call. Needed if an overwrite
-        # would discard the newest contents on the other side, and for negative strides, which torch
-        # lacks.
+        # would discard the newest contents on the other side, for outputs with gaps, for several
+        # outputs, and for negative strides, which torch lacks.
         self._late: list[tuple[BlobCore, torch.Tensor]] = []
         # Copies for reading Blobs with negative strides, which torch lacks.
         self._reversed: list[tuple[BlobCore, torch.Tensor]] = []
@@ -310,18 +311,18 @@ class _Call:
     def lend(self, values: list[Any]) -> None:
         """Replace Blobs by tensors."""
         plan = self._plan
-        read = self._shape_only if plan.shape_only else self._read_tensor
+        lend = self._shape_only if plan.shape_only else self._read_tensor
         for place in (*plan.blobs, *plan.nested_blobs):
             if place not in plan.written:
-                values[place] = replaced(values[place], BlobCore, read)
+                values[place] = replaced(values[place], BlobCore, lend)
         # Last, because inputs must be on this side before their memory is written.
         for place, whole in plan.written.items():
             write = self._overwritten_tensor if whole else self._written_tensor
             values[place] = replaced(values[place], BlobCore, write)
-        if self._direct:
-            for place in (*plan.tensors, *plan.nested_tensors):
-                if place not in plan.written:
-                    values[place] = replaced(values[place], torch.Tensor, self._apart)
+        if plan.written:
+            read = {*plan.blobs, *plan.nested_blobs, *plan.tensors, *plan.nested_tensors}
+            for place in read.difference(plan.written):
+                values[place] = replaced(values[place], torch.Tensor, self._apart)
 
     def addresses(self) -> set[int | None]:
         """Return the start addresses of the storages of tensors over Blobs."""
@@ -346,8 +347,6 @@ class _Call:
         loan = host_loan(x, self._name) if self._keeps and not shared else None
         if loan is None:
             loan = Loan(*over.tensor_over_memory(memory, layout, side, CONST, self._name))
-        if any(over.partially_overlaps(loan.tensor, tensor) for tensor in self._written_tensors):
-            return loan.tensor.clone()
         self._read[id(memory), layout] = x, loan
         return loan.tensor
 
@@ -359,9 +358,9 @@ class _Call:
         return over.empty(x._layout, self._device)
 
     def _apart(self, x: torch.Tensor) -> torch.Tensor:
-        """Return an input tensor; a copy if it overlaps a written Blob's tensor."""
-        overlaps = any(over.partially_overlaps(x, lent.tensor) for lent in self._direct)
-        return x.clone() if overlaps else x
+        """Return an input tensor; a copy if it overlaps one that is written."""
+        written = [*self._written_tensors, *(written.tensor for written in self._direct)]
+        return x.clone() if any(over.partially_overlaps(x, y) for y in written) else x
 
     def _written_tensor(self, x: BlobCore) -> torch.Tensor:
         """Return a tensor to read and write."""
@@ -384,9 +383,13 @@ class _Call:
         return tensor
 
     def _overwritten_tensor(self, x: BlobCore) -> torch.Tensor:
-        """Return a tensor to overwrite completely. Causes no transfer."""
+        """Return a tensor to overwrite completely. Causes no transfer.
+
+        Torch resizes an output of another shape before it fails, and writes it without gaps.
+        """
         x._require_writable(self._name)
-        if not forgets_newest(x, bind(x, self._home)):
+        alone = len(self.written) == 1 and x._layout.gapless
+        if alone and not forgets_newest(x, bind(x, self._home)):
             return self._written_tensor(x)
         scratch = over.empty(x._layout, self._device)
         self._late.append((x, scratch))
@@ -439,12 +442,19 @@ class _Call:
 
 
 def _hooks_reach_all() -> bool:
-    """Return whether hooks see everything that autograd saves; within torch.func they do not."""
-    return _hooks_are_enabled() and _transformation() is None
+    """Return whether our hooks would see everything that autograd saves.
+
+    Within torch.func they do not. Within the user's hooks they would hide it from those, because
+    autograd calls only the innermost ones.
+    """
+    if _transformation() is not None or not _hooks_are_enabled():
+        return False
+    return _innermost_hooks(False) is None  # noqa: FBT003  # torch's parameter has no name
 
 
 # Returns None outside of torch.func. Within, `requires_grad` may be False for recorded tensors.
 _transformation: Callable[[], object] = torch._C._functorch.peek_interpreter_stack
+_innermost_hooks: Callable[[bool], object] = torch._C._autograd._top_saved_tensors_default_hooks
 _hooks_are_enabled: Callable[[], bool] = torch._C._autograd._saved_tensors_hooks_is_enabled  # type: ignore[attr-defined]  # not in torch's stubs
 
 

@@ -311,7 +311,7 @@ def _rule(function: Callable[..., Any]) -> _Rule:
     if not schemas:
         if module.startswith("torch.distributed") and name in _RECEIVED:
             places |= {p for p, known in enumerate(parameters) if known == _RECEIVED[name]}
-        elif name.endswith("_") and not name.endswith("__"):
+        elif name == "__setitem__" or (name.endswith("_") and not name.endswith("__")):
             places.add(0)
     if not parameters:
         longest = max(schemas, key=lambda schema: len(schema.arguments), default=None)
@@ -349,13 +349,15 @@ def _schemas(function: Callable[..., Any]) -> list[Any]:
         if getattr(function, "__module__", None) == "torch.distributed.distributed_c10d":
             return []
         operator = getattr(torch.ops.aten, getattr(function, "__name__", ""), None)
-        if operator is None:
+        # A few names, such as "__eq__", are methods that every Python object has.
+        if not hasattr(operator, "overloads"):
             return []
     return [getattr(operator, name)._schema for name in operator.overloads()]
 
 
 def _signature(function: Callable[..., Any]) -> tuple[str, ...]:
     """Return the parameters of a function written in Python."""
-    if not inspect.isfunction(function):
+    # Some, such as `Tensor.pow`, only wrap a builtin function, which has no signature.
+    if not inspect.isfunction(inspect.unwrap(function)):
         return ()
     return tuple(inspect.signature(function).parameters)

@@ -338,16 +338,17 @@ def address(tensor: torch.Tensor) -> int | None:
 
 
 def partially_overlaps(tensor: torch.Tensor, other: torch.Tensor) -> bool:
-    """Return whether two tensors share memory, but are not over the same elements.
+    """Return whether two tensors share memory, but are not over the same elements of one storage.
 
-    Torch detects this only within one storage, and each export of a Blob has its own storage.
+    Torch detects an overlap only within one storage, and each export of a Blob has its own.
     """
-    starts = address(tensor), address(other)
-    if None in starts or (tensor.shape == other.shape and place_of(tensor) == place_of(other)):
+    if None in (address(tensor), address(other)):
         return False
     first, second = (x.untyped_storage() for x in (tensor, other))
+    same = first._cdata == second._cdata and tensor.shape == other.shape
     return (
-        first.data_ptr() < second.data_ptr() + second.nbytes()
+        not (same and place_of(tensor) == place_of(other))
+        and first.data_ptr() < second.data_ptr() + second.nbytes()
         and second.data_ptr() < first.data_ptr() + first.nbytes()
     )
 

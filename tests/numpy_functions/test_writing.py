@@ -230,6 +230,16 @@ def test_the_table_says_who_writes(simulated, call, writes):
     assert const.head is SYNCED
 
 
+def test_a_keyword_that_a_function_collects_is_not_written(tmp_path):
+    blob = blob_in(GPU)
+    for save in (np.savez, np.savez_compressed):
+        save(tmp_path / "blob.npz", out=blob.const)
+        assert np.load(tmp_path / "blob.npz")["out"].tolist() == values().tolist()
+    with pytest.raises(ValueError, match="read-only"):
+        np.apply_along_axis(np.cumsum, 0, blob, out=blob_in(CPU, shape=(2,)))
+    assert blob.tolist() == values().tolist()
+
+
 def test_functions_without_a_signature_are_known_by_the_names_that_newer_versions_have(monkeypatch):
     for function, names in tables._WITHOUT_SIGNATURE.items():
         try:

@@ -240,6 +240,19 @@ def test_a_keyword_that_a_function_collects_is_not_written(tmp_path):
     assert blob.tolist() == values().tolist()
 
 
+@pytest.mark.parametrize("as_blob", [False, True])
+@pytest.mark.parametrize("function", [np.fft.hfft, np.fft.ifft2, np.fft.irfft2, np.cumsum])
+def test_an_out_that_numpy_ignores_is_unchanged(function, as_blob):
+    x = np.arange(16.0).reshape(4, 4)
+    result = function(x)
+    out, expected = np.full((2, *result.shape), 7, result.dtype)
+    function(x, out=expected)
+    if as_blob:
+        out = on("cpu", out)
+    assert np.array_equal(function(on("simulated:0", x), out=out), result)
+    assert np.array_equal(out, expected)
+
+
 def test_functions_without_a_signature_are_known_by_the_names_that_newer_versions_have(monkeypatch):
     for function, names in tables._WITHOUT_SIGNATURE.items():
         try:

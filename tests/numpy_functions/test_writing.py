@@ -89,6 +89,15 @@ def test_where_a_mask_leaves_elements_they_are_brought_up_to_date(call):
     assert out.tolist() == call(x, *arguments, out=values(), where=mask).tolist()
 
 
+@pytest.mark.parametrize("make", [np.array, lambda array: on("cpu", array)])
+def test_outer_with_a_mask_keeps_elements(make):
+    x, mask = values()[0], values() > 2
+    out, expected = make(values() + 5), values() + 5
+    np.add.outer(np.arange(2.0), x, out=expected, where=mask, casting="unsafe")
+    np.add.outer(np.arange(2.0), on("simulated:0", x), out=out, where=mask, casting="unsafe")
+    assert out.tolist() == expected.tolist()
+
+
 def test_an_out_that_is_a_part_keeps_the_rest_where_it_is(simulated):
     out = blob_in(CPU)
     row = on("simulated:0", values()[0])

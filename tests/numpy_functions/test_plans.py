@@ -308,6 +308,18 @@ def test_views_of_two_blobs_over_one_memory_are_of_the_right_one(make):
     assert first.tolist()[1] == [70] * 4
 
 
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("function", [np.ix_, np.atleast_2d, syncblob.broadcast_arrays])
+def test_a_view_of_a_const_blob_is_const_beside_the_blob_itself(device, function, make):
+    blob = make(A[0], device)
+    const = blob.const
+    for operands in ((blob, const), (const, blob), (blob, const, make(A[0]))):
+        for _ in range(2):
+            for x, operand in zip(function(*operands), operands, strict=True):
+                assert x.memory is operand.memory
+                assert operand is not const or not x.flags.writeable
+
+
 def test_two_memories_in_one_array_are_told_apart():
     array = np.zeros((2, 3), np.float32)
     first, second = syncblob.asarray(array[0]), syncblob.asarray(array[1])

@@ -7,6 +7,7 @@ import threading
 import ml_dtypes
 import numpy as np
 import pytest
+from numpy.lib.recfunctions import unstructured_to_structured
 
 import syncblob
 from syncblob import Blob, DeviceGuardError, Head, TransferGuardError
@@ -149,6 +150,16 @@ def test_what_no_blob_holds_is_given_as_numpy_gives_it(make):
         result = function(make(A), dtype=np.longdouble)
         assert type(result) is type(function(A, dtype=np.longdouble))
         assert isinstance(function(make(A)), Blob)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_view_that_no_blob_holds_is_read_only(device, make):
+    pairs = np.dtype("f4,f4")
+    blob = make(A[:, :2].copy(), device)
+    view = unstructured_to_structured(blob, pairs)
+    assert view.tolist() == unstructured_to_structured(A[:, :2], pairs).tolist()
+    assert not view.flags.writeable
+    assert unstructured_to_structured(blob, pairs, copy=True).flags.writeable
 
 
 def test_classes_have_plans_of_their_own():

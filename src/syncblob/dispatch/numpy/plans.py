@@ -252,7 +252,11 @@ class Plan:
     def _give_any(self, result: Any, like: Any, home: Home, operands: Sequence[_Operand]) -> Any:
         general = Operands(self.function.__name__, like, home)
         general.take(operands)
-        return general.give(result, const=self.const)
+        given = general.give(result, const=self.const)
+        if isinstance(given, _ndarray) and any(home.overlap(given, array) for array, _ in operands):
+            # A view of a dtype that Blobs do not support; writes to it would not be tracked.
+            given.flags.writeable = False
+        return given
 
     def _of_array(self, array: Any, like: Any, home: Home, operands: Sequence[_Operand]) -> Any:
         """Wrap a NumPy array: according to its base, unless that is inconclusive."""

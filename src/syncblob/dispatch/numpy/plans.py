@@ -135,6 +135,8 @@ def _made(
         kind = _EmptyLike
     elif function is np.piecewise:
         kind = _Piecewise
+    elif function is np.imag:
+        kind = _Imag
     elif (
         function in tables.WRITES
         or function in tables.TEXTS_AND_FILES
@@ -440,6 +442,19 @@ class _Piecewise(Plan):
             given[place] = [given[place]]
         named = {name: given[name] for name in kwargs}
         return super().run(like, tuple([given[at] for at in range(len(args))]), named)
+
+
+class _Imag(_OneBlob):
+    """The imaginary parts of real numbers are const zeros. NumPy's are read-only."""
+
+    __slots__ = ()
+
+    def run(self, like: Any, _args: Args, _kwargs: Named) -> Any:
+        if like.dtype.kind == "c":
+            return super().run(like, (like,), {})
+        zeros = np.zeros_like(like)
+        zeros._make_const()
+        return zeros
 
 
 class _EmptyLike(Plan):

@@ -344,6 +344,17 @@ def test_two_memories_in_one_array_are_told_apart():
     assert (first.tolist(), second.tolist()) == ([0] * 3, [1] * 3)
 
 
+@pytest.mark.parametrize("device", DEVICES)
+def test_an_array_that_is_twice_in_the_result_is_one_blob(device, make):
+    blob = make(A[:, :3].copy(), device)
+    for _ in range(2):
+        i, j = np.diag_indices_from(blob)
+        assert i is j
+        assert i.tolist() == [0, 1, 2]
+        # The second call takes the path for arrays that are not current.
+        blob.mutable_cpu_data()
+
+
 def test_a_view_of_a_computed_array_is_no_view_of_the_operand(make):
     blob = make(A)
     for function in (lambda x: np.tensordot(x, x.T, 1), lambda x: np.roll(x, 1), np.isfinite):

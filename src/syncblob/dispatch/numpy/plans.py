@@ -247,7 +247,9 @@ class Plan:
         if kind is bool or kind is int:
             return number(result, like, home, self.function.__name__)
         if kind is list or kind is tuple:
-            return kind([self.give(item, like, home, operands) for item in result])
+            # An array that is there twice, as in `np.diag_indices_from`, is one Blob.
+            blobs = {id(item): self.give(item, like, home, operands) for item in result}
+            return kind([blobs[id(item)] for item in result])
         # Other results, such as CuPy arrays.
         return self._give_any(result, like, home, operands)
 

@@ -182,6 +182,16 @@ def test_parts_of_complex_numbers_are_views(device):
     assert blob.conj().tolist() == [[7 + 1j, 7 + 1j]]
 
 
+@pytest.mark.parametrize("device", DEVICES)
+def test_imaginary_parts_of_real_numbers_are_const_zeros(device):
+    blob = on(device, A)
+    for zeros in (blob.imag, np.imag(val=blob)):
+        assert np.asarray(zeros).tobytes() == A.imag.tobytes()
+        assert (zeros.dtype, zeros.device, zeros.flags.writeable) == (A.dtype, device, False)
+        with pytest.raises(ValueError, match="const"):
+            zeros.mutable_cpu_data()
+
+
 def test_methods_in_place_take_the_mutable_path_on_the_device(simulated):
     for method in (
         lambda x: x.sort(axis=0),

@@ -7,6 +7,7 @@ import threading
 import ml_dtypes
 import numpy as np
 import pytest
+from numpy.lib.recfunctions import unstructured_to_structured
 
 import syncblob
 from syncblob import Blob, DeviceGuardError, Head, TransferGuardError
@@ -149,6 +150,16 @@ def test_what_no_blob_holds_is_given_as_numpy_gives_it(make):
         result = function(make(A), dtype=np.longdouble)
         assert type(result) is type(function(A, dtype=np.longdouble))
         assert isinstance(function(make(A)), Blob)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_view_that_no_blob_holds_is_read_only(device, make):
+    pairs = np.dtype("f4,f4")
+    blob = make(A[:, :2].copy(), device)
+    view = unstructured_to_structured(blob, pairs)
+    assert view.tolist() == unstructured_to_structured(A[:, :2], pairs).tolist()
+    assert not view.flags.writeable
+    assert unstructured_to_structured(blob, pairs, copy=True).flags.writeable
 
 
 def test_classes_have_plans_of_their_own():
@@ -308,6 +319,18 @@ def test_views_of_two_blobs_over_one_memory_are_of_the_right_one(make):
     assert first.tolist()[1] == [70] * 4
 
 
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("function", [np.ix_, np.atleast_2d, syncblob.broadcast_arrays])
+def test_a_view_of_a_const_blob_is_const_beside_the_blob_itself(device, function, make):
+    blob = make(A[0], device)
+    const = blob.const
+    for operands in ((blob, const), (const, blob), (blob, const, make(A[0]))):
+        for _ in range(2):
+            for x, operand in zip(function(*operands), operands, strict=True):
+                assert x.memory is operand.memory
+                assert operand is not const or not x.flags.writeable
+
+
 def test_two_memories_in_one_array_are_told_apart():
     array = np.zeros((2, 3), np.float32)
     first, second = syncblob.asarray(array[0]), syncblob.asarray(array[1])
@@ -319,6 +342,17 @@ def test_two_memories_in_one_array_are_told_apart():
     ]
     results[1][...] = 1
     assert (first.tolist(), second.tolist()) == ([0] * 3, [1] * 3)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_an_array_that_is_twice_in_the_result_is_one_blob(device, make):
+    blob = make(A[:, :3].copy(), device)
+    for _ in range(2):
+        i, j = np.diag_indices_from(blob)
+        assert i is j
+        assert i.tolist() == [0, 1, 2]
+        # The second call takes the path for arrays that are not current.
+        blob.mutable_cpu_data()
 
 
 def test_a_view_of_a_computed_array_is_no_view_of_the_operand(make):

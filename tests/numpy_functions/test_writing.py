@@ -89,6 +89,15 @@ def test_where_a_mask_leaves_elements_they_are_brought_up_to_date(call):
     assert out.tolist() == call(x, *arguments, out=values(), where=mask).tolist()
 
 
+@pytest.mark.parametrize("make", [np.array, lambda array: on("cpu", array)])
+def test_outer_with_a_mask_keeps_elements(make):
+    x, mask = values()[0], values() > 2
+    out, expected = make(values() + 5), values() + 5
+    np.add.outer(np.arange(2.0), x, out=expected, where=mask, casting="unsafe")
+    np.add.outer(np.arange(2.0), on("simulated:0", x), out=out, where=mask, casting="unsafe")
+    assert out.tolist() == expected.tolist()
+
+
 def test_an_out_that_is_a_part_keeps_the_rest_where_it_is(simulated):
     out = blob_in(CPU)
     row = on("simulated:0", values()[0])
@@ -228,6 +237,29 @@ def test_the_table_says_who_writes(simulated, call, writes):
         call(const)
     assert const.tolist() == values().tolist()
     assert const.head is SYNCED
+
+
+def test_a_keyword_that_a_function_collects_is_not_written(tmp_path):
+    blob = blob_in(GPU)
+    for save in (np.savez, np.savez_compressed):
+        save(tmp_path / "blob.npz", out=blob.const)
+        assert np.load(tmp_path / "blob.npz")["out"].tolist() == values().tolist()
+    with pytest.raises(ValueError, match="read-only"):
+        np.apply_along_axis(np.cumsum, 0, blob, out=blob_in(CPU, shape=(2,)))
+    assert blob.tolist() == values().tolist()
+
+
+@pytest.mark.parametrize("as_blob", [False, True])
+@pytest.mark.parametrize("function", [np.fft.hfft, np.fft.ifft2, np.fft.irfft2, np.cumsum])
+def test_an_out_that_numpy_ignores_is_unchanged(function, as_blob):
+    x = np.arange(16.0).reshape(4, 4)
+    result = function(x)
+    out, expected = np.full((2, *result.shape), 7, result.dtype)
+    function(x, out=expected)
+    if as_blob:
+        out = on("cpu", out)
+    assert np.array_equal(function(on("simulated:0", x), out=out), result)
+    assert np.array_equal(out, expected)
 
 
 def test_functions_without_a_signature_are_known_by_the_names_that_newer_versions_have(monkeypatch):

@@ -879,7 +879,7 @@ class Blob(Operators, NdarrayMethods):
     def imag(self) -> Self:
         """The imaginary parts, a view. Assigning writes them.
 
-        For a Blob that is not complex, a new one of zeros, which cannot be assigned.
+        For a Blob that is not complex, a new const one of zeros.
         """
         return self._call(np.imag)
 

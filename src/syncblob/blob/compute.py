@@ -324,10 +324,15 @@ def wrap(array: Any, home: Home, *operands: BlobCore) -> Any:
             return operands[0]._fresh(array, home)
     # A result over memory that a Blob tracks must share that memory, or writes would be missed.
     side = Side.HOST if home is HOST else Side.ACCELERATOR
-    for x in operands:
-        buffer = x._memory.buffer(side)
-        if buffer is not None and home.overlap(array, buffer):
-            return x._view(home.layout(array, buffer))
+    sharing = [
+        x
+        for x in operands
+        if (buffer := x._memory.buffer(side)) is not None and home.overlap(array, buffer)
+    ]
+    if sharing:
+        # Of several Blobs over one memory, a const one, because the result may be its view.
+        x = next((x for x in sharing if x._readonly), sharing[0])
+        return x._view(home.layout(array, x._memory.buffer(side)))
     if not can_adopt(array):
         array = home.compute(array.copy)
     return operands[0]._fresh(array, home)

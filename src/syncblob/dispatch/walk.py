@@ -46,10 +46,14 @@ def replaced(x: Any, kind: type, replace: Callable[[Any], Any]) -> Any:
 
 
 def mapped(x: Any, function: Callable[[Any], Any]) -> Any:
-    """Apply a function to all items of nested lists and tuples; return the same as `replaced`."""
+    """Apply a function to all items of nested lists and tuples; return the same as `replaced`.
+
+    An item that is in a sequence twice has one result.
+    """
     if not isinstance(x, (list, tuple)):
         return function(x)
-    return _rebuilt(x, [mapped(item, function) for item in x])
+    items = {id(item): mapped(item, function) for item in x}
+    return _rebuilt(x, [items[id(item)] for item in x])
 
 
 def _rebuilt(x: list[Any] | tuple[Any, ...], items: list[Any]) -> Any:

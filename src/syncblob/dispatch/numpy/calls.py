@@ -112,7 +112,7 @@ def call(  # noqa: PLR0913  # a call, and properties of its function
             (keywords["out"],) = keywords["out"]
     try:
         result = running.home.compute(function, *arrays, **keywords)
-        running.deliver()
+        running.deliver(result)
     finally:
         running.finish_write()
     return running.give(result, const=const)
@@ -251,9 +251,16 @@ class Operands:
 
     # --- afterwards ------------------------------------------------------------------------------
 
-    def deliver(self) -> None:
-        """Copy temporary arrays to their targets."""
+    def deliver(self, result: Any) -> None:
+        """Copy temporary arrays to their targets.
+
+        NumPy's functions return None or what they write. Some ignore `out`, as `np.fft.irfft2`.
+        """
+        returned = result if isinstance(result, tuple) else (result,)
         for target, scratch in self._late:
+            written = result is None or any(scratch is array for array in returned)
+            if self.home.native and not written:
+                continue
             if isinstance(target, BlobCore):
                 target._memory.write(
                     bind(target, self.home),

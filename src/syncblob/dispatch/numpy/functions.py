@@ -78,7 +78,8 @@ def array_ufunc(like: Any, ufunc: np.ufunc, method: str, inputs: Any, kwargs: An
     written: dict[int | str, bool] = {}
     if "out" in kwargs:
         # A reduction writes every element, even with a mask.
-        written["out"] = kwargs.get("where", True) is True or method != "__call__"
+        masked = kwargs.get("where", True) is not True and method in {"__call__", "outer"}
+        written["out"] = not masked
     if method == "at":
         written[0] = False
     name, function = ufunc.__name__, ufunc

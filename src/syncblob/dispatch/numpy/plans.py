@@ -135,6 +135,8 @@ def _made(
         kind = _EmptyLike
     elif function is np.piecewise:
         kind = _Piecewise
+    elif function is np.imag:
+        kind = _Imag
     elif (
         function in tables.WRITES
         or function in tables.TEXTS_AND_FILES
@@ -245,14 +247,20 @@ class Plan:
         if kind is bool or kind is int:
             return number(result, like, home, self.function.__name__)
         if kind is list or kind is tuple:
-            return kind([self.give(item, like, home, operands) for item in result])
+            # An array that is there twice, as in `np.diag_indices_from`, is one Blob.
+            blobs = {id(item): self.give(item, like, home, operands) for item in result}
+            return kind([blobs[id(item)] for item in result])
         # Other results, such as CuPy arrays.
         return self._give_any(result, like, home, operands)
 
     def _give_any(self, result: Any, like: Any, home: Home, operands: Sequence[_Operand]) -> Any:
         general = Operands(self.function.__name__, like, home)
         general.take(operands)
-        return general.give(result, const=self.const)
+        given = general.give(result, const=self.const)
+        if isinstance(given, _ndarray) and any(home.overlap(given, array) for array, _ in operands):
+            # A view of a dtype that Blobs do not support; writes to it would not be tracked.
+            given.flags.writeable = False
+        return given
 
     def _of_array(self, array: Any, like: Any, home: Home, operands: Sequence[_Operand]) -> Any:
         """Wrap a NumPy array: according to its base, unless that is inconclusive."""
@@ -436,6 +444,19 @@ class _Piecewise(Plan):
             given[place] = [given[place]]
         named = {name: given[name] for name in kwargs}
         return super().run(like, tuple([given[at] for at in range(len(args))]), named)
+
+
+class _Imag(_OneBlob):
+    """The imaginary parts of real numbers are const zeros. NumPy's are read-only."""
+
+    __slots__ = ()
+
+    def run(self, like: Any, _args: Args, _kwargs: Named) -> Any:
+        if like.dtype.kind == "c":
+            return super().run(like, (like,), {})
+        zeros = np.zeros_like(like)
+        zeros._make_const()
+        return zeros
 
 
 class _EmptyLike(Plan):

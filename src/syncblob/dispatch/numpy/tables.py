@@ -159,9 +159,12 @@ _PLAIN = frozenset(
 
 # Functions written in C have no signature in some versions of NumPy.
 _WITHOUT_SIGNATURE: dict[Callable[..., Any], tuple[str, ...]] = {
+    np.busday_count: ("begindates", "enddates", "weekmask", "holidays", "busdaycal", "out"),
+    np.busday_offset: ("dates", "offsets", "roll", "weekmask", "holidays", "busdaycal", "out"),
     np.concatenate: ("arrays", "axis", "out"),
     np.copyto: ("dst", "src", "casting", "where"),
     np.dot: ("a", "b", "out"),
+    np.is_busday: ("dates", "weekmask", "holidays", "busdaycal", "out"),
 }
 
 # Faster methods of ndarray with the same parameters in the same order.
@@ -202,10 +205,15 @@ def _places(function: Callable[..., Any]) -> dict[str, int]:
 def _argument(
     function: Callable[..., Any], name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> int | str | None:
-    """Return the position or keyword of an argument; None if it was not given."""
+    """Return the position or keyword of an argument; None if it was not given.
+
+    A keyword that a function collects, as `savez` does, is no parameter.
+    """
+    place = _places(function).get(name)
+    if place is None:
+        return None
     if name in kwargs:
         return name
-    place = _places(function).get(name, -1)
     return place if 0 <= place < len(args) else None
 
 

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import array
+import ctypes
+import enum
 import operator
+from collections import deque
+from decimal import Decimal
+from fractions import Fraction
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +17,8 @@ import pytest
 from made_blobs import blob_in
 
 import syncblob as xp
-from syncblob import Blob, Head, no_transfers, use_device
+from syncblob import Blob, Head, computed_on, no_transfers, use_device
+from syncblob.errors import DeviceGuardError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -345,6 +353,99 @@ def test_blobs_are_no_keys() -> None:
         hash(integers())
 
 
+class Label(enum.IntEnum):
+    CAT = 2
+
+
+class Ratio(float):
+    """A float with its own operators."""
+
+    def __radd__(self, _: object) -> str:
+        return "added"
+
+    def __eq__(self, _: object) -> bool:
+        return True
+
+    __hash__ = None
+
+
+class Declining(int):
+    """An int that declines operators with arrays."""
+
+    __array_ufunc__ = None
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(
+    "number",
+    [Label.CAT, type("Float", (float,), {})(2.5), type("Complex", (complex,), {})(2j)],
+    ids=["int", "float", "complex"],
+)
+def test_subclasses_of_numbers_act_as_the_number(device: str, number: Any) -> None:
+    (plain,) = (kind(number) for kind in (int, float, complex) if isinstance(number, kind))
+    x = xp.asarray([1, 2, 3], dtype="float32", device=device)
+    array = np.array([1, 2, 3], "float32")
+    for name in ("eq", "ne", "add", "sub", "mul", "truediv", "pow"):
+        apply = getattr(operator, name)
+        assert equal(apply(x, number), apply(array, plain))
+        assert equal(apply(number, x), apply(plain, array))
+    if plain == Label.CAT:
+        assert equal(x[x == number], array[1:2])
+        assert number in x
+        assert equal(x < number, array < plain)
+        y = x
+        y *= number
+        assert y is x
+        assert equal(x, array * 2)
+
+
+def test_numbers_with_operators_of_their_own_have_their_turn() -> None:
+    x = integers()
+    assert x + Ratio(1) == "added"
+    assert (x == Ratio(1)) is True
+    assert equal(x - Ratio(1), np.array([0.0, 1, 2]))
+    assert equal(Ratio(1) + x, np.array([2.0, 3, 4]))
+    for apply in (operator.add, operator.iadd, operator.lt):
+        with pytest.raises(TypeError):
+            apply(x, Declining(1))
+    assert (x == Declining(1)) is False
+    x += Ratio(1)
+    assert x == "added"
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(
+    "other",
+    [
+        range(1, 4),
+        deque([1, 5, 3]),
+        array.array("i", [1, 5, 3]),
+        bytearray(b"\1\5\3"),
+        memoryview(b"\1\5\3"),
+        (ctypes.c_int * 3)(1, 5, 3),
+        SimpleNamespace(__array_interface__=np.array([1, 5, 3]).__array_interface__),
+        Fraction(2),
+        Decimal(2),
+        [Fraction(1), None, 10**30],
+    ],
+    ids=lambda other: type(other).__name__,
+)
+def test_sequences_buffers_and_numbers_are_compared_as_by_an_array(device: str, other: Any) -> None:
+    x, array = integers(device), np.array([1, 2, 3])
+    for apply in (operator.eq, operator.ne):
+        result = apply(x, other)
+        assert equal(result, apply(array, other))
+        assert result.device == device
+    with pytest.raises(TypeError):
+        _ = x < other
+
+
+def test_numbers_that_python_compares_are_compared_on_the_host() -> None:
+    x = integers("simulated:0")
+    with computed_on("simulated"), pytest.raises(DeviceGuardError, match="equal would run on cpu"):
+        _ = x == Fraction(2)
+
+
 @pytest.mark.parametrize("device", DEVICES)
 def test_lists_and_tuples_are_compared_element_by_element(device: str) -> None:
     x = integers(device)
@@ -352,7 +453,7 @@ def test_lists_and_tuples_are_compared_element_by_element(device: str) -> None:
     for other in ([1, 5, 3], (1, 5, 3), [[1], [3]]):
         assert equal(x == other, array == other)
         assert equal(other != x, array != other)
-    for other in (None, "text", ["text"], {}):
+    for other in (None, "text", b"text", ["text"], {}, {1}, object(), np.ndarray):
         assert (x == other) is False
         assert (x != other) is True
     with pytest.raises(ValueError, match="broadcast"):

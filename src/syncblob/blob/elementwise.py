@@ -5,7 +5,9 @@ The operators of Blob, the functions of the array API and NumPy's ufuncs on Blob
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
+from numbers import Number
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,8 +33,10 @@ __all__ = ["OPERATOR", "binary", "inplace", "unary"]
 # For `binary`: the caller is an operator.
 OPERATOR = True
 
-# These also accept lists and tuples, which Python would otherwise call unequal.
-_COMPARES_LISTS = (np.equal, np.not_equal)
+# These also accept sequences, buffers and other numbers, which Python would otherwise call unequal.
+_COMPARISONS = (np.equal, np.not_equal)
+
+_NUMBERS: tuple[Any, ...] = (int, float, complex)
 
 
 def unary(kernel: Callable[..., Any], x: Any) -> Any:
@@ -80,7 +84,8 @@ def binary(  # noqa: C901  # each case is spelled out, and nothing is a keyword:
         Blobs or NumPy scalars; one may be a Python scalar.
     operator
         Accept an array of another library as one operand, and return NotImplemented for other
-        objects, as operators do; ``==`` and ``!=`` also accept lists and tuples.
+        objects, as operators do; ``==`` and ``!=`` also accept sequences, buffers and other
+        numbers.
 
     Raises
     ------
@@ -140,21 +145,62 @@ def _binary(kernel: Callable[..., Any], x1: Any, x2: Any, operator: bool) -> Any
                 result = kernel(array, other) if like is x1 else kernel(other, array)
                 return like._fresh(home.as_array(result), home)
         if not isinstance(other, BlobCore) and type(other) not in SCALARS:
-            # Leave a tensor that requires a gradient to torch's own operator, which Python tries
-            # next.
-            graph = getattr(other, "requires_grad", False) is True
-            listed = kernel in _COMPARES_LISTS and isinstance(other, (list, tuple))
-            operand = np.asarray(other) if listed else other
-            array = NotImplemented if graph else converted(operand, like)
+            if getattr(other, "requires_grad", False) is True:
+                # torch's own operator, which Python tries next, computes the gradient.
+                return NotImplemented
+            array = converted(other, like)
             if array is NotImplemented:
-                if graph or not is_ndarray_like(other):
-                    return NotImplemented
-                return by_array(kernel, x1, x2, like)
+                by = by_array if is_ndarray_like(other) else _by_value
+                return by(kernel, x1, x2, like)
             x1, x2 = (x1, array) if like is x1 else (array, x2)
     (array1, array2), home, (x1, x2) = gather(kernel.__name__, x1, x2)
     result = kernel(array1, array2) if home.native else home.compute(kernel, array1, array2)
     like = x1 if isinstance(x1, BlobCore) else x2
     return like._fresh(home.as_array(result), home)
+
+
+def _by_value(kernel: Callable[..., Any], x1: Any, x2: Any, like: Any) -> Any:
+    """Compute `binary` for an operator with an object that is no array, as ndarray's operators do.
+
+    The reflected operator of the object comes first.
+    """
+    other = x2 if like is x1 else x1
+    number = _as_number(other)
+    if number is None and not (kernel in _COMPARISONS and _is_comparable(other)):
+        return NotImplemented
+    answer = answer_of(kernel, like, other) if like is x1 else NotImplemented
+    if answer is not NotImplemented:
+        return answer
+    if number is not None:
+        return binary(kernel, like, number) if like is x1 else binary(kernel, number, like)
+    array = np.asarray(other)
+    if array.dtype.hasobject:
+        # Python compares these, on the host.
+        require_device(HOST.device, kernel.__name__)
+        return like.asarray(kernel(np.asarray(like), array), device=like.device)
+    operand = converted(array, like)
+    return operand if operand is NotImplemented else binary(kernel, like, operand)
+
+
+def _as_number(x: Any) -> Any:
+    """Return an instance of a subclass of int, float or complex as that type; else None."""
+    if hasattr(type(x), "__array_ufunc__"):
+        # It has its own operators.
+        return None
+    return next((kind(x) for kind in _NUMBERS if isinstance(x, kind)), None)
+
+
+def _is_comparable(x: Any) -> bool:
+    """Return whether an object that is no array has values to compare with elements."""
+    if hasattr(type(x), "__array_ufunc__"):
+        return False
+    if isinstance(x, (Number, Sequence)):
+        return True
+    try:
+        memoryview(x)
+    except TypeError:
+        return hasattr(x, "__array_interface__") and not isinstance(x, type)
+    return True
 
 
 @writes("x1")
@@ -208,8 +254,12 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:  # noqa: C901,
         if other is NotImplemented:
             own = is_array(x2) or isinstance(x2, np.generic)
             like = own or is_ndarray_like(x2)
-            answer = answer_of(kernel, x1, x2) if like and not own else NotImplemented
-            if like and (answer is NotImplemented or type(answer) is np.ndarray):
+            number = None if like else _as_number(x2)
+            ask = number is not None or (like and not own)
+            answer = answer_of(kernel, x1, x2) if ask else NotImplemented
+            if number is not None and answer is NotImplemented:
+                answer = inplace(kernel, x1, number)
+            elif like and (answer is NotImplemented or type(answer) is np.ndarray):
                 # The result would be a new array, to which x1 would be rebound.
                 raise TypeError(
                     f"in-place {kernel.__name__} keeps the Blob, and cannot take "

@@ -383,8 +383,9 @@ def test_a_failed_copy_changes_nothing(
 
 def test_a_conversion_that_raises_leaves_the_contents_alone() -> None:
     blob = made()
-    with np.errstate(invalid="raise"), pytest.raises(FloatingPointError):
-        blob[...] = np.array([1, np.nan, 2])
+    for key in (..., [0, 1, 2], np.ones(3, dtype=bool)):
+        with np.errstate(invalid="raise"), pytest.raises(FloatingPointError):
+            blob[key] = np.array([9, np.nan, 8])
     single = Blob(2)
     single[...] = 1
     with np.errstate(over="raise"), pytest.raises(FloatingPointError):

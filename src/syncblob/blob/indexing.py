@@ -85,14 +85,12 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:
         ):
             # `blob[0] += 1` assigns what it has written already.
             return
-        prepared = _prepared(blob, value, target.shape, side)
-        if getattr(prepared, "dtype", blob.dtype) != blob.dtype:
-            # Convert first: under ``numpy.errstate``, a conversion may raise.
-            prepared = blob._memory.home(side).compute(prepared.astype, blob.dtype)
+        prepared = _converted(blob, _prepared(blob, value, target.shape, side), side)
         blob._memory.write(side, OVERWRITE, target, "__setitem__", operator.setitem, ..., prepared)
         return
     arrays = _keys_on(blob, key, side)
-    prepared = _prepared(blob, value, _selected_shape(blob.shape, arrays), side)
+    shape = _selected_shape(blob.shape, arrays)
+    prepared = _converted(blob, _prepared(blob, value, shape, side), side)
     # After all that may be wrong with the index and the value was found.
     key = _foreign_keys_on(blob, arrays, key, side, "__setitem__")
     array = blob._array_on(side, MUTABLE, "__setitem__")
@@ -233,6 +231,16 @@ def _prepared(blob: BlobCore, value: Any, shape: tuple[int, ...] | None, side: S
         # Copy, because the source must be newest here before the target is overwritten.
         prepared = blob._memory.home(side).compute(prepared.copy)
     return prepared
+
+
+def _converted(blob: BlobCore, value: Any, side: Side) -> Any:
+    """Convert prepared values to the Blob's dtype before anything is written.
+
+    Under ``numpy.errstate``, a conversion may raise.
+    """
+    if value.dtype == blob.dtype:
+        return value
+    return blob._memory.home(side).compute(value.astype, blob.dtype)
 
 
 def _require_broadcast(shape: tuple[int, ...], target: tuple[int, ...] | None) -> None:

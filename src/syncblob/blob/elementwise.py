@@ -208,7 +208,8 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:  # noqa: C901,
     """Compute ``kernel(x1, x2)`` into x1, without a temporary array, and return x1.
 
     Runs on the accelerator if one of the operands is there. An exception leaves x1 unchanged,
-    except a floating-point error raised by ``numpy.errstate``, which NumPy detects while it writes.
+    except those that NumPy raises while it writes: floating-point errors under ``numpy.errstate``,
+    and the ValueError for integers to negative powers.
 
     Raises
     ------

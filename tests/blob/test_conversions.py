@@ -220,6 +220,18 @@ def test_a_copy_of_a_view_is_contiguous_and_has_its_part_of_the_gradient():
     assert len(set(map(id, copy.deepcopy([blob, blob])))) == 1
 
 
+@pytest.mark.parametrize("order", ["C", "F", "A", "K"])
+def test_a_copy_in_any_order_is_no_view(order):
+    blob = blob_in(GPU)
+    blob.diff[...] = 4
+    result = blob.T.copy(order)
+    assert result.base is None
+    assert result.flags.owndata
+    assert result.T.base is result
+    assert result.diff.tolist() == [[4] * 2] * 3
+    assert result.diff.strides == result.strides == np.asarray(blob.T).copy(order).strides
+
+
 # --- asarray -----------------------------------------------------------------------------------
 
 

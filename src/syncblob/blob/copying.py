@@ -28,9 +28,9 @@ def copy(blob: AnyBlob, order: str) -> AnyBlob:
     """Return an independent copy of data and diff; see `Blob.copy`."""
     if order != "C":
         axes = _axes_in_memory(blob, order)
-        return copy(blob._derived(lambda a: a.transpose(axes)), "C")._derived(
-            lambda a: a.transpose(np.argsort(axes))
-        )
+        result = copy(blob._derived(lambda a: a.transpose(axes)), "C")
+        layout = result._layout.derive(lambda a: a.transpose(np.argsort(axes)))
+        return blob._of(result._memory, layout, home=blob._home, diff=result._diff)
     memory = _duplicate(blob, blob._memory)
     existing = blob._existing_diff()
     diff = None if existing is None else _duplicate(blob, existing)

@@ -43,6 +43,28 @@ def test_what_is_written_comes_back_as_the_blob_that_it_is(by_name):
     assert not out.memory.aliased
 
 
+@pytest.mark.parametrize("write", [1, "target"])
+@pytest.mark.parametrize("by_name", [False, True])
+def test_an_argument_is_written_by_place_and_by_name(write, by_name):
+    @takes_blobs(write=[write])
+    def assign(source, target):
+        target[...] = source
+
+    target = blob_in(GPU)
+    assign(7, target=target) if by_name else assign(7, target)
+    assert target.gpu_data().tolist() == [[7] * 3] * 2
+
+
+@pytest.mark.parametrize("write", [1, "other"])
+def test_a_place_beyond_the_positional_parameters_has_no_name(write):
+    @takes_blobs(write=[write])
+    def writable(*arrays, other):
+        return [x.flags.writeable for x in (*arrays, other)]
+
+    blobs = [blob_in(GPU) for _ in range(3)]
+    assert writable(*blobs[:2], other=blobs[2]) == [False, write == 1, write == "other"]
+
+
 def test_functions_of_c_are_told_places():
     blob = blob_in(GPU)
     takes_blobs(np.ndarray.fill, write=[0])(blob, 7)

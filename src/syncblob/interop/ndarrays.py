@@ -69,6 +69,7 @@ def takes_blobs(
     if function is None:
         return partial(takes_blobs, write=write)
     names = _names_of(function)
+    targets = {*write, *(names[place] for place in write if place in names)}
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -82,7 +83,7 @@ def takes_blobs(
             return array
 
         def convert(place: int | str, x: Any) -> Any:
-            written = place in write or names.get(place) in write
+            written = place in targets or names.get(place) in targets
             return replaced(x, Blob, partial(lend, written=written))
 
         result = function(
@@ -95,8 +96,10 @@ def takes_blobs(
 
 
 def _names_of(function: Callable[..., Any]) -> dict[int | str, str]:
-    """Return a function's parameter names by position; empty for some functions written in C."""
+    """Return the names of positional parameters; empty for some functions written in C."""
     try:
-        return dict(enumerate(inspect.signature(function).parameters))
+        parameters = inspect.signature(function).parameters.values()
     except ValueError:
         return {}
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return dict(enumerate(x.name for x in parameters if x.kind in kinds))

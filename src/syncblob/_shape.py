@@ -376,11 +376,16 @@ class Layout:
         dtype
             The dtype of the view; None for that of this layout.
         """
-        phantom = np.asarray(_Phantom(self))
-        result = view(phantom)
-        offset = result.__array_interface__["data"][0] - _PHANTOM_ADDRESS if result.size else 0
+        result = view(self.phantom())
+        offset = self.offset
+        if result.size:
+            offset = result.__array_interface__["data"][0] - _PHANTOM_ADDRESS
         wanted = self.dtype if dtype is None else dtype
-        return Layout(result.shape, wanted, result.strides, self.offset + offset)
+        return Layout(result.shape, wanted, result.strides, offset)
+
+    def phantom(self) -> np.ndarray[Any, np.dtype[np.void]]:
+        """Return an array with this layout in a memory at an invalid address, always the same."""
+        return np.asarray(_Phantom(self))
 
     def __eq__(self, other: object) -> bool:
         """Compare field by field."""
@@ -415,6 +420,6 @@ class _Phantom:
             "version": 3,
             "shape": layout.shape,
             "typestr": f"|V{layout.dtype.itemsize}",
-            "data": (_PHANTOM_ADDRESS, False),
+            "data": (_PHANTOM_ADDRESS + layout.offset, False),
             "strides": layout.strides,
         }

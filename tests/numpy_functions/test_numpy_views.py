@@ -133,6 +133,16 @@ def test_memory_is_shared_where_either_side_is_the_same_and_nothing_moves():
     assert np.shares_memory(host, syncblob.asarray(host))
 
 
+@pytest.mark.parametrize("device", ["cpu", "simulated"])
+def test_a_memory_without_buffers_is_shared(device):
+    blob = Blob(4, device=device)
+    assert np.shares_memory(blob, blob[:2])
+    assert np.may_share_memory(blob[1:], blob[::-1])
+    assert not np.shares_memory(blob[:2], blob[2:])
+    assert not np.may_share_memory(blob, Blob(4, device=device))
+    assert blob.head is Head.UNINITIALIZED
+
+
 def test_creation_functions_with_like_make_blobs_there():
     model = on("simulated:0", values())
     for made in (

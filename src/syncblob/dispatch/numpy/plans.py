@@ -501,7 +501,7 @@ class _Question(Plan):
 
 
 class _Sharing(Plan):
-    """The function compares the existing buffers of two operands. Causes no transfer."""
+    """The function compares places in one memory, or existing buffers. Causes no transfer."""
 
     __slots__ = ()
 
@@ -509,12 +509,12 @@ class _Sharing(Plan):
         return self._compare(*args, **kwargs)
 
     def _compare(self, a: Any, b: Any, max_work: Any = None) -> bool:
-        return any(
-            bool(self.function(x, y, max_work=max_work))
-            for x in _buffers_of(a)
-            for y in _buffers_of(b)
-            if type(x) is type(y)
-        )
+        if isinstance(a, BlobCore) and isinstance(b, BlobCore) and a._memory is b._memory:
+            # It may have no buffer yet.
+            pairs = [(a._layout.phantom(), b._layout.phantom())]
+        else:
+            pairs = [(x, y) for x in _buffers_of(a) for y in _buffers_of(b) if type(x) is type(y)]
+        return any(bool(self.function(x, y, max_work=max_work)) for x, y in pairs)
 
 
 def _buffers_of(x: Any) -> list[Any]:

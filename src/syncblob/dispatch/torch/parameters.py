@@ -90,8 +90,9 @@ class BlobParameter(torch.nn.Parameter):
 
     Assignments copy instead of replacing the storage or the gradient: setting `data` copies into
     data, setting `grad` to a tensor copies into diff, and setting it to None, as ``zero_grad``
-    does, fills diff with zeros. A copy of it is an ordinary parameter. After a warning, so is the
-    parameter itself once torch has replaced its storage.
+    does, fills diff with zeros; only a frozen parameter then has no gradient. A copy of it is an
+    ordinary parameter. After a warning, so is the parameter itself once torch has replaced its
+    storage.
     """
 
     _diff: torch.Tensor | None = None
@@ -163,7 +164,7 @@ class BlobParameter(torch.nn.Parameter):
             if value is None:
                 with torch.no_grad():
                     diff.zero_()
-                _GRAD.__set__(self, diff)
+                _GRAD.__set__(self, diff if self.requires_grad else None)
             else:
                 _store_gradient(self, value, diff)
 

@@ -169,6 +169,19 @@ def test_a_change_of_dtype_parts_them_and_another_call_makes_new_blobs():
     assert blobs["0.weight"].dtype == np.float32
 
 
+def test_another_call_makes_new_blobs_for_those_that_were_given_other_memory():
+    net = nn.Linear(4, 4)
+    old = parameters_to_blobs(net)
+    weight = net.weight.tolist()
+    with pytest.warns(syncblob.StaleAliasWarning):
+        old["weight"].set_cpu_data(np.zeros((4, 4), np.float32))
+    new = parameters_to_blobs(net)
+    assert new["bias"] is old["bias"]
+    assert new["weight"].tolist() == weight
+    new["weight"][...] = 5
+    assert net.weight.tolist() == [[5] * 4] * 4
+
+
 def test_a_deep_copy_has_memory_of_its_own():
     net = made()
     blobs = parameters_to_blobs(net)

@@ -285,6 +285,36 @@ def _set_gradient(parameter):
     parameter.grad.data = torch.zeros(2, 3)
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_an_empty_parameter_leaves_its_blob_with_its_dtype(dtype):
+    blob, parameter = made(shape=(0, 3))
+    nn.ParameterList([parameter]).to(dtype)
+    assert parameter.blob is (blob if dtype is torch.float32 else None)
+
+
+@pytest.mark.parametrize(
+    "replace",
+    [
+        lambda blob: blob.set_cpu_data(values()),
+        lambda blob: blob.set_cpu_diff(values()),
+        lambda blob: blob.share_data(Blob((2, 3))),
+        lambda blob: blob.share_diff(Blob((2, 3))),
+        lambda blob: blob.resize(4, 3),
+    ],
+    ids=["set_cpu_data", "set_cpu_diff", "share_data", "share_diff", "resize"],
+)
+def test_a_parameter_leaves_a_blob_that_is_given_other_memory(replace):
+    blob, parameter = made()
+    with pytest.warns(StaleAliasWarning, match="leaves behind"):
+        replace(blob)
+    assert parameter.blob is None
+    with pytest.warns(StaleAliasWarning, match="not over its Blob any more"):
+        parameter.sum().backward()
+    assert parameter.grad.tolist() == [[1] * 3] * 2
+    parameter.grad = None
+    assert parameter.grad is None
+
+
 @pytest.mark.parametrize("gradient", [None, torch.ones(2, 3)])
 def test_a_gradient_given_to_a_parameter_that_has_left_its_blob_is_not_the_blobs(gradient):
     blob, parameter = made()

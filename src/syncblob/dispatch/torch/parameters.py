@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
@@ -96,14 +97,16 @@ class BlobParameter(torch.nn.Parameter):
     """
 
     _diff: torch.Tensor | None = None
-    # The addresses of data and diff.
-    _addresses: tuple[int, int]
+    # The tensors' places and the Blob's buffers, when they were the same memory.
+    _places: tuple[Any, ...]
+    _buffers: tuple[Any, Any]
     _blob: BlobCore
 
     def _follow(self, blob: BlobCore, data: torch.Tensor, diff: torch.Tensor) -> None:
         """Attach to a Blob. The storage is already that of `data`."""
         self._blob = blob
-        self._addresses = data.data_ptr(), diff.data_ptr()
+        self._places = _places(data, diff)
+        self._buffers = _buffers(blob)
         self._diff = diff
         # Like `register_post_accumulate_grad_hook`, but without a handle, which would take most of
         # the time. Handles start at 0. First in order, so that other hooks find the gradient in
@@ -120,19 +123,23 @@ class BlobParameter(torch.nn.Parameter):
     def release(self) -> None:
         """Become an ordinary parameter that keeps its storage and gradient."""
         self._post_accumulate_grad_hooks.pop(-1, None)
-        for name in ("_diff", "_addresses", "_blob"):
+        for name in ("_diff", "_places", "_buffers", "_blob"):
             self.__dict__.pop(name, None)
         ordinary: Any = torch.nn.Parameter
         self.__class__ = ordinary
 
     @property
     def blob(self) -> BlobCore | None:
-        """The Blob under this parameter; None once its storage has been replaced."""
+        """The Blob under this parameter; None once one of them has other memory."""
         return self._blob if self._diff is not None and self._is_over_the_blob() else None
 
     def _is_over_the_blob(self) -> bool:
         diff = self._diff
-        return diff is not None and (self.data_ptr(), diff.data_ptr()) == self._addresses
+        return (
+            diff is not None
+            and _places(self, diff) == self._places
+            and all(map(operator.is_, _buffers(self._blob), self._buffers))
+        )
 
     @property
     def data(self) -> torch.Tensor:
@@ -193,6 +200,17 @@ class BlobParameter(torch.nn.Parameter):
         return plain.__reduce_ex__(protocol)
 
 
+def _places(data: torch.Tensor, diff: torch.Tensor) -> tuple[Any, ...]:
+    """Return where tensors over data and diff are. All empty tensors have the address 0."""
+    return data.data_ptr(), diff.data_ptr(), data.dtype, data.device
+
+
+def _buffers(blob: BlobCore) -> tuple[Any, Any]:
+    """Return the buffers of a Blob's data and diff on the side of its device."""
+    diff = blob._existing_diff()
+    return blob._memory.buffer(blob._side), None if diff is None else diff.buffer(blob._side)
+
+
 def _accumulated(parameter: torch.Tensor) -> None:
     """Store in diff a gradient that autograd has just accumulated."""
     if isinstance(parameter, BlobParameter):
@@ -220,8 +238,9 @@ def _apart(x: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
 
 def _warn_of_parting() -> None:
     warn_user(
-        "this parameter is not over its Blob any more: something has put another storage in the "
-        "place of the Blob's, as Tensor.set_, share_memory_ and a change of dtype or device do. "
-        "The Blob does not see the gradient, nor what an optimizer does; make a new parameter",
+        "this parameter is not over its Blob any more: one of them has been given other memory, as "
+        "by Tensor.set_, share_memory_, a change of dtype or device, or the Blob's set_cpu_data, "
+        "share_data and a growing resize. The Blob may see neither the gradient nor what an "
+        "optimizer does; make a new parameter",
         StaleAliasWarning,
     )

@@ -173,6 +173,31 @@ def test_data_that_lies_in_the_blob_itself_is_copied_as_it_was():
     assert is_over(parameter, blob)
 
 
+def test_data_of_an_overlapping_view_is_copied_as_it_was():
+    blob = Blob(1000)
+    blob[...] = np.arange(1000)
+    parameter = blob[1:901].as_parameter()
+    parameter.data = blob[:900].to_torch()
+    assert blob[1:901].tolist() == [*range(900)]
+    blob.diff[...] = np.arange(1000)
+    parameter.grad = blob.diff[:900].to_torch()
+    assert blob.diff[1:901].tolist() == [*range(900)]
+
+
+@pytest.mark.parametrize("view", [torch.conj, torch._neg_view])
+def test_data_that_is_conjugated_or_negated_lazily_is_copied_so(view):
+    contents = np.array([1 + 2j, 3 - 1j], np.complex64)
+    blob = Blob(2, "complex64")
+    blob[...] = contents
+    parameter = blob.as_parameter()
+    parameter.grad = parameter.detach().clone()
+    parameter.data = view(parameter.data)
+    parameter.grad = view(parameter.grad)
+    expected = view(torch.tensor(contents)).tolist()
+    assert (blob.tolist(), blob.diff.tolist(), parameter.grad.tolist()) == (expected,) * 3
+    assert is_over(parameter, blob)
+
+
 def test_data_that_is_assigned_between_forward_and_backward_is_noticed_by_torch():
     _, parameter = made()
     loss = (parameter**2).sum()

@@ -12,7 +12,7 @@ from syncblob._dtypes import is_bfloat16
 from syncblob._source_lines import warn_user
 from syncblob.blob.core import HOST_DATA, HOST_DIFF
 from syncblob.devices import HOST
-from syncblob.dispatch.torch.tensors import alias_over, lies_in, place_of
+from syncblob.dispatch.torch.tensors import alias_over, partially_overlaps, place_of
 from syncblob.dispatch.torch.tracing import untraced
 from syncblob.errors import StaleAliasWarning
 
@@ -232,8 +232,8 @@ def _store_gradient(parameter: BlobParameter, gradient: torch.Tensor, diff: torc
 
 
 def _apart(x: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
-    """Return a tensor that can be copied into another; a copy if they share storage."""
-    return x.clone() if lies_in(x, tensor) else x
+    """Return a tensor that can be copied into another; a copy if they share elements."""
+    return x.clone() if partially_overlaps(x, tensor) else x
 
 
 def _warn_of_parting() -> None:

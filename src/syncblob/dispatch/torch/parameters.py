@@ -129,6 +129,7 @@ class BlobParameter(torch.nn.Parameter):
         self.__class__ = ordinary
 
     @property
+    @untraced
     def blob(self) -> BlobCore | None:
         """The Blob under this parameter; None once one of them has other memory."""
         return self._blob if self._diff is not None and self._is_over_the_blob() else None
@@ -142,6 +143,7 @@ class BlobParameter(torch.nn.Parameter):
         )
 
     @property
+    @untraced
     def data(self) -> torch.Tensor:
         """A tensor over the Blob's data that autograd does not record."""
         return _DATA.__get__(self)
@@ -163,6 +165,7 @@ class BlobParameter(torch.nn.Parameter):
         return _GRAD.__get__(self)
 
     @grad.setter
+    @untraced
     def grad(self, value: torch.Tensor | None) -> None:
         diff = self._followed()
         if diff is None or value is not None:

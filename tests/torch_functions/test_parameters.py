@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import io
 import pickle
+from multiprocessing import resource_sharer
+from multiprocessing.reduction import ForkingPickler
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from made_blobs import blob_in, values
 from syncblob import Blob, Head, StaleAliasWarning
 
 torch = pytest.importorskip("torch")
+pytest.importorskip("torch.multiprocessing")  # teaches ForkingPickler
 nn = torch.nn
 prune = pytest.importorskip("torch.nn.utils.prune")
 
@@ -283,6 +286,25 @@ def test_a_deep_copy_of_a_module_copies_a_shared_parameter_once():
     again = copy.deepcopy(copied)
     assert again["a"].weight is again["b"].weight
     assert again["a"].weight is not parameter
+
+
+@pytest.fixture
+def _resource_sharer():
+    """Stop the thread in which multiprocessing hands out what was pickled for other processes."""
+    yield
+    resource_sharer.stop()
+
+
+@pytest.mark.usefixtures("_resource_sharer")
+@pytest.mark.parametrize("pickled", [pickle.dumps, ForkingPickler.dumps])
+def test_a_pickle_has_the_parameters_attributes_and_leaves_it_over_its_blob(pickled):
+    blob, parameter = made()
+    parameter.tag = "tied"
+    again = pickle.loads(pickled(parameter))
+    assert vars(again) == {"tag": "tied"}
+    assert again.tolist() == values().tolist()
+    assert parameter.blob is blob
+    assert is_over(parameter, blob)
 
 
 def test_a_pickle_holds_no_gradient():

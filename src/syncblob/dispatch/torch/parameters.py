@@ -27,6 +27,9 @@ __all__ = ["BlobParameter", "parameter_over", "put_over"]
 _DATA: Any = torch.Tensor.data
 _GRAD: Any = torch.Tensor.grad
 
+# The attributes of a BlobParameter that an ordinary parameter lacks.
+_FIELDS = ("_diff", "_places", "_buffers", "_blob")
+
 # The frames between the user and the export in `alias_over`, at least.
 _OURS = 5
 
@@ -123,7 +126,7 @@ class BlobParameter(torch.nn.Parameter):
     def release(self) -> None:
         """Become an ordinary parameter that keeps its storage and gradient."""
         self._post_accumulate_grad_hooks.pop(-1, None)
-        for name in ("_diff", "_places", "_buffers", "_blob"):
+        for name in _FIELDS:
             self.__dict__.pop(name, None)
         ordinary: Any = torch.nn.Parameter
         self.__class__ = ordinary
@@ -198,8 +201,13 @@ class BlobParameter(torch.nn.Parameter):
         return memo[id(self)]
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """Pickle as an ordinary parameter."""
-        plain: Any = torch.nn.Parameter(self.data, self.requires_grad)
+        """Pickle as an ordinary parameter with the attributes that it was given.
+
+        It is a copy, because torch's pickler for other processes moves storages to shared memory.
+        """
+        plain: Any = torch.nn.Parameter(self.data.clone(), self.requires_grad)
+        others = self.__dict__.items()
+        plain.__dict__.update((name, value) for name, value in others if name not in _FIELDS)
         return plain.__reduce_ex__(protocol)
 
 

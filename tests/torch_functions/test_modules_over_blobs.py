@@ -169,6 +169,23 @@ def test_a_change_of_dtype_parts_them_and_another_call_makes_new_blobs():
     assert blobs["0.weight"].dtype == np.float32
 
 
+@pytest.mark.filterwarnings("ignore:grad and param do not obey:UserWarning")  # about speed
+@pytest.mark.parametrize("zeroed", [True, False])
+def test_a_memory_format_changes_nothing_after_the_next_gradient(zeroed):
+    net = nn.Conv2d(2, 3, 3)
+    blobs = parameters_to_blobs(net)
+    net(torch.ones(1, 2, 3, 3)).sum().backward()
+    before = blobs["weight"].tolist()
+    net.to(memory_format=torch.channels_last)
+    assert (net.weight.blob, blobs["weight"].tolist()) == (blobs["weight"], before)
+    if zeroed:
+        net.zero_grad()
+    net(torch.ones(1, 2, 3, 3)).sum().backward()
+    assert blobs["weight"].diff.tolist() == net.weight.grad.tolist()
+    assert np.unique(blobs["weight"].diff).tolist() == [1 if zeroed else 2]
+    assert net.weight.grad.data_ptr() == blobs["weight"].diff.cpu_data().ctypes.data
+
+
 def test_another_call_makes_new_blobs_for_those_that_were_given_other_memory():
     net = nn.Linear(4, 4)
     old = parameters_to_blobs(net)

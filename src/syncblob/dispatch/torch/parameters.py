@@ -40,7 +40,7 @@ def parameter_over(blob: BlobCore) -> BlobParameter:
     data, diff = _tensors_over(blob, "as_parameter")
     parameter = BlobParameter(data)
     parameter._follow(blob, data, diff)
-    _GRAD.__set__(parameter, diff)
+    _GRAD.__set__(parameter, diff.detach())
     return parameter
 
 
@@ -59,7 +59,7 @@ def put_over(pairs: Iterable[tuple[torch.nn.Parameter, BlobCore]], reason: str) 
             dense = gradient if gradient.layout is torch.strided else gradient.to_dense()
             diff.copy_(dense.detach())
         has_one = gradient is not None or parameter.requires_grad
-        prepared.append((parameter, blob, data, diff, diff if has_one else None))
+        prepared.append((parameter, blob, data, diff, diff.detach() if has_one else None))
     for parameter, blob, data, diff, gradient in prepared:
         _GRAD.__set__(parameter, None)
         _DATA.__set__(parameter, data)
@@ -99,8 +99,10 @@ class BlobParameter(torch.nn.Parameter):
     storage.
     """
 
+    # A tensor over diff; None once the parameter has left the Blob. The gradient is another one,
+    # because `Module.to` assigns to the `data` of gradients.
     _diff: torch.Tensor | None = None
-    # The tensors' places and the Blob's buffers, when they were the same memory.
+    # The tensors' places and the Blob's buffers, from when they were the same memory.
     _places: tuple[Any, ...]
     _buffers: tuple[Any, Any]
     _blob: BlobCore
@@ -135,15 +137,13 @@ class BlobParameter(torch.nn.Parameter):
     @untraced
     def blob(self) -> BlobCore | None:
         """The Blob under this parameter; None once one of them has other memory."""
-        return self._blob if self._diff is not None and self._is_over_the_blob() else None
+        if self._is_over_the_blob() and all(map(operator.is_, _buffers(self._blob), self._buffers)):
+            return self._blob
+        return None
 
     def _is_over_the_blob(self) -> bool:
         diff = self._diff
-        return (
-            diff is not None
-            and _places(self, diff) == self._places
-            and all(map(operator.is_, _buffers(self._blob), self._buffers))
-        )
+        return diff is not None and _places(self, diff) == self._places
 
     @property
     @untraced
@@ -177,7 +177,7 @@ class BlobParameter(torch.nn.Parameter):
             if value is None:
                 with torch.no_grad():
                     diff.zero_()
-                _GRAD.__set__(self, diff if self.requires_grad else None)
+                _GRAD.__set__(self, diff.detach() if self.requires_grad else None)
             else:
                 _store_gradient(self, value, diff)
 
@@ -226,7 +226,7 @@ def _accumulated(parameter: torch.Tensor) -> None:
     """Store in diff a gradient that autograd has just accumulated."""
     if isinstance(parameter, BlobParameter):
         gradient, diff = _GRAD.__get__(parameter), parameter._followed()
-        if diff is not None and gradient is not None and gradient is not diff:
+        if diff is not None and gradient is not None:
             _store_gradient(parameter, gradient, diff)
 
 
@@ -249,9 +249,8 @@ def _apart(x: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
 
 def _warn_of_parting() -> None:
     warn_user(
-        "this parameter is not over its Blob any more: one of them has been given other memory, as "
-        "by Tensor.set_, share_memory_, a change of dtype or device, or the Blob's set_cpu_data, "
-        "share_data and a growing resize. The Blob may see neither the gradient nor what an "
-        "optimizer does; make a new parameter",
+        "this parameter is not over its Blob any more: something has put another storage in the "
+        "place of the Blob's, as Tensor.set_, share_memory_ and a change of dtype or device do. "
+        "The Blob does not see the gradient, nor what an optimizer does; make a new parameter",
         StaleAliasWarning,
     )

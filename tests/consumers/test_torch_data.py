@@ -123,6 +123,32 @@ def test_a_copy_is_made_only_where_the_batch_is_to_go_elsewhere():
     ]
 
 
+def test_a_loader_may_refill_one_array_where_batches_are_not_taken_ahead():
+    array = np.zeros(1)
+
+    def refilled():
+        for index in range(4):
+            array[0] = index
+            yield array
+
+    assert [x.item() for x in torch_data.BlobLoader(refilled(), "cpu", ahead=0)] == [0, 1, 2, 3]
+    assert [x.item() for x in torch_data.BlobLoader(refilled(), "simulated")] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("tensor", "error"),
+    [
+        (torch.ones(2, dtype=torch.complex64).conj(), BufferError),
+        (torch.eye(2).to_sparse(), BufferError),
+        (torch.ones(2).to(torch.float8_e4m3fn), RuntimeError),
+        (torch.ones(2, device="meta"), ValueError),
+    ],
+)
+def test_tensors_without_memory_for_a_blob_are_refused(tensor, error):
+    with pytest.raises(error):
+        torch_data.to_blobs(tensor, "cpu")
+
+
 def test_batches_that_cannot_be_are_refused():
     with pytest.raises(ValueError, match="ahead, got -1"):
         torch_data.BlobLoader([], ahead=-1)

@@ -323,6 +323,14 @@ def test_modules_that_ask_for_more_take_blobs_where_that_is_switched_on(module, 
         module(*(maker(x) for x in inputs))
 
 
+def test_where_that_is_switched_on_negative_strides_are_copied():
+    from syncblob.interop.torch import accept_blobs_in_modules
+
+    blob = Blob.asarray(torch.arange(6.0))[::-1]
+    with accept_blobs_in_modules():
+        assert torch.nn.Identity()(blob).tolist() == blob.tolist()
+
+
 class _Collecting(torch.nn.Module):
     def forward(self, x, found):
         found.append(x)

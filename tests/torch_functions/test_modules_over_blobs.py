@@ -123,6 +123,16 @@ def test_a_frozen_parameter_is_left_alone_until_it_learns():
     assert blobs["2.bias"].diff.tolist() == net[2].bias.grad.tolist() != [0] * 4
 
 
+def test_an_optimizer_leaves_a_frozen_parameter_after_zero_grad():
+    net = nn.Linear(4, 4)
+    blob = parameters_to_blobs(net)["bias"]
+    learn(net, torch.optim.SGD(net.parameters(), lr=0.1))
+    net.bias.requires_grad_(requires_grad=False)
+    before = blob.tolist()
+    learn(net, torch.optim.AdamW(net.parameters(), lr=0.1))
+    assert (net.bias.grad, blob.tolist(), blob.diff.tolist()) == (None, before, [0] * 4)
+
+
 @pytest.mark.filterwarnings("ignore:Using backward:UserWarning")
 def test_hooks_stay_and_find_the_gradient_in_diff():
     net = nn.Linear(4, 4)
@@ -157,6 +167,36 @@ def test_a_change_of_dtype_parts_them_and_another_call_makes_new_blobs():
         torch.bfloat16,
     )
     assert blobs["0.weight"].dtype == np.float32
+
+
+@pytest.mark.filterwarnings("ignore:grad and param do not obey:UserWarning")  # about speed
+@pytest.mark.parametrize("zeroed", [True, False])
+def test_a_memory_format_changes_nothing_after_the_next_gradient(zeroed):
+    net = nn.Conv2d(2, 3, 3)
+    blobs = parameters_to_blobs(net)
+    net(torch.ones(1, 2, 3, 3)).sum().backward()
+    before = blobs["weight"].tolist()
+    net.to(memory_format=torch.channels_last)
+    assert (net.weight.blob, blobs["weight"].tolist()) == (blobs["weight"], before)
+    if zeroed:
+        net.zero_grad()
+    net(torch.ones(1, 2, 3, 3)).sum().backward()
+    assert blobs["weight"].diff.tolist() == net.weight.grad.tolist()
+    assert np.unique(blobs["weight"].diff).tolist() == [1 if zeroed else 2]
+    assert net.weight.grad.data_ptr() == blobs["weight"].diff.cpu_data().ctypes.data
+
+
+def test_another_call_makes_new_blobs_for_those_that_were_given_other_memory():
+    net = nn.Linear(4, 4)
+    old = parameters_to_blobs(net)
+    weight = net.weight.tolist()
+    with pytest.warns(syncblob.StaleAliasWarning):
+        old["weight"].set_cpu_data(np.zeros((4, 4), np.float32))
+    new = parameters_to_blobs(net)
+    assert new["bias"] is old["bias"]
+    assert new["weight"].tolist() == weight
+    new["weight"][...] = 5
+    assert net.weight.tolist() == [[5] * 4] * 4
 
 
 def test_a_deep_copy_has_memory_of_its_own():

@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import io
 import pickle
+from multiprocessing import resource_sharer
+from multiprocessing.reduction import ForkingPickler
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from made_blobs import blob_in, values
 from syncblob import Blob, Head, StaleAliasWarning
 
 torch = pytest.importorskip("torch")
+pytest.importorskip("torch.multiprocessing")  # teaches ForkingPickler
 nn = torch.nn
 prune = pytest.importorskip("torch.nn.utils.prune")
 
@@ -173,6 +176,31 @@ def test_data_that_lies_in_the_blob_itself_is_copied_as_it_was():
     assert is_over(parameter, blob)
 
 
+def test_data_of_an_overlapping_view_is_copied_as_it_was():
+    blob = Blob(1000)
+    blob[...] = np.arange(1000)
+    parameter = blob[1:901].as_parameter()
+    parameter.data = blob[:900].to_torch()
+    assert blob[1:901].tolist() == [*range(900)]
+    blob.diff[...] = np.arange(1000)
+    parameter.grad = blob.diff[:900].to_torch()
+    assert blob.diff[1:901].tolist() == [*range(900)]
+
+
+@pytest.mark.parametrize("view", [torch.conj, torch._neg_view])
+def test_data_that_is_conjugated_or_negated_lazily_is_copied_so(view):
+    contents = np.array([1 + 2j, 3 - 1j], np.complex64)
+    blob = Blob(2, "complex64")
+    blob[...] = contents
+    parameter = blob.as_parameter()
+    parameter.grad = parameter.detach().clone()
+    parameter.data = view(parameter.data)
+    parameter.grad = view(parameter.grad)
+    expected = view(torch.tensor(contents)).tolist()
+    assert (blob.tolist(), blob.diff.tolist(), parameter.grad.tolist()) == (expected,) * 3
+    assert is_over(parameter, blob)
+
+
 def test_data_that_is_assigned_between_forward_and_backward_is_noticed_by_torch():
     _, parameter = made()
     loss = (parameter**2).sum()
@@ -260,6 +288,25 @@ def test_a_deep_copy_of_a_module_copies_a_shared_parameter_once():
     assert again["a"].weight is not parameter
 
 
+@pytest.fixture
+def _resource_sharer():
+    """Stop the thread in which multiprocessing hands out what was pickled for other processes."""
+    yield
+    resource_sharer.stop()
+
+
+@pytest.mark.usefixtures("_resource_sharer")
+@pytest.mark.parametrize("pickled", [pickle.dumps, ForkingPickler.dumps])
+def test_a_pickle_has_the_parameters_attributes_and_leaves_it_over_its_blob(pickled):
+    blob, parameter = made()
+    parameter.tag = "tied"
+    again = pickle.loads(pickled(parameter))
+    assert vars(again) == {"tag": "tied"}
+    assert again.tolist() == values().tolist()
+    assert parameter.blob is blob
+    assert is_over(parameter, blob)
+
+
 def test_a_pickle_holds_no_gradient():
     _, parameter = made(shape=(100, 100))
     assert len(pickle.dumps(parameter)) < 1.1 * 4 * 100 * 100
@@ -281,8 +328,29 @@ def _set(parameter):
         parameter.set_(torch.ones(2, 3))
 
 
-def _set_gradient(parameter):
-    parameter.grad.data = torch.zeros(2, 3)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_an_empty_parameter_leaves_its_blob_with_its_dtype(dtype):
+    blob, parameter = made(shape=(0, 3))
+    nn.ParameterList([parameter]).to(dtype)
+    assert parameter.blob is (blob if dtype is torch.float32 else None)
+
+
+@pytest.mark.parametrize(
+    "replace",
+    [
+        lambda blob: blob.set_cpu_data(values()),
+        lambda blob: blob.set_cpu_diff(values()),
+        lambda blob: blob.share_data(Blob((2, 3))),
+        lambda blob: blob.share_diff(Blob((2, 3))),
+        lambda blob: blob.resize(4, 3),
+    ],
+    ids=["set_cpu_data", "set_cpu_diff", "share_data", "share_diff", "resize"],
+)
+def test_a_parameter_leaves_a_blob_that_is_given_other_memory(replace):
+    blob, parameter = made()
+    with pytest.warns(StaleAliasWarning, match="leaves behind"):
+        replace(blob)
+    assert parameter.blob is None
 
 
 @pytest.mark.parametrize("gradient", [None, torch.ones(2, 3)])
@@ -296,7 +364,7 @@ def test_a_gradient_given_to_a_parameter_that_has_left_its_blob_is_not_the_blobs
     np.testing.assert_array_equal(blob.diff, before)
 
 
-@pytest.mark.parametrize("part", [_double, _share, _set, _set_gradient])
+@pytest.mark.parametrize("part", [_double, _share, _set])
 def test_a_parameter_that_has_left_its_blob_says_so_and_is_as_any_other(part):
     blob, parameter = made()
     part(parameter)

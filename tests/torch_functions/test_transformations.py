@@ -63,6 +63,20 @@ def test_a_compiled_function_makes_tensors_and_parameters_of_blobs():
     assert blob.diff.tolist() == values().tolist()
 
 
+def test_a_compiled_function_writes_the_data_of_a_parameter_and_gives_it_a_gradient():
+    blob = blob_in(CPU)
+    parameter = blob.as_parameter()
+
+    def function(x):
+        parameter.data.clamp_(1, 4)
+        parameter.grad = x
+        return parameter.sum() * parameter.blob.ndim
+
+    expected = values().clip(1, 4)
+    assert compiled(function)(T).item() == 2 * expected.sum()
+    assert (blob.tolist(), blob.diff.tolist()) == (expected.tolist(), T.tolist())
+
+
 def test_a_compiled_module_learns_in_the_blob():
     blob = blob_in(CPU)
     module = nn.Linear(3, 2)

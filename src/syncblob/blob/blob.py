@@ -1573,8 +1573,8 @@ class Blob(Operators, NdarrayMethods):
         Returns
         -------
         torch.nn.Parameter
-            Its `grad` is never None: ``zero_grad()`` sets diff to zero, with or without
-            ``set_to_none``. An assigned gradient is copied into diff.
+            Its `grad` is never None while it requires one: ``zero_grad()`` sets diff to zero, with
+            or without ``set_to_none``. An assigned gradient is copied into diff.
 
         Raises
         ------

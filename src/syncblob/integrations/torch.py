@@ -34,8 +34,8 @@ def accept_blobs_in_modules() -> RemovableHandle:
     Most modules do not need this, because they pass their inputs to functions. Recurrent layers,
     attention and InstanceNorm use attributes that only tensors have. After this call, each Blob
     among the positional arguments of a module, also within tuples and lists, is replaced by a
-    tensor over it: a tracked alias, on the mutable path, on the Blob's device. A const Blob is
-    replaced by a copy.
+    tensor over it: a tracked alias, on the mutable path, on the Blob's device. A const Blob, or one
+    with negative strides, is replaced by a copy.
 
     Returns
     -------
@@ -56,7 +56,9 @@ def _as_tensor(x: Any) -> Any:
         items = [_as_tensor(item) for item in x]
         # A list without Blobs is passed on itself, because the caller may use it afterwards.
         return type(x)(items) if any(map(operator.is_not, items, x)) else x
-    return x.to_torch() if isinstance(x, Blob) else x
+    if isinstance(x, Blob):
+        return x.to_torch(copy=any(step < 0 for step in x.strides) or None)
+    return x
 
 
 def parameters_to_blobs(

@@ -79,7 +79,11 @@ def to_blobs(batch: Any, device: Device | str | None = None) -> Any:
     Raises
     ------
     TypeError
-        If Blobs do not support the dtype or the layout of a tensor.
+        If Blobs do not support the dtype of an array.
+    BufferError, RuntimeError
+        If torch does not export a tensor, such as a sparse, conjugated or float8 one.
+    ValueError
+        If a tensor is on a device that Blobs do not support, such as meta.
     NoDeviceError
         If the device is not available.
     """
@@ -128,7 +132,8 @@ class BlobLoader:
     device
         The device of the Blobs; None for the current default device.
     ahead
-        The number of batches to upload ahead, which need that much more device memory.
+        The number of batches to upload ahead, which need that much more device memory. It must be
+        0 for a loader that refills one array on `device`, because Blobs share such arrays.
 
     Attributes
     ----------

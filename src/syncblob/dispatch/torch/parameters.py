@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from syncblob._dtypes import is_bfloat16
 from syncblob._source_lines import warn_user
 from syncblob.blob.core import HOST_DATA, HOST_DIFF
 from syncblob.devices import HOST
-from syncblob.dispatch.torch.tensors import alias_over, lies_in, place_of
+from syncblob.dispatch.torch.tensors import alias_over, partially_overlaps, place_of
 from syncblob.dispatch.torch.tracing import untraced
 from syncblob.errors import StaleAliasWarning
 
@@ -26,6 +27,9 @@ __all__ = ["BlobParameter", "parameter_over", "put_over"]
 _DATA: Any = torch.Tensor.data
 _GRAD: Any = torch.Tensor.grad
 
+# The attributes of a BlobParameter that an ordinary parameter lacks.
+_FIELDS = ("_diff", "_places", "_buffers", "_blob")
+
 # The frames between the user and the export in `alias_over`, at least.
 _OURS = 5
 
@@ -36,7 +40,7 @@ def parameter_over(blob: BlobCore) -> BlobParameter:
     data, diff = _tensors_over(blob, "as_parameter")
     parameter = BlobParameter(data)
     parameter._follow(blob, data, diff)
-    _GRAD.__set__(parameter, diff)
+    _GRAD.__set__(parameter, diff.detach())
     return parameter
 
 
@@ -55,7 +59,7 @@ def put_over(pairs: Iterable[tuple[torch.nn.Parameter, BlobCore]], reason: str) 
             dense = gradient if gradient.layout is torch.strided else gradient.to_dense()
             diff.copy_(dense.detach())
         has_one = gradient is not None or parameter.requires_grad
-        prepared.append((parameter, blob, data, diff, diff if has_one else None))
+        prepared.append((parameter, blob, data, diff, diff.detach() if has_one else None))
     for parameter, blob, data, diff, gradient in prepared:
         _GRAD.__set__(parameter, None)
         _DATA.__set__(parameter, data)
@@ -90,19 +94,24 @@ class BlobParameter(torch.nn.Parameter):
 
     Assignments copy instead of replacing the storage or the gradient: setting `data` copies into
     data, setting `grad` to a tensor copies into diff, and setting it to None, as ``zero_grad``
-    does, fills diff with zeros. A copy of it is an ordinary parameter. After a warning, so is the
-    parameter itself once torch has replaced its storage.
+    does, fills diff with zeros; only a frozen parameter then has no gradient. A copy of it is an
+    ordinary parameter. After a warning, so is the parameter itself once torch has replaced its
+    storage.
     """
 
+    # A tensor over diff; None once the parameter has left the Blob. The gradient is another one,
+    # because `Module.to` assigns to the `data` of gradients.
     _diff: torch.Tensor | None = None
-    # The addresses of data and diff.
-    _addresses: tuple[int, int]
+    # The tensors' places and the Blob's buffers, from when they were the same memory.
+    _places: tuple[Any, ...]
+    _buffers: tuple[Any, Any]
     _blob: BlobCore
 
     def _follow(self, blob: BlobCore, data: torch.Tensor, diff: torch.Tensor) -> None:
         """Attach to a Blob. The storage is already that of `data`."""
         self._blob = blob
-        self._addresses = data.data_ptr(), diff.data_ptr()
+        self._places = _places(data, diff)
+        self._buffers = _buffers(blob)
         self._diff = diff
         # Like `register_post_accumulate_grad_hook`, but without a handle, which would take most of
         # the time. Handles start at 0. First in order, so that other hooks find the gradient in
@@ -119,21 +128,25 @@ class BlobParameter(torch.nn.Parameter):
     def release(self) -> None:
         """Become an ordinary parameter that keeps its storage and gradient."""
         self._post_accumulate_grad_hooks.pop(-1, None)
-        for name in ("_diff", "_addresses", "_blob"):
+        for name in _FIELDS:
             self.__dict__.pop(name, None)
         ordinary: Any = torch.nn.Parameter
         self.__class__ = ordinary
 
     @property
+    @untraced
     def blob(self) -> BlobCore | None:
-        """The Blob under this parameter; None once its storage has been replaced."""
-        return self._blob if self._diff is not None and self._is_over_the_blob() else None
+        """The Blob under this parameter; None once one of them has other memory."""
+        if self._is_over_the_blob() and all(map(operator.is_, _buffers(self._blob), self._buffers)):
+            return self._blob
+        return None
 
     def _is_over_the_blob(self) -> bool:
         diff = self._diff
-        return diff is not None and (self.data_ptr(), diff.data_ptr()) == self._addresses
+        return diff is not None and _places(self, diff) == self._places
 
     @property
+    @untraced
     def data(self) -> torch.Tensor:
         """A tensor over the Blob's data that autograd does not record."""
         return _DATA.__get__(self)
@@ -155,6 +168,7 @@ class BlobParameter(torch.nn.Parameter):
         return _GRAD.__get__(self)
 
     @grad.setter
+    @untraced
     def grad(self, value: torch.Tensor | None) -> None:
         diff = self._followed()
         if diff is None or value is not None:
@@ -163,7 +177,7 @@ class BlobParameter(torch.nn.Parameter):
             if value is None:
                 with torch.no_grad():
                     diff.zero_()
-                _GRAD.__set__(self, diff)
+                _GRAD.__set__(self, diff.detach() if self.requires_grad else None)
             else:
                 _store_gradient(self, value, diff)
 
@@ -187,16 +201,32 @@ class BlobParameter(torch.nn.Parameter):
         return memo[id(self)]
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """Pickle as an ordinary parameter."""
-        plain: Any = torch.nn.Parameter(self.data, self.requires_grad)
+        """Pickle as an ordinary parameter with the attributes that it was given.
+
+        It is a copy, because torch's pickler for other processes moves storages to shared memory.
+        """
+        plain: Any = torch.nn.Parameter(self.data.clone(), self.requires_grad)
+        others = self.__dict__.items()
+        plain.__dict__.update((name, value) for name, value in others if name not in _FIELDS)
         return plain.__reduce_ex__(protocol)
+
+
+def _places(data: torch.Tensor, diff: torch.Tensor) -> tuple[Any, ...]:
+    """Return where tensors over data and diff are. All empty tensors have the address 0."""
+    return data.data_ptr(), diff.data_ptr(), data.dtype, data.device
+
+
+def _buffers(blob: BlobCore) -> tuple[Any, Any]:
+    """Return the buffers of a Blob's data and diff on the side of its device."""
+    diff = blob._existing_diff()
+    return blob._memory.buffer(blob._side), None if diff is None else diff.buffer(blob._side)
 
 
 def _accumulated(parameter: torch.Tensor) -> None:
     """Store in diff a gradient that autograd has just accumulated."""
     if isinstance(parameter, BlobParameter):
         gradient, diff = _GRAD.__get__(parameter), parameter._followed()
-        if diff is not None and gradient is not None and gradient is not diff:
+        if diff is not None and gradient is not None:
             _store_gradient(parameter, gradient, diff)
 
 
@@ -213,8 +243,8 @@ def _store_gradient(parameter: BlobParameter, gradient: torch.Tensor, diff: torc
 
 
 def _apart(x: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
-    """Return a tensor that can be copied into another; a copy if they share storage."""
-    return x.clone() if lies_in(x, tensor) else x
+    """Return a tensor that can be copied into another; a copy if they share elements."""
+    return x.clone() if partially_overlaps(x, tensor) else x
 
 
 def _warn_of_parting() -> None:

@@ -353,9 +353,9 @@ def partially_overlaps(tensor: torch.Tensor, other: torch.Tensor) -> bool:
     )
 
 
-def place_of(tensor: torch.Tensor) -> tuple[int, tuple[int, ...]]:
-    """Return the address and strides of a tensor with storage."""
-    return tensor.data_ptr(), tensor.stride()
+def place_of(tensor: torch.Tensor) -> tuple[int, tuple[int, ...], bool, bool]:
+    """Return the address and strides of a tensor with storage, and how it reads its elements."""
+    return tensor.data_ptr(), tensor.stride(), tensor.is_conj(), tensor.is_neg()
 
 
 def _tensor(home: Home, array: Any) -> tuple[torch.Tensor, Any]:

@@ -64,6 +64,8 @@ def test_caffes_formats_widen_what_they_cannot_hold(tmp_path, extension):
         (np.array([1e300]), "float32", "1 values do not fit float32"),
         (np.array([2**24 + 1]), "float32", "1 values do not fit float32, 16777217"),
         (np.array([2**63 - 1]), "float64", "1 values do not fit float64"),
+        (np.array([-(2**31)], np.int32), "float16", "1 values do not fit float16, -2147483648"),
+        (np.array([-(2**63)]), "float16", "1 values do not fit float16"),
     ],
 )
 def test_values_that_do_not_fit(tmp_path, values, dtype, reason):

@@ -370,7 +370,8 @@ def _cast(
     with np.errstate(all="ignore"):
         result = values.astype(dtype)
         if values.dtype.kind in "biu":
-            lost = result.astype(values.dtype) != values
+            # Infinity may be converted back to the least integer.
+            lost = ~np.isfinite(result) | (result.astype(values.dtype) != values)
         else:
             lost = np.isfinite(values) & ~np.isfinite(result)
     count = int(np.count_nonzero(lost))

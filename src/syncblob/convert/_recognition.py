@@ -56,7 +56,7 @@ def recognise(path: str | os.PathLike[str], promised: str | None) -> str:
         raise
     found = file_signature(head)
     if found == "hdf5":
-        return _which_hdf5(path)
+        return _which_hdf5(path, promised)
     if found in ("npz", "zip"):
         return _which_archive(path)
     if found in ("npy", "torch", "safetensors"):
@@ -64,10 +64,12 @@ def recognise(path: str | os.PathLike[str], promised: str | None) -> str:
     return _which_message(path, head, promised)
 
 
-def _which_hdf5(path: str | os.PathLike[str]) -> str:
+def _which_hdf5(path: str | os.PathLike[str], promised: str | None) -> str:
     with contextlib.suppress(ModelFileError):
-        open_solver_state(path)
-        return "solverstate"
+        state = open_solver_state(path)
+        # Any tree of datasets may have a group "history".
+        if promised == "solverstate" or state.iter or state.learned_net:
+            return "solverstate"
     return "hdf5"
 
 

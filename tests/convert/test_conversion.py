@@ -238,6 +238,28 @@ def test_texts_beside_tensors_are_left_out(tmp_path, extension):
         assert blob.tolist() == weights.tolist()
 
 
+@pytest.mark.parametrize("extension", ["npz", "caffemodel"])
+def test_settings_of_the_net_are_left_out(tmp_path, extension):
+    net = NetParameter(name="n", force_backward=True, input=["x"], input_dim=[1, 2, 3, 4])
+    net.layers.add(name="a", type="RELU")
+    path = tmp_path / "x.caffemodel"
+    path.write_bytes(net.SerializeToString())
+    with plan_conversion(path, tmp_path / f"y.{extension}") as planned:
+        assert planned.left_out == (
+            "input of the net, and input_dim of the net, and force_backward of the net"
+        )
+
+
+def test_metadata_of_other_programs_is_left_out(tmp_path):
+    numpy = pytest.importorskip("safetensors.numpy")
+    numpy.save_file({"w": np.ones(2)}, tmp_path / "x.safetensors", metadata={"format": "pt"})
+    with plan_conversion(tmp_path / "x.safetensors", tmp_path / "y.safetensors") as planned:
+        assert planned.left_out == "the metadata 'format'"
+        planned.run()
+    with open_weights(tmp_path / "y.safetensors") as found:
+        assert found.others == ()
+
+
 def test_names_that_are_no_utf_8(tmp_path):
     path = _save(tmp_path / "x.caffemodel", Layer("name", "type", blobs=[np.ones(1)]))
     path.write_bytes(path.read_bytes().replace(b"name", b"n\xffme"))

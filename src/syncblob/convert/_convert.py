@@ -99,9 +99,9 @@ class Conversion:
 
     @property
     def left_out(self) -> str:
-        """A text on texts, links and facts about layers that the file will lack; often ``""``."""
+        """A text on what the file will lack, such as texts and types of layers; often ``""``."""
         lost = [f"the text {name!r}" for name in self.source.texts]
-        lost += [f"the link {name!r}" for name in self.source.links]
+        lost += self.source.others
         if self._target.name == "caffemodel" or (self._target.describes and self.result.described):
             return ", and ".join(lost)
         layers = self.result.layers

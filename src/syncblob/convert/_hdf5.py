@@ -57,7 +57,7 @@ def read(path: str) -> Weights:
             return _read_caffe(path, text)
         tensors, links = _tensors(file, path)
         weights = assemble(path, "hdf5", tensors, text, close=file.close)
-        weights.links = links
+        weights.others = tuple(f"the link {name!r}" for name in links)
     except BaseException as error:
         file.close()
         # h5py raises these for damaged trees.
@@ -131,7 +131,7 @@ def _read_caffe(path: str, text: str | None) -> Weights:
     return Weights(path, kind, name=name, layers=layers, close=model.close)
 
 
-def _tensors(file: Any, path: str) -> tuple[dict[str, Any], tuple[str, ...]]:
+def _tensors(file: Any, path: str) -> tuple[dict[str, Any], list[str]]:
     """Return all datasets as tensors, and the names of links that are not followed.
 
     Links within the file are followed, except from a group to itself or one that contains it.
@@ -167,7 +167,7 @@ def _tensors(file: Any, path: str) -> tuple[dict[str, Any], tuple[str, ...]]:
                     entries.append((child, _followed(entry, key), ancestors | {address}))
     except (OSError, RuntimeError) as error:
         raise ModelFileError(f"the file is damaged ({error})", path=path) from error
-    return tensors, tuple(links)
+    return tensors, links
 
 
 def _followed(group: Any, key: str | bytes) -> Any:

@@ -70,13 +70,15 @@ def read(path: str) -> Weights:
             name=name,
             path=path,
         )
-    text = (file.metadata() or {}).get(STRUCTURE)
+    metadata = file.metadata() or {}
 
     def close() -> None:
         closed.set()
         file.__exit__(None, None, None)
 
-    return assemble(path, "safetensors", tensors, text, close=close)
+    weights = assemble(path, "safetensors", tensors, metadata.get(STRUCTURE), close=close)
+    weights.others = tuple(f"the metadata {key!r}" for key in metadata if key != STRUCTURE)
+    return weights
 
 
 def _values(file: Any, name: str) -> NDArray[np.generic]:

@@ -215,6 +215,30 @@ def test_what_a_format_cannot_hold(tmp_path, tensors, extension, reason):
     assert _names(tmp_path) == before
 
 
+@pytest.mark.parametrize(
+    ("name", "extension", "reason"),
+    [
+        ("__metadata__", "safetensors", "'__metadata__', which is the name of its metadata"),
+        ("a\0b.weight", "npz", "expected a name without NUL"),
+        ("a" * 65532, "npz", "of at most 65,531 bytes"),
+    ],
+)
+def test_names_that_a_format_cannot_hold(tmp_path, name, extension, reason):
+    torch = pytest.importorskip("torch")
+    need_library_of(extension)
+    torch.save({name: torch.ones(1)}, tmp_path / "x.pt")
+    with pytest.raises(ConversionError, match="cannot hold a tensor") as caught:
+        plan_conversion(tmp_path / "x.pt", tmp_path / f"y.{extension}")
+    assert reason in str(caught.value)
+
+
+def test_the_longest_name_of_an_archive(tmp_path):
+    name = "a" * 65531
+    np.savez(tmp_path / "x.npz", **{name: np.ones(1)})
+    convert(tmp_path / "x.npz", tmp_path / "y.npz", description=False)
+    assert np.load(tmp_path / "y.npz").files == [name]
+
+
 def test_complex_numbers_have_no_other_dtype(tmp_path):
     np.savez(tmp_path / "x.npz", a=np.array([1j]))
     with pytest.raises(ConversionError, match="'a' is complex128, which float32 cannot hold"):
@@ -260,11 +284,15 @@ def test_metadata_of_other_programs_is_left_out(tmp_path):
         assert found.others == ()
 
 
-def test_names_that_are_no_utf_8(tmp_path):
-    path = _save(tmp_path / "x.caffemodel", Layer("name", "type", blobs=[np.ones(1)]))
+@pytest.mark.parametrize("extension", ["npz", "pt", "caffemodel.h5"])
+def test_names_that_are_no_utf_8(tmp_path, extension):
+    need_library_of(extension)
+    layer = Layer("name", "InnerProduct", blobs=[np.ones((2, 2))])
+    layer.proto.inner_product_param.num_output = 2
+    path = _save(tmp_path / "x.caffemodel", layer)
     path.write_bytes(path.read_bytes().replace(b"name", b"n\xffme"))
     with pytest.raises(ConversionError, match=r"is not UTF-8.*rename the layer"):
-        plan_conversion(path, tmp_path / "y.npz")
+        plan_conversion(path, tmp_path / f"y.{extension}")
 
 
 def test_names_of_tensors_that_are_no_utf_8(tmp_path):

@@ -254,13 +254,13 @@ def plan_conversion(
     weights = open_weights(source)
     try:
         chosen = _choose(weights, [layers] if isinstance(layers, str) else layers)
+        _require_names(chosen, path)
         if target.name in _OF_LAYERS:
             chosen = for_caffe(chosen)
         elif target.name == _MEAN:
             chosen = _binaryproto.for_caffe(chosen)
         if not _keeps_axes(target, described=description):
             chosen = tuple(_caffe.squeezed(layer, weights.path) for layer in chosen)
-        _require_names(chosen, path)
         dtypes = {
             name: _stored_dtype(name, blob.dtype, asked, target)
             for layer in chosen

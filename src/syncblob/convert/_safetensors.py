@@ -42,6 +42,8 @@ _NAMES = {
 # The header, which is JSON, follows eight bytes with its length.
 _HEADER = slice(8, 9)
 DTYPES = frozenset(_NAMES.values())
+# The entry of the header that is no tensor.
+_METADATA = "__metadata__"
 
 
 def read(path: str) -> Weights:
@@ -86,9 +88,14 @@ def _values(file: Any, name: str) -> NDArray[np.generic]:
     return values
 
 
-def check(_weights: Weights) -> None:
-    """Raise ModuleNotFoundError if the package is missing. Any names are valid."""
+def check(weights: Weights) -> None:
+    """Raise ValueError if a tensor has the name of the metadata."""
     import_optional("safetensors.numpy")
+    if _METADATA in weights.tensors:
+        raise ValueError(
+            f"safetensors cannot hold a tensor {_METADATA!r}, which is the name of its metadata; "
+            f"rename the tensor"
+        )
 
 
 def write(weights: Weights, path: Path) -> None:

@@ -545,6 +545,13 @@ def plan_state_hdf5(
     `facts` has the numbers and strings of the state, by Caffe's names. Raises the errors of
     `plan_hdf5`.
     """
+    for name, fact in facts.items():
+        if isinstance(fact, bytes) and (b"\0" in fact or len(fact) >= _MOST_TEXT):
+            raise ValueError(
+                f"expected {name.decode()} without NUL, of less than {_MOST_TEXT:,} bytes, which "
+                f"Caffe's HDF5 format can hold, got {fact[:80]!r}; change it, or write a "
+                f".solverstate"
+            )
     h5py = import_optional("h5py", "hdf5")
     datasets = [
         _dataset(b"history", number, blob, f"history {number}")

@@ -9,6 +9,8 @@ import numpy as np
 
 from syncblob.caffe import equal_shapes
 from syncblob.cli._stats import blocks
+from syncblob.convert import LayerWeights
+from syncblob.convert._caffe import squeezed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -100,14 +102,14 @@ def compare(before: Contents, after: Contents, tolerance: float) -> Iterator[Com
     """Compare the blobs of two files by layer and number; blobs only in the second come last.
 
     Shapes are compared as in Caffe: leading axes of length 1, which files of the older formats
-    have, are ignored.
+    and descriptions of them have, are ignored.
     """
     ours, theirs = _blobs(before), _blobs(after)
-    for (layer, index), blob in ours.items():
-        other = theirs.pop((layer, index), None)
+    for (layer, index), (blob, shape) in ours.items():
+        other, other_shape = theirs.pop((layer, index), (None, ()))
         if other is None:
             yield Compared(layer, index, Status.REMOVED, blob, None, None)
-        elif not equal_shapes(blob, other):
+        elif shape != other_shape and not equal_shapes(blob, other):
             yield Compared(layer, index, Status.RESHAPED, blob, other, None)
         else:
             distance = _distance(blob, other)
@@ -116,12 +118,13 @@ def compare(before: Contents, after: Contents, tolerance: float) -> Iterator[Com
             same = not distance.values or (near and tolerance > 0)
             status = Status.SAME if same else Status.CHANGED
             yield Compared(layer, index, status, blob, other, distance)
-    for (layer, index), blob in theirs.items():
+    for (layer, index), (blob, _) in theirs.items():
         yield Compared(layer, index, Status.ADDED, None, blob, None)
 
 
-def _blobs(contents: Contents) -> dict[tuple[str, int], Blob]:
-    found: dict[tuple[str, int], Blob] = {}
+def _blobs(contents: Contents) -> dict[tuple[str, int], tuple[Blob, tuple[int, ...]]]:
+    """Return the blobs by layer and number, each with its shape in a running net."""
+    found: dict[tuple[str, int], tuple[Blob, tuple[int, ...]]] = {}
     for layer in contents.places:
         # Formats often omit layers without blobs, so they are not counted.
         if not layer.blobs:
@@ -130,7 +133,9 @@ def _blobs(contents: Contents) -> dict[tuple[str, int], Blob]:
         while (name, 0) in found:
             number += 1
             name = f"{layer.name}#{number}"
-        found.update({(name, index): blob for index, blob in enumerate(layer.blobs)})
+        in_net = squeezed(layer, contents.path) if isinstance(layer, LayerWeights) else layer
+        for index, (blob, squeezed_blob) in enumerate(zip(layer.blobs, in_net.blobs, strict=True)):
+            found[name, index] = blob, squeezed_blob.shape
     return found
 
 

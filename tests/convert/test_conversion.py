@@ -308,6 +308,12 @@ def test_a_missing_folder_is_named(model, tmp_path):
     assert caught.value.filename == str(tmp_path / "no")
 
 
+def test_a_folder_is_no_file_to_write(model, tmp_path):
+    (tmp_path / "x.npz").mkdir()
+    with pytest.raises(IsADirectoryError, match="expected a file to write, got a folder"):
+        plan_conversion(model.path, tmp_path / "x.npz")
+
+
 def test_a_missing_file(tmp_path):
     for extension in _ALL:
         # This error does not require a library.

@@ -251,6 +251,8 @@ def plan_conversion(
     folder = Path(path).parent
     if not folder.is_dir():
         raise FileNotFoundError(errno.ENOENT, "the folder to write to does not exist", str(folder))
+    if Path(path).is_dir():
+        raise IsADirectoryError(errno.EISDIR, "expected a file to write, got a folder", path)
     weights = open_weights(source)
     try:
         chosen = _choose(weights, [layers] if isinstance(layers, str) else layers)

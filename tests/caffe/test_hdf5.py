@@ -577,6 +577,36 @@ def test_writing_without_h5py(monkeypatch, old_file):
 # --- files that are read and written back -----------------------------------------------------
 
 
+@pytest.mark.parametrize("touched", [False, True])
+@pytest.mark.parametrize(
+    "stored",
+    [
+        ({"chunks": (1, 2)}, {"chunks": (2, 1)}),
+        ({"chunks": (1, 2), "compression": "gzip"}, {}),
+        ({}, {"chunks": (1, 2)}),
+        ({"dtype": "i2"}, {"dtype": "i2"}),
+    ],
+)
+def test_gradients_of_any_storage_are_kept(h5, path, saved, stored, touched):
+    h5.create_dataset("data/a/0", data=WEIGHTS, **stored[0])
+    h5.create_dataset("diff/a/0", data=WEIGHTS + 1, **stored[1])
+    model = opened(h5)
+    (blob,) = model["a"].blobs
+    if touched:
+        assert blob.mutable_cpu_data()[1].tolist() == WEIGHTS[1].tolist()
+        assert blob.mutable_cpu_diff()[1].tolist() == (WEIGHTS + 1)[1].tolist()
+    again = path.with_name("again.caffemodel.h5")
+    save_model(model, again)
+    assert again.read_bytes() == path.read_bytes()
+    if touched:
+        blob[0, 0] = 9
+    else:
+        model["b"] = Layer("b", blobs=[BIAS])
+    groups = saved(model)
+    assert groups["data"]["a"]["0"].tolist() == blob.tolist()
+    assert groups["diff"]["a"]["0"].tolist() == (WEIGHTS + 1).tolist()
+
+
 @pytest.fixture
 def as_caffe(tmp_path):
     """A file with more than a new one would have: an attribute, and a gradient for one blob."""

@@ -390,3 +390,14 @@ def test_parameters_of_torch_are_refused_by_name():
             put()
     layer.blobs[0] = parameter.detach()
     assert layer.blobs[0].tolist() == [0, 0]
+
+
+def test_blobs_are_added_in_place():
+    layer = Layer("a", blobs=[np.ones(2)])
+    blobs = layer.blobs
+    layer.blobs += [np.zeros(3)]
+    assert layer.blobs is blobs
+    assert [blob.shape for blob in blobs] == [(2,), (3,)]
+    with pytest.raises(AttributeError, match=r"layer\.blobs\.assign\(arrays\)"):
+        layer.blobs = [np.ones(2)]
+    assert len(layer.blobs) == 2

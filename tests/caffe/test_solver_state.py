@@ -171,6 +171,22 @@ def test_a_state_that_no_file_can_hold(tmp_path, change, error, words):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("learned_net", ["a\0b", "a" * 65536])
+def test_texts_that_hdf5_cannot_hold(tmp_path, learned_net):
+    pytest.importorskip("h5py")
+    state = syncblob.SolverState()
+    state.learned_net = learned_net
+    path = tmp_path / "x.solverstate.h5"
+    with pytest.raises(ValueError, match=r"expected learned_net without NUL, of less than 65,536"):
+        save_solver_state(state, path)
+    assert list(tmp_path.iterdir()) == []
+    save_solver_state(state, tmp_path / "x.solverstate")
+    assert open_solver_state(tmp_path / "x.solverstate").learned_net == learned_net
+    state.learned_net = "a" * 65535
+    save_solver_state(state, path)
+    assert open_solver_state(path).learned_net == state.learned_net
+
+
 @pytest.mark.parametrize(
     ("name", "words"),
     [

@@ -122,6 +122,38 @@ def test_extensions_are_those_within_the_archive(tmp_path):
     assert not (tmp_path / "x.npz.gz").exists()
 
 
+def test_an_open_archive_is_packed_once(tmp_path):
+    with gzip.open(tmp_path / "x.caffemodel.gz", "wb") as file:
+        syncblob.save_model(model(), file)
+    contents = gzip.decompress((tmp_path / "x.caffemodel.gz").read_bytes())
+    assert contents == file_contents(model())
+    assert syncblob.open_model(tmp_path / "x.caffemodel.gz")["ip"].blobs[0].shape == (2, 3)
+
+
+class Raw(io.RawIOBase):
+    """An unbuffered file that takes a few bytes at a time."""
+
+    def __init__(self, most):
+        self.contents = b""
+        self.most = most
+
+    def write(self, data, /):
+        self.contents += data[: self.most]
+        return self.most and min(self.most, len(data))
+
+
+def test_an_unbuffered_file_gets_all():
+    file = Raw(7)
+    syncblob.save_model(model(), file)
+    assert file.contents == file_contents(model())
+
+
+@pytest.mark.parametrize("most", [0, None])
+def test_an_unbuffered_file_that_takes_nothing(most):
+    with pytest.raises(BlockingIOError, match="takes no more bytes"):
+        syncblob.save_model(model(), Raw(most))
+
+
 class Full(io.BytesIO):
     def write(self, _data, /):
         raise OSError(28, "No space left on device")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import ml_dtypes
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as of_numpy
@@ -65,3 +67,32 @@ def test_one_value_that_differs_is_counted(layers, data):
     different = [one for one in found if one.status is Status.CHANGED]
     assert [one.distance.values for one in different] == [1]
     assert different[0].number == number
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "distance"),
+    [
+        (np.array([2**53]), np.array([2**53 + 1]), (1, 0, 1, 2**-53)),
+        (np.array([-(2**63)]), np.array([2**63 - 1]), (1, 0, 2**64 - 1, 2)),
+        (np.array([2**64 - 1], "u8"), np.array([2**64 - 2], "u8"), (1, 0, 1, 2**-64)),
+        (np.array([True, False]), np.array([0, 3], "i1"), (2, 0, 3, 1)),
+        (np.array([1 + 0j]), np.array([-1j]), (1, 0, 2**0.5, 2**0.5)),
+        (np.array([1 + 1j], "c8"), np.array([1.0]), (1, 0, 1, 0.5**0.5)),
+        (np.array([1.5], ml_dtypes.bfloat16), np.array([1], "i8"), (1, 0, 0.5, 1 / 3)),
+        # The relative difference is rounded to 0.
+        (np.array([1e300, 0.0]), np.array([1e300, 1e-300]), (1, 0, 1e-300, 0)),
+    ],
+)
+def test_values_are_compared_without_rounding(before, after, distance):
+    pair = (contents([("a", [one])]) for one in (before, after))
+    (found,) = compare(*pair, 0.0)
+    assert found.status is Status.CHANGED
+    assert found.distance == pytest.approx(distance)
+
+
+def test_repeated_layers_have_names_of_their_own():
+    one, two = np.zeros(1), np.ones(1)
+    before = contents([("a", [one]), ("a", [one]), ("a#2", [one])])
+    after = contents([("a", [one]), ("a", [two]), ("a#2", [one])])
+    found = {one.layer: one.status for one in compare(before, after, 0.0)}
+    assert found == {"a": Status.SAME, "a#2": Status.CHANGED, "a#2#2": Status.SAME}

@@ -43,6 +43,14 @@ def test_texts_of_an_npz_are_named(run, tmp_path):
     assert "1 layer, 1 blob" in done.out
 
 
+def test_links_of_hdf5_that_are_not_followed_are_named(run, tmp_path):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["a"] = np.ones(2)
+        file["b"] = h5py.ExternalLink("other.h5", "/a")
+    assert "Not shown: the link 'b'.\n" in run("inspect", tmp_path / "x.h5").out
+
+
 def test_statistics_are_a_table_of_their_own(run, small_model):
     done = run("inspect", small_model, "--stats")
     assert done.status == 0

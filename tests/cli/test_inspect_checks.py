@@ -244,6 +244,18 @@ def test_pictures(run, write_model, tmp_path):
         assert file.read_bytes().startswith(_PNG)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("inputs", [1, 3])
+def test_pictures_of_the_largest_values(run, write_model, tmp_path, inputs):
+    pytest.importorskip("matplotlib")
+    largest = np.full((2, inputs, 2, 2), np.finfo("f8").max)
+    both = largest * np.array([1, -1]).reshape(2, 1, 1, 1)
+    path = write_model(("a", "Convolution", [largest]), ("b", "Convolution", [both]))
+    done = run("inspect", path, "--plot", tmp_path / "pictures")
+    assert (done.status, done.err) == (0, "")
+    assert len([*(tmp_path / "pictures").iterdir()]) == 4
+
+
 def test_a_picture_of_a_mean(run, tmp_path):
     pytest.importorskip("matplotlib")
     path = tmp_path / "mean.binaryproto"

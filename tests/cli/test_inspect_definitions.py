@@ -112,3 +112,14 @@ def test_texts_that_are_no_definitions(run, tmp_path, text, words):
     done = run("inspect", tmp_path / "x.prototxt", "--phase", "TEST")
     assert (done.status, done.out) == (1, "")
     assert words in done.err
+
+
+@pytest.mark.parametrize("dims", ["dim: -1", "dim: 4611686018427387904 dim: 4"])
+def test_weights_that_no_memory_can_hold(run, tmp_path, dims):
+    path = tmp_path / "x.prototxt"
+    path.write_text(
+        f'layer {{ name: "p" type: "Parameter" top: "p" parameter_param {{ shape {{ {dims} }} }} }}'
+    )
+    done = run("inspect", path)
+    assert (done.status, done.err) == (0, "")
+    assert "No shapes: " in done.out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from importlib.metadata import version
@@ -196,3 +197,25 @@ def test_a_reader_that_has_seen_enough_is_no_error(write_model, flags):
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == 141
+
+
+@pytest.mark.parametrize("options", [[], ["--json"], ["--prototxt"]])
+def test_a_closed_output_is_one_line(small_model, monkeypatch, capsys, options):
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", None)
+        assert main(["inspect", str(small_model), *options]) == 1
+    assert capsys.readouterr().err == (
+        "syncblob: error: standard output is closed; redirect it to /dev/null\n"
+    )
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this platform has no named pipes")
+@pytest.mark.parametrize("command", ["inspect", "diff", "convert"])
+def test_a_pipe_is_not_waited_for(run, tmp_path, command):
+    os.mkfifo(tmp_path / "pipe")
+    others = () if command == "inspect" else (tmp_path / "x.npz",)
+    done = run(command, tmp_path / "pipe", *others)
+    assert done.status
+    assert done.err == (
+        f"syncblob: error: {tmp_path / 'pipe'}: expected a file, got a pipe or a device\n"
+    )

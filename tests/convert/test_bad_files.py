@@ -177,6 +177,18 @@ def test_links_to_other_files_are_not_followed(tmp_path):
         assert list(found.tensors) == ["mine"]
 
 
+def test_links_that_make_a_file_look_endless(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        group = file.create_group("a")
+        for _ in range(40):
+            inner = group.create_group("a")
+            group["b"] = inner
+            group = inner
+    with pytest.raises(ModelFileError, match="more than 16384 links lead to groups"):
+        open_weights(tmp_path / "x.h5")
+
+
 def test_a_dataset_that_claims_more_than_there_is(tmp_path):
     h5py = pytest.importorskip("h5py")
     with h5py.File(tmp_path / "x.h5", "w") as file:

@@ -64,6 +64,8 @@ def test_caffes_formats_widen_what_they_cannot_hold(tmp_path, extension):
         (np.array([1e300]), "float32", "1 values do not fit float32"),
         (np.array([2**24 + 1]), "float32", "1 values do not fit float32, 16777217"),
         (np.array([2**63 - 1]), "float64", "1 values do not fit float64"),
+        (np.array([-(2**31)], np.int32), "float16", "1 values do not fit float16, -2147483648"),
+        (np.array([-(2**63)]), "float16", "1 values do not fit float16"),
     ],
 )
 def test_values_that_do_not_fit(tmp_path, values, dtype, reason):
@@ -213,6 +215,30 @@ def test_what_a_format_cannot_hold(tmp_path, tensors, extension, reason):
     assert _names(tmp_path) == before
 
 
+@pytest.mark.parametrize(
+    ("name", "extension", "reason"),
+    [
+        ("__metadata__", "safetensors", "'__metadata__', which is the name of its metadata"),
+        ("a\0b.weight", "npz", "expected a name without NUL"),
+        ("a" * 65532, "npz", "of at most 65,531 bytes"),
+    ],
+)
+def test_names_that_a_format_cannot_hold(tmp_path, name, extension, reason):
+    torch = pytest.importorskip("torch")
+    need_library_of(extension)
+    torch.save({name: torch.ones(1)}, tmp_path / "x.pt")
+    with pytest.raises(ConversionError, match="cannot hold a tensor") as caught:
+        plan_conversion(tmp_path / "x.pt", tmp_path / f"y.{extension}")
+    assert reason in str(caught.value)
+
+
+def test_the_longest_name_of_an_archive(tmp_path):
+    name = "a" * 65531
+    np.savez(tmp_path / "x.npz", **{name: np.ones(1)})
+    convert(tmp_path / "x.npz", tmp_path / "y.npz", description=False)
+    assert np.load(tmp_path / "y.npz").files == [name]
+
+
 def test_complex_numbers_have_no_other_dtype(tmp_path):
     np.savez(tmp_path / "x.npz", a=np.array([1j]))
     with pytest.raises(ConversionError, match="'a' is complex128, which float32 cannot hold"):
@@ -236,11 +262,37 @@ def test_texts_beside_tensors_are_left_out(tmp_path, extension):
         assert blob.tolist() == weights.tolist()
 
 
-def test_names_that_are_no_utf_8(tmp_path):
-    path = _save(tmp_path / "x.caffemodel", Layer("name", "type", blobs=[np.ones(1)]))
+@pytest.mark.parametrize("extension", ["npz", "caffemodel"])
+def test_settings_of_the_net_are_left_out(tmp_path, extension):
+    net = NetParameter(name="n", force_backward=True, input=["x"], input_dim=[1, 2, 3, 4])
+    net.layers.add(name="a", type="RELU")
+    path = tmp_path / "x.caffemodel"
+    path.write_bytes(net.SerializeToString())
+    with plan_conversion(path, tmp_path / f"y.{extension}") as planned:
+        assert planned.left_out == (
+            "input of the net, and input_dim of the net, and force_backward of the net"
+        )
+
+
+def test_metadata_of_other_programs_is_left_out(tmp_path):
+    numpy = pytest.importorskip("safetensors.numpy")
+    numpy.save_file({"w": np.ones(2)}, tmp_path / "x.safetensors", metadata={"format": "pt"})
+    with plan_conversion(tmp_path / "x.safetensors", tmp_path / "y.safetensors") as planned:
+        assert planned.left_out == "the metadata 'format'"
+        planned.run()
+    with open_weights(tmp_path / "y.safetensors") as found:
+        assert found.others == ()
+
+
+@pytest.mark.parametrize("extension", ["npz", "pt", "caffemodel.h5"])
+def test_names_that_are_no_utf_8(tmp_path, extension):
+    need_library_of(extension)
+    layer = Layer("name", "InnerProduct", blobs=[np.ones((2, 2))])
+    layer.proto.inner_product_param.num_output = 2
+    path = _save(tmp_path / "x.caffemodel", layer)
     path.write_bytes(path.read_bytes().replace(b"name", b"n\xffme"))
     with pytest.raises(ConversionError, match=r"is not UTF-8.*rename the layer"):
-        plan_conversion(path, tmp_path / "y.npz")
+        plan_conversion(path, tmp_path / f"y.{extension}")
 
 
 def test_names_of_tensors_that_are_no_utf_8(tmp_path):
@@ -254,6 +306,12 @@ def test_a_missing_folder_is_named(model, tmp_path):
     with pytest.raises(FileNotFoundError, match="folder to write to does not exist") as caught:
         plan_conversion(model.path, tmp_path / "no" / "x.npz")
     assert caught.value.filename == str(tmp_path / "no")
+
+
+def test_a_folder_is_no_file_to_write(model, tmp_path):
+    (tmp_path / "x.npz").mkdir()
+    with pytest.raises(IsADirectoryError, match="expected a file to write, got a folder"):
+        plan_conversion(model.path, tmp_path / "x.npz")
 
 
 def test_a_missing_file(tmp_path):

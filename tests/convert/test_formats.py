@@ -9,7 +9,14 @@ import pytest
 from comparable_models import need_library_of
 
 import syncblob
-from syncblob.convert import _hdf5, convert, format_of, open_weights, to_tensors
+from syncblob.convert import (
+    _hdf5,
+    convert,
+    format_of,
+    open_weights,
+    plan_conversion,
+    to_tensors,
+)
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
 
@@ -70,6 +77,54 @@ def test_hdf5_of_any_tree(tmp_path):
     expected |= {"big": np.arange(3, dtype="<f4"), "a/chunks": chunks}
     with open_weights(tmp_path / "x.hdf5") as found:
         _assert_equal(found.tensors, expected)
+
+
+def test_links_within_an_hdf5_file_are_followed(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["a/weight"] = np.ones(2)
+        file["b/weight"] = file["a/weight"]
+        file["c"] = file["a"]
+        file["d"] = h5py.SoftLink("/a/weight")
+        file["e/here"] = h5py.SoftLink(".//g/weight")
+        file["e/g/weight"] = np.zeros(3)
+        file["a/itself"] = file["a"]
+        file["b/root"] = h5py.SoftLink("/")
+        file["f/nowhere"] = h5py.SoftLink("/a/bias")
+        file["f/within a dataset"] = h5py.SoftLink("/a/weight/x")
+        file["f/elsewhere"] = h5py.ExternalLink("other.h5", "/a")
+    with open_weights(tmp_path / "x.h5") as found:
+        assert {name: blob.tolist() for name, blob in found.tensors.items()} == {
+            "a/weight": [1, 1],
+            "b/weight": [1, 1],
+            "c/weight": [1, 1],
+            "d": [1, 1],
+            "e/g/weight": [0, 0, 0],
+            "e/here": [0, 0, 0],
+        }
+        links = ("a/itself", "b/root", "c/itself", "f/elsewhere", "f/nowhere", "f/within a dataset")
+        assert found.others == tuple(f"the link {name!r}" for name in links)
+    with plan_conversion(tmp_path / "x.h5", tmp_path / "x.npz") as planned:
+        assert planned.left_out == ", and ".join(found.others)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["data/ip/0", "other/x"],
+        ["data/images"],
+        ["data/ip/0", "data/ip/weight"],
+        ["data/ip/0", "diff/x.weight"],
+        ["history/0"],
+    ],
+)
+def test_trees_of_which_only_a_part_looks_like_caffes(tmp_path, names):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        for name in names:
+            file[name] = np.ones(2)
+    with open_weights(tmp_path / "x.h5") as found:
+        assert (found.kind, list(found.tensors)) == ("hdf5", names)
 
 
 def test_state_dicts_of_every_dtype(tmp_path):
@@ -144,7 +199,8 @@ def test_an_hdf5_file_is_measured_itself_and_not_what_has_its_path_now(tmp_path)
     with h5py.File(path, "r") as file:
         path.unlink()
         path.write_bytes(b"somebody saved another one")
-        assert [*_hdf5._tensors(file, str(path))] == ["x"]
+        tensors, _ = _hdf5._tensors(file, str(path))
+        assert [*tensors] == ["x"]
 
 
 # --- other programs read files of syncblob -------------------------------------------------------
@@ -184,11 +240,14 @@ def test_a_name_with_a_slash_makes_a_group(tmp_path):
         assert file["conv1"]["7x7_s2.weight"].shape == (2,)
 
 
-@pytest.mark.parametrize("name", ["data/x.weight", "data/x/0"])
-def test_a_tree_that_looks_like_caffes(tmp_path, name):
+@pytest.mark.parametrize(
+    ("name", "description"),
+    [("data/x.weight", True), ("data/x/0", True), ("data/x.weight", False)],
+)
+def test_a_tree_that_looks_like_caffes(tmp_path, name, description):
     pytest.importorskip("h5py")
     np.savez(tmp_path / "x.npz", **{name: np.ones(2)})
-    convert(tmp_path / "x.npz", tmp_path / "x.h5")
+    convert(tmp_path / "x.npz", tmp_path / "x.h5", description=description)
     with open_weights(tmp_path / "x.h5") as found:
         assert list(found.tensors) == [name]
 

@@ -44,6 +44,8 @@ def test_layers_of_one_name_get_numbers():
     ("names", "layers"),
     [
         (["a.bias", "a.weight"], [("a", "", ["a.weight", "a.bias"])]),
+        (["a.x", "a.0", "a.bias", "a.weight"], [("a", "", ["a.weight", "a.bias", "a.0", "a.x"])]),
+        (["a.x", "a.9999999"], [("a", "", ["a.9999999", "a.x"])]),
         (["a.10", "a.9"], [("a", "", ["a.9", "a.10"])]),
         (["a.b.weight", "a.c"], [("a.b", "", ["a.b.weight"]), ("a", "", ["a.c"])]),
         (["alone"], [("alone", "", ["alone"])]),

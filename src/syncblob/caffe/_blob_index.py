@@ -15,9 +15,9 @@ The rules are those of Caffe's ``Blob::FromProto`` and of protobuf:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -85,13 +85,16 @@ class Values:
     Parameters
     ----------
     dtype
-        Little-endian float32 or float64, as on the wire; float16 in NVCaffe's raw data.
+        Little-endian float32 or float64, as on the wire; float16 in NVCaffe's raw data. HDF5 may
+        have other dtypes.
     runs
         The pieces, in order.
     """
 
     dtype: np.dtype[np.generic]
     runs: tuple[Run, ...]
+    in_pieces: ClassVar[bool] = True
+    """Whether to read many values piece by piece."""
 
     @property
     def count(self) -> int:
@@ -107,7 +110,7 @@ class Values:
                 runs.append(Run(run.start + begin * run.stride, end - begin, run.stride))
             first -= run.count
             stop -= run.count
-        return Values(self.dtype, tuple(runs))
+        return replace(self, runs=tuple(runs))
 
     def read(self, buffer: NDArray[np.uint8], dtype: DTypeLike) -> NDArray[np.generic]:
         """Return the values as a one-dimensional array.
@@ -212,9 +215,10 @@ class BlobIndex:
 
     @property
     def dtype(self) -> np.dtype[np.generic]:
-        """The dtype that holds data and diff as they are in the file, in native byte order."""
+        """The floating-point dtype that holds data and diff, in native byte order."""
         both = [self.data] if self.diff is None else [self.data, self.diff]
-        return np.result_type(*(values.dtype for values in both)).newbyteorder("=")
+        dtype = np.result_type(*(values.dtype for values in both))
+        return (dtype if dtype.kind == "f" else np.result_type(dtype, np.float32)).newbyteorder("=")
 
 
 def index_blob(reader: WireReader, start: int, stop: int, *, depth: int = 0) -> BlobIndex:

@@ -25,15 +25,14 @@ import os
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from syncblob._optional import import_optional
 from syncblob._shape import as_shape
-from syncblob.blob import Blob
 from syncblob.caffe._blob_index import BlobIndex, Run, Values
-from syncblob.caffe._lazy import ValuesInFile, had_diff, register, unchanged
+from syncblob.caffe._lazy import had_diff, lazy_blob, unchanged
 from syncblob.caffe._other_formats import OTHER_HDF5
 from syncblob.caffe._param_shapes import own_shapes
 from syncblob.caffe._pieces import BlobValues, FileRange, buffers, write_pieces
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from syncblob.blob import Blob
     from syncblob.caffe._disk import OpenFile
     from syncblob.caffe._layer import Layer
 
@@ -416,27 +416,18 @@ class _Walk:
     # --- datasets ----------------------------------------------------------------------------
 
     def _blob(self, dataset: Any, diff: Any) -> Blob:
-        shape, stored = self._describe(dataset)
-        dtype = stored.newbyteorder("=")
-        if dtype.kind != "f":
-            dtype = np.result_type(dtype, np.float32)
-        diff_source = None
+        shape, dtype = self._describe(dataset)
+        values, diff_values = self._values(dataset, dtype), None
         if diff is not None:
             diff_shape, diff_dtype = self._describe(diff)
             if diff_shape != shape:
                 raise self.error(
                     f"expected a diff of shape {shape}, as the data, got {diff_shape}", diff
                 )
-            if diff_dtype.kind == "f":
-                dtype = np.result_type(dtype, diff_dtype)
-            diff_source = self._source(diff, diff_dtype, dtype)
-        source = self._source(dataset, stored, dtype)
-        blob = Blob.from_source(shape, dtype, source, diff_source=diff_source)
-        if isinstance(source, ValuesInFile) and not isinstance(diff_source, _ValuesByH5py):
-            diff_values = None if diff_source is None else diff_source.values
-            # HDF5 has no message around the values, so there is no start and stop.
-            register(blob, self.file, BlobIndex(shape, False, source.values, diff_values, 0, 0))  # noqa: FBT003  # a field
-        return blob
+            diff_values = self._values(diff, diff_dtype)
+        # HDF5 has no message around the values, so there is no start and stop.
+        index = BlobIndex(shape, legacy=False, data=values, diff=diff_values, start=0, stop=0)
+        return lazy_blob(self.file, index)
 
     def _describe(self, dataset: Any) -> tuple[tuple[int, ...], np.dtype[np.generic]]:
         """Return the shape and the dtype of a dataset; refuse it if it cannot be a blob."""
@@ -453,17 +444,17 @@ class _Walk:
         except ValueError as error:
             raise self.error(f"{error}: the file is damaged", dataset) from error
 
-    def _source(
-        self, dataset: Any, stored: np.dtype[np.generic], dtype: np.dtype[np.generic]
-    ) -> ValuesInFile | _ValuesByH5py:
+    def _values(self, dataset: Any, stored: np.dtype[np.generic]) -> Values:
         self._require_sound(dataset)
         offset, count = dataset.id.get_offset(), dataset.size
+        if not count:
+            return Values(stored, ())
         # Chunked or compact; or a type such as bfloat16, which h5py gives as a larger dtype.
         as_numpy = dataset.id.get_type() == self.h5py.h5t.py_create(stored)
-        if count and (offset is None or not as_numpy):
-            return _ValuesByH5py(self.file, dataset.name, dataset.shape, dtype)
-        runs = (Run(offset, count, stored.itemsize),) if count else ()
-        return ValuesInFile(self.file, Values(stored, runs), dtype)
+        if offset is None or not as_numpy:
+            run = Run(0, count, stored.itemsize)
+            return _ValuesByH5py(stored, (run,), dataset.name, dataset.shape)
+        return Values(stored, (Run(offset, count, stored.itemsize),))
 
     def _require_sound(self, dataset: Any, *, harmless: int = 0) -> None:
         size = self.file.identity[2]
@@ -472,45 +463,39 @@ class _Walk:
 
 
 @dataclass(frozen=True, slots=True)
-class _ValuesByH5py:
-    """A source of values that h5py reads: chunked or compact ones, or of types NumPy lacks."""
+class _ValuesByH5py(Values):
+    """Values that h5py reads: chunked or compact ones, or of types NumPy lacks.
 
-    file: OpenFile
+    The runs are those of the bytes that a contiguous dataset would have.
+    """
+
     name: str
     shape: tuple[int, ...]
-    dtype: np.dtype[np.generic]
+    in_pieces: ClassVar[bool] = False  # each would unpack its chunks again
 
-    def __call__(self) -> NDArray[np.uint8]:
-        """Return the bytes of the values."""
-        values = np.empty(math.prod(self.shape) * self.dtype.itemsize, np.uint8)
-        self.read_into(values, 0)
-        return values
-
-    def read_into(self, buffer: NDArray[np.uint8], offset: int) -> None:
-        """Read the bytes of the values from an offset on.
+    def read_into(self, file: OpenFile, target: NDArray[np.generic], *, first: int = 0) -> None:
+        """Read values into an array, converting them to its dtype.
 
         Reads whole rows of the first axis, and only the chunks that contain them.
         """
-        self.file.require_unchanged()
-        if not len(buffer):
-            return
-        # A scalar is one row.
-        shape = self.shape or (1,)
-        row = math.prod(shape[1:]) * self.dtype.itemsize
-        first, last = offset // row, -(-(offset + len(buffer)) // row)
-        begin = offset - first * row
-        rows = buffer
-        if begin or len(buffer) != (last - first) * row:
-            rows = np.empty((last - first) * row, np.uint8)
-        with _opened(self.file) as h5:
-            dataset = h5.root[self.name]
-            if self.shape:
-                target = rows.view(self.dtype).reshape(last - first, *shape[1:])
-                dataset.read_direct(target, np.s_[first:last])
-            else:
-                dataset.read_direct(rows.view(self.dtype).reshape(()))
-        if rows is not buffer:
-            buffer[:] = rows[begin : begin + len(buffer)]
+        file.require_unchanged()
+        for run in self.part(first, first + len(target)).runs:
+            # A scalar is one row.
+            size = math.prod(self.shape[1:])
+            begin = run.start // run.stride
+            first_row, last_row = begin // size, -(-(begin + run.count) // size)
+            count = (last_row - first_row) * size
+            rows = target if count == run.count else np.empty(count, target.dtype)
+            with _opened(file) as h5:
+                dataset = h5.root[self.name]
+                if self.shape:
+                    shaped = rows.reshape(-1, *self.shape[1:])
+                    dataset.read_direct(shaped, np.s_[first_row:last_row])
+                else:
+                    dataset.read_direct(rows.reshape(()))
+            if rows is not target:
+                begin -= first_row * size
+                target[:] = rows[begin : begin + run.count]
 
 
 # --- writing --------------------------------------------------------------------------------------
@@ -560,6 +545,13 @@ def plan_state_hdf5(
     `facts` has the numbers and strings of the state, by Caffe's names. Raises the errors of
     `plan_hdf5`.
     """
+    for name, fact in facts.items():
+        if isinstance(fact, bytes) and (b"\0" in fact or len(fact) >= _MOST_TEXT):
+            raise ValueError(
+                f"expected {name.decode()} without NUL, of less than {_MOST_TEXT:,} bytes, which "
+                f"Caffe's HDF5 format can hold, got {fact[:80]!r}; change it, or write a "
+                f".solverstate"
+            )
     h5py = import_optional("h5py", "hdf5")
     datasets = [
         _dataset(b"history", number, blob, f"history {number}")

@@ -167,6 +167,15 @@ class Layer:
         """The weights, as a mutable sequence; see `LayerBlobs`."""
         return self._blobs
 
+    @blobs.setter
+    def blobs(self, blobs: LayerBlobs) -> None:
+        # Python assigns the result of ``layer.blobs += [array]``, which is the same sequence.
+        if blobs is not self._blobs:
+            raise AttributeError(
+                "the sequence of blobs cannot be replaced; layer.blobs.assign(arrays) replaces its "
+                "contents"
+            )
+
     @property
     def proto(self) -> LayerParameter:
         """All settings, as a LayerParameter message without blobs.

@@ -331,7 +331,7 @@ def read_chunks(
     file: OpenFile, values: Values, dtype: np.dtype[np.generic]
 ) -> Iterator[NDArray[np.generic]]:
     """Read values piece by piece, in order. Each array is valid until the next is yielded."""
-    step = max(1, CHUNK // dtype.itemsize)
+    step = max(1, CHUNK // dtype.itemsize if values.in_pieces else values.count)
     buffer: NDArray[np.generic] = np.empty(min(step, values.count), dtype)
     for run in values.runs:
         for begin in range(0, run.count, step):

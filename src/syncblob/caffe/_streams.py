@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import gzip
+import io
 import os
 import shutil
 import tempfile
@@ -21,6 +23,8 @@ __all__ = ["Readable", "Source", "Target", "Writable", "name_of", "open_source",
 
 _GZIP = b"\x1f\x8b"
 _EXTENSION = ".gz"
+# The number of bytes to write at a time.
+_PIECE = 1 << 20
 
 
 class Readable(Protocol):
@@ -120,7 +124,8 @@ def writing(target: Target) -> Iterator[Path]:
     ValueError, OSError
         Those of `replacing`, or of the open file.
     """
-    packed = name_of(target).lower().endswith(_EXTENSION)
+    # The contents of an open archive get packed by it.
+    packed = not isinstance(target, gzip.GzipFile) and name_of(target).lower().endswith(_EXTENSION)
     path = None if hasattr(target, "write") else target
     if path is not None and not packed:
         with replacing(path) as temporary:
@@ -138,8 +143,18 @@ def writing(target: Target) -> Iterator[Path]:
                 # Without a name and a time, the same contents give the same archive.
                 stream = stack.enter_context(gzip.GzipFile("", "wb", fileobj=stream, mtime=0))
             try:
-                shutil.copyfileobj(contents, stream)
+                while chunk := contents.read(_PIECE):
+                    _write_all(chunk, stream)
             except TypeError as error:
                 raise TypeError(
                     f"expected a binary file, as of open(path, 'wb'), got {target!r}"
                 ) from error
+
+
+def _write_all(data: bytes, stream: Any) -> None:
+    """Write bytes to a file, which may take fewer at a time if it is unbuffered."""
+    while data:
+        count = stream.write(data)
+        if count == 0 or (count is None and isinstance(stream, io.RawIOBase)):
+            raise BlockingIOError(errno.EAGAIN, f"{stream!r} takes no more bytes at present")
+        data = data[count:] if isinstance(count, int) else b""

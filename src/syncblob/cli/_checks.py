@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from syncblob.cli._stats import blocks, finite_blocks
+from syncblob.cli._stats import finite_blocks, magnitudes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -116,7 +116,7 @@ def _is_negative(values: NDArray[np.float64]) -> NDArray[np.bool]:
 
 def _count(layer: LayerLike, index: int, blob: Blob, kind: str, test: _Test) -> Iterator[Trouble]:
     count, first = 0, 0
-    for start, block in blocks(np.asarray(blob)):
+    for start, block in magnitudes(np.asarray(blob)):
         found = np.flatnonzero(test(block))
         if found.size and not count:
             first = start + int(found[0])

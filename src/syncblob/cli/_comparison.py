@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,9 +9,13 @@ import numpy as np
 
 from syncblob.caffe import equal_shapes
 from syncblob.cli._stats import blocks
+from syncblob.convert import LayerWeights
+from syncblob.convert._caffe import squeezed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from numpy.typing import NDArray
 
     from syncblob.blob import Blob
     from syncblob.cli._contents import Contents
@@ -99,35 +102,40 @@ def compare(before: Contents, after: Contents, tolerance: float) -> Iterator[Com
     """Compare the blobs of two files by layer and number; blobs only in the second come last.
 
     Shapes are compared as in Caffe: leading axes of length 1, which files of the older formats
-    have, are ignored.
+    and descriptions of them have, are ignored.
     """
     ours, theirs = _blobs(before), _blobs(after)
-    for (layer, index), blob in ours.items():
-        other = theirs.pop((layer, index), None)
+    for (layer, index), (blob, shape) in ours.items():
+        other, other_shape = theirs.pop((layer, index), (None, ()))
         if other is None:
             yield Compared(layer, index, Status.REMOVED, blob, None, None)
-        elif not equal_shapes(blob, other):
+        elif shape != other_shape and not equal_shapes(blob, other):
             yield Compared(layer, index, Status.RESHAPED, blob, other, None)
         else:
             distance = _distance(blob, other)
             near = not distance.incomparable and distance.relative <= tolerance
-            status = Status.SAME if near else Status.CHANGED
+            # The largest difference may be so small that the relative one is rounded to 0.
+            same = not distance.values or (near and tolerance > 0)
+            status = Status.SAME if same else Status.CHANGED
             yield Compared(layer, index, status, blob, other, distance)
-    for (layer, index), blob in theirs.items():
+    for (layer, index), (blob, _) in theirs.items():
         yield Compared(layer, index, Status.ADDED, None, blob, None)
 
 
-def _blobs(contents: Contents) -> dict[tuple[str, int], Blob]:
-    found = {}
-    seen: Counter[str] = Counter()
+def _blobs(contents: Contents) -> dict[tuple[str, int], tuple[Blob, tuple[int, ...]]]:
+    """Return the blobs by layer and number, each with its shape in a running net."""
+    found: dict[tuple[str, int], tuple[Blob, tuple[int, ...]]] = {}
     for layer in contents.places:
         # Formats often omit layers without blobs, so they are not counted.
         if not layer.blobs:
             continue
-        seen[layer.name] += 1
-        number = seen[layer.name]
-        name = layer.name if number == 1 else f"{layer.name}#{number}"
-        found.update({(name, index): blob for index, blob in enumerate(layer.blobs)})
+        name, number = layer.name, 1
+        while (name, 0) in found:
+            number += 1
+            name = f"{layer.name}#{number}"
+        in_net = squeezed(layer, contents.path) if isinstance(layer, LayerWeights) else layer
+        for index, (blob, squeezed_blob) in enumerate(zip(layer.blobs, in_net.blobs, strict=True)):
+            found[name, index] = blob, squeezed_blob.shape
     return found
 
 
@@ -135,16 +143,41 @@ def _distance(before: Blob, after: Blob) -> Distance:
     values = incomparable = 0
     maximum = largest = 0.0
     pairs = zip(blocks(np.asarray(before)), blocks(np.asarray(after)), strict=True)
-    for (_, ours), (_, theirs) in pairs:
+    for (_, one), (_, other) in pairs:
+        ours, theirs = _comparable(one, other)
         different = (ours != theirs) & ~(np.isnan(ours) & np.isnan(theirs))
         finite = np.isfinite(ours) & np.isfinite(theirs)
         values += int(np.count_nonzero(different))
         incomparable += int(np.count_nonzero(different & ~finite))
         with np.errstate(over="ignore", invalid="ignore"):
-            differences = np.abs(ours - theirs)
+            differences = _differences(ours, theirs)
         maximum = max(maximum, float(np.max(differences, initial=0, where=finite)))
-        for one in (ours, theirs):
-            largest = max(largest, float(np.max(np.abs(one), initial=0, where=finite)))
-    # The difference of the largest doubles overflows.
-    maximum = min(maximum, float(np.finfo(np.float64).max))
+        for side in (ours, theirs):
+            sizes = np.abs(side.astype(np.float64) if _integers(side) else side)
+            largest = max(largest, float(np.max(sizes, initial=0, where=finite)))
+    # The difference of the largest doubles overflows, and so does the magnitude of two.
+    limit = float(np.finfo(np.float64).max)
+    maximum, largest = min(maximum, limit), min(largest, limit)
     return Distance(values, incomparable, maximum, maximum / largest if largest else 0.0)
+
+
+def _integers(*arrays: NDArray[np.generic]) -> bool:
+    return all(array.dtype.kind in "biu" for array in arrays)
+
+
+def _comparable(ours: NDArray[Any], theirs: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return both with one dtype, except integers, which NumPy compares without rounding."""
+    if _integers(ours, theirs):
+        return ours, theirs
+    dtype = np.result_type(ours, theirs, np.float64)
+    return ours.astype(dtype), theirs.astype(dtype)
+
+
+def _differences(ours: NDArray[Any], theirs: NDArray[Any]) -> NDArray[np.generic]:
+    """Return the absolute differences, those of integers without rounding."""
+    if not _integers(ours, theirs):
+        rounded: NDArray[np.generic] = np.abs(ours - theirs)
+        return rounded
+    # Modulo 2**64, a signed integer becomes unsigned and back without loss.
+    ours_modulo, theirs_modulo = ours.astype(np.uint64), theirs.astype(np.uint64)
+    return np.where(ours > theirs, ours_modulo - theirs_modulo, theirs_modulo - ours_modulo)

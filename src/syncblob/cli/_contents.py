@@ -9,7 +9,7 @@ import syncblob
 from syncblob import Blob
 from syncblob.convert import Weights, format_of, open_weights
 from syncblob.convert._caffe import as_model
-from syncblob.convert._recognition import HEAD, is_text
+from syncblob.convert._recognition import is_text, read_head
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
@@ -193,8 +193,7 @@ def is_definition(path: str) -> bool:
     OSError
         If the file cannot be read.
     """
-    with Path(path).open("rb") as file:
-        head = file.read(HEAD)
+    head = read_head(path)
     return bool(head) and is_text(head)
 
 
@@ -242,10 +241,11 @@ def open_definition(
     contents = Contents(path, _PROTOTXT, model.layers, model.name, source=model)
     try:
         inferred = model.infer_shapes(shapes)
+        weights = {name: list(map(Blob, shapes)) for name, shapes in inferred.params.items()}
     except ValueError as error:
         if shapes is not None:
             raise ModelFileError(str(error), path=path) from error
         return contents._replace(no_shapes=str(error))
-    for name, of_layer in inferred.params.items():
-        model[name].blobs.assign([Blob(shape) for shape in of_layer])
+    for name, blobs in weights.items():
+        model[name].blobs.assign(blobs)
     return contents._replace(shapes=inferred.blobs)

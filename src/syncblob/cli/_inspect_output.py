@@ -97,12 +97,19 @@ def _show_layers(output: Output, contents: Contents) -> None:
     if contents.no_shapes:
         reason = printable(contents.no_shapes)
         output.line((f"No shapes: {reason}. --phase and --shape say what is missing.", "dim"))
-    if isinstance(contents.source, Weights) and contents.source.texts:
-        names = ", ".join(repr(printable(name)) for name in contents.source.texts)
-        output.line((f"Not shown, because they are texts: {names}.", "dim"))
+    if isinstance(contents.source, Weights):
+        _show_omitted(output, contents.source)
     if contents.is_net and not all(typed):
         which = "some layers" if any(typed) else "the layers"
         output.line((f"The file does not say of which types {which} are.", "dim"))
+
+
+def _show_omitted(output: Output, weights: Weights) -> None:
+    if weights.texts:
+        names = ", ".join(repr(printable(name)) for name in weights.texts)
+        output.line((f"Not shown, because they are texts: {names}.", "dim"))
+    if weights.others:
+        output.line((f"Not shown: {printable(', '.join(weights.others))}.", "dim"))
 
 
 def _shapes_of_tops(layer: LayerLike, contents: Contents) -> Cell:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import sys
 from typing import TYPE_CHECKING, Any
@@ -70,6 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if unknown:
         arguments.parser.error(f"not understood: {' '.join(unknown)} ({arguments.hint})")
     try:
+        _require_output()
         status: int = arguments.run(arguments)
         sys.stdout.flush()
     except BrokenPipeError:
@@ -83,6 +85,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _INTERRUPTED
     return status
+
+
+def _require_output() -> None:
+    # Python has no sys.stdout if the file is closed from the start, as by ">&-".
+    if sys.stdout is None:
+        raise OSError(errno.EBADF, "standard output is closed; redirect it to /dev/null")
 
 
 def _described(error: Exception) -> str:

@@ -34,6 +34,8 @@ _MOST_TILES = 64
 _GAP = 1
 # File systems limit a name to 255 bytes.
 _LONGEST_NAME = 100
+# The axes of Matplotlib overflow near the largest doubles.
+_LARGEST = 1e306
 _DPI = 100
 _INCHES = 8.0
 
@@ -110,6 +112,10 @@ def _draw_histogram(axes: Axes, blob: Blob) -> None:
         axes.text(0.5, 0.5, "no finite values", ha="center", transform=axes.transAxes)
         return
     start, stop = histogram.start, histogram.stop
+    if max(-start, stop) > _LARGEST:
+        text = f"values from {start:.3g} to {stop:.3g}"
+        axes.text(0.5, 0.5, text, ha="center", transform=axes.transAxes)
+        return
     if start == stop:
         axes.bar([start], [blob.size])
         return
@@ -122,9 +128,9 @@ def _draw_filters(axes: Axes, blob: Blob) -> None:
     limit = float(np.nanmax(np.abs(tiles), initial=0)) or 1.0
     shown: dict[str, Any] = {"interpolation": "nearest"}
     if tiles.ndim == _COLOURS:
-        shown["X"] = np.nan_to_num(0.5 + tiles / (2 * limit), nan=1.0)
+        shown["X"] = np.nan_to_num(0.5 + tiles / limit / 2, nan=1.0)
     else:
-        shown |= {"X": tiles, "cmap": "gray", "vmin": -limit, "vmax": limit}
+        shown |= {"X": tiles / limit, "cmap": "gray", "vmin": -1, "vmax": 1}
     axes.imshow(**shown)
     axes.set_frame_on(False)
     axes.set_xticks([])

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from syncblob.blob import Blob
 
-__all__ = ["Stats", "blocks", "finite_blocks", "stats_of"]
+__all__ = ["Stats", "blocks", "finite_blocks", "magnitudes", "stats_of"]
 
 # The number of values converted to float64 at a time, which keeps temporary arrays small.
 _BLOCK = 1 << 18
@@ -71,18 +71,23 @@ def stats_of(blob: Blob) -> Stats:
 
 def finite_blocks(values: NDArray[np.generic]) -> Iterator[NDArray[np.float64]]:
     """Yield the finite values in nonempty blocks."""
-    for _, block in blocks(values):
+    for _, block in magnitudes(values):
         finite = block[np.isfinite(block)]
         if finite.size:
             yield finite
 
 
-def blocks(values: NDArray[np.generic]) -> Iterator[tuple[int, NDArray[np.float64]]]:
-    """Yield the values in blocks, each with the index of its first value.
+def magnitudes(values: NDArray[np.generic]) -> Iterator[tuple[int, NDArray[np.float64]]]:
+    """Yield the values in blocks of float64, each with the index of its first value.
 
     Complex numbers are replaced by their magnitudes.
     """
+    for start, block in blocks(values):
+        yield start, (np.abs(block) if block.dtype.kind == "c" else block).astype(np.float64)
+
+
+def blocks(values: NDArray[np.generic]) -> Iterator[tuple[int, NDArray[np.generic]]]:
+    """Yield the values in blocks, each with the index of its first value."""
     flat = values.reshape(-1)
     for start in range(0, flat.size, _BLOCK):
-        block = flat[start : start + _BLOCK]
-        yield start, (np.abs(block) if block.dtype.kind == "c" else block).astype(np.float64)
+        yield start, flat[start : start + _BLOCK]

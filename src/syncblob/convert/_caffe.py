@@ -40,7 +40,10 @@ def read(path: str) -> Weights:
     """Open a ``.caffemodel`` file, or one of Caffe's HDF5 files without a description."""
     model = open_model(path)
     layers = name_layers(model)
-    return Weights(path, "caffemodel", name=model.name, layers=layers, close=model.close)
+    weights = Weights(path, "caffemodel", name=model.name, layers=layers, close=model.close)
+    fields = (field.name for field, _ in model.to_net().ListFields())
+    weights.others = tuple(f"{one} of the net" for one in fields if one not in ("name", "layer"))
+    return weights
 
 
 def name_layers(model: ModelFile) -> tuple[LayerWeights, ...]:

@@ -99,8 +99,9 @@ class Conversion:
 
     @property
     def left_out(self) -> str:
-        """A text on what the file will lack: texts, and facts about layers; usually ``""``."""
+        """A text on what the file will lack, such as texts and types of layers; often ``""``."""
         lost = [f"the text {name!r}" for name in self.source.texts]
+        lost += self.source.others
         if self._target.name == "caffemodel" or (self._target.describes and self.result.described):
             return ", and ".join(lost)
         layers = self.result.layers
@@ -250,16 +251,18 @@ def plan_conversion(
     folder = Path(path).parent
     if not folder.is_dir():
         raise FileNotFoundError(errno.ENOENT, "the folder to write to does not exist", str(folder))
+    if Path(path).is_dir():
+        raise IsADirectoryError(errno.EISDIR, "expected a file to write, got a folder", path)
     weights = open_weights(source)
     try:
         chosen = _choose(weights, [layers] if isinstance(layers, str) else layers)
+        _require_names(chosen, path)
         if target.name in _OF_LAYERS:
             chosen = for_caffe(chosen)
         elif target.name == _MEAN:
             chosen = _binaryproto.for_caffe(chosen)
         if not _keeps_axes(target, described=description):
             chosen = tuple(_caffe.squeezed(layer, weights.path) for layer in chosen)
-        _require_names(chosen, path)
         dtypes = {
             name: _stored_dtype(name, blob.dtype, asked, target)
             for layer in chosen
@@ -370,7 +373,8 @@ def _cast(
     with np.errstate(all="ignore"):
         result = values.astype(dtype)
         if values.dtype.kind in "biu":
-            lost = result.astype(values.dtype) != values
+            # Infinity may be converted back to the least integer.
+            lost = ~np.isfinite(result) | (result.astype(values.dtype) != values)
         else:
             lost = np.isfinite(values) & ~np.isfinite(result)
     count = int(np.count_nonzero(lost))

@@ -40,8 +40,11 @@ DTYPES_CAFFE = _caffe.DTYPES
 # The number of bytes that a dataset may claim without storing them: small arrays compress very
 # well, and HDF5 generates fill values for unwritten parts.
 _HARMLESS = 1 << 24
-# The group with the layers in Caffe's layout.
-_CAFFE_GROUP = "data"
+# Limit on visits to groups and datasets under further names. Links can make a small file look
+# endless.
+_MOST_REPEATED = 1 << 14
+# The groups at the root of Caffe's layout: the layers, and their gradients.
+_CAFFE_GROUP, _CAFFE_DIFFS = "data", "diff"
 
 
 def read(path: str) -> Weights:
@@ -52,13 +55,16 @@ def read(path: str) -> Weights:
         if _is_caffes(file, text, path):
             file.close()
             return _read_caffe(path, text)
-        return assemble(path, "hdf5", _tensors(file, path), text, close=file.close)
+        tensors, links = _tensors(file, path)
+        weights = assemble(path, "hdf5", tensors, text, close=file.close)
+        weights.others = tuple(f"the link {name!r}" for name in links)
     except BaseException as error:
         file.close()
         # h5py raises these for damaged trees.
         if isinstance(error, (RuntimeError, KeyError)):
             raise ModelFileError(f"the HDF5 file is damaged ({error})", path=path) from error
         raise
+    return weights
 
 
 def _open(path: str) -> Any:
@@ -80,10 +86,16 @@ def _own_entry(file: Any, name: str) -> Any:
 
 def _is_caffes(file: Any, text: str | None, path: str) -> bool:
     """Distinguish Caffe's layout from a tree with tensor names such as ``data/x.weight``."""
-    if not isinstance(_own_entry(file, _CAFFE_GROUP), import_optional("h5py", "hdf5").Group):
+    h5py = import_optional("h5py", "hdf5")
+    if not isinstance(_own_entry(file, _CAFFE_GROUP), h5py.Group):
         return False
     if text is None:
-        return True
+
+        def is_other(name: str, entry: Any) -> bool | None:
+            number = os.fsdecode(name).rpartition("/")[2]
+            return (isinstance(entry, h5py.Dataset) and not number.isdecimal()) or None
+
+        return {*file} <= {_CAFFE_GROUP, _CAFFE_DIFFS} and not file.visititems(is_other)
     _, layers = read_description(text, path=path)
     return not all(name in file for layer in layers for name in layer.tensors)
 
@@ -119,21 +131,62 @@ def _read_caffe(path: str, text: str | None) -> Weights:
     return Weights(path, kind, name=name, layers=layers, close=model.close)
 
 
-def _tensors(file: Any, path: str) -> dict[str, Any]:
-    """Return all datasets as tensors. Follows only hard links, which stay within the file."""
+def _tensors(file: Any, path: str) -> tuple[dict[str, Any], list[str]]:
+    """Return all datasets as tensors, and the names of links that are not followed.
+
+    Links within the file are followed, except from a group to itself or one that contains it.
+    """
     h5py = import_optional("h5py", "hdf5")
-    tensors = {}
-
-    def visit(name: str, entry: Any) -> None:
-        if name == STRUCTURE or not isinstance(entry, h5py.Dataset):
-            return
-        tensors[name] = _lazy_blob(name, entry, path)
-
+    tensors: dict[str, Any] = {}
+    links = []
+    seen: set[int] = set()
+    repeated = 0
+    entries: list[tuple[str, Any, frozenset[int]]] = [("", file, frozenset())]
     try:
-        file.visititems(visit)
+        while entries:
+            name, entry, ancestors = entries.pop()
+            address = None if entry is None else h5py.h5o.get_info(entry.id).addr
+            if address is None or address in ancestors:
+                links.append(name)
+                continue
+            repeated += address in seen
+            if repeated > _MOST_REPEATED:
+                raise ModelFileError(
+                    f"more than {_MOST_REPEATED} links lead to groups and datasets with other "
+                    f"names; the file is damaged, or made to exhaust the memory",
+                    path=path,
+                )
+            seen.add(address)
+            if isinstance(entry, h5py.Dataset) and name != STRUCTURE:
+                tensors[name] = _lazy_blob(name, entry, path)
+            elif isinstance(entry, h5py.Group):
+                # The last one is popped first. h5py returns names that are not UTF-8 as bytes.
+                for key in reversed([*entry]):
+                    child = key.decode(errors="surrogateescape") if isinstance(key, bytes) else key
+                    child = f"{name}/{child}" if name else child
+                    entries.append((child, _followed(entry, key), ancestors | {address}))
     except (OSError, RuntimeError) as error:
         raise ModelFileError(f"the file is damaged ({error})", path=path) from error
-    return tensors
+    return tensors, links
+
+
+def _followed(group: Any, key: str | bytes) -> Any:
+    """Return an entry; None if it is a link that may lead out of the file, or leads nowhere."""
+    h5py = import_optional("h5py", "hdf5")
+    link = group.get(key, getlink=True)
+    if isinstance(link, h5py.HardLink):
+        return group[key]
+    if not isinstance(link, h5py.SoftLink):
+        return None
+    entry = group.file if link.path.startswith("/") else group
+    for step in link.path.split("/"):
+        if step in ("", "."):
+            continue
+        # Only hard links surely stay within the file.
+        if not isinstance(entry, h5py.Group) or hdf5_address(entry, step) is None:
+            return None
+        entry = entry[step]
+    return entry
 
 
 def _lazy_blob(name: str, dataset: Any, path: str) -> Any:

@@ -22,6 +22,8 @@ _PARTS = {
 }
 _USUAL_PARTS = ("weight", "bias")
 
+_MOST_DIGITS = 7
+
 # The order of parts in a layer. A name without a dot is the only tensor of its layer.
 _ORDER = {part: place for place, part in enumerate(("", *_USUAL_PARTS, *_PARTS[_BATCH_NORM]))}
 
@@ -72,13 +74,11 @@ def group_names(names: Iterable[str]) -> list[tuple[str, str, list[str]]]:
     return found
 
 
-def _place(part: str) -> int:
+def _place(part: str) -> tuple[int, int]:
     """Return the sort key of a part; unknown parts come last, in their own order."""
     if part in _ORDER:
-        return _ORDER[part]
+        return 0, _ORDER[part]
     # int() also accepts other digits, and raises for very long numbers.
-    number = part.isascii() and part.isdigit() and len(part) <= len(str(_LAST))
-    return int(part) if number else _LAST
-
-
-_LAST = 10**6
+    if part.isascii() and part.isdigit() and len(part) <= _MOST_DIGITS:
+        return 1, int(part)
+    return 2, 0

@@ -26,6 +26,8 @@ __all__ = ["DTYPES", "check", "read", "require_whole_archive", "write"]
 DTYPES = ALL_DTYPES - {"bfloat16"}
 
 _EXTENSION = ".npy"
+# The most bytes in the name of a member.
+_MOST_NAME = (1 << 16) - 1
 # The first bytes of an archive with members.
 _MEMBER = b"PK\x03\x04"
 # The maximal compression ratio of zip's deflate, and the size below which a false claim is
@@ -145,9 +147,15 @@ def _read_values(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: str) -> 
 
 
 def check(weights: Weights) -> None:
-    """Raise ValueError if a tensor has the name of the description."""
+    """Raise ValueError if a tensor has the name of the description, or one that zip cannot hold."""
     if STRUCTURE in weights.tensors:
         raise ValueError(f"a tensor {STRUCTURE!r} has the name of the description of the layers")
+    for name in weights.tensors:
+        if "\0" in name or len((name + _EXTENSION).encode()) > _MOST_NAME:
+            raise ValueError(
+                f"a .npz archive cannot hold a tensor {name[:80]!r}: expected a name without "
+                f"NUL, of at most {_MOST_NAME - len(_EXTENSION):,} bytes; rename its layer"
+            )
 
 
 def write(weights: Weights, path: Path) -> None:

@@ -7,7 +7,9 @@ model, a blob, and the state of a solver.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import stat
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +20,7 @@ from syncblob.errors import ModelFileError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["HEAD", "is_text", "recognise"]
+__all__ = ["is_text", "read_head", "recognise"]
 
 HEAD = 4096
 # The first words of errors that name the actual format of a file.
@@ -48,15 +50,10 @@ def recognise(path: str | os.PathLike[str], promised: str | None) -> str:
         If the file cannot be opened.
     """
     # Opened here first, so that the errors do not depend on the library.
-    try:
-        with Path(path).open("rb") as file:
-            head = file.read(HEAD)
-    except OSError as error:
-        error.filename = os.fspath(path)
-        raise
+    head = read_head(path)
     found = file_signature(head)
     if found == "hdf5":
-        return _which_hdf5(path)
+        return _which_hdf5(path, promised)
     if found in ("npz", "zip"):
         return _which_archive(path)
     if found in ("npy", "torch", "safetensors"):
@@ -64,10 +61,26 @@ def recognise(path: str | os.PathLike[str], promised: str | None) -> str:
     return _which_message(path, head, promised)
 
 
-def _which_hdf5(path: str | os.PathLike[str]) -> str:
+def read_head(path: str | os.PathLike[str]) -> bytes:
+    """Return the first bytes of a file, at most `HEAD`. Pipes and devices raise OSError."""
+    try:
+        mode = Path(path).stat().st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            # Opening a pipe would block.
+            raise OSError(errno.EINVAL, "expected a file, got a pipe or a device")  # noqa: TRY301  # it gets the path below
+        with Path(path).open("rb") as file:
+            return file.read(HEAD)
+    except OSError as error:
+        error.filename = os.fspath(path)
+        raise
+
+
+def _which_hdf5(path: str | os.PathLike[str], promised: str | None) -> str:
     with contextlib.suppress(ModelFileError):
-        open_solver_state(path)
-        return "solverstate"
+        state = open_solver_state(path)
+        # Any tree of datasets may have a group "history".
+        if promised == "solverstate" or state.iter or state.learned_net:
+            return "solverstate"
     return "hdf5"
 
 

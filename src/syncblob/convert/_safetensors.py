@@ -42,6 +42,8 @@ _NAMES = {
 # The header, which is JSON, follows eight bytes with its length.
 _HEADER = slice(8, 9)
 DTYPES = frozenset(_NAMES.values())
+# The entry of the header that is no tensor.
+_METADATA = "__metadata__"
 
 
 def read(path: str) -> Weights:
@@ -70,13 +72,15 @@ def read(path: str) -> Weights:
             name=name,
             path=path,
         )
-    text = (file.metadata() or {}).get(STRUCTURE)
+    metadata = file.metadata() or {}
 
     def close() -> None:
         closed.set()
         file.__exit__(None, None, None)
 
-    return assemble(path, "safetensors", tensors, text, close=close)
+    weights = assemble(path, "safetensors", tensors, metadata.get(STRUCTURE), close=close)
+    weights.others = tuple(f"the metadata {key!r}" for key in metadata if key != STRUCTURE)
+    return weights
 
 
 def _values(file: Any, name: str) -> NDArray[np.generic]:
@@ -84,9 +88,14 @@ def _values(file: Any, name: str) -> NDArray[np.generic]:
     return values
 
 
-def check(_weights: Weights) -> None:
-    """Raise ModuleNotFoundError if the package is missing. Any names are valid."""
+def check(weights: Weights) -> None:
+    """Raise ValueError if a tensor has the name of the metadata."""
     import_optional("safetensors.numpy")
+    if _METADATA in weights.tensors:
+        raise ValueError(
+            f"safetensors cannot hold a tensor {_METADATA!r}, which is the name of its metadata; "
+            f"rename the tensor"
+        )
 
 
 def write(weights: Weights, path: Path) -> None:

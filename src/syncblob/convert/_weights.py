@@ -66,7 +66,7 @@ class Weights:
         The function that closes the file.
     """
 
-    __slots__ = ("_close", "described", "kind", "layers", "name", "path", "texts")
+    __slots__ = ("_close", "described", "kind", "layers", "name", "others", "path", "texts")
 
     path: str
     kind: str
@@ -76,6 +76,8 @@ class Weights:
     """Whether to write the description of the layers to files whose format supports it."""
     texts: tuple[str, ...]
     """The names of texts that the file has beside its tensors. They are not converted."""
+    others: tuple[str, ...]
+    """What else the file has that is not converted, in words, such as ``"the link 'a'"``."""
 
     def __init__(
         self,
@@ -93,6 +95,7 @@ class Weights:
         self._close = close
         self.described = True
         self.texts = ()
+        self.others = ()
 
     @classmethod
     def of_one(cls, path: str, kind: str, blob: Blob) -> Self:

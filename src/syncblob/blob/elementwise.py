@@ -36,7 +36,7 @@ OPERATOR = True
 # These also accept sequences, buffers and other numbers, which Python would otherwise call unequal.
 _COMPARISONS = (np.equal, np.not_equal)
 
-_NUMBERS: tuple[Any, ...] = (int, float, complex)
+_NUMBERS = (int, float, complex)
 
 
 def unary(kernel: Callable[..., Any], x: Any) -> Any:
@@ -165,29 +165,25 @@ def _by_value(kernel: Callable[..., Any], x1: Any, x2: Any, like: Any) -> Any:
     The reflected operator of the object comes first.
     """
     other = x2 if like is x1 else x1
-    number = _as_number(other)
-    if number is None and not (kernel in _COMPARISONS and _is_comparable(other)):
+    if not (_is_number(other) or (kernel in _COMPARISONS and _is_comparable(other))):
         return NotImplemented
     answer = answer_of(kernel, like, other) if like is x1 else NotImplemented
     if answer is not NotImplemented:
         return answer
-    if number is not None:
-        return binary(kernel, like, number) if like is x1 else binary(kernel, number, like)
     array = np.asarray(other)
     if array.dtype.hasobject:
         # Python compares these, on the host.
         require_device(HOST.device, kernel.__name__)
         return like.asarray(kernel(np.asarray(like), array), device=like.device)
     operand = converted(array, like)
-    return operand if operand is NotImplemented else binary(kernel, like, operand)
+    if operand is NotImplemented:
+        return NotImplemented
+    return binary(kernel, like, operand) if like is x1 else binary(kernel, operand, like)
 
 
-def _as_number(x: Any) -> Any:
-    """Return an instance of a subclass of int, float or complex as that type; else None."""
-    if hasattr(type(x), "__array_ufunc__"):
-        # It has its own operators.
-        return None
-    return next((kind(x) for kind in _NUMBERS if isinstance(x, kind)), None)
+def _is_number(x: Any) -> bool:
+    """Return whether an object is a number that takes part in operators with arrays."""
+    return isinstance(x, _NUMBERS) and not hasattr(type(x), "__array_ufunc__")
 
 
 def _is_comparable(x: Any) -> bool:
@@ -255,11 +251,12 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:  # noqa: C901,
         if other is NotImplemented:
             own = is_array(x2) or isinstance(x2, np.generic)
             like = own or is_ndarray_like(x2)
-            number = None if like else _as_number(x2)
-            ask = number is not None or (like and not own)
+            number = not like and _is_number(x2)
+            ask = number or (like and not own)
             answer = answer_of(kernel, x1, x2) if ask else NotImplemented
-            if number is not None and answer is NotImplemented:
-                answer = inplace(kernel, x1, number)
+            if number and answer is NotImplemented:
+                # As a Python scalar, because an array would change the dtype.
+                answer = inplace(kernel, x1, np.asarray(x2).item())
             elif like and (answer is NotImplemented or type(answer) is np.ndarray):
                 # The result would be a new array, to which x1 would be rebound.
                 raise TypeError(

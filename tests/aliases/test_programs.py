@@ -241,11 +241,14 @@ class Program:
             # The failure must not hit a pending upload of another memory.
             self.controls.synchronize()
             with self.controls.failing(transfer=1):
-                if not self.device.fails_at_once:
-                    blob.async_gpu_push()
+                if self.device.fails_at_once:
+                    with pytest.raises(RuntimeError, match="injected"):
+                        blob.async_gpu_push()
+                    return
+                blob.async_gpu_push()
                 with pytest.raises(RuntimeError, match="injected"):
-                    (blob.async_gpu_push if self.device.fails_at_once else blob.gpu_data)()
-            # The first piece has not arrived.
+                    blob.gpu_data()
+            # Only the first piece has not arrived.
             for part in truth.lacking(GPU, accessed)[1:]:
                 truth.access(GPU, part, self.of(truth), reads=True, later=True)
             return

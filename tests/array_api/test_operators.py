@@ -384,7 +384,7 @@ class Declining(int):
 def test_subclasses_of_numbers_act_as_with_ndarrays(device: str, number: Any) -> None:
     x = xp.asarray([1, 2, 3], dtype="float32", device=device)
     array = np.array([1, 2, 3], "float32")
-    for name in ("eq", "ne", "add", "sub", "mul", "truediv", "pow"):
+    for name in ("eq", "ne", "add", "sub", "mul", "truediv"):
         apply = getattr(operator, name)
         assert equal(apply(x, number), apply(array, number))
         assert equal(apply(number, x), apply(number, array))

@@ -24,6 +24,7 @@ __all__ = [
     "LEGACY_AXES",
     "LEGACY_DIMS",
     "LEGACY_NAMES",
+    "MOST_ELEMENTS",
     "NAME",
     "NET_NAME",
     "RAW_DATA",
@@ -46,6 +47,8 @@ Kind = tuple[int, WireType]
 LEGACY_NAMES = ("num", "channels", "height", "width")
 LEGACY_AXES = len(LEGACY_NAMES)
 LEGACY_DIMS = range(1, 1 + LEGACY_AXES)
+# Caffe's Blob counts its elements in an int.
+MOST_ELEMENTS = 2**31 - 1
 DATA, DIFF, SHAPE, DOUBLE_DATA, DOUBLE_DIFF = range(5, 10)
 # Fields that NVCaffe added.
 RAW_DATA_TYPE, RAW_DIFF_TYPE, RAW_DATA, RAW_DIFF = range(10, 14)

@@ -32,6 +32,7 @@ import numpy as np
 from syncblob._optional import import_optional
 from syncblob._shape import as_shape
 from syncblob.caffe._blob_index import BlobIndex, Run, Values
+from syncblob.caffe._fields import MOST_ELEMENTS
 from syncblob.caffe._lazy import had_diff, lazy_blob, unchanged
 from syncblob.caffe._other_formats import OTHER_HDF5
 from syncblob.caffe._param_shapes import own_shapes
@@ -66,8 +67,6 @@ _MOST_OBJECTS = 1 << 14
 _MOST_LEVELS = 32
 _MOST_COMPRESSION = 1032
 """The highest compression ratio of the deflate filter; other common filters have lower ones."""
-_MOST_COUNT = 2**31 - 1
-"""The most elements that Caffe's Blob can have."""
 _MOST_TEXT = 1 << 16
 _ITEM_SIZES = {"f": (2, 4, 8), "i": (1, 2, 4, 8), "u": (1, 2, 4, 8)}
 
@@ -634,9 +633,9 @@ def _require_caffe_can_read(blob: Blob, place: str) -> None:
         require_axes(blob)
     except ValueError as error:
         raise ValueError(f"{place}: {error}") from error
-    if blob.size > _MOST_COUNT:
+    if blob.size > MOST_ELEMENTS:
         raise ValueError(
-            f"{place}: Caffe's blobs have at most {_MOST_COUNT} elements, got shape {blob.shape}"
+            f"{place}: Caffe's blobs have at most {MOST_ELEMENTS} elements, got shape {blob.shape}"
         )
 
 

@@ -10,7 +10,7 @@ import math
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from syncblob.caffe._fields import LEGACY_AXES
+from syncblob.caffe._fields import LEGACY_AXES, MOST_ELEMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -66,8 +66,10 @@ def require_blob(shape: Shape) -> None:
     count = 1
     for dim in shape:
         count *= dim
-        if count > _INT_MAX:
-            raise ValueError(f"expected a blob of at most {_INT_MAX} values, got shape {shape}")
+        if count > MOST_ELEMENTS:
+            raise ValueError(
+                f"expected a blob of at most {MOST_ELEMENTS} values, got shape {shape}"
+            )
 
 
 def axis_of(index: int, shape: Shape) -> int:
@@ -588,9 +590,6 @@ _TOPS_OF_DATA = {
 
 
 # --- checks ---------------------------------------------------------------------------------------
-
-
-_INT_MAX = (1 << 31) - 1
 
 
 def _require_number(what: str, count: int, fewest: int, most: int) -> None:

@@ -41,8 +41,8 @@ def read(path: str) -> Weights:
     model = open_model(path)
     layers = name_layers(model)
     weights = Weights(path, "caffemodel", name=model.name, layers=layers, close=model.close)
-    fields = (field.name for field, _ in model.to_net().ListFields())
-    weights.others = tuple(f"{one} of the net" for one in fields if one not in ("name", "layer"))
+    settings = model._settings().ListFields()  # noqa: SLF001  # to_net() builds all layers, too
+    weights.others = tuple(f"{field.name} of the net" for field, _ in settings)
     return weights
 
 

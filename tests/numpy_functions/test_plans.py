@@ -88,6 +88,25 @@ WAYS = {
         lambda a, _: np.take(a, np.int64(1), 1),
         lambda a, b: np.take(a, np.argsort(b, axis=None)),
         lambda a, b: np.take(a, indices=np.argmax(b), mode="clip"),
+        lambda a, b: np.take(a=a, indices=np.argmax(b)),
+    ],
+    "argsort": [
+        lambda a, _: np.argsort(a),
+        lambda a, _: np.argsort(-a, 0),
+        lambda a, _: np.argsort(a, axis=None, kind="stable"),
+        lambda a, _: np.argsort(a, stable=True),
+    ],
+    "repeat": [
+        lambda a, _: np.repeat(a, 2),
+        lambda a, _: np.repeat(a, repeats=2, axis=1),
+        lambda a, _: np.repeat(a, [1, 0, 2], 0),
+        lambda a, b: np.repeat(a, np.argmax(b, axis=1), axis=0),
+    ],
+    "var": [
+        lambda a, _: np.var(a),
+        lambda a, _: np.var(a, ddof=1),
+        lambda a, _: np.var(a, correction=1),
+        lambda a, b: np.var(a, axis=0, mean=np.mean(a, axis=0, keepdims=True), where=b > 0),
     ],
     "concatenate": [
         lambda a, b: np.concatenate((a, b)),

@@ -14,7 +14,7 @@ from syncblob.devices import HOST
 from syncblob.dispatch.numpy.calls import call
 from syncblob.dispatch.numpy.plans import array_function
 from syncblob.dispatch.numpy.strangers import ufunc_with_strangers
-from syncblob.dispatch.numpy.tables import ELEMENTWISE, METHODS
+from syncblob.dispatch.numpy.tables import ELEMENTWISE
 from syncblob.interop.foreign import is_stranger
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def by_method(  # noqa: PLR0913, PLR0917  # positional, because keyword argument
         if before[0] is None and before[-1] is None and not any(after):
             # Omit defaults, which is faster.
             args = (blob,)
-        result = array_function(blob, function, (), args, options, METHODS.get(function))
+        result = array_function(blob, function, (), args, options)
     return result
 
 

@@ -28,7 +28,6 @@ from syncblob.dispatch.numpy.calls import (
 from syncblob.dispatch.numpy.strangers import function_with_strangers
 from syncblob.dispatch.walk import instances, replaced
 from syncblob.guards import require_device
-from syncblob.interop.adopt import can_adopt
 from syncblob.interop.foreign import is_stranger
 from syncblob.interop.native import native_array
 
@@ -56,13 +55,12 @@ _MOST_PLANS = 4_096
 _plans: dict[tuple[Any, ...], Plan] = {}
 
 
-def array_function(  # noqa: PLR0913, PLR0917  # the protocol's parameters
+def array_function(
     like: Any,
     func: Callable[..., Any],
     types: Collection[type],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
-    method: Callable[..., Any] | None = None,
 ) -> Any:
     """Compute one of NumPy's functions other than ufuncs; NumPy calls this.
 
@@ -72,9 +70,6 @@ def array_function(  # noqa: PLR0913, PLR0917  # the protocol's parameters
         The Blob whose protocol NumPy calls. Results have its class.
     func, types, args, kwargs
         The protocol's arguments.
-    method
-        A faster equivalent for NumPy arrays; None for the function's implementation behind its
-        dispatch.
 
     Returns
     -------
@@ -87,18 +82,17 @@ def array_function(  # noqa: PLR0913, PLR0917  # the protocol's parameters
         others = [kind for kind in types if not issubclass(kind, BlobCore)]
         if others and is_stranger(others, "__array_function__"):
             return function_with_strangers(func, types, args, kwargs)
-    computed = func if method is None else method
     # Inlined for few arguments, because `map` would take most of the time.
     key: tuple[Any, ...]
     match args:
         case (x1,):
-            key = (computed, type(x1))
+            key = (func, type(x1))
         case (x1, x2):
-            key = (computed, type(x1), type(x2))
+            key = (func, type(x1), type(x2))
         case (x1, x2, x3):
-            key = (computed, type(x1), type(x2), type(x3))
+            key = (func, type(x1), type(x2), type(x3))
         case _:
-            key = (computed, *map(type, args))
+            key = (func, *map(type, args))
     if kwargs:
         for value in kwargs.values():
             if type(value) not in _PLAIN:
@@ -107,7 +101,7 @@ def array_function(  # noqa: PLR0913, PLR0917  # the protocol's parameters
     try:
         plan = _plans[key]
     except KeyError:
-        plan = _kept(key, _made(func, args, kwargs, method))
+        plan = _kept(key, _made(func, args, kwargs))
     return plan.run(like, args, kwargs)
 
 
@@ -118,12 +112,7 @@ def _kept(key: tuple[Any, ...], plan: Plan) -> Plan:
     return plan
 
 
-def _made(
-    function: Callable[..., Any],
-    args: Args,
-    kwargs: Named,
-    method: Callable[..., Any] | None,
-) -> Plan:
+def _made(function: Callable[..., Any], args: Args, kwargs: Named) -> Plan:
     of_blob = bool(args) and isinstance(args[0], BlobCore)
     if function in tables.QUESTIONS:
         kind: type[Plan] = _Question
@@ -144,15 +133,11 @@ def _made(
     ):
         kind = Plan
     else:
-        return _for_operands(function, _by_place(args, kwargs), method)
+        return _for_operands(function, _by_place(args, kwargs))
     return kind(function)
 
 
-def _for_operands(
-    function: Callable[..., Any],
-    places: dict[int | str, Any],
-    method: Callable[..., Any] | None,
-) -> Plan:
+def _for_operands(function: Callable[..., Any], places: dict[int | str, Any]) -> Plan:
     """Plan a call that only reads its arguments."""
     blobs = [place for place, x in places.items() if isinstance(x, BlobCore)]
     nested = [place for place, x in places.items() if type(x) in {list, tuple}]
@@ -160,7 +145,8 @@ def _for_operands(
     if not (blobs or nested) or not all(_is_leaf(type(places[place])) for place in others):
         return Plan(function)
     if blobs == [0] and not nested:
-        return _OneBlob(function, method)
+        return _OneBlob(function, tables.METHODS.get(function))
+    method = tables.METHODS.get(function) if blobs[:1] == [0] else None
     return _SomeBlobs(function, method, blobs, nested)
 
 
@@ -281,7 +267,7 @@ class Plan:
                     return view
             # An operand over the memory that this base owns would have it as its base.
             own = type(base) is _ndarray and base.base is None
-            if own and not sharing and not self.const and can_adopt(array):
+            if own and not sharing and not self.const and array.flags.carray:
                 return like._fresh(array, home)
         return self._give_any(array, like, home, operands)
 
@@ -306,7 +292,7 @@ class _OneBlob(Plan):
 
     __slots__ = ()
 
-    def run(self, like: Any, args: Args, kwargs: Named) -> Any:
+    def run(self, like: Any, args: Args, kwargs: Named) -> Any:  # noqa: PLR0911  # a return per kind
         x = args[0]
         # `_array_is_current`, inlined.
         held = x._held
@@ -328,9 +314,10 @@ class _OneBlob(Plan):
         if kind is _ndarray:
             if result.base is None and result is not array and result.dtype in SUPPORTED:
                 return like._fresh(result, home)
-        elif kind in SCALAR_CLASSES:
+            return self._of_array(result, like, home, ((array, x),))
+        if kind in SCALAR_CLASSES:
             return like._fresh(_asarray(result), home)
-        elif home is HOST and (kind is bool or kind is int):
+        if home is HOST and (kind is bool or kind is int):
             return result
         return self.give(result, like, home, ((array, x),))
 
@@ -383,12 +370,14 @@ class _SomeBlobs(Plan):
         else:
             result = self.native(*given)
         # The usual result, in as few steps as possible.
-        if type(result) is _ndarray and result.base is None and result.dtype in SUPPORTED:
-            for array, _ in operands:
-                if result is array:
-                    break
-            else:
-                return like._fresh(result, home)
+        if type(result) is _ndarray:
+            if result.base is None and result.dtype in SUPPORTED:
+                for array, _ in operands:
+                    if result is array:
+                        break
+                else:
+                    return like._fresh(result, home)
+            return self._of_array(result, like, home, operands)
         return self.give(result, like, home, operands)
 
 
@@ -396,10 +385,13 @@ def _arrays_in(items: Any, home: Home, operands: list[_Operand]) -> Any:
     """Replace the Blobs in nested sequences by their kept arrays; None if one is not current."""
     found: list[Any] = []
     for item in items:
-        x = item
+        x: Any = item
         kind = type(item)
         if isinstance(x, BlobCore):
-            if x._home is not home or not x._array_is_current():
+            held = x._held
+            if x._home is not home or (
+                held is not None and held._exclusive_buffer is not x._buffer
+            ):
                 return None
             operands.append((x._array, x))
             x = x._array

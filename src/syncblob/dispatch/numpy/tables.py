@@ -167,17 +167,22 @@ _WITHOUT_SIGNATURE: dict[Callable[..., Any], tuple[str, ...]] = {
     np.is_busday: ("dates", "weekmask", "holidays", "busdaycal", "out"),
 }
 
-# Faster methods of ndarray with the same parameters in the same order.
+# Faster methods of ndarray with the same parameters in the same order. `np.all` and `np.any` have
+# another order than their methods; those of `np.std` and `np.var` have no `correction`.
 METHODS: dict[Callable[..., Any], Callable[..., Any]] = {
+    np.argmax: np.ndarray.argmax,
+    np.argmin: np.ndarray.argmin,
+    np.argsort: np.ndarray.argsort,
     np.cumprod: np.ndarray.cumprod,
     np.cumsum: np.ndarray.cumsum,
     np.max: np.ndarray.max,
     np.mean: np.ndarray.mean,
     np.min: np.ndarray.min,
     np.prod: np.ndarray.prod,
-    np.std: np.ndarray.std,
+    np.repeat: np.ndarray.repeat,
+    np.round: np.ndarray.round,
     np.sum: np.ndarray.sum,
-    np.var: np.ndarray.var,
+    np.take: np.ndarray.take,
 }
 
 # NumPy's ufuncs with one result. For supported dtypes, their results have supported dtypes.

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import operator
+import statistics
 import threading
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -97,6 +100,20 @@ def test_the_line_is_that_of_the_call() -> None:
         np.asarray(blob)
     assert log[0].line == (__file__, expected)
     assert log[0].line.text == "np.asarray(blob)"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda blob: logging.LogRecord("", 0, "", 0, "values %s", (blob,), None).getMessage(),
+        statistics.mean,
+        Counter,
+    ],
+)
+def test_a_line_of_the_standard_library_is_not_the_users(call: Callable[[Blob], Any]) -> None:
+    with record_transfers() as log:
+        call(at_gpu()[0])
+    assert log[0].line.filename == __file__
 
 
 def test_a_transfer_names_who_makes_it_necessary_at_each_access() -> None:

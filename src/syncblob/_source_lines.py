@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import os
 import sys
 import warnings
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,13 +21,18 @@ __all__ = [
 ]
 
 # Frames of these packages are not the user's: this package, and libraries that call its protocols.
+# Nor are those of the standard library.
 _LIBRARIES = frozenset(
     """
     syncblob numpy torch cupy cupyx array_api_compat array_api_extra scipy sklearn pandas pyarrow
     xarray jax jaxlib numba tensorflow einops dask matplotlib PIL skimage h5py zarr safetensors
-    distributed copy pickle concurrent threading contextlib functools
+    distributed
     """.split()  # noqa: SIM905  # easier to read as words
 )
+
+# The files of other packages may lie below, in these folders.
+_STANDARD_LIBRARY = os.path.dirname(os.__file__) + os.sep  # noqa: PTH120  # compared as a prefix
+_OTHER_PACKAGES = ("site-packages", "dist-packages")
 
 _getframe = sys._getframe  # noqa: SLF001  # documented, in spite of its name
 
@@ -80,12 +86,18 @@ class Place(NamedTuple):
 def _library(frame: FrameType) -> str | None:
     """Return the library of a frame, None for the user's code, and cache it by file name."""
     package = str(frame.f_globals.get("__name__")).partition(".")[0]
-    library = package if package in _LIBRARIES else None
     filename = frame.f_code.co_filename
+    library = package if package in _LIBRARIES or _is_standard(filename) else None
     # Names like "<string>" are shared by unrelated code.
     if not filename.startswith("<"):
         _known[filename] = library
     return library
+
+
+def _is_standard(filename: str) -> bool:
+    """Return whether a file belongs to the standard library."""
+    inside = filename.removeprefix(_STANDARD_LIBRARY)
+    return inside != filename and not inside.startswith(_OTHER_PACKAGES)
 
 
 def user_frame(depth: int = 1) -> tuple[FrameType, str | None]:

@@ -151,6 +151,13 @@ def test_a_guard_is_for_its_own_context() -> None:
 def test_a_limit_needs_a_number() -> None:
     with pytest.raises(TypeError, match="count"):
         max_transfers()
+    with pytest.raises(TypeError, match="non-negative"):
+        max_transfers(count=-1)
+
+
+def test_a_limit_may_be_a_number_of_numpys() -> None:
+    with max_transfers(bytes=np.prod((2, 3)) * 4), pytest.raises(TransferGuardError, match="24 b"):
+        go_there(at_cpu(), 2)
 
 
 def test_a_failed_transfer_does_not_count(simulated: object) -> None:
@@ -286,6 +293,32 @@ def test_a_block_guards_threads_that_its_context_goes_to() -> None:
             return guard.count
 
     assert asyncio.run(main()) == 1
+
+
+def test_threads_of_one_context_do_not_exceed_its_limit(
+    simulated: SimulatedBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy, refused = simulated.upload, threading.Event()
+
+    def upload(*buffers: Any) -> None:
+        refused.wait(1)
+        copy(*buffers)
+
+    def go() -> bool:
+        try:
+            go_there(at_cpu())
+        except TransferGuardError:
+            refused.set()
+            return True
+        return False
+
+    async def main() -> tuple[int, int]:
+        with max_transfers(count=1) as guard:
+            calls = await asyncio.gather(asyncio.to_thread(go), asyncio.to_thread(go))
+            return sum(calls), guard.count
+
+    monkeypatch.setattr(SimulatedBackend, "upload", lambda _, *buffers: upload(*buffers))
+    assert asyncio.run(main()) == (1, 1)
 
 
 def test_a_block_may_end_in_another_context() -> None:

@@ -13,6 +13,8 @@ import inspect
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
+import numpy as np
+
 from syncblob._forks import Lock
 from syncblob._source_lines import user_line
 from syncblob._wording import counted
@@ -20,7 +22,7 @@ from syncblob.devices import Device, allow_direct_calls, forbid_direct_calls, ho
 from syncblob.errors import DeviceGuardError, TransferGuardError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Sequence
     from typing import Self
 
 __all__ = [
@@ -28,6 +30,7 @@ __all__ = [
     "Guard",
     "TransferGuard",
     "computed_on",
+    "forget",
     "max_transfers",
     "no_transfers",
     "permitted",
@@ -53,6 +56,9 @@ class _Block:
 # The guards and blocks that are running, outermost first. A guard nested in itself occurs
 # repeatedly. A block does not refer to its guard, which would make a cycle.
 _running: ContextVar[tuple[tuple[Guard, _Block], ...]] = ContextVar("syncblob_guards", default=())
+
+# Held while transfers are counted.
+_counting = Lock()
 
 
 class Guard:
@@ -191,34 +197,14 @@ class TransferGuard(Guard):
         """The bytes of those transfers."""
         return (self._innermost() or self._latest).nbytes
 
-    def book(self, nbytes: int) -> None:
-        """Count a transfer in each running block of this guard."""
-        with self._lock.held:
-            for guard, block in _running.get():
-                if guard is self and not block.over:
-                    block.count += 1
-                    block.nbytes += nbytes
-
-    def require_room(
-        self, block: _Block, direction: str, nbytes: int, reason: str, name: str
-    ) -> None:
-        """Raise if a transfer would exceed this limit in a block."""
+    def exceeded(self, block: _Block, nbytes: int) -> str:
+        """Return the limit that one more transfer would exceed in a block; empty if none."""
         if self._max_count is not None and block.count + 1 > self._max_count:
             most = f"at most {counted(self._max_count, 'transfer')}"
-            limit = most if self._max_count else "no transfers"
-        elif self._max_bytes is not None and block.nbytes + nbytes > self._max_bytes:
-            limit = f"at most {self._max_bytes} bytes"
-        else:
-            return
-        allowed = f"{limit} allowed here"
-        article = "an" if direction == "upload" else "a"
-        named = f" of {name}" if name else ""
-        so_far = f" after {block.count} of {block.nbytes} bytes" if block.count else ""
-        raise TransferGuardError(
-            f"{allowed}, and {reason} needs {article} {direction} of {nbytes} bytes{named}"
-            f"{so_far}, at {user_line().described()}",
-            allowed,
-        )
+            return most if self._max_count else "no transfers"
+        if self._max_bytes is not None and block.nbytes + nbytes > self._max_bytes:
+            return f"at most {self._max_bytes} bytes"
+        return ""
 
 
 def no_transfers() -> TransferGuard:
@@ -284,7 +270,7 @@ def max_transfers(count: int | None = None, bytes: int | None = None) -> Transfe
     6.0
     """
     limits = [limit for limit in (count, bytes) if limit is not None]
-    if not limits or any(not isinstance(limit, int) or limit < 0 for limit in limits):
+    if not limits or any(not isinstance(limit, (int, np.integer)) or limit < 0 for limit in limits):
         raise TypeError(
             "max_transfers needs a count or a number of bytes, which are non-negative integers, "
             f"got count={count!r}, bytes={bytes!r}"
@@ -297,25 +283,55 @@ def guarded() -> bool:
     return bool(_running.get())
 
 
-def permitted(direction: str, nbytes: int, reason: str, name: str = "") -> Iterable[TransferGuard]:
-    """Check a transfer, and return the guards of this context that must count it.
+def permitted(direction: str, nbytes: int, reason: str, name: str = "") -> Sequence[_Block]:
+    """Check a transfer that is about to begin, and count it in the blocks of this context.
 
     `name` is that of the Blob, for the message.
+
+    Returns
+    -------
+    sequence
+        The blocks, for `forget` if the transfer fails.
 
     Raises
     ------
     TransferGuardError
-        If a guard forbids the transfer.
+        If a guard forbids the transfer. It is not counted then.
     """
     running = _running.get()
     if not running:
         return ()
-    guards: set[TransferGuard] = set()
-    for guard, block in running:
-        if isinstance(guard, TransferGuard) and not block.over:
-            guard.require_room(block, direction, nbytes, reason, name)
-            guards.add(guard)
-    return guards
+    blocks: list[_Block] = []
+    # Threads may run in one context: no other transfer is checked before this one is counted.
+    with _counting.held:
+        for guard, block in running:
+            if isinstance(guard, TransferGuard) and not block.over:
+                limit = guard.exceeded(block, nbytes)
+                if limit:
+                    break
+                blocks.append(block)
+        else:
+            for block in blocks:
+                block.count += 1
+                block.nbytes += nbytes
+            return blocks
+    allowed = f"{limit} allowed here"
+    article = "an" if direction == "upload" else "a"
+    named = f" of {name}" if name else ""
+    so_far = f" after {block.count} of {block.nbytes} bytes" if block.count else ""
+    raise TransferGuardError(
+        f"{allowed}, and {reason} needs {article} {direction} of {nbytes} bytes{named}"
+        f"{so_far}, at {user_line().described()}",
+        allowed,
+    )
+
+
+def forget(blocks: Sequence[_Block], nbytes: int) -> None:
+    """Undo the count of a transfer that failed."""
+    with _counting.held:
+        for block in blocks:
+            block.count -= 1
+            block.nbytes -= nbytes
 
 
 # --- the device of operations --------------------------------------------------------------------

@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from syncblob._forks import Lock
 from syncblob._source_lines import SourceLine, user_line
-from syncblob.guards import guarded, permitted
+from syncblob.guards import forget, guarded, permitted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable
     from typing import Protocol
 
     import numpy as np
     from numpy.typing import NDArray
 
     from syncblob.devices.base import Accelerator, Device, Push
-    from syncblob.guards import TransferGuard
 
     class Recorder(Protocol):
         """The interface of an open log."""
@@ -163,58 +162,50 @@ def upload(copying: Copying, host: NDArray[np.uint8], buffer: Any, offset: int =
 
     `offset` is the first byte in the memory.
     """
-    guards = permitted("upload", host.nbytes, copying.reason, copying.name)
-    if not (guards or _open_logs):
-        copying.accelerator.upload(host, buffer)
-    else:
-        start = time.perf_counter()
-        copying.accelerator.upload(host, buffer)
-        _book(guards, "upload", host.nbytes, copying, start, offset)
+    copy = copying.accelerator.upload
+    _observe("upload", copying, host.nbytes, offset, copy, host, buffer)
 
 
 def download(copying: Copying, buffer: Any, host: NDArray[np.uint8], offset: int = 0) -> None:
     """Copy from accelerator to host; otherwise like `upload`."""
-    guards = permitted("download", host.nbytes, copying.reason, copying.name)
-    if not (guards or _open_logs):
-        copying.accelerator.download(buffer, host)
-    else:
-        start = time.perf_counter()
-        copying.accelerator.download(buffer, host)
-        _book(guards, "download", host.nbytes, copying, start, offset)
+    copy = copying.accelerator.download
+    _observe("download", copying, host.nbytes, offset, copy, buffer, host)
 
 
 def push(
     copying: Copying, host: NDArray[np.uint8], buffer: Any, stream: Any, offset: int = 0
 ) -> Push:
     """Start a copy from host to accelerator on a stream; otherwise like `upload`."""
-    guards = permitted("upload", host.nbytes, copying.reason, copying.name)
-    start = time.perf_counter()
-    started = copying.accelerator.push(host, buffer, stream)
-    if guards or _open_logs:
-        _book(guards, "upload", host.nbytes, copying, start, offset, asynchronous=True)
+    start = copying.accelerator.push
+    started: Push = _observe(
+        "upload", copying, host.nbytes, offset, start, host, buffer, stream, asynchronous=True
+    )
     return started
 
 
-def _book(  # noqa: PLR0913, PLR0917  # the fields of a Transfer
-    guards: Iterable[TransferGuard],
+def _observe(  # noqa: PLR0913  # the fields of a Transfer
     direction: str,
-    nbytes: int,
     copying: Copying,
-    start: float,
+    nbytes: int,
     offset: int,
-    *,
+    copy: Callable[..., Any],
+    *args: Any,
     asynchronous: bool = False,
-) -> None:
-    """Count a copy in the guards, and record it in the open logs."""
-    seconds = time.perf_counter() - start
-    for guard in guards:
-        guard.book(nbytes)
+) -> Any:
+    """Copy if the guards permit, count the copy in them, and record it in the open logs."""
+    blocks = permitted(direction, nbytes, copying.reason, copying.name)
+    start = time.perf_counter()
+    try:
+        result = copy(*args)
+    except BaseException:
+        forget(blocks, nbytes)
+        raise
     if not _open_logs:
-        return
+        return result
     transfer = Transfer(
         direction,
         nbytes,
-        seconds,
+        time.perf_counter() - start,
         copying.reason,
         copying.accelerator.device,
         user_line(),
@@ -227,3 +218,4 @@ def _book(  # noqa: PLR0913, PLR0917  # the fields of a Transfer
     )
     for log in _open_logs:
         log.add(transfer)
+    return result

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import copy
 import pickle
 import threading
 from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -24,6 +26,9 @@ from syncblob.devices import (
     simulated,
     unregister,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 without_cuda = pytest.mark.skipif(cuda.device_count() > 0, reason="there is a CUDA device here")
 
@@ -69,6 +74,20 @@ def test_use_device_is_local_to_the_context() -> None:
         assert Blob(3).device == "simulated:1"
     assert seen == ["cpu"]
     assert Blob(3).device == syncblob.default_device() == "cpu"
+
+
+def test_blocks_of_use_device_end_in_any_order_and_in_any_context() -> None:
+    def on(device: str) -> Iterator[None]:
+        with use_device(device):
+            yield
+
+    outer, elsewhere = on("simulated:1"), on("simulated:2")
+    next(outer)
+    contextvars.copy_context().run(next, elsewhere)
+    with use_device("simulated:3"):
+        assert [*outer, *elsewhere] == []
+        assert syncblob.default_device() == "simulated:3"
+    assert syncblob.default_device() == "cpu"
 
 
 def test_use_device_ends_with_an_exception() -> None:

@@ -38,7 +38,8 @@ _registered: set[str] = set()
 _backends: dict[Device, Accelerator] = {}
 _backends_lock = Lock()
 _process_default = CPU
-_context_default: ContextVar[Device | None] = ContextVar("syncblob_device", default=None)
+# The devices of the `use_device` blocks of this context, outermost first.
+_chosen: ContextVar[tuple[Device, ...]] = ContextVar("syncblob_device", default=())
 
 
 def accelerator(device: Device | str) -> Accelerator:
@@ -148,7 +149,9 @@ def home_of(device: Device | str | None = None) -> Home:
         If the device is not available.
     """
     if device is None:
-        device = _context_default.get() or _process_default
+        # As `default_device`, without the call.
+        chosen = _chosen.get()
+        device = chosen[-1] if chosen else _process_default
     # The usual object, without a call. An equal Device that is another object takes the next line.
     if device is CPU:
         return HOST
@@ -183,7 +186,8 @@ def current_accelerator() -> Accelerator:
 
 def default_device() -> Device:
     """Return the device of new Blobs: that of `use_device`, else the process's default."""
-    return _context_default.get() or _process_default
+    chosen = _chosen.get()
+    return chosen[-1] if chosen else _process_default
 
 
 def set_default_device(device: Device | str) -> None:
@@ -223,11 +227,12 @@ def use_device(device: Device | str) -> Iterator[Device]:
     """
     device = Device(device)
     home_accelerator(device)
-    token = _context_default.set(device)
+    _chosen.set((*_chosen.get(), device))
     try:
         yield device
     finally:
-        _context_default.reset(token)
+        # Not by a token: a block in a generator may end before an inner one, or in another context.
+        _chosen.set(tuple(other for other in _chosen.get() if other is not device))
 
 
 def devices() -> tuple[Device, ...]:

@@ -1304,6 +1304,9 @@ def test_dlpack_says_that_memory_is_managed_where_the_users_allocator_gives_such
     managed = blob_in(GPU)
     assert ordinary.__dlpack_device__() == (2, 0)
     assert managed.__dlpack_device__() == (13, 0)
+    assert managed.__dlpack__(dl_device=(13, 0))
+    with pytest.raises(BufferError, match=r"one of \[\(1, 0\), \(2, 0\)\], got \(13, 0\)"):
+        ordinary.__dlpack__(dl_device=(13, 0))
     assert cupy.from_dlpack(managed).get().tolist() == values().tolist()
 
 

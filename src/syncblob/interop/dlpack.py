@@ -46,9 +46,11 @@ def _named_side(memory: SyncedMemory, side: Side, dl_device: tuple[int, int] | N
     homes = [HOST_DEVICE]
     with suppress(NoDeviceError):
         homes.append(memory.home(Side.ACCELERATOR).dlpack_device)
+        # That of a buffer in managed memory.
+        homes.append(device_of(memory, Side.ACCELERATOR))
     if wanted in homes:
         return Side.ACCELERATOR
-    raise BufferError(f"expected dl_device to be one of {homes}, got {dl_device}")
+    raise BufferError(f"expected dl_device to be one of {[*dict.fromkeys(homes)]}, got {dl_device}")
 
 
 def _within_reach(memory: SyncedMemory, side: Side, own: Side) -> Side:

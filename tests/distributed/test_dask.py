@@ -107,7 +107,8 @@ def test_arrays_and_blobs_mix(blob, call):
     [
         (lambda: da.ones((4, 6), chunks=2), np.ones((4, 6))),
         (lambda: da.zeros((4, 6), chunks=2, dtype="int32"), np.zeros((4, 6), "int32")),
-        (lambda: da.full((5,), 3.0, chunks=2), np.full(5, 3.0)),
+        (lambda: da.full((5,), 3.0, chunks=2, name="threes"), np.full(5, 3.0)),
+        (lambda: da.ones_like(da.zeros((4, 6), chunks=2)), np.ones((4, 6))),
         (lambda: da.arange(10, chunks=3), np.arange(10)),
         (lambda: da.empty((5, 2), chunks=2) * 0 == 0, np.ones((5, 2), bool)),
     ],

@@ -79,7 +79,7 @@ class BlobBackendEntrypoint(ArrayBackendEntrypoint):
             return da.arange(*bounds, like=Blob(()) if like is None else like, **kwargs)
 
 
-def _of_blobs(name: str, *args: Any, meta: Any = None, **kwargs: Any) -> da.Array:
+def _of_blobs(name: str, /, *args: Any, meta: Any = None, **kwargs: Any) -> da.Array:
     """Call a creation function of Dask's with Blobs as chunks."""
     with config.set({"array.backend": "numpy"}):
         return getattr(da, name)(*args, meta=Blob(()) if meta is None else meta, **kwargs)

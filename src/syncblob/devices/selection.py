@@ -213,7 +213,8 @@ def set_default_device(device: Device | str) -> None:
 def use_device(device: Device | str) -> Iterator[Device]:
     """Make `device` the default inside a ``with`` block.
 
-    The setting is context-local: other threads and asyncio tasks do not see it.
+    The setting is context-local: other threads and asyncio tasks do not see it, except tasks that
+    are started in the block.
 
     Parameters
     ----------

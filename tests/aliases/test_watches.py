@@ -264,6 +264,25 @@ def test_an_export_that_ends_waits_for_nobody_and_is_compared_by_the_next_access
             memory.cpu_data()
 
 
+def test_an_export_that_ends_during_a_transfer_accuses_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    memory = at(Side.HOST)
+    memory.gpu_data()
+    with verified_const(), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        exports = [under_watch(memory, Side.HOST)]
+        memory.mutable_gpu_data()[:] = 2
+
+        def download(buffer: Any, host: Any) -> None:
+            host[:] = buffer
+            exports.clear()  # as the garbage collector does, at any time
+
+        monkeypatch.setattr(memory.accelerator, "download", download)
+        assert memory.cpu_data().tolist() == [2] * COUNT
+        memory.gpu_data()
+
+
 def test_once_an_export_has_ended_other_threads_can_use_the_memory() -> None:
     memory = at(Side.HOST)
     with verified_const():

@@ -133,8 +133,10 @@ class Watch:
         self._checks = [check for check in self._checks if not check.concerns(side, start, stop)]
 
     def _ended(self, _: object) -> None:
-        # If the lock is taken, the memory is in use, and its next access compares.
-        if self._lock.acquire(blocking=False):
+        # If the lock is taken, the memory is in use, and its next access compares. This thread may
+        # have it: the garbage collector runs at any time, also in the middle of a transfer.
+        own = self._lock._is_owned()  # type: ignore[attr-defined]  # noqa: SLF001  # no public way
+        if not own and self._lock.acquire(blocking=False):
             try:
                 self.compare()
             finally:

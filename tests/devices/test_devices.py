@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from interrupt_points import Interrupt, interrupted_at, points_of
 
 import syncblob
 from syncblob import Blob, Device, NoDeviceError, use_device
@@ -88,6 +89,23 @@ def test_blocks_of_use_device_end_in_any_order_and_in_any_context() -> None:
         assert [*outer, *elsewhere] == []
         assert syncblob.default_device() == "simulated:3"
     assert syncblob.default_device() == "cpu"
+
+
+def test_use_device_that_is_interrupted_at_its_beginning_changes_nothing() -> None:
+    block = use_device("simulated")
+    with points_of() as points:
+        block.__enter__()
+    block.__exit__(None, None, None)
+    assert points
+    for point in points:
+        block = use_device("simulated")
+        try:
+            with interrupted_at(point):
+                block.__enter__()
+        except Interrupt:
+            assert syncblob.default_device() == "cpu", point
+        else:
+            block.__exit__(None, None, None)
 
 
 def test_use_device_ends_with_an_exception() -> None:

@@ -228,8 +228,8 @@ def use_device(device: Device | str) -> Iterator[Device]:
     """
     device = Device(device)
     home_accelerator(device)
-    _chosen.set((*_chosen.get(), device))
     try:
+        _chosen.set((*_chosen.get(), device))
         yield device
     finally:
         # Not by a token: a block in a generator may end before an inner one, or in another context.

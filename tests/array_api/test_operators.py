@@ -389,6 +389,16 @@ def test_subclasses_of_numbers_act_as_with_ndarrays(device: str, number: Any) ->
         assert equal(apply(x, number), apply(array, number))
         assert equal(apply(number, x), apply(number, array))
         assert apply(x, number).dtype == apply(array, number).dtype
+    for name in ("add", "divide", "maximum", "not_equal"):
+        function, of_numpy = getattr(xp, name), getattr(np, name)
+        for result, expected in (
+            (function(x, number), of_numpy(array, number)),
+            (function(number, x), of_numpy(number, array)),
+        ):
+            assert (result.dtype, result.device) == (expected.dtype, x.device)
+            assert equal(result, expected)
+    assert equal(xp.where(x > 1, x, number), np.where(array > 1, array, number))
+    assert xp.result_type(x, number) == np.result_type(array, number)
     if number == Label.CAT:
         assert equal(x[x == number], array[1:2])
         assert number in x
@@ -397,6 +407,8 @@ def test_subclasses_of_numbers_act_as_with_ndarrays(device: str, number: Any) ->
         y *= number
         assert y is x
         assert equal(x, array * 2)
+    with pytest.raises(TypeError, match="expects a Blob"):
+        xp.add(number, number)
 
 
 def test_numbers_with_operators_of_their_own_have_their_turn() -> None:
@@ -405,7 +417,7 @@ def test_numbers_with_operators_of_their_own_have_their_turn() -> None:
     assert (x == Ratio(1)) is True
     assert equal(x - Ratio(1), np.array([0.0, 1, 2]))
     assert equal(Ratio(1) + x, np.array([2.0, 3, 4]))
-    for apply in (operator.add, operator.iadd, operator.lt):
+    for apply in (operator.add, operator.iadd, operator.lt, xp.add):
         with pytest.raises(TypeError):
             apply(x, Declining(1))
     assert (x == Declining(1)) is False

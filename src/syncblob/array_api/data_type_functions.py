@@ -12,7 +12,7 @@ import numpy as np
 
 from syncblob._dtypes import as_dtype, is_bfloat16
 from syncblob.blob import Blob
-from syncblob.blob.compute import PYTHON_SCALARS, SCALARS, as_blob
+from syncblob.blob.compute import PYTHON_SCALARS, SCALARS, as_blob, is_number
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -209,7 +209,7 @@ def result_type(
     TypeError
         If an argument is something else.
     """
-    parts = [x if type(x) in SCALARS else _dtype_of(x) for x in arrays_and_dtypes]
+    parts = [x if type(x) in SCALARS or is_number(x) else _dtype_of(x) for x in arrays_and_dtypes]
     if all(type(part) in PYTHON_SCALARS for part in parts):
         raise ValueError("expected at least one Blob or dtype, got nothing but Python scalars")
     return np.result_type(*parts)

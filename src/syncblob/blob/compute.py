@@ -42,6 +42,7 @@ __all__ = [
     "converted",
     "forgets_newest",
     "gather",
+    "is_number",
     "refusal",
     "require_device_of",
     "result_on",
@@ -54,6 +55,8 @@ __all__ = [
 PYTHON_SCALARS = frozenset({bool, int, float, complex})
 # And NumPy's, which have one.
 SCALARS = PYTHON_SCALARS | SCALAR_CLASSES
+
+_NUMBERS = (int, float, complex)
 
 
 def require_device_of(name: str, *operands: Any) -> None:
@@ -201,7 +204,7 @@ def as_blob(name: str, x: Any, *beside: Any) -> Any:
     name
         The operation, for the message.
     x
-        The Blob or scalar.
+        The Blob or scalar. Beside a Blob, also an instance of a subclass of a Python scalar's type.
     *beside
         The scalar goes to the device of the first Blob among these, or else to the default device.
 
@@ -212,11 +215,19 @@ def as_blob(name: str, x: Any, *beside: Any) -> Any:
     """
     if isinstance(x, BlobCore):
         return x
+    device = next((other.device for other in beside if isinstance(other, BlobCore)), None)
+    if device is not None and is_number(x) and type(x) not in PYTHON_SCALARS:
+        # It has a dtype in NumPy, and does not adapt to the one beside it.
+        x = np.asarray(x)[()]
     if isinstance(x, np.generic) and is_supported(x.dtype):
-        device = next((other.device for other in beside if isinstance(other, BlobCore)), None)
         return BlobCore._class_of_results.asarray(x, device=device)
     # Where an attribute of Blobs was missing, that is of no interest.
     raise refusal(name, x) from None
+
+
+def is_number(x: Any) -> bool:
+    """Return whether an object is a number that takes part in operators with arrays."""
+    return isinstance(x, _NUMBERS) and not hasattr(type(x), "__array_ufunc__")
 
 
 def gather(name: str, *operands: Any) -> tuple[list[Any], Home, tuple[Any, ...]]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from syncblob import _corrected_elementwise
 from syncblob._dtypes import is_supported
-from syncblob.blob.compute import SCALARS, as_blob, converted, gather, require_device_of
+from syncblob.blob.compute import SCALARS, as_blob, converted, gather, is_number, require_device_of
 from syncblob.blob.core import BlobCore
 from syncblob.blob.declined import answer_of, by_array
 from syncblob.blob.forks import writes
@@ -35,8 +35,6 @@ OPERATOR = True
 
 # These also accept sequences, buffers and other numbers, which Python would otherwise call unequal.
 _COMPARISONS = (np.equal, np.not_equal)
-
-_NUMBERS = (int, float, complex)
 
 
 def unary(kernel: Callable[..., Any], x: Any) -> Any:
@@ -165,7 +163,7 @@ def _by_value(kernel: Callable[..., Any], x1: Any, x2: Any, like: Any) -> Any:
     The reflected operator of the object comes first.
     """
     other = x2 if like is x1 else x1
-    if not (_is_number(other) or (kernel in _COMPARISONS and _is_comparable(other))):
+    if not (is_number(other) or (kernel in _COMPARISONS and _is_comparable(other))):
         return NotImplemented
     answer = answer_of(kernel, like, other) if like is x1 else NotImplemented
     if answer is not NotImplemented:
@@ -179,11 +177,6 @@ def _by_value(kernel: Callable[..., Any], x1: Any, x2: Any, like: Any) -> Any:
     if operand is NotImplemented:
         return NotImplemented
     return binary(kernel, like, operand) if like is x1 else binary(kernel, operand, like)
-
-
-def _is_number(x: Any) -> bool:
-    """Return whether an object is a number that takes part in operators with arrays."""
-    return isinstance(x, _NUMBERS) and not hasattr(type(x), "__array_ufunc__")
 
 
 def _is_comparable(x: Any) -> bool:
@@ -251,7 +244,7 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:  # noqa: C901,
         if other is NotImplemented:
             own = is_array(x2) or isinstance(x2, np.generic)
             like = own or is_ndarray_like(x2)
-            number = not like and _is_number(x2)
+            number = not like and is_number(x2)
             ask = number or (like and not own)
             answer = answer_of(kernel, x1, x2) if ask else NotImplemented
             if number and answer is NotImplemented:

@@ -362,8 +362,7 @@ class Layout:
 
     def derive(
         self,
-        view: Callable[[np.ndarray[Any, np.dtype[np.void]]], np.ndarray[Any, Any]],
-        dtype: np.dtype[np.generic] | None = None,
+        view: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]],
     ) -> Layout:
         """Return the layout of a view that NumPy would make.
 
@@ -373,19 +372,19 @@ class Layout:
             A function that makes a view: indexing, ``reshape(copy=False)``, ``transpose`` … It gets
             a phantom, an array with this layout at an invalid address, so it must not read an
             element or return a scalar.
-        dtype
-            The dtype of the view; None for that of this layout.
         """
-        result = view(self.phantom())
-        offset = self.offset
-        if result.size:
-            offset = result.__array_interface__["data"][0] - _PHANTOM_ADDRESS
-        wanted = self.dtype if dtype is None else dtype
-        return Layout(result.shape, wanted, result.strides, offset)
+        return self.of_phantom(view(self.phantom()))
 
-    def phantom(self) -> np.ndarray[Any, np.dtype[np.void]]:
+    def phantom(self) -> np.ndarray[Any, Any]:
         """Return an array with this layout in a memory at an invalid address, always the same."""
-        return np.asarray(_Phantom(self))
+        return np.asarray(_Phantom(self)).view(self.dtype)
+
+    def of_phantom(self, view: np.ndarray[Any, Any]) -> Layout:
+        """Return the layout of a view of this layout's phantom."""
+        offset = self.offset
+        if view.size:
+            offset = view.__array_interface__["data"][0] - _PHANTOM_ADDRESS
+        return Layout(view.shape, view.dtype, view.strides, offset)
 
     def __eq__(self, other: object) -> bool:
         """Compare field by field."""

@@ -19,35 +19,159 @@ def on(device, array):
     return blob
 
 
+windows = np.lib.stride_tricks.sliding_window_view
+
+# Calls that make views of an array of shape (2, 3) and dtype complex64.
 VIEWS = {
-    "transpose": np.transpose,
-    "reshape": lambda x: np.reshape(x, (3, 2)),
-    "ravel": np.ravel,
-    "squeeze": lambda x: np.squeeze(x[:1]),
+    "array_split": lambda x: np.array_split(x, 2, axis=1),
+    "astype": lambda x: np.astype(x, np.complex64, copy=False),
+    "atleast_1d": lambda x: np.atleast_1d(x, x[0], x[0, 1:]),
+    "atleast_2d": lambda x: np.atleast_2d(x[0]),
+    "atleast_3d": np.atleast_3d,
+    "broadcast_arrays": lambda x: np.broadcast_arrays(x, x[1:], x[:, :1]),
+    "broadcast_to": lambda x: np.broadcast_to(x, shape=(4, 2, 3)),
+    "diag": lambda x: np.diag(x, 1),
+    "diag by keyword": lambda x: np.diag(v=x),
+    "diagonal": lambda x: x.diagonal(),
+    "dsplit": lambda x: np.dsplit(x[None], 3),
+    "einsum": lambda x: np.einsum("ij->ji", x),
+    "einsum, a diagonal": lambda x: np.einsum("ii->i", x[:, :2], optimize=True),
+    "einsum, numbers": lambda x: np.einsum(x, [0, 1], [1, 0]),
     "expand_dims": lambda x: np.expand_dims(x, 0),
     "flip": np.flip,
+    "flip, axes": lambda x: np.flip(x, axis=(0, 1)),
+    "fliplr": np.fliplr,
+    "flipud": np.flipud,
+    "hsplit": lambda x: np.hsplit(x, [1]),
+    "imag": np.imag,
+    "imag, a method": lambda x: x.imag,
+    "ix_": lambda x: np.ix_(x[0], x[1]),
+    "linalg.diagonal": np.linalg.diagonal,
+    "matrix_transpose": np.matrix_transpose,
+    "meshgrid": lambda x: np.meshgrid(x[0], x[1], copy=False),
+    "moveaxis": lambda x: np.moveaxis(x, (0, 1), (1, 0)),
+    "ravel": np.ravel,
+    "ravel, a method": lambda x: x.T.ravel(order="F"),
+    "ravel, A": lambda x: np.ravel(x.T, "A"),
+    "ravel, F": lambda x: np.ravel(a=x.T, order="F"),
+    "ravel, K": lambda x: np.ravel(x[None].transpose(0, 2, 1), "K"),
+    "real": np.real,
+    "real, a method": lambda x: x.real,
+    "reshape": lambda x: np.reshape(x, (3, 2)),
+    "reshape, A": lambda x: np.reshape(x.T, 6, order="A"),
+    "reshape, F": lambda x: x.T.reshape(6, order="F"),
+    "reshape, keywords": lambda x: np.reshape(x, shape=-1, copy=False),
+    "reshape, strides": lambda x: np.reshape(x[:, 1:], (2, 1, 2)),
+    "rollaxis": lambda x: np.rollaxis(x, 1),
     "rot90": np.rot90,
-    "split": lambda x: np.split(x, 3, axis=1)[1],
-    "atleast_3d": np.atleast_3d,
-    "einsum": lambda x: np.einsum("ij->ji", x),
-    "method": lambda x: x.swapaxes(0, 1),
-    "moveaxis": lambda x: np.moveaxis(x, 0, 1),
+    "sliding_window_view": lambda x: windows(x, 2, axis=1),
+    "split": lambda x: np.split(x, 3, axis=1),
+    "split by keyword": lambda x: np.split(ary=x, indices_or_sections=[1]),
+    "squeeze": lambda x: np.squeeze(x[:1]),
+    "squeeze by keyword": lambda x: np.squeeze(a=x[:, :1], axis=1),
+    "swapaxes": lambda x: np.swapaxes(x, axis1=0, axis2=1),
+    "transpose": np.transpose,
+    "transpose by keyword": lambda x: np.transpose(a=x, axes=(1, 0)),
+    "unstack": lambda x: np.unstack(x, axis=1),
+    "vsplit": lambda x: np.vsplit(x, 2),
+    "windows to write": lambda x: windows(x=x, window_shape=3, axis=1, writeable=True),
+}
+
+# Other calls of the same functions, which make new arrays.
+COPIES = {
+    "astype": lambda x: np.astype(x, np.complex64),
+    "astype, another dtype": lambda x: np.astype(x, np.complex128, copy=False),
+    "diag": lambda x: np.diag(x[0]),
+    "einsum, a sum": lambda x: np.einsum("ij->i", x),
+    "einsum, a product": lambda x: np.einsum("ij,ij->ij", x, x),
+    "einsum, out": lambda x: np.einsum("ij->ji", x, out=np.empty_like(x.T)),
+    "flip": lambda x: np.flip(x[0, 0, ...]),
+    "imag": lambda x: np.imag(np.abs(x)),
+    "meshgrid": lambda x: np.meshgrid(x[0], x[1]),
+    "meshgrid, axes": lambda x: np.meshgrid(x.T, x[1], copy=False, sparse=True)[0],
+    "ravel": lambda x: np.ravel(x.T),
+    "ravel, F": lambda x: np.ravel(x, "F"),
+    "ravel, K": lambda x: np.ravel(x[::-1], "K"),
+    "reshape": lambda x: np.reshape(x.T, 6),
+    "reshape, copy": lambda x: np.reshape(x, 6, copy=True),
+    "reshape, F": lambda x: np.reshape(x, 6, order="F"),
+    "unstack": lambda x: np.unstack(x[0]),
 }
 
 
-@pytest.mark.parametrize("fresh", [False, True])
+def blobs_in_every_state(device):
+    """Yield Blobs of shape (2, 3), with their values."""
+    for head in Head:
+        array = values("complex64") if head else np.zeros((2, 3), "complex64")
+        yield blob_in(head, "complex64").on(device), array
+    yield np.copy(on(device, values("complex64"))), values("complex64")
+
+
+def listed(result):
+    return result if isinstance(result, (list, tuple)) else [result]
+
+
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
-def test_results_that_share_memory_are_views(view, device, fresh):
-    blob = np.copy(on(device, values())) if fresh else on(device, values())
-    with syncblob.no_transfers():
-        result = view(blob)
-    assert result.memory is blob.memory
-    assert np.shares_memory(result, blob)
-    result[...] = 7
+def test_views_transfer_nothing_and_share_memory(view, device):
+    for blob, array in blobs_in_every_state(device):
+        head = blob.head
+        with syncblob.no_transfers():
+            results = view(blob)
+        expected = view(array)
+        assert blob.head is head
+        assert type(results) is type(expected) or isinstance(results, Blob)
+        for result, part in zip(listed(results), listed(expected), strict=True):
+            assert (result.shape, result.dtype, result.device) == (part.shape, part.dtype, device)
+            assert result.memory is blob.memory
+            assert np.shares_memory(result, blob)
+            if result.flags.writeable:
+                result[...] = part[...] = 7
+            assert result.tolist() == part.tolist()
+        assert blob.tolist() == array.tolist()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("copy", COPIES.values(), ids=COPIES)
+def test_copies_by_functions_of_views_are_computed_on_the_device(copy, device):
+    for blob, array in blobs_in_every_state(device):
+        results, expected = copy(blob), copy(array)
+        for result, part in zip(listed(results), listed(expected), strict=True):
+            assert result.device == device
+            assert not np.shares_memory(result, blob)
+            assert result.tolist() == part.tolist()
+
+
+def test_views_of_blobs_on_two_devices_transfer_nothing():
+    here, there = blob_in(CPU), blob_in(GPU, shape=(3,))
+    array = np.ones((4, 1, 1), "f4")
+    for function in (np.broadcast_arrays, np.atleast_3d):
+        for operands in ((here, there), (there, here), (here, array, there), (there, array, 2.0)):
+            with syncblob.no_transfers():
+                results = function(*operands)
+            assert all(isinstance(result, Blob) for result in results)
+            for result, x in zip(results, operands, strict=True):
+                if isinstance(x, Blob):
+                    assert (result.memory, result.device) == (x.memory, x.device)
+    assert (here.head, there.head) == (CPU, GPU)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_blobs_that_stand_for_numbers_are_read(device):
+    x, one = blob_in(CPU).on(device), on(device, np.array(1))
+    ends = on(device, np.array([1, 2]))
     expected = values()
-    view(expected)[...] = 7
-    assert blob.tolist() == expected.tolist()
+    assert np.diag(x, k=one).tolist() == np.diag(expected, k=1).tolist()
+    assert np.flip(x, axis=one).tolist() == expected[:, ::-1].tolist()
+    assert np.transpose(x, (one, 0)).tolist() == expected.T.tolist()
+    assert [part.shape for part in np.split(x, ends, axis=1)] == [(2, 1)] * 3
+    assert x.head is CPU
+
+
+def test_several_blobs_in_one_array_are_no_view():
+    rows = [blob_in(GPU)[0], blob_in(GPU)[1]]
+    for function in (np.transpose, np.atleast_2d, np.flip, np.ravel):
+        assert np.asarray(function(rows)).tolist() == function(values()).tolist()
 
 
 @pytest.mark.parametrize("fresh", [False, True])
@@ -91,8 +215,9 @@ def test_shapes_and_views_of_what_was_never_touched_touch_nothing():
     assert (np.shape(blob), np.ndim(blob), np.size(blob)) == ((2, 3), 2, 6)
     assert (np.shape(a=blob), np.ndim(a=blob), np.size(a=blob, axis=1)) == ((2, 3), 2, 3)
     assert np.result_type(blob, np.float64) == np.float64
-    assert np.zeros_like(blob).tolist() == [[0] * 3] * 2
-    assert np.full_like(blob, 3).device == "simulated:0"
+    assert np.zeros_like(blob).tolist() == np.zeros_like(a=blob).tolist() == [[0] * 3] * 2
+    for filled in (np.full_like(blob, 3), np.full_like(a=blob, fill_value=3)):
+        assert filled.device == "simulated:0"
     assert np.transpose(blob).shape == np.swapaxes(blob, 0, 1).shape == (3, 2)
     assert blob.head is NONE
 
@@ -201,3 +326,21 @@ def test_a_view_of_the_users_array_sees_its_later_writes():
     view.gpu_data()
     array[0] = 5
     assert view.gpu_data()[0, 0] == 5
+
+
+@pytest.mark.usefixtures("machine")
+@pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
+def test_views_on_a_gpu_transfer_nothing(view):
+    array = values("complex64")
+    for on_host in (True, False):
+        blob = Blob((2, 3), "complex64", device="cuda:0")
+        if on_host:
+            blob.overwrite_cpu_data()[...] = array
+        else:
+            blob[...] = array
+        with syncblob.no_transfers():
+            results = view(blob)
+        for result, part in zip(listed(results), listed(view(array)), strict=True):
+            assert result.memory is blob.memory
+            assert result.device == "cuda:0"
+            assert result.tolist() == part.tolist()

@@ -64,7 +64,7 @@ def view_as(blob: AnyBlob, dtype: DTypeLike | None) -> AnyBlob:
     if dtype is None:
         return blob._view(layout)
     wanted = as_dtype(dtype)
-    view = layout.derive(lambda a: a.view(f"V{wanted.itemsize}"), wanted)
+    view = layout.derive(lambda a: a.view(wanted))
     if not view.aligned(wanted):
         raise ValueError(
             f"a view as {wanted} begins at byte {view.offset} of the memory, with strides "

@@ -13,7 +13,6 @@ from syncblob.blob.compute import bind, forgets_newest, wrap
 from syncblob.blob.core import BlobCore
 from syncblob.blob.forks import writes
 from syncblob.devices import HOST
-from syncblob.dispatch.numpy.tables import MERE_VIEWS
 from syncblob.dispatch.walk import instances, mapped
 from syncblob.guards import require_device
 from syncblob.interop.adopt import adopt
@@ -27,7 +26,16 @@ if TYPE_CHECKING:
     from syncblob.devices import Device
     from syncblob.devices.base import Home
 
-__all__ = ["LEAVES", "Operands", "call", "makes_views", "number", "shape_only"]
+__all__ = [
+    "LEAVES",
+    "Operands",
+    "by_place",
+    "call",
+    "common_home",
+    "number",
+    "of_cuda",
+    "shape_only",
+]
 
 # Types that are passed on unchanged.
 LEAVES = (bool, int, float, complex, str, bytes, type, np.generic, np.dtype, np.ufunc)
@@ -88,14 +96,13 @@ def call(  # noqa: PLR0913  # a call, and properties of its function
         If a const Blob would be written.
     """
     targets = {} if written is None else written
-    places: dict[int | str, Any] = dict(enumerate(args))
-    places.update(kwargs)
-    of_cuda = partial(_of_cuda, like=like)
+    places = by_place(args, kwargs)
+    wrapped = partial(of_cuda, like=like)
     for place, x in places.items():
         if place not in targets:
-            places[place] = mapped(x, of_cuda)
-    running = Operands(name, like, _common_home([*places.values()], like) if home is None else home)
-    if home is None and not HOST.direct and not makes_views(function, args, kwargs):
+            places[place] = mapped(x, wrapped)
+    running = Operands(name, like, common_home([*places.values()], like) if home is None else home)
+    if home is None and not HOST.direct:
         require_device(running.home.device, name)
     for place, x in places.items():
         # NumPy would dispatch again if a Blob remained among the arguments.
@@ -118,20 +125,11 @@ def call(  # noqa: PLR0913  # a call, and properties of its function
     return running.give(result, const=const)
 
 
-def makes_views(
-    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> bool:
-    """Return whether a function only makes views."""
-    if function is not np.reshape and function is not np.ravel:
-        return function in MERE_VIEWS
-    # Only in C order, and if no copy is needed.
-    known = 1 if function is np.ravel else 2
-    return (
-        0 < len(args) <= known
-        and kwargs.keys() <= {"shape"}
-        and isinstance(args[0], BlobCore)
-        and args[0]._layout.contiguous
-    )
+def by_place(args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[int | str, Any]:
+    """Return arguments by position and by keyword."""
+    places: dict[int | str, Any] = dict(enumerate(args))
+    places.update(kwargs)
+    return places
 
 
 class Operands:
@@ -324,13 +322,13 @@ def shape_only(x: Any) -> Any:
     return np.lib.stride_tricks.as_strided(np.empty((), x.dtype), x.shape, x.strides)
 
 
-def _common_home(operands: Any, like: BlobCore) -> Home:
+def common_home(operands: Any, like: BlobCore) -> Home:
     """Return the first accelerator that one of the operands is on, else the host."""
     homes = [x._home for x in instances(operands, BlobCore)] or [like._home]
     return next((home for home in homes if home is not HOST), HOST)
 
 
-def _of_cuda(x: Any, like: BlobCore) -> Any:
+def of_cuda(x: Any, like: BlobCore) -> Any:
     """Wrap an array on a CUDA device in a Blob, because it determines where to compute."""
     if x is None or isinstance(x, (BlobCore, np.ndarray, *LEAVES)):
         return x

@@ -20,12 +20,13 @@ from syncblob.dispatch.numpy import tables
 from syncblob.dispatch.numpy.calls import (
     LEAVES,
     Operands,
+    by_place,
     call,
-    makes_views,
     number,
     shape_only,
 )
 from syncblob.dispatch.numpy.strangers import function_with_strangers
+from syncblob.dispatch.numpy.views import call_for_views, viewed_arguments
 from syncblob.dispatch.walk import instances, replaced
 from syncblob.guards import require_device
 from syncblob.interop.foreign import is_stranger
@@ -113,14 +114,11 @@ def _kept(key: tuple[Any, ...], plan: Plan) -> Plan:
 
 
 def _made(function: Callable[..., Any], args: Args, kwargs: Named) -> Plan:
-    of_blob = bool(args) and isinstance(args[0], BlobCore)
     if function in tables.QUESTIONS:
         kind: type[Plan] = _Question
     elif function in tables.SHARING:
         kind = _Sharing
-    elif of_blob and function in tables.VIEWS:
-        kind = _View
-    elif of_blob and function in tables.EMPTY_LIKE:
+    elif function in tables.EMPTY_LIKE:
         kind = _EmptyLike
     elif function is np.piecewise:
         kind = _Piecewise
@@ -133,7 +131,7 @@ def _made(function: Callable[..., Any], args: Args, kwargs: Named) -> Plan:
     ):
         kind = Plan
     else:
-        return _for_operands(function, _by_place(args, kwargs))
+        return _for_operands(function, by_place(args, kwargs))
     return kind(function)
 
 
@@ -144,17 +142,14 @@ def _for_operands(function: Callable[..., Any], places: dict[int | str, Any]) ->
     others = places.keys() - {*blobs, *nested}
     if not (blobs or nested) or not all(_is_leaf(type(places[place])) for place in others):
         return Plan(function)
-    if blobs == [0] and not nested:
-        return _OneBlob(function, tables.METHODS.get(function))
     method = tables.METHODS.get(function) if blobs[:1] == [0] else None
+    # In a function of one array, what is nested are axes or a shape.
+    if blobs == [0] and (not nested or function in tables.VIEWS_OF_ONE):
+        return _OneBlob(function, method)
+    if "writeable" in places:
+        # Decides whether the result is const, and is no part of the pattern.
+        return Plan(function)
     return _SomeBlobs(function, method, blobs, nested)
-
-
-def _by_place(args: Args, kwargs: Named) -> dict[int | str, Any]:
-    """Return arguments by position and by keyword."""
-    places: dict[int | str, Any] = dict(enumerate(args))
-    places.update(kwargs)
-    return places
 
 
 def _is_leaf(kind: type) -> bool:
@@ -187,6 +182,10 @@ class Plan:
             The arguments.
         """
         function = self.function
+        const = self.const and not kwargs.get("writeable")
+        viewed = viewed_arguments(function, args, kwargs)
+        if viewed:
+            return call_for_views(function, args, kwargs, like, viewed, const=const)
         everything = (*args, *kwargs.values())
         home = HOST if function in tables.TEXTS_AND_FILES else None
         with_arrays = any(isinstance(x, np.ndarray) for x in everything)
@@ -199,17 +198,16 @@ class Plan:
             written=tables.written_arguments(function, args, kwargs),
             plain=tables.plain_arguments(function, args, kwargs) if with_arrays else (),
             home=home,
-            const=self.const,
+            const=const,
             # The Blob was passed as NumPy's ``like=``, which is not among the arguments.
             by_name=home is None and next(instances(everything, BlobCore), None) is None,
         )
 
-    def compute(self, home: Home, given: Sequence[Any], args: Args, kwargs: Named) -> Any:
+    def compute(self, home: Home, given: Sequence[Any], kwargs: Named) -> Any:
         """Call the function outside NumPy, or after a check of the guards."""
-        function = self.function
-        if not HOST.direct and not makes_views(function, args, kwargs):
-            require_device(home.device, function.__name__)
-        return home.compute(function, *given, **kwargs)
+        if not HOST.direct:
+            require_device(home.device, self.function.__name__)
+        return home.compute(self.function, *given, **kwargs)
 
     def give(self, result: Any, like: Any, home: Home, operands: Sequence[_Operand]) -> Any:
         """Replace arrays and NumPy scalars in a result by Blobs; inputs by their Blobs.
@@ -261,7 +259,7 @@ class Plan:
         if array.dtype in SUPPORTED:
             if base is None:
                 return like._fresh(array, home)
-            if sharing == 1 and source._make_array_current():
+            if sharing == 1:
                 view = _view(source, origin, array, self.const)
                 if view is not None:
                     return view
@@ -273,13 +271,12 @@ class Plan:
 
 
 def _view(x: Any, given: Any, array: Any, const: bool) -> Any:
-    """Make a view of a Blob from a view of its array; None if the Blob has another array now.
-
-    The caller has just made the array current.
-    """
+    """Make a view of a Blob from a view of its array; None if the Blob has another array now."""
+    if not x._make_array_current():
+        return None
     view = x._view_of_array(array)
     if x._array is not given:
-        # Another thread has replaced the buffer.
+        # It had no memory yet, or another thread has replaced the buffer.
         return None
     if const:
         array.flags.writeable = False
@@ -288,20 +285,24 @@ def _view(x: Any, given: Any, array: Any, const: bool) -> Any:
 
 
 class _OneBlob(Plan):
-    """The first argument is a Blob, and the others are plain values."""
+    """The first argument is the only Blob, and the others are plain values, axes or shapes."""
 
     __slots__ = ()
 
-    def run(self, like: Any, args: Args, kwargs: Named) -> Any:  # noqa: PLR0911  # a return per kind
+    def run(self, like: Any, args: Args, kwargs: Named) -> Any:  # noqa: C901, PLR0911  # inlined, because calls take time
         x = args[0]
+        home = x._home
         # `_array_is_current`, inlined.
         held = x._held
-        if held is not None and held._exclusive_buffer is not x._buffer:
+        if (
+            held is not None
+            and held._exclusive_buffer is not x._buffer
+            and not x._make_array_current()
+        ) or (not home.direct and viewed_arguments(self.function, args, kwargs)):
             return Plan.run(self, like, args, kwargs)
         array = x._array
-        home = x._home
         if not home.direct:
-            result = self.compute(home, (array, *args[1:]), args, kwargs)
+            result = self.compute(home, (array, *args[1:]), kwargs)
             return self.give(result, like, home, ((array, x),))
         if kwargs:
             result = self.native(array, *args[1:], **kwargs)
@@ -312,8 +313,15 @@ class _OneBlob(Plan):
         # The usual results, in as few steps as possible.
         kind = type(result)
         if kind is _ndarray:
-            if result.base is None and result is not array and result.dtype in SUPPORTED:
-                return like._fresh(result, home)
+            base = result.base
+            if result is not array and result.dtype in SUPPORTED:
+                if base is None:
+                    return like._fresh(result, home)
+                # The base of windows is another object.
+                if base is array or base is array.base or self.function in tables.VIEWS:
+                    view = _view(x, array, result, self.const and not kwargs.get("writeable"))
+                    if view is not None:
+                        return view
             return self._of_array(result, like, home, ((array, x),))
         if kind in SCALAR_CLASSES:
             return like._fresh(_asarray(result), home)
@@ -341,7 +349,7 @@ class _SomeBlobs(Plan):
 
     def run(self, like: Any, args: Args, kwargs: Named) -> Any:  # noqa: C901, PLR0912  # inlined, because calls take time
         home = like._home
-        given: Any = _by_place(args, kwargs) if self.keywords else [*args]
+        given: Any = by_place(args, kwargs) if self.keywords else [*args]
         operands: list[_Operand] = []
         for place in self.blobs:
             x = given[place]
@@ -356,7 +364,7 @@ class _SomeBlobs(Plan):
             sequence = given[place] = _arrays_in(given[place], home, operands)
             if sequence is None:
                 return Plan.run(self, like, args, kwargs)
-        if not operands:
+        if not operands or (not home.direct and viewed_arguments(self.function, args, kwargs)):
             return Plan.run(self, like, args, kwargs)
         if self.keywords:
             named = {name: given[name] for name in kwargs}
@@ -364,7 +372,7 @@ class _SomeBlobs(Plan):
         else:
             named = kwargs
         if not home.direct:
-            result = self.compute(home, given, args, named)
+            result = self.compute(home, given, named)
         elif named:
             result = self.native(*given, **named)
         else:
@@ -405,32 +413,13 @@ def _arrays_in(items: Any, home: Home, operands: list[_Operand]) -> Any:
     return found if type(items) is list else tuple(found)
 
 
-class _View(Plan):
-    """The result is a view of the first argument. Causes no transfer."""
-
-    __slots__ = ()
-
-    def run(self, _like: Any, args: Args, kwargs: Named) -> Any:
-        x = args[0]
-        rest = args[1:]
-        const = self.const and not kwargs.get("writeable")
-        if x._home.native and x._make_array_current():
-            array = x._array
-            view = _view(x, array, self.native(array, *rest, **kwargs), const)
-            if view is not None:
-                return view
-        function = self.function
-        view = x._derived(lambda a: function(a, *rest, **kwargs))
-        return view.const if const else view
-
-
 class _Piecewise(Plan):
     """Accept a 0-d Blob as the only condition, as NumPy accepts a scalar."""
 
     __slots__ = ()
 
     def run(self, like: Any, args: Args, kwargs: Named) -> Any:
-        given = _by_place(args, kwargs)
+        given = by_place(args, kwargs)
         place = 1 if len(args) > 1 else "condlist"
         if isinstance(given[place], BlobCore) and not given[place].shape:
             given[place] = [given[place]]
@@ -457,19 +446,18 @@ class _EmptyLike(Plan):
     __slots__ = ()
 
     def run(self, like: Any, args: Args, kwargs: Named) -> Any:
-        x = args[0]
-        if not x._home.native:
+        if not like._home.native:
             return super().run(like, args, kwargs)
         function = self.function
-        require_device_of(function.__name__, x)
-        model = shape_only(x)
+        require_device_of(function.__name__, like)
+        model = shape_only(like)
         return call(
             lambda *rest, **named: function(model, *rest, **named),
             args[1:],
-            kwargs,
-            x,
+            {name: x for name, x in kwargs.items() if name not in {"a", "prototype"}},
+            like,
             name=function.__name__,
-            home=x._home,
+            home=like._home,
         )
 
 

@@ -17,15 +17,18 @@ if TYPE_CHECKING:
 __all__ = [
     "ELEMENTWISE",
     "EMPTY_LIKE",
-    "MERE_VIEWS",
     "METHODS",
     "OVERLAPPING",
     "QUESTIONS",
     "SHARING",
+    "SOMETIMES_VIEWS",
     "TEXTS_AND_FILES",
     "VIEWS",
+    "VIEWS_OF_ONE",
+    "VIEWS_OF_SEVERAL",
     "WRITES",
     "Written",
+    "first_argument",
     "plain_arguments",
     "value_of",
     "written_arguments",
@@ -62,46 +65,69 @@ WRITES: dict[Callable[..., Any], Written] = {
     np.quantile: Written("a", "overwrite_input"),
 }
 
-# They always return a view of their first argument. Not `np.flip`, which returns a scalar for 0-d.
+# They always return views of their arrays.
 VIEWS = frozenset(
-    {
-        np.broadcast_to,
-        np.diagonal,
-        np.expand_dims,
-        np.fliplr,
-        np.flipud,
-        np.lib.stride_tricks.sliding_window_view,
-        np.linalg.diagonal,
-        np.linalg.matrix_transpose,
-        np.matrix_transpose,
-        np.moveaxis,
-        np.permute_dims,
-        np.rollaxis,
-        np.rot90,
-        np.squeeze,
-        np.swapaxes,
-        np.transpose,
-    }
-)
-
-# They also return views, but several, of another dtype, or of several arguments.
-MERE_VIEWS = frozenset(
     {
         np.array_split,
         np.atleast_1d,
         np.atleast_2d,
         np.atleast_3d,
         np.broadcast_arrays,
+        np.broadcast_to,
+        np.diagonal,
         np.dsplit,
-        np.flip,
+        np.expand_dims,
+        np.fliplr,
+        np.flipud,
         np.hsplit,
-        np.imag,
+        np.lib.stride_tricks.sliding_window_view,
+        np.linalg.diagonal,
+        np.linalg.matrix_transpose,
+        np.matrix_transpose,
+        np.moveaxis,
+        np.permute_dims,
         np.real,
+        np.rollaxis,
+        np.rot90,
         np.split,
-        np.unstack,
+        np.squeeze,
+        np.swapaxes,
+        np.transpose,
         np.vsplit,
     }
 )
+
+# They return views or new arrays, depending on their arguments.
+SOMETIMES_VIEWS = frozenset(
+    {
+        np.astype,
+        np.diag,
+        np.einsum,
+        np.flip,
+        np.imag,
+        np.ix_,
+        np.meshgrid,
+        np.ravel,
+        np.reshape,
+        np.unstack,
+    }
+)
+
+# All their positional arguments may be arrays.
+VIEWS_OF_SEVERAL = frozenset(
+    {
+        np.atleast_1d,
+        np.atleast_2d,
+        np.atleast_3d,
+        np.broadcast_arrays,
+        np.einsum,
+        np.ix_,
+        np.meshgrid,
+    }
+)
+
+# Only their first argument is an array.
+VIEWS_OF_ONE = (VIEWS | SOMETIMES_VIEWS) - VIEWS_OF_SEVERAL
 
 # Their views are read-only in NumPy, most of them because elements share memory.
 OVERLAPPING = frozenset(
@@ -175,12 +201,15 @@ METHODS: dict[Callable[..., Any], Callable[..., Any]] = {
     np.argsort: np.ndarray.argsort,
     np.cumprod: np.ndarray.cumprod,
     np.cumsum: np.ndarray.cumsum,
+    np.diagonal: np.ndarray.diagonal,
     np.max: np.ndarray.max,
     np.mean: np.ndarray.mean,
     np.min: np.ndarray.min,
     np.prod: np.ndarray.prod,
+    np.ravel: np.ndarray.ravel,
     np.repeat: np.ndarray.repeat,
     np.round: np.ndarray.round,
+    np.squeeze: np.ndarray.squeeze,
     np.sum: np.ndarray.sum,
     np.take: np.ndarray.take,
 }
@@ -222,6 +251,11 @@ def _argument(
     return place if 0 <= place < len(args) else None
 
 
+def first_argument(function: Callable[..., Any], args: Sequence[Any]) -> int | str:
+    """Return the position or keyword of a function's first argument."""
+    return 0 if args else next(iter(_places(function)))
+
+
 def value_of(
     function: Callable[..., Any], name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Any:
@@ -252,7 +286,7 @@ def written_arguments(
         result[out] = whole or function is not np.clip
     rule = WRITES.get(function)
     if rule is not None and _writes(function, rule, args, kwargs):
-        first: int | str = 0 if args else rule.parameter
+        first = first_argument(function, args)
         whole = whole and len(args) <= _places(function).get("where", len(args))
         result[first] = rule.whole and whole
     return result

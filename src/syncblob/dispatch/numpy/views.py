@@ -1,0 +1,160 @@
+"""Calls that only make views. Nothing is transferred: arrays without contents stand for Blobs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from syncblob.blob.core import BlobCore
+from syncblob.dispatch.numpy import tables
+from syncblob.dispatch.numpy.calls import Operands, by_place, common_home, of_cuda
+from syncblob.dispatch.walk import instances, replaced
+from syncblob.interop.foreign import is_array
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from syncblob.devices.base import Home
+
+__all__ = ["call_for_views", "viewed_arguments"]
+
+
+def viewed_arguments(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> set[int | str]:
+    """Return the positions and keywords of the arrays of which a call makes views.
+
+    Returns
+    -------
+    set
+        Empty if the call reads elements, or no argument is a Blob.
+    """
+    places: set[int | str]
+    if kwargs.get("out") is not None:
+        return set()
+    if function in tables.VIEWS_OF_ONE:
+        places = {tables.first_argument(function, args)}
+    elif function in tables.VIEWS_OF_SEVERAL:
+        places = {*range(len(args))}
+    else:
+        return set()
+    given = {place: x for place, x in by_place(args, kwargs).items() if place in places}
+    arrays = {place for place, x in given.items() if is_array(x)}
+    blobs = [x for x in given.values() if isinstance(x, BlobCore)]
+    # An array of several Blobs is no view of one.
+    if not blobs or len(blobs) < len([*instances([*given.values()], BlobCore)]):
+        return set()
+    if function in tables.VIEWS:
+        return arrays
+    if len(blobs) < len(arrays) or not _makes_views(function, args, kwargs, blobs):
+        return set()
+    return arrays
+
+
+def _makes_views(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    blobs: Sequence[BlobCore],
+) -> bool:
+    """Return whether a call of a function that makes views or copies makes only views."""
+    x = blobs[0]
+    if function is np.ravel:
+        layout = x._layout
+        flags = layout.phantom().flags
+        order: Any = tables.value_of(function, "order", args, kwargs) or "C"
+        return {
+            "C": flags.c_contiguous,
+            "F": flags.f_contiguous,
+            "A": flags.forc,
+            "K": layout.gapless and not layout.backwards,
+        }.get(order, False)
+    if function is np.reshape:
+        try:
+            np.reshape(x._layout.phantom(), *args[1:], **{**kwargs, "copy": False})
+        except (TypeError, ValueError):
+            return False
+        return not kwargs.get("copy")
+    if function is np.astype:
+        return not kwargs.get("copy", True) and np.dtype(args[1]) == x.dtype
+    if (function is np.einsum and len(blobs) > 1) or (
+        function is np.meshgrid and any(x.ndim > 1 for x in blobs)
+    ):
+        return False
+    # For the others, the numbers of axes and the dtypes decide, so small arrays can be tried.
+    small = {id(x): np.zeros((1,) * x.ndim, x.dtype) for x in blobs}
+    result = function(
+        *[small.get(id(x), x) for x in args],
+        **{name: small.get(id(x), x) for name, x in kwargs.items()},
+    )
+    origins = {id(array) for array in small.values()}
+    views = result if isinstance(result, (list, tuple)) else (result,)
+    return all(id(_origin(view)) in origins for view in views)
+
+
+def call_for_views(  # noqa: PLR0913  # a call, and properties of its function
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    like: BlobCore,
+    viewed: Collection[int | str],
+    *,
+    const: bool,
+) -> Any:
+    """Call a function that makes only views.
+
+    Parameters
+    ----------
+    function, args, kwargs, like, const
+        As for `call`.
+    viewed
+        The result of `viewed_arguments`.
+
+    Returns
+    -------
+    Any
+        The result, with views of Blobs, and of other arrays, which are adopted.
+    """
+    given = by_place(args, kwargs)
+    operands = {place: of_cuda(given[place], like) for place in viewed}
+    running = _Views(function.__name__, like, common_home([*operands.values()], like))
+    for place, x in given.items():
+        # The other arguments are axes, shapes and the like, which are read.
+        given[place] = running.read(operands[place]) if place in viewed else _read(x)
+    arrays = [given[place] for place in range(len(args))]
+    result = function(*arrays, **{name: given[name] for name in kwargs})
+    return running.give(result, const=const)
+
+
+def _read(x: Any) -> Any:
+    return replaced(x, BlobCore, np.asarray)
+
+
+class _Views(Operands):
+    """The operands of a call that only makes views, replaced by arrays without contents."""
+
+    __slots__ = ("_origins",)
+
+    def __init__(self, name: str, like: BlobCore, home: Home) -> None:
+        super().__init__(name, like, home)
+        self._origins: dict[int, BlobCore] = {}
+
+    def _const(self, x: BlobCore) -> Any:
+        array = x._layout.phantom()
+        self._origins[id(_origin(array))] = x
+        return array
+
+    def _blob_of(self, array: Any, *, const: bool) -> Any:
+        x = self._origins.get(id(_origin(array)))
+        if x is not None:
+            return x._view(x._layout.of_phantom(array), readonly=const)
+        # Copied, because even reading the flags of such an array may warn.
+        return self._adopted(array.copy() if const else array)
+
+
+def _origin(array: Any) -> Any:
+    """Return the last object in the chain of bases, which all views of an array share."""
+    while (base := getattr(array, "base", None)) is not None:
+        array = base
+    return array

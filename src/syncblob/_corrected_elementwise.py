@@ -38,6 +38,8 @@ def floor_divide(x1: Any, x2: Any, out: Any = None) -> Any:
     """Divide and round down. For infinite operands, the quotient is rounded down, too."""
     result = np.floor_divide(x1, x2)
     if result.dtype.kind == "f":
+        # `isinf` takes no Python integers of more than 64 bits.
+        x1, x2 = (result.dtype.type(x) if type(x) is int else x for x in (x1, x2))
         infinite = np.isinf(x1) | np.isinf(x2)
         with np.errstate(all="ignore"):
             result = np.where(infinite, np.floor(np.divide(x1, x2)), result)

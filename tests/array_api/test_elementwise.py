@@ -84,6 +84,19 @@ def test_floor_divide_of_infinities(dtype: str, device: str) -> None:
     exactly(a, expected, dtype)
 
 
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_floor_divide_takes_integers_of_more_than_64_bits(dtype: str, device: str) -> None:
+    values, number = [-1.5, 0.0, 3.0], -(2**70)
+    with np.errstate(all="ignore"):
+        blob = made(values, dtype, device)
+        expected = [0.0, -0.0, -0.0 if dtype == "float16" else -1.0]
+        exactly(blob // number, expected, dtype)
+        quotients = np.floor(np.divide(number, np.array(values, dtype)))
+        exactly(number // blob, quotients, dtype)
+        blob //= number
+    exactly(blob, expected, dtype)
+
+
 # --- pow -----------------------------------------------------------------------------------------
 
 

@@ -125,6 +125,18 @@ def test_a_size_is_at_least_1(on, name):
 
 
 @pytest.mark.parametrize("name", [*COMPLEX, *REAL])
+def test_an_empty_axis_is_padded_with_zeros(on, name):
+    x = on(signal(name, shape=(2, 0)))
+    size = {"n": 4} if name in OF_ONE_AXIS else {"s": (4,), "axes": (1,)}
+    # NumPy's irfft would return what the freed array held.
+    noise = np.full(8, 7.0)
+    del noise
+    result = np.asarray(getattr(fft, name)(x, **size))
+    assert result.size >= 6
+    assert not result.any()
+
+
+@pytest.mark.parametrize("name", [*COMPLEX, *REAL])
 def test_refused_keywords(on, name):
     x = on(signal(name))
     with pytest.raises(ValueError, match="norm"):

@@ -276,12 +276,14 @@ def ifftshift(x: Blob, /, *, axes: int | Sequence[int] | None = None) -> Blob:
 def _apply(name: str, x: Any, **keywords: Any) -> Any:
     """Compute, and say which axis is out of range; NumPy speaks of the index of a tuple."""
     try:
-        return apply(name, x, **keywords)
+        result = apply(name, x, **keywords)
     except (IndexError, ValueError):
         axes = keywords.get("axis", keywords.get("axes"))
         if axes is not None:
             normalize_axis_tuple(axes, x.ndim, allow_duplicate=True)
         raise
+    # NumPy's inverse of a real transform leaves the result of an empty axis uninitialized.
+    return result if x.size else apply("zeros_like", result)
 
 
 def _real(name: str, x: Any) -> Any:

@@ -28,6 +28,10 @@ VIEWS = {
         lambda x: xp.expand_dims(x, (-1, 2)),
         lambda a: np.expand_dims(a, (-1, 2)),
     ),
+    "expand_dims, a list": (
+        lambda x: xp.expand_dims(x, [0, -1]),
+        lambda a: np.expand_dims(a, [0, -1]),
+    ),
     "flip": (xp.flip, np.flip),
     "flip, one axis": (lambda x: xp.flip(x, axis=-1), lambda a: np.flip(a, -1)),
     "flip, two axes": (lambda x: xp.flip(x, axis=(1, -1)), lambda a: np.flip(a, (1, -1))),

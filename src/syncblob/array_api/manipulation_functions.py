@@ -115,8 +115,9 @@ def expand_dims(x: Blob, /, axis: int | tuple[int, ...]) -> Blob:
 
 
 def _expanded(a: Any, axis: int | tuple[int, ...]) -> Any:
-    ndim = a.ndim + (len(axis) if isinstance(axis, tuple) else 1)
-    axes = normalize_axis_tuple(axis, ndim)
+    given = axis if isinstance(axis, (tuple, list)) else (axis,)
+    ndim = a.ndim + len(given)
+    axes = normalize_axis_tuple(given, ndim)
     key = tuple(None if place in axes else _WHOLE for place in range(ndim))
     # The Ellipsis keeps the result for no axes an array, not a scalar.
     return a[(*key, ...)]

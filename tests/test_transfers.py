@@ -264,6 +264,16 @@ def test_an_array_that_a_blob_is_indexed_by_is_uploaded(key: str, library: str) 
         on_host[given] = 1
 
 
+def test_a_blob_on_another_device_that_a_blob_is_indexed_by_moves_only_there() -> None:
+    blob = Blob.asarray(np.arange(4.0), device="cpu")
+    key = Blob.asarray([2, 0], device="simulated")
+    with no_transfers():
+        assert blob[key].tolist() == [2, 0]
+    with record_transfers() as log:
+        assert np.asarray(blob.to_device("simulated")[key.on("cpu")]).tolist() == [2, 0]
+    assert [t.reason for t in log][:2] == ["to_device", "__getitem__"]
+
+
 def test_what_is_wrong_with_an_index_is_found_before_it_moves() -> None:
     blob = Blob((2, 3), device="simulated")
     blob.overwrite_gpu_data()[...] = 1

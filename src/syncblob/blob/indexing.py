@@ -33,15 +33,14 @@ def get_item(blob: AnyBlob, key: Any) -> AnyBlob:
     """Return the elements that an index selects; see `Blob.__getitem__`."""
     full = _full_index(key)
     if full is None:
-        if type(key) is type(blob):
+        if type(key) is type(blob) and key._home is blob._home and key.shape:
             # One Blob of integers or bool, the usual case.
-            if not HOST.direct and key.shape:
+            if not HOST.direct:
                 require_device_of("__getitem__", blob)
             indices, home = key._on_device("__getitem__")
-            array, here = blob._on_device("__getitem__")
-            if home is here and key.shape:
-                selected = home.compute(operator.getitem, array, indices)
-                return blob._fresh(home.as_array(selected), home)
+            array, _ = blob._on_device("__getitem__")
+            selected = home.compute(operator.getitem, array, indices)
+            return blob._fresh(home.as_array(selected), home)
         key = _plain(key)
         if not is_basic_index(key):
             return _selected(blob, key)

@@ -183,6 +183,15 @@ def test_parts_of_complex_numbers_are_views(device):
 
 
 @pytest.mark.parametrize("device", DEVICES)
+def test_conjugates_of_booleans_are_booleans(device):
+    blob = on(device, A > 1)
+    for result in (blob.conj(), blob.conjugate()):
+        assert (result.dtype, result.tolist()) == (np.bool, (A > 1).tolist())
+        result[...] = False
+    assert blob.tolist() == (A > 1).tolist()
+
+
+@pytest.mark.parametrize("device", DEVICES)
 def test_imaginary_parts_of_real_numbers_are_const_zeros(device):
     blob = on(device, A)
     for zeros in (blob.imag, np.imag(val=blob)):

@@ -190,11 +190,12 @@ class NdarrayMethods(BlobCore):
 
     def conj(self) -> Self:
         """Return the complex conjugate of each element."""
-        return self._call(np.conjugate)
+        return self.conjugate()
 
     def conjugate(self) -> Self:
         """Return the complex conjugate of each element."""
-        return self._call(np.conjugate)
+        # The ufunc would convert bool to int8.
+        return self._call(np.copy if self.dtype == np.bool else np.conjugate)
 
     def dot(self, b: Any, out: Any = None) -> Self:
         """Return the product of matrices or vectors; see `numpy.dot`."""

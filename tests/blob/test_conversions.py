@@ -6,6 +6,7 @@ import array
 import copy
 import operator
 import pickle
+from collections import deque
 
 import numpy as np
 import pytest
@@ -385,6 +386,14 @@ def test_asarray_of_a_blob_is_that_blob_where_nothing_changes():
             assert result.tolist() == each.tolist()
             assert result.device == kwargs.get("device", "simulated:0")
             result[...] = 0
+
+
+@pytest.mark.parametrize("sequence", [range(3), deque([0, 1, 2]), [0, 1, 2]], ids=type)
+def test_numpys_copy_of_a_sequence_moves_once(simulated, sequence):
+    blob = Blob.asarray(sequence).on("simulated")
+    for _ in range(3):
+        assert (blob + 0).gpu_data().tolist() == [0, 1, 2]
+    assert simulated.uploads == 1
 
 
 @pytest.mark.parametrize("named", [False, True])

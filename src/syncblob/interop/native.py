@@ -79,7 +79,9 @@ def native_array(
         return cuda.from_interface(x, copy=copy), False
     if hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__"):
         return import_array(x, copy=copy), False
-    return np.asarray(x, copy=False if copy is False else None), False
+    array = np.asarray(x, copy=False if copy is False else None)
+    # NumPy's own copy of another sequence, such as a range, belongs to no other object.
+    return array, array.base is None and not hasattr(x, "__array__")
 
 
 def _require_no_mask(array: NDArray[Any]) -> None:

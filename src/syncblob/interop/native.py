@@ -229,9 +229,14 @@ def _import_host(x: Any, copy: bool | None) -> NDArray[Any]:
     holder = _Holder(capsule)
     try:
         array = np.from_dlpack(holder)
-    except (RuntimeError, BufferError):  # BufferError since NumPy 2.5
+    except (RuntimeError, BufferError) as error:  # BufferError since NumPy 2.5
         if _capsule.type_code(capsule) != _capsule.BFLOAT:
-            raise
+            if "dtype" not in str(error):
+                raise
+            raise TypeError(
+                f"a Blob cannot hold the dtype of this {type(x).__name__}, {x.dtype}; convert it "
+                "to another one first"
+            ) from None
         # NumPy does not support bfloat16, and has not consumed the capsule.
         _capsule.edit(capsule, code=_capsule.UINT)
         array = np.from_dlpack(holder).view(as_dtype("bfloat16"))

@@ -120,6 +120,8 @@ def searchsorted(
         If `x1` does not have one axis, the length of `sorter` differs, or `side` is something else.
     TypeError
         If the dtype of `sorter` is not an integer dtype.
+    OverflowError
+        If an integer does not fit into the dtype of `x1`.
     """
     x1 = as_blob("searchsorted", x1, x2)
     x1, x2 = require_blob_and_scalar("searchsorted", x1, x2)

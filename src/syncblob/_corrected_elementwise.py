@@ -63,7 +63,8 @@ def remainder(x1: Any, x2: Any, out: Any = None) -> Any:
 def power(x1: Any, x2: Any, out: Any = None) -> Any:
     """Raise to a power. The power 0.5 of either zero is +0, that of either infinity +infinity."""
     roots = np.equal(x2, 0.5)
-    if not np.any(roots) or np.result_type(x1, x2).kind != "f":
+    # For bfloat16, `result_type` may give another dtype than `power`, or raise.
+    if not np.any(roots) or {np.result_type(x).kind for x in (x1, x2)} & {"c", "V"}:
         return np.power(x1, x2, out)
     unsigned = roots & (np.equal(x1, 0) | np.isinf(x1))
     base = np.where(unsigned, abs(x1), x1).astype(np.result_type(x1, x2))

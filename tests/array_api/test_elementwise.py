@@ -118,6 +118,16 @@ def test_pow_with_one_half_gives_no_sign(dtype: str, device: str) -> None:
     exactly(blob, expected, dtype)
 
 
+def test_powers_of_bfloat16_have_numpys_dtype(device: str) -> None:
+    pytest.importorskip("ml_dtypes")
+    base = np.array([1, 4], xp.zeros(0, dtype="bfloat16").dtype)
+    blob = xp.asarray(base, device=device)
+    for exponents in (0.5, 1.5, np.array([0.5, 2], "f2"), np.array([1.5, 2], "f2")):
+        result = blob**exponents
+        assert result.dtype == (base**exponents).dtype
+        assert result.tolist() == (base**exponents).tolist()
+
+
 # --- expm1 ---------------------------------------------------------------------------------------
 
 

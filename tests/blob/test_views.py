@@ -159,6 +159,22 @@ def test_an_integer_that_does_not_fit_is_refused_and_changes_nothing(device, dty
     assert (blob.head, blob.tolist()) == (head, [0, 1, 2])
 
 
+@pytest.mark.parametrize("number", [np.int64(300), np.float64("nan"), np.float32(300)], ids=repr)
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_numpy_scalar_that_does_not_fit_is_refused_as_by_an_ndarray(device, number):
+    blob, array = blob_of(numbers(3, dtype="int8"), device), numbers(3, dtype="int8")
+    for x in (blob, array):
+        for key in (0, slice(1, None), ...):
+            with pytest.raises((OverflowError, ValueError)):
+                x[key] = number
+        with pytest.raises((OverflowError, ValueError)):
+            x.fill(number)
+        assert x.tolist() == [0, 1, 2]
+        with np.errstate(invalid="ignore"):
+            x[[0, 2]] = number
+    assert blob.tolist() == array.tolist()
+
+
 @pytest.mark.parametrize("view", [lambda b: b, lambda b: b.T, lambda b: b[::-1, ::-1]])
 def test_an_assignment_to_everything_transfers_nothing(simulated, view):
     blob = blob_of(numbers(2, 3), "simulated")

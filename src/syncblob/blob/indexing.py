@@ -84,6 +84,9 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:
         ):
             # `blob[0] += 1` assigns what it has written already.
             return
+        if isinstance(value, np.generic) and value.dtype.kind != "c":
+            # NumPy raises for a value that does not fit, unless arrays select the elements.
+            np.empty((), blob.dtype)[()] = value
         prepared = _converted(blob, _prepared(blob, value, target.shape, side), side)
         blob._memory.write(side, OVERWRITE, target, "__setitem__", operator.setitem, ..., prepared)
         return

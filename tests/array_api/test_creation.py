@@ -145,6 +145,12 @@ def test_full_of_what_no_blob_holds_is_refused(value: object) -> None:
         xp.full(2, value)
 
 
+@pytest.mark.parametrize("stop", [np.longdouble(3), 2**64 + 2, np.datetime64("2020")], ids=type)
+def test_values_of_dtypes_that_no_blob_holds_are_refused(stop: Any) -> None:
+    with pytest.raises(TypeError, match="a Blob holds"):
+        xp.arange(stop - 2, stop)
+
+
 def test_new_blobs_can_be_written() -> None:
     for name, call in CALLS.items():
         blob = call(dtype="int64")
@@ -262,6 +268,12 @@ def test_grids_are_a_tuple_of_blobs_with_memories_of_their_own() -> None:
         xp.meshgrid(x, y, indexing="yx")
     with pytest.raises(TypeError, match="asarray"):
         xp.meshgrid(x, np.arange(2))
+
+
+@pytest.mark.parametrize("other", [None, 3, [1]])
+def test_grids_are_made_of_blobs_only(other: Any) -> None:
+    with pytest.raises(TypeError, match="meshgrid expects a Blob"):
+        xp.meshgrid(xp.ones(2), other)
 
 
 def test_a_step_of_zero_is_refused() -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from syncblob._dtypes import as_dtype
 from syncblob._shape import as_shape
+from syncblob.array_api._operands import require_blobs
 from syncblob.blob import Blob
 from syncblob.blob.compute import apply, as_blob
 from syncblob.devices import home_of
@@ -291,7 +292,9 @@ def meshgrid(*arrays: Blob, indexing: Literal["xy", "ij"] = "xy") -> tuple[Blob,
     """
     if not arrays:
         return ()
-    result: tuple[Blob, ...] = apply("meshgrid", *arrays, indexing=indexing)
+    result: tuple[Blob, ...] = apply(
+        "meshgrid", *require_blobs("meshgrid", arrays), indexing=indexing
+    )
     return result
 
 
@@ -425,6 +428,9 @@ def _made(
     if wanted is None and name == "eye":
         wanted = _FLOAT64
     array = home.compute(getattr(home.namespace, name), *args, dtype=wanted, **keywords)
+    if wanted is None:
+        # NumPy makes arrays of long doubles, times and objects of such arguments.
+        as_dtype(array.dtype)
     return Blob._fresh(array if array.base is None else home.compute(array.copy), home)
 
 

@@ -276,6 +276,19 @@ def test_functions_take_blobs_and_scalars_only(function: Any, other: Any, device
         function(1, 2)
 
 
+@pytest.mark.parametrize("function", [xp.add, xp.atan2, xp.equal, xp.logical_and])
+def test_none_is_no_operand(function: Any, device: str) -> None:
+    blob = made([1, 2], "float64", device)
+    for operands in ((blob, None), (None, blob)):
+        with pytest.raises(TypeError, match="expects a Blob, got NoneType"):
+            function(*operands)
+
+
+def test_clip_takes_no_number_in_place_of_the_blob(device: str) -> None:
+    with pytest.raises(TypeError, match="clip expects a Blob, got int"):
+        xp.clip(1, made([1, 2], "float64", device))
+
+
 @pytest.mark.parametrize("function", [xp.abs, xp.exp, xp.sign, xp.real, xp.tanh, xp.ceil])
 @pytest.mark.parametrize("other", [np.ones(2), 1.0, [1.0], None])
 def test_functions_of_one_operand_take_a_blob_only(function: Any, other: Any) -> None:

@@ -83,6 +83,9 @@ def test_a_tolerance_may_be_a_blob_that_broadcasts_with_the_stack(on):
     assert np.asarray(ranks).tolist() == [3, 2]
     expected = [np.diag([0.125, 0.25, 1.0]), np.diag([0.125, 0.25, 0.0])]
     np.testing.assert_allclose(np.asarray(inverses), expected, atol=1e-12)
+    for function in (linalg.matrix_rank, linalg.pinv):
+        with pytest.raises(TypeError, match="expects a Blob, got float"):
+            function(1.0, rtol=rtol)
     one = linalg.matrix_rank(stack, rtol=on(0.3))
     assert np.asarray(one).tolist() == [2, 2]
 

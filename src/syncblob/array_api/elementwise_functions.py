@@ -188,7 +188,7 @@ def clip(x: Blob, /, min: float | Blob | None = None, max: float | Blob | None =
     Blob
         With the dtype of `x`. `max` if `min` is greater than `max`; NaN if an operand is NaN.
     """
-    return apply(_clip, x, min, max)
+    return apply(_clip, as_blob("clip", x, min, max), min, max)
 
 
 def conj(x: Blob, /) -> Blob:

@@ -20,7 +20,7 @@ from syncblob._dtypes import as_dtype
 from syncblob.array_api import _corrected_linalg
 from syncblob.array_api._operands import require_two
 from syncblob.array_api.linear_algebra_functions import matmul, matrix_transpose, tensordot, vecdot
-from syncblob.blob.compute import apply, view
+from syncblob.blob.compute import apply, as_blob, view
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -245,7 +245,7 @@ def matrix_rank(x: Blob, /, *, rtol: float | Blob | None = None) -> Blob:
     ValueError
         If there are fewer than two axes.
     """
-    return apply(_corrected_linalg.matrix_rank, x, rtol)
+    return apply(_corrected_linalg.matrix_rank, as_blob("matrix_rank", x, rtol), rtol)
 
 
 def outer(x1: Blob, x2: Blob, /) -> Blob:
@@ -270,7 +270,7 @@ def pinv(x: Blob, /, *, rtol: float | Blob | None = None) -> Blob:
     rtol
         Singular values up to `rtol` times the largest count as zero; as for `matrix_rank`.
     """
-    return apply(_corrected_linalg.pinv, x, rtol)
+    return apply(_corrected_linalg.pinv, as_blob("pinv", x, rtol), rtol)
 
 
 def qr(x: Blob, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QRResult:

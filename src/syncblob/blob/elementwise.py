@@ -14,7 +14,15 @@ import numpy as np
 
 from syncblob import _corrected_elementwise
 from syncblob._dtypes import is_supported
-from syncblob.blob.compute import SCALARS, as_blob, converted, gather, is_number, require_device_of
+from syncblob.blob.compute import (
+    SCALARS,
+    as_blob,
+    converted,
+    gather,
+    is_number,
+    refusal,
+    require_device_of,
+)
 from syncblob.blob.core import BlobCore
 from syncblob.blob.declined import answer_of, by_array
 from syncblob.blob.forks import writes
@@ -151,6 +159,9 @@ def _binary(kernel: Callable[..., Any], x1: Any, x2: Any, operator: bool) -> Any
                 by = by_array if is_ndarray_like(other) else _by_value
                 return by(kernel, x1, x2, like)
             x1, x2 = (x1, array) if like is x1 else (array, x2)
+    elif x1 is None or x2 is None:
+        # `gather` would keep it, and NumPy would compute an array of objects.
+        raise refusal(kernel.__name__, None)
     (array1, array2), home, (x1, x2) = gather(kernel.__name__, x1, x2)
     result = kernel(array1, array2) if home.native else home.compute(kernel, array1, array2)
     like = x1 if isinstance(x1, BlobCore) else x2

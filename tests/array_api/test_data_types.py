@@ -53,6 +53,8 @@ def test_limits_of_bfloat16() -> None:
     assert xp.isdtype("bfloat16", "real floating")
     assert xp.isdtype("bfloat16", ("bool", "numeric"))
     assert not xp.isdtype("bfloat16", ("integral", np.float32))
+    with pytest.raises(ValueError, match="not a known kind"):
+        xp.isdtype("bfloat16", "bfloat16")
 
 
 @pytest.mark.parametrize(

@@ -185,8 +185,9 @@ def isdtype(dtype: DTypeLike, kind: DTypeLike | str | tuple[DTypeLike | str, ...
     wanted = as_dtype(dtype)
     if is_bfloat16(wanted):
         kinds = kind if isinstance(kind, tuple) else (kind,)
+        # For NumPy, bfloat16 is a void type. It is of the same kinds as float32.
         return any(
-            entry in {"real floating", "numeric"} if isinstance(entry, str) else wanted == entry
+            np.isdtype(np.float32, entry) if isinstance(entry, str) else wanted == entry
             for entry in kinds
         )
     return np.isdtype(wanted, kind)

@@ -336,6 +336,24 @@ def test_what_is_refused_in_place_has_changed_nothing(  # noqa: PLR0913, PLR0917
         assert blob.tobytes() == before
 
 
+@pytest.mark.parametrize(("name", "dtype", "shape", "other", "error"), REFUSED)
+def test_what_is_refused_in_place_moves_nothing(
+    name: str, dtype: str, shape: tuple[int, ...], other: Any, error: type[Exception]
+) -> None:
+    if name == "imatmul":
+        pytest.skip("NumPy finds that the shapes do not match")
+    elsewhere = xp.ones(shape, dtype=dtype, device="cpu")
+    operand = xp.ones(other[1], dtype=other[0]) if isinstance(other, tuple) else other
+    on_device = elsewhere.copy().on("simulated")
+    cases = [(on_device, operand)]
+    if isinstance(operand, Blob):
+        cases += [(elsewhere, operand.to_device("simulated"))]
+    for blob, second in cases:
+        with xp.no_transfers(), pytest.raises(error):
+            getattr(operator, name)(blob, second)
+        assert blob.head is Head.HEAD_AT_CPU
+
+
 def test_const_views_refuse_in_place_operators() -> None:
     blob = integers()
     for const in (blob.const, blob[1:].const, blob.const[::-1], (blob + 0).const):

@@ -270,12 +270,14 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:  # noqa: C901,
             return answer
         x2 = other
     require_device_of(f"in-place {kernel.__name__}", x1, x2)
+    if not x1._array_is_current() or getattr(x2, "_home", home) is not home:
+        # Raise before anything is transferred.
+        _require_same_dtype(kernel, x1.dtype, x2)
+        _try_empty(kernel, x1, x2)
+        _require_same_shape(kernel, x1.shape, getattr(x2, "shape", ()))
     (array1, array2), home, _ = gather(kernel.__name__, x1, x2)
     if array1 is not x1._array:
-        # The array is read-only. After these checks, request a writable one.
-        _require_same_dtype(kernel, array1.dtype, array2)
-        _try_empty(kernel, array1, array2)
-        _require_same_shape(kernel, array1.shape, getattr(array2, "shape", ()))
+        # The array is read-only.
         side = Side.HOST if home is HOST else Side.ACCELERATOR
         array1 = x1._array_on(side, MUTABLE, f"in-place {kernel.__name__}")
     return _write(kernel, x1, array1, array2, home)

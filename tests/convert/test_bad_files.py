@@ -24,8 +24,11 @@ def _safetensors(header, data=b""):
 
 
 def _npy(header, data=b""):
-    text = repr(header).encode() + b"\n"
-    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + data
+    return _npy_of(repr(header).encode() + b"\n") + data
+
+
+def _npy_of(header):
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header
 
 
 def _npz(**members):
@@ -39,6 +42,8 @@ def _npz(**members):
 _HUGE = {"descr": "<f4", "fortran_order": False, "shape": (1 << 40,)}
 # The bytes after the signature of an archive whose first member is that of torch.save.
 _TORCH_MEMBER = bytes(22) + struct.pack("<HH", 10, 0) + b"x/data.pkl"
+# The end of an archive that is on several disks.
+_SPANNED = b"PK\x06\x07" + b"\1" * 16 + b"PK\x05\x06" + bytes(18)
 _FLOAT = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
 
 
@@ -63,6 +68,8 @@ _FLOAT = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
         ("x.npz", b"\xff" * 64, "not a .npz file"),
         ("x.npz", b"PK\x03\x04" + bytes(100), "the .npz file is truncated"),
         ("x.npz", _npz(a=b"no array"), "'a.npy' is damaged"),
+        ("x.npz", _npz(a=_npy_of(b"{'shape': (2,\n")), "'a.npy' is damaged"),
+        ("x.npz", b"PK\x03\x04" + bytes(100) + _SPANNED, "the .npz file is truncated"),
         ("x.npz", _npz(a=_npy(_HUGE)), "needs 4398046511104 bytes, the file has 0"),
         ("x.npz", _npz(a=_npy({**_HUGE, "shape": (3,)}, bytes(8))), "needs 12 bytes"),
         ("x.npz", _npz(a=_npy({**_HUGE, "descr": "|O"}, b"x")), "Python objects"),
@@ -73,6 +80,7 @@ _FLOAT = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
         ),
         ("x.pt", b"", "got an empty file"),
         ("x.pt", b"PK\x03\x04" + _TORCH_MEMBER + bytes(100), "the file of PyTorch's is truncated"),
+        ("x.pt", b"PK\x03\x04" + _TORCH_MEMBER + bytes(100) + _SPANNED, "is truncated"),
         ("x.pt", pickle.dumps(print), "it is damaged, or was not written by torch.save"),
         ("x.pt", _npz(a=b""), "'a.npy' is damaged"),
         ("x.h5", b"", "got an empty file"),
@@ -80,6 +88,8 @@ _FLOAT = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
         ("x.h5", b"\x89HDF\r\n\x1a\n" + bytes(100), "the HDF5 file is truncated or damaged"),
         ("x.npy", b"\xff" * 64, "the .npy file is truncated or damaged"),
         ("x.npy", _npy(_HUGE), "the .npy file is truncated or damaged"),
+        ("x.npy", _npy({**_HUGE, "shape": (1 << 70,)}), "the .npy file is truncated or damaged"),
+        ("x.npy", _npy_of(b"{'shape': (2,\n"), "the .npy file is truncated or damaged"),
         ("x.npy", _npy({**_HUGE, "descr": "|O"}, b"x"), "holds Python objects"),
         ("x.caffemodel", b"\xff" * 40, "byte 0"),
         ("x.caffemodel", b"# A read-me\n\nNo w\xc3\xa9ights.\n", "got a text"),
@@ -100,6 +110,16 @@ def test_an_array_that_a_few_bytes_would_fill_the_memory_with(tmp_path):
     with zipfile.ZipFile(tmp_path / "x.npz", "w", zipfile.ZIP_LZMA) as archive:
         archive.writestr("a.npy", _npy({**_HUGE, "shape": (1 << 23,)}, bytes(1 << 25)))
     with pytest.raises(ModelFileError, match="claims 33554432 bytes"):
+        open_weights(tmp_path / "x.npz")
+
+
+def test_a_compressed_header_that_is_damaged(tmp_path):
+    np.savez_compressed(tmp_path / "x.npz", a=np.arange(1000.0))
+    contents = bytearray((tmp_path / "x.npz").read_bytes())
+    start = contents.index(b"a.npy") + len(b"a.npy") + contents[28]
+    contents[start] = 0xFF
+    (tmp_path / "x.npz").write_bytes(contents)
+    with pytest.raises(ModelFileError, match=r"'a.npy' is damaged"):
         open_weights(tmp_path / "x.npz")
 
 
@@ -129,9 +149,11 @@ def test_code_in_a_state_dict_does_not_run(tmp_path):
     assert "weights_only" not in str(caught.value), "torch's own advice is dangerous"
 
 
-@pytest.mark.parametrize("content", [[1, 2], {"a": 1}, {"a": {"b": 1}}, 3])
+@pytest.mark.parametrize("content", [[1, 2], {"a": 1}, {"a": {"b": 1}}, 3, {"a": "tensor"}])
 def test_a_file_of_torch_without_a_state_dict(tmp_path, content):
     torch = pytest.importorskip("torch")
+    if content == {"a": "tensor"}:
+        content = {"a": torch.ones(2), "epoch": 3}
     torch.save(content, tmp_path / "x.pt")
     with pytest.raises(ModelFileError, match="expected a state_dict"):
         open_weights(tmp_path / "x.pt")
@@ -271,6 +293,16 @@ def test_a_tree_of_hdf5_that_is_damaged(tmp_path):
     path.write_bytes(path.read_bytes().replace(b"TREE\0", b"TREE\x77"))
     with pytest.raises(ModelFileError, match="the HDF5 file is damaged"):
         open_weights(path)
+
+
+def test_a_type_that_python_cannot_represent(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    kind = h5py.h5t.IEEE_F32LE.copy()
+    kind.set_ebias(1 << 20)
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        h5py.h5d.create(file.id, b"a", kind, h5py.h5s.create_simple((2,)))
+    with pytest.raises(ModelFileError, match="damaged"):
+        open_weights(tmp_path / "x.h5")
 
 
 def test_settings_that_are_damaged(tmp_path):

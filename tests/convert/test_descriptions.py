@@ -29,13 +29,23 @@ def with_description(tmp_path):
 @pytest.mark.parametrize("description", [7, np.zeros(3)], ids=["a number", "an array"])
 def test_what_is_no_text_is_no_description(with_description, description):
     with open_weights(with_description(description)) as weights:
-        assert list(weights.tensors) == ["ip.weight"]
+        assert sorted(weights.tensors) == ["ip.weight", STRUCTURE]
+        assert np.array_equal(weights.tensors[STRUCTURE], description)
 
 
 @pytest.mark.parametrize("description", [b"", b"\xff\xfe"], ids=["nothing", "no UTF-8"])
 def test_text_that_describes_nothing_is_damage(with_description, description):
     with pytest.raises(ModelFileError, match="description"):
         open_weights(with_description(np.bytes_(description)))
+
+
+@pytest.mark.parametrize("name", ["data", "diff", STRUCTURE])
+def test_tensors_named_as_the_entries_of_caffes_layout(tmp_path, name):
+    np.savez(tmp_path / "net.npz", **{name: np.ones(2, np.float32)})
+    convert(tmp_path / "net.npz", tmp_path / "net.caffemodel.h5")
+    with open_weights(tmp_path / "net.caffemodel.h5") as weights:
+        assert weights.kind == "caffemodel.h5"
+        assert weights.tensors[name].tolist() == [1, 1]
 
 
 def test_torch_reads_bfloat16(tmp_path):

@@ -108,6 +108,18 @@ def test_links_within_an_hdf5_file_are_followed(tmp_path):
         assert planned.left_out == ", and ".join(found.others)
 
 
+def test_names_in_hdf5_that_are_not_utf8(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file[b"\xb5/weight"] = np.ones(2)
+        file.id.links.create_soft(b"link", b"/\xb5/weight")
+    with open_weights(tmp_path / "x.h5") as found:
+        assert {name: blob.tolist() for name, blob in found.tensors.items()} == {
+            "link": [1, 1],
+            "\udcb5/weight": [1, 1],
+        }
+
+
 @pytest.mark.parametrize(
     "names",
     [

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from syncblob.caffe import read_blob, write_blob
-from syncblob.caffe.blobproto import padded
+from syncblob.caffe.blobproto import blob_pieces, padded
 from syncblob.convert import _caffe
 from syncblob.convert._weights import LayerWeights, Weights
 
@@ -40,8 +40,8 @@ def for_caffe(layers: tuple[LayerWeights, ...]) -> tuple[LayerWeights, ...]:
 
 
 def check(weights: Weights) -> None:
-    """Raise ValueError unless there is exactly one tensor."""
-    weights.only()
+    """Raise ValueError unless there is exactly one tensor, and a BlobProto can hold it."""
+    blob_pieces(weights.only(), write_diff=False)
 
 
 def write(weights: Weights, path: Path) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 
 from syncblob._optional import import_optional
 from syncblob.caffe import blob_values, hdf5_address, hdf5_problem, open_model, plan_model
+from syncblob.caffe._texts import decoded, encoded
 from syncblob.convert import _caffe
 from syncblob.convert._structure import (
     STRUCTURE,
@@ -43,6 +44,7 @@ _HARMLESS = 1 << 24
 # Limit on visits to groups and datasets under further names. Links can make a small file look
 # endless.
 _MOST_REPEATED = 1 << 14
+_MOST_AXES = 32
 # The groups at the root of Caffe's layout: the layers, and their gradients.
 _CAFFE_GROUP, _CAFFE_DIFFS = "data", "diff"
 
@@ -55,13 +57,14 @@ def read(path: str) -> Weights:
         if _is_caffes(file, text, path):
             file.close()
             return _read_caffe(path, text)
-        tensors, links = _tensors(file, path)
+        tensors, links = _tensors(file, path, text)
         weights = assemble(path, "hdf5", tensors, text, close=file.close)
         weights.others = tuple(f"the link {name!r}" for name in links)
     except BaseException as error:
         file.close()
-        # h5py raises these for damaged trees.
-        if isinstance(error, (RuntimeError, KeyError)):
+        # h5py raises these for damaged trees, and for links and types that Python cannot represent.
+        damaged_tree = isinstance(error, (RuntimeError, KeyError, TypeError, ValueError))
+        if damaged_tree and not isinstance(error, ModelFileError):
             raise ModelFileError(f"the HDF5 file is damaged ({error})", path=path) from error
         raise
     return weights
@@ -92,12 +95,14 @@ def _is_caffes(file: Any, text: str | None, path: str) -> bool:
     if text is None:
 
         def is_other(name: str, entry: Any) -> bool | None:
-            number = os.fsdecode(name).rpartition("/")[2]
+            number = decoded(name).rpartition("/")[2]
             return (isinstance(entry, h5py.Dataset) and not number.isdecimal()) or None
 
         return {*file} <= {_CAFFE_GROUP, _CAFFE_DIFFS} and not file.visititems(is_other)
     _, layers = read_description(text, path=path)
-    return not all(name in file for layer in layers for name in layer.tensors)
+    names = {name for layer in layers for name in layer.tensors}
+    # In a plain tree, these are the group and the description, not tensors.
+    return bool(names & {_CAFFE_GROUP, STRUCTURE}) or not all(name in file for name in names)
 
 
 def _description(file: Any, path: str) -> str | None:
@@ -131,10 +136,11 @@ def _read_caffe(path: str, text: str | None) -> Weights:
     return Weights(path, kind, name=name, layers=layers, close=model.close)
 
 
-def _tensors(file: Any, path: str) -> tuple[dict[str, Any], list[str]]:
+def _tensors(file: Any, path: str, text: str | None = None) -> tuple[dict[str, Any], list[str]]:
     """Return all datasets as tensors, and the names of links that are not followed.
 
-    Links within the file are followed, except from a group to itself or one that contains it.
+    Links within the file are followed, except from a group to itself or one that contains it. The
+    description is no tensor; `text` is None if there is none.
     """
     h5py = import_optional("h5py", "hdf5")
     tensors: dict[str, Any] = {}
@@ -157,33 +163,34 @@ def _tensors(file: Any, path: str) -> tuple[dict[str, Any], list[str]]:
                     path=path,
                 )
             seen.add(address)
-            if isinstance(entry, h5py.Dataset) and name != STRUCTURE:
+            if isinstance(entry, h5py.Dataset) and (text is None or name != STRUCTURE):
                 tensors[name] = _lazy_blob(name, entry, path)
             elif isinstance(entry, h5py.Group):
                 # The last one is popped first. h5py returns names that are not UTF-8 as bytes.
                 for key in reversed([*entry]):
-                    child = key.decode(errors="surrogateescape") if isinstance(key, bytes) else key
-                    child = f"{name}/{child}" if name else child
-                    entries.append((child, _followed(entry, key), ancestors | {address}))
+                    child = f"{name}/{decoded(key)}" if name else decoded(key)
+                    followed = _followed(entry, encoded(key))
+                    entries.append((child, followed, ancestors | {address}))
     except (OSError, RuntimeError) as error:
         raise ModelFileError(f"the file is damaged ({error})", path=path) from error
     return tensors, links
 
 
-def _followed(group: Any, key: str | bytes) -> Any:
+def _followed(group: Any, key: bytes) -> Any:
     """Return an entry; None if it is a link that may lead out of the file, or leads nowhere."""
     h5py = import_optional("h5py", "hdf5")
-    link = group.get(key, getlink=True)
-    if isinstance(link, h5py.HardLink):
+    kind = group.id.links.get_info(key).type
+    if kind == h5py.h5l.TYPE_HARD:
         return group[key]
-    if not isinstance(link, h5py.SoftLink):
+    if kind != h5py.h5l.TYPE_SOFT:
         return None
-    entry = group.file if link.path.startswith("/") else group
-    for step in link.path.split("/"):
-        if step in ("", "."):
+    path = group.id.links.get_val(key)
+    entry = group.file if path.startswith(b"/") else group
+    for step in path.split(b"/"):
+        if step in (b"", b"."):
             continue
         # Only hard links surely stay within the file.
-        if not isinstance(entry, h5py.Group) or hdf5_address(entry, step) is None:
+        if not isinstance(entry, h5py.Group) or hdf5_address(entry, decoded(step)) is None:
             return None
         entry = entry[step]
     return entry
@@ -210,7 +217,7 @@ def _values(dataset: Any, name: str, path: str) -> NDArray[np.generic]:
 
 
 def check(weights: Weights) -> None:
-    """Raise ValueError if a tensor's name is not a valid name of a dataset."""
+    """Raise ValueError if a tensor's name or shape is not valid for a dataset."""
     import_optional("h5py", "hdf5")
     names = {STRUCTURE, *weights.tensors}
     groups = {
@@ -218,7 +225,9 @@ def check(weights: Weights) -> None:
         for parts in (name.split("/") for name in names)
         for depth in range(1, len(parts))
     }
-    for name in weights.tensors:
+    if STRUCTURE in groups:
+        raise ValueError(f"a group {STRUCTURE!r} has the name of the description of the layers")
+    for name, blob in weights.tensors.items():
         if name == STRUCTURE or name in groups:
             raise ValueError(
                 f"expected other names of tensors than {name!r}, which is that of a group or of "
@@ -227,6 +236,10 @@ def check(weights: Weights) -> None:
         if "\0" in name or not {"", ".", ".."}.isdisjoint(name.split("/")):
             raise ValueError(
                 f"HDF5 makes groups of names with '/', and cannot hold a tensor {name!r}"
+            )
+        if blob.ndim > _MOST_AXES:
+            raise ValueError(
+                f"HDF5 holds at most {_MOST_AXES} axes, and tensor {name!r} has shape {blob.shape}"
             )
 
 

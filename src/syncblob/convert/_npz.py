@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from syncblob.convert._weights import Weights
 
-__all__ = ["DTYPES", "check", "read", "require_whole_archive", "write"]
+__all__ = ["DTYPES", "check", "is_archive", "read", "require_whole_archive", "write"]
 
 DTYPES = ALL_DTYPES - {"bfloat16"}
 
@@ -36,13 +36,21 @@ _MOST_COMPRESSION = 1032
 _HARMLESS = 1 << 24
 
 
+def is_archive(path: str) -> bool:
+    """Return whether a file is a zip archive with a directory."""
+    try:
+        return zipfile.is_zipfile(path)
+    except zipfile.BadZipFile:  # the end of the directory is damaged
+        return False
+
+
 def require_whole_archive(path: str, what: str) -> None:
     """Raise ModelFileError if a file is a truncated zip archive."""
     with Path(path).open("rb") as file:
         archive = file.read(len(_MEMBER)) == _MEMBER
-    if archive and not zipfile.is_zipfile(path):
+    if archive and not is_archive(path):
         raise ModelFileError(
-            f"{what} is truncated: its directory, at the end, is missing; copy it again",
+            f"{what} is truncated: its directory, at the end, is missing or damaged; copy it again",
             path=path,
         )
 
@@ -112,8 +120,9 @@ def _read_header(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: str) -> 
             reader = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
             shape, _, dtype = reader(file)
             start = file.tell()
-    # A damaged archive raises any of these.
-    except (ValueError, zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
+    except Exception as error:  # a damaged archive raises nearly any exception
+        if isinstance(error, OSError):
+            raise
         raise ModelFileError(f"array {info.filename!r} is damaged ({error})", path=path) from error
     if dtype.hasobject:
         raise ModelFileError(

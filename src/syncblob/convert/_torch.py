@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import warnings
-import zipfile
 from collections import OrderedDict
 from collections.abc import Mapping
 from functools import partial
@@ -15,7 +14,7 @@ import numpy as np
 from syncblob._dtypes import as_dtype, is_bfloat16
 from syncblob._optional import import_optional
 from syncblob.caffe import blob_values
-from syncblob.convert._npz import require_whole_archive
+from syncblob.convert._npz import is_archive, require_whole_archive
 from syncblob.convert._structure import assemble
 from syncblob.convert._values import ALL_DTYPES, lazy_blob
 from syncblob.errors import ModelFileError
@@ -43,7 +42,7 @@ _USUAL_KEY = "state_dict"
 def read(path: str) -> Weights:
     """Open a file. Its tensors are memory-mapped, except those of files older than PyTorch 1.6."""
     torch = import_optional("torch")
-    archive = zipfile.is_zipfile(path)
+    archive = is_archive(path)
     require_whole_archive(path, "the file of PyTorch's")
     try:
         with warnings.catch_warnings():
@@ -80,7 +79,7 @@ def _find_state(torch: ModuleType, loaded: Any, path: str) -> Mapping[str, Tenso
     if _is_state(loaded, torch):
         return loaded
     entries = loaded if isinstance(loaded, Mapping) else {}
-    states = {key: value for key, value in entries.items() if value and _is_state(value, torch)}
+    states = {key: value for key, value in entries.items() if _is_state(value, torch) and value}
     if _USUAL_KEY in states:
         return states[_USUAL_KEY]
     if len(states) == 1:

@@ -281,7 +281,14 @@ def _recurrent(layer: LayerParameter, x: Shape, cont: Shape, *others: Shape) -> 
     return [(*x[:2], settings.num_output), *exposed]
 
 
-def _lstm_unit(_layer: LayerParameter, cell: Shape, _gates: Shape, _cont: Shape) -> list[Shape]:
+def _lstm_unit(_layer: LayerParameter, cell: Shape, gates: Shape, cont: Shape) -> list[Shape]:
+    size = cell[axis_of(2, cell)]
+    marks = (1, cell[1])
+    if (cell, gates, cont) != ((*marks, size), (*marks, 4 * size), marks):
+        raise ValueError(
+            f"expected bottoms of shapes (1, streams, size), (1, streams, 4 * size) and "
+            f"(1, streams), got {_listed([cell, gates, cont])}"
+        )
     return [cell] * 2
 
 
@@ -458,7 +465,7 @@ def _argmax(layer: LayerParameter, bottom: Shape) -> list[Shape]:
         found = [*bottom[:axis], settings.top_k, *bottom[axis + 1 :]]
         among = bottom[axis]
     else:
-        found = [bottom[0], 1 + settings.out_max_val, settings.top_k]
+        found = [bottom[axis_of(0, bottom)], 1 + settings.out_max_val, settings.top_k]
         found += [1] * (len(bottom) - len(found))
         among = math.prod(bottom[1:])
     if not 1 <= settings.top_k <= among:
@@ -476,13 +483,21 @@ def _batch_reindex(_layer: LayerParameter, values: Shape, indices: Shape) -> lis
 
 
 def _filter(_layer: LayerParameter, *bottoms: Shape) -> list[Shape]:
+    *items, selector = bottoms
+    if {shape[:1] for shape in items} != {selector[:1]} or math.prod(selector[1:]) != 1:
+        raise ValueError(
+            f"expected a selector of shape (items,), the last bottom, and items along the first "
+            f"axis of the others, got {_listed(bottoms)}"
+        )
     return list(bottoms[:-1])  # an upper bound: the number of items is only known at run time
 
 
 # --- losses ---------------------------------------------------------------------------------------
 
 
-def _label_loss(layer: LayerParameter, scores: Shape, labels: Shape, *_: Shape) -> list[Shape]:
+def _label_loss(
+    layer: LayerParameter, scores: Shape, labels: Shape, matrix: Shape | None = None
+) -> list[Shape]:
     of_type = {"InfogainLoss": layer.infogain_loss_param, "Accuracy": layer.accuracy_param}
     settings: Any = of_type.get(layer.type, layer.softmax_param)
     axis = axis_of(settings.axis, scores)
@@ -492,6 +507,10 @@ def _label_loss(layer: LayerParameter, scores: Shape, labels: Shape, *_: Shape) 
             f"expected {count} labels for scores of shape {scores} with the classes along axis "
             f"{axis}, got labels of shape {labels}"
         )
+    if matrix is not None and math.prod(matrix) != scores[axis] ** 2:
+        raise ValueError(
+            f"expected a matrix of {scores[axis]} by {scores[axis]} values, got shape {matrix}"
+        )
     if layer.type != "Accuracy":
         return [(), scores]
     if settings.top_k > scores[axis]:
@@ -499,10 +518,19 @@ def _label_loss(layer: LayerParameter, scores: Shape, labels: Shape, *_: Shape) 
     return [(), (scores[axis],)]
 
 
-def _pair_loss(layer: LayerParameter, first: Shape, second: Shape, *_: Shape) -> list[Shape]:
+def _pair_loss(layer: LayerParameter, first: Shape, second: Shape, *third: Shape) -> list[Shape]:
+    axis_of(0, first)
     equal = layer.type in ("EuclideanLoss", "SigmoidCrossEntropyLoss")
-    if first[:1] != second[:1] or (equal and math.prod(first) != math.prod(second)):
-        raise ValueError(f"expected bottoms that fit each other, got {first} and {second}")
+    fit = first[:1] == second[:1] and not (equal and math.prod(first) != math.prod(second))
+    if layer.type == "MultinomialLogisticLoss":
+        fit &= math.prod(second[1:]) == 1
+    if third:
+        # The features of a ContrastiveLoss are channels.
+        fit &= first[1:2] == second[1:2] and math.prod(first[2:] + second[2:] + third[0][1:]) == 1
+    if not fit:
+        raise ValueError(
+            f"expected bottoms that fit each other, got {_listed([first, second, *third])}"
+        )
     return [()]
 
 

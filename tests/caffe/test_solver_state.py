@@ -63,6 +63,8 @@ def test_rows_of_blobs(write):
         (read_blobs, SolverState(iter=1, history=BLOBS), "use open_solver_state"),
         (read_blobs, NetParameter(layer=[{}]), "this is a whole model, not a row of blobs"),
         (read_blob, SolverState(iter=1, history=BLOBS), "use open_solver_state"),
+        (read_blob, BlobProtoVector(blobs=BLOBS), "this is a row of blobs .*; use read_blobs"),
+        (open_model, BlobProtoVector(blobs=BLOBS), "this is a row of blobs .*; use read_blobs"),
         (
             open_model,
             SolverState(iter=1, history=BLOBS),

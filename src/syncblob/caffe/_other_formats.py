@@ -11,6 +11,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from syncblob.caffe._blob_index import index_blob
 from syncblob.caffe._fields import (
     DATA,
     DOUBLE_DATA,
@@ -24,6 +25,7 @@ from syncblob.caffe._fields import (
     SHAPE,
 )
 from syncblob.caffe._wire import WireType
+from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
@@ -187,10 +189,22 @@ def refuse_other_messages(reader: WireReader, kinds: Kinds, wanted: str = "model
     `kinds` are their numbers and wire types; `wanted` is as for `require_message`.
     """
     found = _identify(kinds)
+    if kinds == {_NAME_OR_BLOB} and _has_blob(reader):
+        found = ("blobs",)
     if found and wanted not in found:
         description, advice = _MESSAGES[found[0]]
         expected = _MESSAGES[wanted][0].partition(" (")[0]
         raise reader.error(f"this is {description}, not {expected}; {advice}", 0)
+
+
+def _has_blob(reader: WireReader) -> bool:
+    """Tell whether the first field is a blob, whose shape and values agree, and not a name."""
+    field = next(reader.fields(0, reader.size))
+    try:
+        index_blob(reader, field.start, field.stop, depth=1)
+    except ModelFileError:
+        return False
+    return True
 
 
 _MESSAGES = {

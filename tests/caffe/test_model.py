@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 
@@ -254,6 +255,20 @@ def test_many_threads_read_once(write, reads, v2_net):
         sums = list(pool.map(lambda _: float(weights.cpu_data().sum()), range(64)))
     assert sums == [15] * 64
     assert len(reads) == 1
+
+
+def test_all_threads_get_the_same_message(write, v2_net):
+    path = write(v2_net)
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(50):
+            layer = open_model(path)["conv1"]
+            begin = threading.Barrier(4)
+
+            def proto(_, layer=layer, begin=begin):
+                begin.wait()
+                return layer.proto
+
+            assert {id(message) for message in pool.map(proto, range(4))} == {id(layer.proto)}
 
 
 def test_closing(write, v2_net):

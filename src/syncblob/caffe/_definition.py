@@ -101,6 +101,7 @@ class Definition:
     __slots__ = (
         "_bottoms",
         "_message",
+        "_messages",
         "_original",
         "_serialised",
         "_tops",
@@ -127,6 +128,7 @@ class Definition:
         self._serialised = serialised
         self._message: LayerParameter | None = None
         self._original = b""
+        self._messages: list[tuple[bytes, LayerParameter]] = []
         self._type = _as_text("the type", type)
         self._bottoms = _as_texts("bottoms", bottoms)
         self._tops = _as_texts("tops", tops)
@@ -191,8 +193,9 @@ class Definition:
         """Return the message for editing. It is always the same object, and changes are saved."""
         if self._message is None:
             message = self.message()
-            self._original = _settings(message)
-            self._message = message
+            # If several threads parse it at once, all get the message of the first.
+            self._messages.append((_settings(message), message))
+            self._original, self._message = self._messages[0]
         return self._message
 
     def message(self) -> LayerParameter:

@@ -118,7 +118,7 @@ def _show(output: Output, conversion: Conversion, *, dry: bool) -> None:
     if conversion.reshaped:
         output.line(("Reshaped", "yellow"), f": {conversion.reshaped}")
     if conversion.left_out:
-        output.line(("Left out", "yellow"), f": {conversion.left_out}")
+        output.line(("Left out", "yellow"), f": {printable(conversion.left_out)}")
 
 
 def _show_tensors(output: Output, conversion: Conversion) -> None:

@@ -423,6 +423,22 @@ def test_another_thread_closes_its_file_meanwhile(h5, path, monkeypatch):
     assert open_model(path)["a"].blobs[0].tolist() == [7, 8]
 
 
+def test_closing_while_h5py_reads(h5, path, monkeypatch):
+    h5.create_dataset("data/a/0", data=WEIGHTS, chunks=(1, 1))
+    h5.close()
+    model = open_model(path)
+    read_into = _hdf5._Contents.readinto
+
+    def close_then_read(contents, buffer):
+        model.close()
+        return read_into(contents, buffer)
+
+    monkeypatch.setattr(_hdf5._Contents, "readinto", close_then_read)
+    with pytest.raises(ValueError, match="was closed before this part of it was read") as caught:
+        model["a"].blobs[0].cpu_data()
+    assert not isinstance(caught.value, ModelFileError)
+
+
 def test_what_h5py_remembers_of_a_file(h5, path):
     """Another process may rewrite a file that this process has open in h5py."""
     h5["data/a/0"] = BIAS

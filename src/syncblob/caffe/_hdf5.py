@@ -260,6 +260,7 @@ def _opened(file: OpenFile) -> Iterator[_Walk]:
         raise
     # h5py raises nearly any exception for a damaged file.
     except Exception as error:
+        file.require_unchanged()  # raises if it has been closed or written to meanwhile
         if isinstance(error, OSError) and error.errno is not None:
             raise  # the system's error in a read
         message = f"the HDF5 library finds the file damaged: {error}"

@@ -184,6 +184,7 @@ LAYERS = [
     ('type: "Split"', [IMAGE], [IMAGE] * 3, []),
     ('type: "Flatten"', [IMAGE], [(2, 594)], []),
     ('type: "Flatten" flatten_param { axis: 1 end_axis: 2 }', [IMAGE], [(2, 54, 11)], []),
+    ('type: "Flatten" flatten_param { axis: 2 end_axis: 1 }', [IMAGE], [(2, 6, 1, 9, 11)], []),
     ('type: "Reshape" reshape_param { shape { dim: 0 dim: -1 } }', [IMAGE], [(2, 594)], []),
     (
         'type: "Reshape" reshape_param { shape { dim: 3 dim: 0 dim: -1 } axis: 1 num_axes: 2 }',
@@ -308,7 +309,7 @@ REFUSED = [
     ('type: "Concat"', [IMAGE, (2, 6, 9, 12)], "differ along axis 1 only"),
     ('type: "Concat" concat_param { axis: 1 concat_dim: 1 }', [IMAGE], "axis or concat_dim"),
     ('type: "Slice" slice_param { slice_point: 6 }', [IMAGE], "divided among 1 tops"),
-    ('type: "Flatten" flatten_param { axis: 2 end_axis: 1 }', [IMAGE], "end_axis at or after"),
+    ('type: "Flatten" flatten_param { axis: 3 end_axis: 1 }', [IMAGE], "end_axis at or after"),
     ('type: "Reshape" reshape_param { shape { dim: 5 dim: -1 } }', [IMAGE], "does not fit"),
     ('type: "Reshape" reshape_param { shape { dim: -1 dim: -1 } }', [IMAGE], "does not fit"),
     ('type: "Reshape" reshape_param { num_axes: 5 }', [IMAGE], "there are no num_axes 5"),

@@ -126,6 +126,13 @@ def test_a_state_is_edited(write, tmp_path):
     assert values(open_solver_state(tmp_path / "x.solverstate").history) == [[1, 1]]
 
 
+def test_numbers_of_numpy(tmp_path):
+    state = syncblob.SolverState(np.int64(-5), current_step=np.array(3, np.uint8))
+    save_solver_state(state, tmp_path / "x.solverstate")
+    again = open_solver_state(tmp_path / "x.solverstate")
+    assert (again.iter, again.current_step) == (-5, 3)
+
+
 @pytest.mark.parametrize("name", ["x.solverstate.h5", "x.h5", "x.solverstate.h5.gz"])
 def test_a_state_in_hdf5(write, tmp_path, name):
     pytest.importorskip("h5py")

@@ -400,7 +400,7 @@ def _slice(layer: LayerParameter, bottom: Shape) -> list[Shape]:
 def _flatten(layer: LayerParameter, bottom: Shape) -> list[Shape]:
     first = axis_of(layer.flatten_param.axis, bottom)
     behind = axis_of(layer.flatten_param.end_axis, bottom) + 1
-    if behind <= first:
+    if behind < first:  # as in Caffe, an end_axis just before the axis inserts one of length 1
         raise ValueError(f"expected end_axis at or after axis {first}, got {behind - 1}")
     return [(*bottom[:first], math.prod(bottom[first:behind]), *bottom[behind:])]
 

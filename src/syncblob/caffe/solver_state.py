@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
+from syncblob._shape import is_integer
 from syncblob.caffe._blob_index import index_blob, require_few
 from syncblob.caffe._fields import CURRENT_STEP, HISTORY, ITER, LEARNED_NET
 from syncblob.caffe._layer import as_named_blob
@@ -191,8 +193,9 @@ def _number(kind: Kind, value: int) -> bytes:
 
 
 def _int32(name: str, value: int) -> int:
-    if not isinstance(value, int):
+    if not is_integer(value):
         raise TypeError(f"expected an integer as {name}, got {value!r}")
-    if value not in _INT32:
+    number = operator.index(value)
+    if number not in _INT32:
         raise ValueError(f"expected an int32 as {name}, got {value}")
-    return value
+    return number

@@ -428,22 +428,24 @@ def test_parameters_without_a_name_are_not_shared():
 
 
 @pytest.mark.parametrize("mode", ["STRICT", "PERMISSIVE"])
-def test_shared_parameters_of_other_shapes(mode):
-    param = f"param {{ name: 'w' share_mode: {mode} }}"
+@pytest.mark.parametrize("reverse", [False, True])
+def test_shared_parameters_of_other_shapes(mode, reverse):
+    param = "param { name: 'w' share_mode: %s }"
     inner = "inner_product_param { num_output: %d bias_term: false }"
     target = definition(
-        f"name: 'a' type: 'InnerProduct' {param} {inner % 2}",
-        f"name: 'b' type: 'InnerProduct' {param} {inner % 3}",
+        f"name: 'a' type: 'InnerProduct' {param % 'STRICT'} {inner % 2}",
+        f"name: 'b' type: 'InnerProduct' {param % mode} {inner % 3}",
     )
     source = ModelFile(
         "s",
         [
             Layer("a", blobs=[np.zeros((2, 3), "f4")]),
-            Layer("b", blobs=[np.arange(6, dtype="f4").reshape(3, 2)]),
-        ],
+            Layer("b", blobs=[np.zeros((3, 2), "f4")]),
+        ][:: -1 if reverse else 1],
     )
+    source.layers[-1].blobs[0].flat = np.arange(6)
     if mode == "STRICT":
-        with pytest.raises(ValueError, match=r"layer 'a' .*blob 0 .*shares the parameter 'w'"):
+        with pytest.raises(ValueError, match=r"layer 'b' .*blob 0 .*shares the parameter 'w'"):
             target.copy_trained_layers_from(source)
         assert not target.params
     else:

@@ -132,13 +132,25 @@ def _plan(
                 writes.append((present[key].blob, match))
             else:
                 last[key] = match
-    entries = present | {key: _new_entry(match) for key, match in last.items()}
+    owned = _owned(new, found)
+    entries = present | {key: _new_entry(match, owned[key]) for key, match in last.items()}
     made = {}
     for name in [name for name in new if name in found]:
         made[name] = [entries[key] for key in new[name]]
         for number, match in enumerate(found[name]):
             made[name][number] = shared_entry(layers[name], number, made[name][number], match.shape)
     return writes, made
+
+
+def _owned(
+    new: dict[str, list[str | Place]], found: dict[str, list[_Match]]
+) -> dict[str | Place, _Match]:
+    """Return the blob of each parameter in the first layer that has it, whose shape it gets."""
+    owned: dict[str | Place, _Match] = {}
+    for name, keys in new.items():
+        for key, match in zip(keys, found.get(name, []), strict=False):
+            owned.setdefault(key, match)
+    return owned
 
 
 def _keys(
@@ -165,12 +177,18 @@ def _shared_places(layers: Iterable[Layer]) -> dict[Place, Place]:
     return shared
 
 
-def _new_entry(match: _Match) -> Entry:
-    """Make a Blob of the target; values that have not been read stay in the file."""
+def _new_entry(match: _Match, owned: _Match) -> Entry:
+    """Make a Blob of the target; values that have not been read stay in the file.
+
+    `owned` has the shape. If it has another number of values, `match` does not fit, and
+    `shared_entry` refuses it.
+    """
+    if match.entry.blob.size != owned.entry.blob.size:
+        match = owned
     blob = independent_copy(match.entry.blob, {})
-    if blob.shape != match.shape:
-        blob = blob.reshape(match.shape)
-    return Entry(blob, match.shape, match.legacy)
+    if blob.shape != owned.shape:
+        blob = blob.reshape(owned.shape)
+    return Entry(blob, owned.shape, owned.legacy)
 
 
 def _copy_values(blob: Blob, match: _Match) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import pickle
@@ -311,6 +312,17 @@ def test_settings_that_are_damaged(tmp_path):
     path = tmp_path / "x.caffemodel"
     path.write_bytes(b"\xa2\x06" + bytes([len(layer)]) + layer)
     with pytest.raises(ModelFileError, match="layer 'a': the settings of the layer are damaged"):
+        open_weights(path)
+
+
+@pytest.mark.parametrize("extension", ["npz", "safetensors"])
+def test_archives_of_other_formats_than_caffes(tmp_path, extension):
+    need_library_of(extension)
+    np.savez(tmp_path / "made.npz", a=np.ones(2))
+    convert(tmp_path / "made.npz", tmp_path / f"x.{extension}")
+    path = tmp_path / f"x.{extension}.gz"
+    path.write_bytes(gzip.compress((tmp_path / f"x.{extension}").read_bytes()))
+    with pytest.raises(ModelFileError, match="in a gzip archive; unpack it first"):
         open_weights(path)
 
 

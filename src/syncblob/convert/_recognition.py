@@ -25,6 +25,8 @@ __all__ = ["is_text", "read_head", "recognise"]
 HEAD = 4096
 # The first words of errors that name the actual format of a file.
 _VERDICT = "this is "
+# A part of their advice, for formats that are not opened in a gzip archive.
+_ADVICE = "open_weights opens it"
 _TEXT = bytes({*b"\t\n\r\f", *range(0x20, 0x7F), *range(0x80, 0x100)})
 
 
@@ -58,7 +60,15 @@ def recognise(path: str | os.PathLike[str], promised: str | None) -> str:
         return _which_archive(path)
     if found in ("npy", "torch", "safetensors"):
         return found
-    return _which_message(path, head, promised)
+    try:
+        return _which_message(path, head, promised)
+    except ModelFileError as error:
+        if found != "gzip" or _ADVICE not in error.message:
+            raise
+        problem = error.message.partition(";")[0]
+        raise ModelFileError(
+            f"{problem} in a gzip archive; unpack it first", path=os.fspath(path)
+        ) from error
 
 
 def read_head(path: str | os.PathLike[str]) -> bytes:

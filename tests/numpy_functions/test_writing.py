@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from made_blobs import address, blob_in, values
 
-from syncblob import Blob, Head
+import syncblob
+from syncblob import Blob, DeviceGuardError, Head, TransferGuardError
 from syncblob.dispatch.numpy import tables
 from syncblob.dispatch.numpy.tables import WRITES
 
@@ -190,6 +191,56 @@ def test_a_failed_transfer_loses_nothing(simulated):
     assert (out.head, out.tolist()) == (CPU, values().tolist())
 
 
+HOST_ONLY = {
+    "putmask": lambda texts, mask: np.putmask(texts, mask, ["z"]),
+    "place": lambda texts, mask: np.place(texts, mask, ["z"]),
+    "put": lambda texts, mask: np.put(texts, mask, ["z"]),
+    "copyto": lambda texts, mask: np.copyto(texts, "z", where=mask),
+    "copyto, whole": lambda texts, mask: np.copyto(texts, mask, casting="unsafe"),
+    "compress": lambda texts, mask: np.compress(mask, texts.copy(), out=texts[1:]),
+    "at": lambda texts, mask: np.add.at(texts.view("M8[D]"), mask.view("i1"), 1),
+    "masked ufunc": lambda texts, mask: np.add(mask, mask, out=texts.view("m8[D]"), where=mask),
+    "ufunc": lambda texts, mask: np.isnat(texts.view("m8[D]"), out=mask, where=mask),
+}
+
+
+@pytest.mark.parametrize("call", HOST_ONLY.values(), ids=HOST_ONLY)
+def test_a_call_with_a_dtype_that_blobs_lack_runs_on_the_host(simulated, call):
+    flags = np.array([True, False, True])
+    arrays, mask = np.array(["ab", "cd", "ef"]), flags.copy()
+    call(arrays, mask)
+    texts, blob = np.array(["ab", "cd", "ef"]), on("simulated:0", flags)
+    with syncblob.computed_on("simulated"), pytest.raises(DeviceGuardError, match="run on cpu"):
+        call(texts, blob)
+    for limit in (syncblob.no_transfers(), simulated.failing(transfer=1)):
+        with limit, pytest.raises((TransferGuardError, RuntimeError)):
+            call(texts, blob)
+    assert (texts.tolist(), blob.head) == (["ab", "cd", "ef"], GPU)
+    call(texts, blob)
+    assert texts.tolist() == arrays.tolist()
+    assert blob.tolist() == mask.tolist()
+
+
+def test_arrays_and_scalars_of_other_dtypes_are_read_on_the_host():
+    blob, mask = on("simulated:0", values()[1]), on("simulated:0", values()[0] > 0)
+    days = np.array([1, 2, 3], "m8[D]")
+    for call, expected in [
+        (lambda: np.where(mask, days, days[:1]), np.where(values()[0] > 0, days, days[:1])),
+        (lambda: np.where(mask, days[0], days[1]), np.where(values()[0] > 0, days[0], days[1])),
+        (lambda: np.less(blob, np.longdouble(4)), values()[1] < 4),
+        (lambda: np.isin(blob, np.array([4, 9], "g")), values()[1] == 4),
+    ]:
+        with syncblob.record_transfers() as log:
+            result = call()
+        assert result.device == "cpu"
+        assert result.tolist() == expected.tolist()
+        assert log.uploads == 0
+    # Big-endian numbers can be uploaded.
+    out = np.zeros(3, ">f4")
+    assert np.add(blob, np.ones(3, ">f4"), out=out) is out
+    assert out.tolist() == (values()[1] + 1).tolist()
+
+
 # Each function, with and without the argument that makes it write.
 WRITING = {
     np.copyto: [(lambda x: np.copyto(x, 1), True)],
@@ -245,7 +296,7 @@ def test_a_keyword_that_a_function_collects_is_not_written(tmp_path):
         save(tmp_path / "blob.npz", out=blob.const)
         assert np.load(tmp_path / "blob.npz")["out"].tolist() == values().tolist()
     with pytest.raises(ValueError, match="read-only"):
-        np.apply_along_axis(np.cumsum, 0, blob, out=blob_in(CPU, shape=(2,)))
+        np.apply_along_axis(np.sum, 0, blob, out=blob_in(CPU, shape=()))
     assert blob.tolist() == values().tolist()
 
 

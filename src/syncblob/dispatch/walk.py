@@ -13,7 +13,7 @@ __all__ = ["NESTED", "instances", "mapped", "replaced"]
 NESTED = (list, tuple, dict)
 
 
-def instances(x: Any, kind: type) -> Iterator[Any]:
+def instances(x: Any, kind: type | tuple[type, ...]) -> Iterator[Any]:
     """Yield the instances of a class in a nested value, or the value itself if it is one."""
     if isinstance(x, kind):
         yield x

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob._dtypes import is_supported
+from syncblob._dtypes import SUPPORTED, is_supported
 from syncblob.blob.compute import bind, forgets_newest, wrap
 from syncblob.blob.core import BlobCore
 from syncblob.blob.forks import writes
@@ -73,7 +73,8 @@ def call(  # noqa: PLR0913  # a call, and properties of its function
     plain
         The arguments for which an array stands for a tuple of numbers.
     home
-        The home that computes; None for the accelerator if an operand is there, else the host.
+        The home that computes; None for the accelerator if an operand is there and no array has a
+        dtype that Blobs do not support, else the host.
     const
         Whether results that are views are const.
     by_name
@@ -101,7 +102,9 @@ def call(  # noqa: PLR0913  # a call, and properties of its function
     for place, x in places.items():
         if place not in targets:
             places[place] = mapped(x, wrapped)
-    running = Operands(name, like, common_home([*places.values()], like) if home is None else home)
+    # An array in place of a tuple of numbers is no operand.
+    operands = [x for place, x in places.items() if place not in plain or isinstance(x, BlobCore)]
+    running = Operands(name, like, common_home(operands, like) if home is None else home)
     if home is None and not HOST.direct:
         require_device(running.home.device, name)
     for place, x in places.items():
@@ -233,11 +236,12 @@ class Operands:
         return x._array_on(side, MUTABLE, self.name)
 
     def _scratch(self, x: Any) -> Any:
-        return self.home.compute(self.home.namespace.empty, tuple(x.shape), dtype=x.dtype)
+        dtype = x.dtype.newbyteorder("=")
+        return self.home.compute(self.home.namespace.empty, tuple(x.shape), dtype=dtype)
 
     def _read_foreign(self, x: Any) -> Any:
         array = native_array(x)[0]
-        if self.home is not HOST and is_supported(array.dtype.newbyteorder("=")):
+        if self.home is not HOST and _can_move(array):
             blob = self._adopted(array)
             return self._given_for(self._const(blob), blob)
         self._foreign.append(array)
@@ -323,9 +327,26 @@ def shape_only(x: Any) -> Any:
 
 
 def common_home(operands: Any, like: BlobCore) -> Home:
-    """Return the first accelerator that one of the operands is on, else the host."""
-    homes = [x._home for x in instances(operands, BlobCore)] or [like._home]
-    return next((home for home in homes if home is not HOST), HOST)
+    """Return the first accelerator that one of the operands is on, else the host.
+
+    Also the host if an array or a NumPy scalar has a dtype that accelerators do not support.
+    """
+    home: Home | None = None
+    movable = True
+    for x in instances(operands, (BlobCore, np.ndarray, np.generic)):
+        if isinstance(x, BlobCore):
+            if home is None or home is HOST:
+                home = x._home
+        elif not isinstance(x, (str, bytes)):
+            movable = movable and _can_move(x)
+    if home is None:
+        return like._home
+    return home if movable else HOST
+
+
+def _can_move(x: Any) -> bool:
+    """Return whether Blobs support the dtype of an array, whatever its byte order."""
+    return x.dtype in SUPPORTED or is_supported(x.dtype.newbyteorder("="))
 
 
 def of_cuda(x: Any, like: BlobCore) -> Any:

@@ -50,6 +50,9 @@ _asarray = np.asarray
 # Types of keyword arguments that do not change the plan: neither Blobs nor written.
 _PLAIN = frozenset({*SCALARS, str, type, type(None)})
 
+# NumPy's scalars of dtypes that Blobs do not support.
+_FOR_HOST = (np.clongdouble, np.datetime64, np.longdouble, np.timedelta64, np.void)
+
 # Programs have far fewer patterns. The limit keeps functions and classes that are created
 # repeatedly from accumulating.
 _MOST_PLANS = 4_096
@@ -153,7 +156,8 @@ def _for_operands(function: Callable[..., Any], places: dict[int | str, Any]) ->
 
 
 def _is_leaf(kind: type) -> bool:
-    return kind is type(None) or issubclass(kind, LEAVES)
+    """Return whether arguments of a type do not determine where to compute."""
+    return kind is type(None) or (issubclass(kind, LEAVES) and not issubclass(kind, _FOR_HOST))
 
 
 class Plan:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+import operator
 
 import numpy as np
 import pytest
@@ -239,6 +241,83 @@ def test_arrays_and_scalars_of_other_dtypes_are_read_on_the_host():
     out = np.zeros(3, ">f4")
     assert np.add(blob, np.ones(3, ">f4"), out=out) is out
     assert out.tolist() == (values()[1] + 1).tolist()
+
+
+SEVERAL = {
+    "modf": lambda x, out, **options: np.modf(x, out=out, **options),
+    "frexp": lambda x, out, **options: np.frexp(x, out=out, casting="unsafe", **options),
+    "divmod": lambda x, out, **options: np.divmod(x, 2, out=out, **options),
+}
+
+
+def _several_outs():
+    """Yield the two targets of a call, and what makes it fail; each target counts up from 0."""
+    for head in Head:
+        if head:
+            yield blob_in(head), values(), "transfer"
+            yield blob_in(head), values(), "guard"
+            yield blob_in(head).T.copy().T, values(), "transfer"
+            yield blob_in(head), blob_in(SYNCED).const, "const"
+            yield blob_in(head), values(shape=(2, 4)), "shape"
+            yield blob_in(head), values().astype(bool), "dtype"
+            frozen = values()
+            frozen.flags.writeable = False
+            yield blob_in(head), frozen, "read-only"
+            yield blob_in(head), np.frombuffer(frozen, "f4").reshape(2, 3), "read-only"
+
+
+@pytest.mark.parametrize("call", SEVERAL.values(), ids=SEVERAL)
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("masked", [False, True])
+def test_if_one_of_several_outs_cannot_be_written_neither_is(simulated, call, swapped, masked):
+    x = on("simulated:0", values() + 0.25)
+    options = {"where": on("simulated:0", values() > 2)} if masked else {}
+    cases = 0
+    for one, two, reason in _several_outs():
+        before = [np.array(one), np.array(two)]
+        outs = (two, one) if swapped else (one, two)
+        if reason == "dtype" and call is SEVERAL["frexp"]:
+            continue
+        failing = contextlib.nullcontext()
+        if reason == "transfer":
+            # With a mask, the contents come to the device first.
+            wanted = simulated.uploads + simulated.downloads
+            call(x, tuple(out.copy() for out in outs), **options)
+            wanted = simulated.uploads + simulated.downloads - wanted
+            failing = simulated.failing(transfer=max(wanted, 1))
+        elif reason == "guard":
+            failing = syncblob.no_transfers()
+        with failing, pytest.raises((ValueError, TypeError, RuntimeError, TransferGuardError)):
+            call(x, outs, **options)
+        assert [out.tolist() for out in (one, two)] == [array.tolist() for array in before]
+        cases += 1
+    assert cases > 20
+
+
+@pytest.mark.parametrize("call", SEVERAL.values(), ids=SEVERAL)
+@pytest.mark.parametrize("masked", [False, True])
+def test_several_outs_are_all_written(call, masked):
+    mask = values() > 2
+    expected = tuple(values() for _ in range(2))
+    call(values() + 0.25, expected, **({"where": mask} if masked else {}))
+    x = on("simulated:0", values() + 0.25)
+    options = {"where": on("simulated:0", mask)} if masked else {}
+    for head in Head:
+        contents = bool(head)
+        gaps = on("cpu", np.full((2, 6), 9, "f4"))
+        gaps[:, ::2] = values()
+        for outs in (
+            (blob_in(head), values()),
+            (blob_in(head), blob_in(CPU)),
+            (values(), gaps[:, ::2]),
+            (on("simulated:0", values()), values()),
+        ):
+            if masked and not contents:
+                continue
+            results = call(x, outs, **options)
+            assert all(map(operator.is_, results, outs))
+            assert [out.tolist() for out in outs] == [array.tolist() for array in expected]
+        assert gaps[:, 1].tolist() == [9, 9]
 
 
 # Each function, with and without the argument that makes it write.

@@ -184,26 +184,56 @@ class Operands:
         """Replace Blobs and arrays by arrays on the home that the function can write.
 
         Fully overwritten operands are not transferred. They are written after the call has
-        succeeded, because an overwrite discards the newest contents on the other side.
+        succeeded, because an overwrite discards the newest contents on the other side. If one of
+        several results is written then, all are, because writing it may fail.
+
+        Raises
+        ------
+        ValueError
+            If a Blob is const or an array is read-only. Nothing has changed then.
         """
+        items = x if isinstance(x, tuple) else (x,)
+        targets = [self._target(item) for item in items]
+        late = any(self._is_late(target, whole=whole) for target in targets)
+        given = [*items]
+        for place, target in enumerate(targets):
+            if target is not None:
+                array = self._write(target, whole=whole, late=late)
+                given[place] = self._given_for(array, items[place])
+        return tuple(given) if items is x else given[0]
+
+    def _target(self, x: Any) -> Any:
+        """Return a Blob, or an array to write in place of one of any library; None for others."""
         if isinstance(x, BlobCore):
-            return self._given_for(self._mutable(x, whole=whole), x)
-        if isinstance(x, tuple):
-            return tuple(self.write(item, whole=whole) for item in x)
-        if not is_array(x):
+            x._require_writable(self.name)
             return x
+        if not is_array(x):
+            return None
         array = native_array(x, copy=False)[0]
-        self._foreign.append(array)
-        if self.home is HOST or not isinstance(array, np.ndarray):
-            return self._given_for(array, x)
-        if not array.flags.writeable:
+        if isinstance(array, np.ndarray) and not array.flags.writeable:
             raise ValueError(f"{self.name} writes, and the array to be written is read-only")
-        if whole:
-            scratch = self._scratch(array)
-        else:
-            scratch = self._mutable(self._adopted(array.copy()), whole=False)
-        self._late.append((array, scratch))
-        return self._given_for(scratch, x)
+        return array
+
+    def _write(self, target: Any, *, whole: bool, late: bool) -> Any:
+        own = isinstance(target, BlobCore)
+        if late:
+            if whole and (not own or target._layout.gapless):
+                array = self._scratch(target)
+            else:
+                array = self.home.compute(self.read(target).copy)
+            self._late.append((target, array))
+            return array
+        if own:
+            return self._mutable(target)
+        self._foreign.append(target)
+        return target
+
+    def _is_late(self, target: Any, *, whole: bool) -> bool:
+        """Return whether a target is written after the call."""
+        if isinstance(target, BlobCore):
+            current = target._home is self.home and target._array_is_current()
+            return whole and not current and forgets_newest(target, bind(target, self.home))
+        return self.home is not HOST and isinstance(target, np.ndarray)
 
     def _given_for(self, array: Any, x: Any) -> Any:
         self._given[id(array)] = (array, x)
@@ -221,19 +251,13 @@ class Operands:
             array.flags.writeable = False
         return array
 
-    def _mutable(self, x: BlobCore, *, whole: bool) -> Any:
+    def _mutable(self, x: BlobCore) -> Any:
         """Return a writable array for a Blob's data on the home."""
-        x._require_writable(self.name)
         self._blobs.append(x)
         self.written.append(x)
         if x._home is self.home and x._array_is_current():
             return x._array
-        side = bind(x, self.home)
-        if whole and forgets_newest(x, side):
-            scratch = self._scratch(x)
-            self._late.append((x, scratch))
-            return scratch
-        return x._array_on(side, MUTABLE, self.name)
+        return x._array_on(bind(x, self.home), MUTABLE, self.name)
 
     def _scratch(self, x: Any) -> Any:
         dtype = x.dtype.newbyteorder("=")
@@ -259,22 +283,23 @@ class Operands:
         NumPy's functions return None or what they write. Some ignore `out`, as `np.fft.irfft2`.
         """
         returned = result if isinstance(result, tuple) else (result,)
+        blobs, arrays = [], []
         for target, scratch in self._late:
             written = result is None or any(scratch is array for array in returned)
             if self.home.native and not written:
                 continue
             if isinstance(target, BlobCore):
-                target._memory.write(
-                    bind(target, self.home),
-                    OVERWRITE,
-                    target._layout,
-                    self.name,
-                    setitem,
-                    ...,
-                    scratch,
-                )
+                blobs.append((target, scratch))
+            elif isinstance(target, np.ndarray) and self.home is not HOST:
+                # A transfer can fail, so all of them come before the first write.
+                arrays.append((target, self.like._fresh(scratch, self.home)._read_host(self.name)))
             else:
-                target[...] = self.like._fresh(scratch, self.home)._read_host(self.name)
+                arrays.append((target, scratch))
+        for target, scratch in blobs:
+            side = bind(target, self.home)
+            target._memory.write(side, OVERWRITE, target._layout, self.name, setitem, ..., scratch)
+        for target, array in arrays:
+            self.home.compute(setitem, target, ..., array)
 
     def finish_write(self) -> None:
         """Finish all writes."""

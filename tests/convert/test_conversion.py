@@ -14,8 +14,10 @@ from comparable_models import FAITHFUL, layers_of, need_library_of
 
 import syncblob
 from syncblob import Layer, ModelFile, ModelFileError, open_model
+from syncblob.caffe import squeezed_blobs
 from syncblob.caffe._pb.caffe_pb2 import NetParameter
 from syncblob.convert import ConversionError, convert, open_weights, plan_conversion
+from syncblob.convert._caffe import as_model
 
 _ALL = [*FAITHFUL, "pt"]
 
@@ -479,14 +481,19 @@ def test_files_that_cannot_say_so_do_not_get_the_axes_of_the_older_format(tmp_pa
     assert list(blobs[0].data) == list(range(6))
 
 
+@pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("through", [(), ("x.npz",), ("x.safetensors",)])
-def test_a_layer_without_settings_keeps_the_axes_of_the_older_format(tmp_path, through):
+def test_a_layer_without_settings_keeps_the_axes_of_the_older_format(tmp_path, through, bias):
     net = NetParameter()
     layer = net.layers.add(name="ip1", type=14)  # INNER_PRODUCT
     layer.blobs.add(num=1, channels=1, height=2, width=3, data=range(6))
-    layer.blobs.add(num=1, channels=1, height=1, width=2, data=range(2))
+    if bias:
+        layer.blobs.add(num=1, channels=1, height=1, width=2, data=range(2))
     path = tmp_path / "old.caffemodel"
     path.write_bytes(net.SerializeToString())
+    with open_weights(path) as found:
+        shapes = [blob.shape for blob in squeezed_blobs(as_model(found)["ip1"])]
+    assert shapes == [(2, 3), (2,)][: len(layer.blobs)]
     for name in (*through, "back.caffemodel"):
         need_library_of(*name.split(".", 1)[1:])
         convert(path, tmp_path / name)

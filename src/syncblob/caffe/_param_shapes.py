@@ -266,7 +266,8 @@ def own_shapes(layer: Layer) -> list[tuple[int, ...]]:
     if all(len(shape) != LEGACY_AXES for shape in shapes):
         return shapes
     expected = expected_blobs(layer._definition.message())
-    if expected is None or len(expected) != len(shapes):
+    # Without settings, it is not known that a layer has no bias, which comes last.
+    if expected is None or len(expected) < len(shapes):
         return shapes
     return [
         shape[LEGACY_AXES - len(place.dims) :]
@@ -274,5 +275,5 @@ def own_shapes(layer: Layer) -> list[tuple[int, ...]]:
         and not place.repeats
         and shape == padded(shape[LEGACY_AXES - len(place.dims) :])
         else shape
-        for shape, place in zip(shapes, expected, strict=True)
+        for shape, place in zip(shapes, expected, strict=False)
     ]

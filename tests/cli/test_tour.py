@@ -294,6 +294,13 @@ def test_double_precision_with_a_gradient_in_the_file(tour_json, write_model):
     assert [move["direction"] for move in written["moved"]] == ["upload"]
 
 
+def test_a_weight_without_axes(tour_json, write_model):
+    report = tour_json(write_model(("a", "A", [np.float32(3)])))
+    assert (report["blob"]["shape"], report["problems"]) == ([], [])
+    (written,) = [step for step in report["steps"] if step["title"] == "gradient written"]
+    assert (written["moved"], written["why"]) == ([], "a number is no array")
+
+
 def test_layers_of_one_name_are_told_apart(run, write_model):
     path = write_model(("a", "A", [[1.0]]), ("a", "A", [[1.0, 2.0]]))
     assert "blob = model.layers[1].blobs[0]  # (2,), 16 B" in run("tour", path).out

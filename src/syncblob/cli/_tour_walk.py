@@ -108,6 +108,8 @@ def script(  # noqa: PLR0915  # a session, line by line
     """
     host, accelerator, up, down = Place.HOST, Place.ACCELERATOR, ("upload",), ("download",)
     on_host, on_accelerator = (up, "newest on the host"), (down, "newest on accelerator")
+    # NumPy computes a number from a 0-d array, and the device is filled with it.
+    gradient = (up, "gradient on the host") if blob.shape else ((), "a number is no array")
 
     yield "NumPy opens the weights"
     weights = np.asarray(blob)
@@ -176,7 +178,7 @@ def script(  # noqa: PLR0915  # a session, line by line
         except BufferError as error:  # read-only capsules require DLPack 1.0
             yield Step("torch only reads", SYNCED, why="", refused=str(error))
     blob.diff[...] = 0.1 * np.asarray(blob)
-    yield Step("gradient written", SYNCED, moves=up, why="gradient on the host")
+    yield Step("gradient written", SYNCED, None, {}, *gradient)
     blob.update()
     yield Step("update", GPU, compute=_decayed)
     weights = np.asarray(blob)

@@ -7,6 +7,7 @@ import pytest
 from comparable_models import need_library_of
 
 import syncblob
+from syncblob.caffe import NetParameter
 from syncblob.convert import convert
 
 _DEFINITION = """
@@ -57,6 +58,23 @@ def test_settings_in_json(inspect_json, defined_model):
         },
     }
     assert "settings" not in inspect_json(defined_model)["layers"][1]
+
+
+def test_settings_that_are_not_utf8_in_json(inspect_json, tmp_path):
+    path = tmp_path / "x.caffemodel"
+    net = NetParameter()
+    layer = net.layer.add(name="a", type="Data")
+    layer.param.add(name="PQ")
+    layer.data_param.source = "PQ"
+    layer.include.add(stage=["x", "PQ"], not_stage=["PQ"])
+    path.write_bytes(net.SerializeToString().replace(b"PQ", b"\xb5\xe9"))
+    (found,) = inspect_json(path, "--settings")["layers"]
+    text = b"\xb5\xe9".decode(errors="surrogateescape")
+    assert found["settings"] == {
+        "include": [{"stage": ["x", text], "not_stage": [text]}],
+        "param": [{"name": text}],
+        "data_param": {"source": text},
+    }
 
 
 @pytest.mark.parametrize("extension", ["caffemodel", "npz", "h5", "caffemodel.h5", "safetensors"])

@@ -41,6 +41,26 @@ def test_a_net_with_shapes(run, definition, inspect_json):
     assert found["layers"][1]["settings"]["convolution_param"]["num_output"] == 4
 
 
+def test_layers_of_one_name_have_blobs_of_their_own(inspect_json, tmp_path):
+    path = tmp_path / "net.prototxt"
+    one = 'layer {{ name: "ip" type: "InnerProduct" bottom: "{}" top: "{}"'
+    two = " inner_product_param {{ num_output: {} bias_term: false }} }}\n"
+    path.write_text(
+        'input: "data" input_dim: [1, 4, 1, 1]\n'
+        + (one + two).format("data", "a", 2)
+        + 'layer { name: "ip" type: "ReLU" bottom: "a" top: "a" }\n'
+        + (one + two).format("a", "b", 30)
+    )
+    found = inspect_json(path)
+    layers = [layer for layer in found["layers"] if layer["name"] == "ip"]
+    assert [[blob["shape"] for blob in layer["blobs"]] for layer in layers] == [
+        [[2, 4]],
+        [],
+        [[30, 2]],
+    ]
+    assert found["totals"]["parameters"] == 68
+
+
 def test_shapes_that_are_given(inspect_json, definition):
     shapes = ["--shape", "data=5,3,4,4", "--shape", "label=5"]
     found = inspect_json(definition, "--phase", "TRAIN", *shapes)

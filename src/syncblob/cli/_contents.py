@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -240,12 +242,28 @@ def open_definition(
         raise ModelFileError("expected a definition, got a text without layers", path=path)
     contents = Contents(path, _PROTOTXT, model.layers, model.name, source=model)
     try:
-        inferred = model.infer_shapes(shapes)
-        weights = {name: list(map(Blob, shapes)) for name, shapes in inferred.params.items()}
+        names, named = _with_own_names(model)
+        inferred = named.infer_shapes(shapes)
+        weights = [list(map(Blob, inferred.params.get(name, ()))) for name in names]
     except ValueError as error:
         if shapes is not None:
             raise ModelFileError(str(error), path=path) from error
         return contents._replace(no_shapes=str(error))
-    for name, blobs in weights.items():
-        model[name].blobs.assign(blobs)
+    for layer, blobs in zip(model.layers, weights, strict=True):
+        layer.blobs.assign(blobs)
     return contents._replace(shapes=inferred.blobs)
+
+
+def _with_own_names(model: ModelFile) -> tuple[list[str], ModelFile]:
+    """Return a name of its own for each layer, and a copy of the model with these names."""
+    count = Counter(layer.name for layer in model.layers)
+    named = copy.copy(model)
+    names = []
+    for number, layer in enumerate(model.layers, 1):
+        name = layer.name
+        if count[name] > 1:
+            name = f"{name} (layer {number})"
+            # The first layer of the old name, because those before it have new names.
+            named.rename(layer.name, name)
+        names.append(name)
+    return names, named

@@ -267,15 +267,44 @@ def test_texts_beside_tensors_are_left_out(tmp_path, extension):
         assert blob.tolist() == weights.tolist()
 
 
-@pytest.mark.parametrize("extension", ["npz", "caffemodel"])
-def test_settings_of_the_net_are_left_out(tmp_path, extension):
-    net = NetParameter(name="n", force_backward=True, input=["x"], input_dim=[1, 2, 3, 4])
-    net.layers.add(name="a", type="RELU")
+@pytest.fixture
+def with_settings(tmp_path):
+    """Write a net of an older format with settings of its own."""
+    net = NetParameter(name="n", force_backward=True, input=["P"], input_dim=[1, 2, 3, 4])
+    layer = net.layers.add(name="a", type=14)  # INNER_PRODUCT
+    layer.blobs.add(num=1, channels=1, height=1, width=2, data=[1, 2])
     path = tmp_path / "x.caffemodel"
-    path.write_bytes(net.SerializeToString())
-    with plan_conversion(path, tmp_path / f"y.{extension}") as planned:
+    path.write_bytes(net.SerializeToString().replace(b"P", b"\xb5"))
+    return path
+
+
+@pytest.mark.parametrize("name", ["y.npz", "y.h5", "y.safetensors", "y.caffemodel.h5", ""])
+def test_settings_of_the_net_come_back(with_settings, tmp_path, name):
+    source = with_settings
+    if name:
+        need_library_of(name.split(".", 1)[1])
+        with plan_conversion(source, tmp_path / name) as planned:
+            assert planned.left_out == ""
+            planned.run()
+        source = tmp_path / name
+    with plan_conversion(source, tmp_path / "back.caffemodel") as planned:
+        assert planned.left_out == ""
+        planned.run()
+    before, after = (
+        open_model(path).to_net() for path in (with_settings, tmp_path / "back.caffemodel")
+    )
+    assert before.input == [b"\xb5"]
+    for net in (before, after):
+        del net.layer[:]
+    assert before == after
+
+
+@pytest.mark.parametrize(("name", "options"), [("y.npy", {}), ("y.npz", {"description": False})])
+def test_settings_of_the_net_that_are_left_out_are_named(with_settings, tmp_path, name, options):
+    with plan_conversion(with_settings, tmp_path / name, **options) as planned:
         assert planned.left_out == (
-            "input of the net, and input_dim of the net, and force_backward of the net"
+            "input of the net, and input_dim of the net, and force_backward of the net, and "
+            "types and settings of the layers"
         )
 
 

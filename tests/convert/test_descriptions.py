@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from base64 import b64encode
+
 import numpy as np
 import pytest
 
-from syncblob import Layer, ModelFile, ModelFileError, save_model
+from syncblob import Layer, ModelFile, ModelFileError, open_model, save_model
+from syncblob.caffe import NetParameter
 from syncblob.convert import convert, open_weights
 from syncblob.convert._structure import STRUCTURE
 
@@ -46,6 +50,24 @@ def test_tensors_named_as_the_entries_of_caffes_layout(tmp_path, name):
     with open_weights(tmp_path / "net.caffemodel.h5") as weights:
         assert weights.kind == "caffemodel.h5"
         assert weights.tensors[name].tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("settings", ["no base64", 7, "/w=="])
+def test_damaged_settings_of_the_net(with_description, tmp_path, settings):
+    layer = {"name": "ip", "type": "", "bottoms": [], "tops": [], "definition": ""}
+    described = {"net": "n", "layers": [{**layer, "tensors": ["ip.weight"]}], "version": 1}
+    path = with_description(json.dumps({**described, "settings": settings}))
+    with pytest.raises(ModelFileError, match="description"):
+        convert(path, tmp_path / "x.caffemodel")
+    # A layer and a name there would be written beside those of the file.
+    hidden = NetParameter(name="x", force_backward=True, layer=[{"name": "y"}])
+    text = b64encode(hidden.SerializeToString()).decode()
+    convert(
+        with_description(json.dumps({**described, "settings": text})), tmp_path / "x.caffemodel"
+    )
+    net = open_model(tmp_path / "x.caffemodel").to_net()
+    assert (net.name, [one.name for one in net.layer], net.force_backward) == ("n", ["ip"], True)
+    convert(with_description(json.dumps(described)), tmp_path / "x.caffemodel")
 
 
 def test_torch_reads_bfloat16(tmp_path):

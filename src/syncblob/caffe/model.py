@@ -168,7 +168,7 @@ class ModelFile(MutableMapping[str, Layer]):
         model = cls(decoded(net.name), [Layer.from_proto(layer) for layer in layers])
         for name in ("name", "layer"):
             settings.ClearField(name)
-        model._record = NetRecord(rest=settings.SerializeToString())
+        model._put_settings(settings)
         return model
 
     def to_net(self) -> NetParameter:
@@ -201,6 +201,10 @@ class ModelFile(MutableMapping[str, Layer]):
                 f"the settings of the net are damaged ({error}); copy or download the file again",
                 path=self.path,
             ) from error
+
+    def _put_settings(self, net: NetParameter) -> None:
+        """Replace the settings by those of a message without a name and layers."""
+        self._record = NetRecord(rest=net.SerializeToString())
 
     def _with_inputs(self) -> list[Layer]:
         """Return the layers, after one for the inputs whose shapes the net itself gives."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from syncblob.caffe import (
     Layer,
@@ -21,6 +21,7 @@ from syncblob.errors import ModelFileError
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from syncblob.caffe import NetParameter
 
 __all__ = [
     "DTYPES",
@@ -28,6 +29,7 @@ __all__ = [
     "as_model",
     "check",
     "name_layers",
+    "names_of_settings",
     "read",
     "squeezed",
     "write",
@@ -39,11 +41,14 @@ DTYPES = frozenset(("float32", "float64"))
 def read(path: str) -> Weights:
     """Open a ``.caffemodel`` file, or one of Caffe's HDF5 files without a description."""
     model = open_model(path)
-    layers = name_layers(model)
-    weights = Weights(path, "caffemodel", name=model.name, layers=layers, close=model.close)
-    settings = model._settings().ListFields()  # noqa: SLF001  # to_net() builds all layers, too
-    weights.others = tuple(f"{field.name} of the net" for field, _ in settings)
-    return weights
+    return Weights(
+        path,
+        "caffemodel",
+        name=model.name,
+        layers=name_layers(model),
+        settings=model._settings().SerializeToString(),  # noqa: SLF001  # to_net() builds all layers, too
+        close=model.close,
+    )
 
 
 def name_layers(model: ModelFile) -> tuple[LayerWeights, ...]:
@@ -81,8 +86,44 @@ def write(weights: Weights, path: Path) -> None:
 
 
 def as_model(weights: Weights) -> ModelFile:
-    """Make a model from weights. The Blobs are shared."""
-    return ModelFile(weights.name, [as_layer(layer, weights.path) for layer in weights.layers])
+    """Make a model from weights. The Blobs are shared.
+
+    Raises
+    ------
+    ModelFileError
+        If the settings of the net or the definition of a layer are damaged.
+    """
+    model = ModelFile(weights.name, [as_layer(layer, weights.path) for layer in weights.layers])
+    if weights.settings:
+        model._put_settings(_settings(weights))  # noqa: SLF001  # other programs change to_net()
+    return model
+
+
+def names_of_settings(weights: Weights) -> list[str]:
+    """Return the names of the settings of the net, apart from its name and its layers."""
+    if not weights.settings:
+        return []
+    return [field.name for field, _ in _settings(weights).ListFields()]
+
+
+def _settings(weights: Weights) -> NetParameter:
+    from syncblob.caffe import NetParameter  # protobuf only when needed
+
+    net: NetParameter = _parsed(NetParameter, weights.settings, "net", weights.path)
+    for field in ("name", "layer", "layers"):
+        net.ClearField(field)
+    return net
+
+
+def _parsed(kind: Any, message: bytes, what: str, path: str, name: str | None = None) -> Any:
+    from google.protobuf.message import DecodeError  # protobuf only when needed
+
+    try:
+        return kind.FromString(message)
+    except DecodeError as error:
+        raise ModelFileError(
+            f"the description of the {what} is damaged ({error})", path=path, layer=name
+        ) from error
 
 
 def squeezed(layer: LayerWeights, path: str) -> LayerWeights:
@@ -108,16 +149,9 @@ def as_layer(layer: LayerWeights, path: str = "") -> Layer:
         made = Layer(layer.name, layer.type, layer.bottoms, layer.tops, layer.blobs)
         mark_legacy(made)
         return made
-    from google.protobuf.message import DecodeError  # protobuf only when needed
-
     from syncblob.caffe import LayerParameter  # protobuf only when needed
 
-    try:
-        message = LayerParameter.FromString(layer.definition)
-    except DecodeError as error:
-        raise ModelFileError(
-            f"the description of the layer is damaged ({error})", path=path, layer=layer.name
-        ) from error
+    message = _parsed(LayerParameter, layer.definition, "layer", path, layer.name)
     message.name, message.type = layer.name, layer.type
     message.bottom[:], message.top[:] = layer.bottoms, layer.tops
     made = Layer.from_proto(message, layer.blobs)

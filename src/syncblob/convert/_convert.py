@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from contextlib import contextmanager
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +19,7 @@ from syncblob.convert import _binaryproto, _caffe
 from syncblob.convert._batch_norm import for_caffe
 from syncblob.convert._formats import Format, format_of_name, open_weights, writable_extensions
 from syncblob.convert._values import lazy_blob
-from syncblob.convert._weights import LayerWeights, Weights
+from syncblob.convert._weights import Weights
 from syncblob.errors import ModelFileError, SyncblobError
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
     from syncblob.blob import Blob
+    from syncblob.convert._weights import LayerWeights
 
 __all__ = ["DTYPES", "Conversion", "ConversionError", "convert", "plan_conversion"]
 
@@ -82,20 +84,23 @@ class Conversion:
         self._target = target
         self._progress: Callable[[int], object] = _ignore
         converted = tuple(
-            LayerWeights(
-                layer.name,
-                layer.type,
-                layer.bottoms,
-                layer.tops,
-                {
+            replace(
+                layer,
+                tensors={
                     name: self._converted(name, blob, dtypes[name])
                     for name, blob in layer.tensors.items()
                 },
-                layer.definition,
             )
             for layer in layers
         )
-        self.result = Weights(path, target.name, name=source.name, layers=converted, close=_ignore)
+        self.result = Weights(
+            path,
+            target.name,
+            name=source.name,
+            layers=converted,
+            settings=source.settings,
+            close=_ignore,
+        )
 
     @property
     def left_out(self) -> str:
@@ -104,6 +109,7 @@ class Conversion:
         lost += self.source.others
         if self._target.name == "caffemodel" or (self._target.describes and self.result.described):
             return ", and ".join(lost)
+        lost += [f"{name} of the net" for name in _caffe.names_of_settings(self.source)]
         layers = self.result.layers
         empty = sum(not layer.tensors for layer in layers)
         if any(layer.type or layer.bottoms or layer.tops or layer.definition for layer in layers):

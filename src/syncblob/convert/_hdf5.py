@@ -99,7 +99,7 @@ def _is_caffes(file: Any, text: str | None, path: str) -> bool:
             return (isinstance(entry, h5py.Dataset) and not number.isdecimal()) or None
 
         return {*file} <= {_CAFFE_GROUP, _CAFFE_DIFFS} and not file.visititems(is_other)
-    _, layers = read_description(text, path=path)
+    layers = read_description(text, path=path)[-1]
     names = {name for layer in layers for name in layer.tensors}
     # In a plain tree, these are the group and the description, not tensors.
     return bool(names & {_CAFFE_GROUP, STRUCTURE}) or not all(name in file for name in names)
@@ -126,14 +126,14 @@ def _read_caffe(path: str, text: str | None) -> Weights:
         layers = _caffe.name_layers(model)
         return Weights(path, kind, name=model.name, layers=layers, close=model.close)
     try:
-        name, described = read_description(text, path=path)
+        name, settings, described = read_description(text, path=path)
         layers = tuple(layer.with_blobs(model[layer.name].blobs) for layer in described)
     except (KeyError, ValueError) as error:
         model.close()
         if isinstance(error, ModelFileError):
             raise
         raise damaged(str(error), path=path) from error
-    return Weights(path, kind, name=name, layers=layers, close=model.close)
+    return Weights(path, kind, name=name, layers=layers, settings=settings, close=model.close)
 
 
 def _tensors(file: Any, path: str, text: str | None = None) -> tuple[dict[str, Any], list[str]]:

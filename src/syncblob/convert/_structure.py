@@ -1,7 +1,7 @@
 """The description of the layers: a text that formats of plain tensors store beside the tensors.
 
-The text is JSON: the name of the net, and for each layer its name, type, bottoms, tops, the names
-of its tensors and, in base64, the rest of its LayerParameter message.
+The text is JSON: the name of the net and, in base64, the rest of its NetParameter message; for each
+layer its name, type, bottoms, tops, the names of its tensors and the rest of its LayerParameter.
 """
 
 from __future__ import annotations
@@ -62,11 +62,13 @@ def describe(weights: Weights) -> str:
         }
         for layer in weights.layers
     ]
-    return json.dumps({"version": _VERSION, "net": weights.name, "layers": layers})
+    settings = b64encode(weights.settings).decode("ascii")
+    described = {"version": _VERSION, "net": weights.name, "settings": settings, "layers": layers}
+    return json.dumps(described)
 
 
-def read_description(text: str, *, path: str) -> tuple[str, list[Described]]:
-    """Parse the text of `describe`: return the name of the net, and its layers.
+def read_description(text: str, *, path: str) -> tuple[str, bytes, list[Described]]:
+    """Parse the text of `describe`: return the name of the net, its settings and its layers.
 
     Raises
     ------
@@ -77,17 +79,22 @@ def read_description(text: str, *, path: str) -> tuple[str, list[Described]]:
         described = json.loads(text)
         if described["version"] != _VERSION:
             raise ValueError(f"expected version {_VERSION}, got {described['version']!r}")  # noqa: TRY301  # caught below, as the others
-        return _text(described["net"]), [
-            Described(
-                _text(layer["name"]),
-                _text(layer["type"]),
-                tuple(map(_text, layer["bottoms"])),
-                tuple(map(_text, layer["tops"])),
-                tuple(map(_text, layer["tensors"])),
-                b64decode(_text(layer["definition"]), validate=True),
-            )
-            for layer in described["layers"]
-        ]
+        settings = b64decode(_text(described.get("settings", "")), validate=True)
+        return (
+            _text(described["net"]),
+            settings,
+            [
+                Described(
+                    _text(layer["name"]),
+                    _text(layer["type"]),
+                    tuple(map(_text, layer["bottoms"])),
+                    tuple(map(_text, layer["tops"])),
+                    tuple(map(_text, layer["tensors"])),
+                    b64decode(_text(layer["definition"]), validate=True),
+                )
+                for layer in described["layers"]
+            ],
+        )
     # Deep nesting raises RecursionError; other JSON raises TypeError or KeyError.
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise damaged(f"{type(error).__name__}: {error}", path=path) from None
@@ -123,7 +130,7 @@ def assemble(
             for name, layer_type, names in group_names(tensors)
         )
         return Weights(path, kind, name="", layers=grouped, close=close)
-    net, described = read_description(text, path=path)
+    net, settings, described = read_description(text, path=path)
     mentioned = [name for layer in described for name in layer.tensors]
     if sorted(mentioned) != sorted(tensors):
         different = sorted(set(mentioned) ^ set(tensors)) or "one tensor twice"
@@ -131,7 +138,7 @@ def assemble(
     layers = tuple(
         layer.with_blobs([tensors[name] for name in layer.tensors]) for layer in described
     )
-    return Weights(path, kind, name=net, layers=layers, close=close)
+    return Weights(path, kind, name=net, layers=layers, settings=settings, close=close)
 
 
 def damaged(reason: str, *, path: str) -> ModelFileError:

@@ -62,16 +62,29 @@ class Weights:
         The name of the net; ``""`` if the file does not contain it.
     layers
         The layers, in the order of the file.
+    settings
+        The serialized NetParameter message of Caffe, without name and layers.
     close
         The function that closes the file.
     """
 
-    __slots__ = ("_close", "described", "kind", "layers", "name", "others", "path", "texts")
+    __slots__ = (
+        "_close",
+        "described",
+        "kind",
+        "layers",
+        "name",
+        "others",
+        "path",
+        "settings",
+        "texts",
+    )
 
     path: str
     kind: str
     name: str
     layers: tuple[LayerWeights, ...]
+    settings: bytes
     described: bool
     """Whether to write the description of the layers to files whose format supports it."""
     texts: tuple[str, ...]
@@ -79,19 +92,21 @@ class Weights:
     others: tuple[str, ...]
     """What else the file has that is not converted, in words, such as ``"the link 'a'"``."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # what a file contains
         self,
         path: str,
         kind: str,
         *,
         name: str,
         layers: tuple[LayerWeights, ...],
+        settings: bytes = b"",
         close: Callable[[], object],
     ) -> None:
         self.path = path
         self.kind = kind
         self.name = name
         self.layers = layers
+        self.settings = settings
         self._close = close
         self.described = True
         self.texts = ()

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from syncblob.caffe._disk import replacing
-from syncblob.caffe._hdf5 import hdf5_address, hdf5_problem
+from syncblob.caffe._hdf5 import hdf5_address, hdf5_contents, hdf5_problem
 from syncblob.caffe._layer import Layer, LayerBlobs
 from syncblob.caffe._lazy import blob_values
 from syncblob.caffe._net_shapes import NetShapes
@@ -42,6 +42,7 @@ __all__ = [
     "equal_shapes",
     "file_signature",
     "hdf5_address",
+    "hdf5_contents",
     "hdf5_problem",
     "mark_legacy",
     "open_model",

@@ -37,6 +37,7 @@ from syncblob.caffe._lazy import had_diff, lazy_blob, unchanged
 from syncblob.caffe._other_formats import OTHER_HDF5
 from syncblob.caffe._param_shapes import own_shapes
 from syncblob.caffe._pieces import BlobValues, FileRange, buffers, write_pieces
+from syncblob.caffe._streams import open_source
 from syncblob.caffe.blobproto import require_axes, wire_dtype
 from syncblob.errors import ModelFileError
 
@@ -55,6 +56,7 @@ __all__ = [
     "HDF5Source",
     "HDF5State",
     "hdf5_address",
+    "hdf5_contents",
     "hdf5_problem",
     "plan_hdf5",
     "plan_state_hdf5",
@@ -212,6 +214,19 @@ def hdf5_problem(dataset: Any, what: str, file_size: int, *, harmless: int = 0) 
                 f"damaged or was never filled"
             )
     return ""
+
+
+def hdf5_contents(path: str | os.PathLike[str]) -> io.RawIOBase:
+    """Open a file, or the contents of a gzip archive, for h5py.
+
+    Raises
+    ------
+    ModelFileError
+        If the archive is damaged.
+    OSError
+        If it cannot be read.
+    """
+    return _Contents(open_source(path))
 
 
 def _encoded(name: str) -> bytes:

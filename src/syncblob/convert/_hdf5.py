@@ -7,16 +7,24 @@ another dataset.
 
 from __future__ import annotations
 
-import os
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from syncblob._optional import import_optional
-from syncblob.caffe import blob_values, hdf5_address, hdf5_problem, open_model, plan_model
+from syncblob.caffe import (
+    blob_values,
+    file_signature,
+    hdf5_address,
+    hdf5_contents,
+    hdf5_problem,
+    open_model,
+    plan_model,
+)
 from syncblob.caffe._texts import decoded, encoded
 from syncblob.convert import _caffe
+from syncblob.convert._recognition import read_head
 from syncblob.convert._structure import (
     STRUCTURE,
     assemble,
@@ -72,8 +80,9 @@ def read(path: str) -> Weights:
 
 def _open(path: str) -> Any:
     h5py = import_optional("h5py", "hdf5")
+    packed = file_signature(read_head(path)) == "gzip"
     try:
-        return h5py.File(path, "r")
+        return h5py.File(hdf5_contents(path) if packed else path, "r")
     except OSError as error:
         if error.errno is not None:
             raise
@@ -199,7 +208,7 @@ def _followed(group: Any, key: bytes) -> Any:
 def _lazy_blob(name: str, dataset: Any, path: str) -> Any:
     what = f"dataset {name!r}"
     # The size of the open file; its path may name another file by now.
-    size = os.fstat(dataset.file.id.get_vfd_handle()).st_size
+    size = dataset.file.id.get_filesize()
     problem = hdf5_problem(dataset, what, size, harmless=_HARMLESS)
     if dataset.shape is None:
         problem = f"{what} has no values"

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import gzip
 import os
 import stat
 import zipfile
+import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -54,7 +56,7 @@ def recognise(path: str | os.PathLike[str], promised: str | None) -> str:
     # Opened here first, so that the errors do not depend on the library.
     head = read_head(path)
     found = file_signature(head)
-    if found == "hdf5":
+    if found == "hdf5" or (found == "gzip" and _is_packed_hdf5(path)):
         return _which_hdf5(path, promised)
     if found in ("npz", "zip"):
         return _which_archive(path)
@@ -83,6 +85,14 @@ def read_head(path: str | os.PathLike[str]) -> bytes:
     except OSError as error:
         error.filename = os.fspath(path)
         raise
+
+
+def _is_packed_hdf5(path: str | os.PathLike[str]) -> bool:
+    try:
+        with gzip.open(path) as archive:
+            return file_signature(archive.read(HEAD)) == "hdf5"
+    except (EOFError, gzip.BadGzipFile, zlib.error):
+        return False
 
 
 def _which_hdf5(path: str | os.PathLike[str], promised: str | None) -> str:

@@ -510,6 +510,30 @@ def test_files_that_cannot_say_so_do_not_get_the_axes_of_the_older_format(tmp_pa
     assert list(blobs[0].data) == list(range(6))
 
 
+@pytest.mark.parametrize("field", ["layers", "layer"])
+@pytest.mark.parametrize("through", [(), ("x.npz",), ("x.caffemodel.h5",), ("x.pt",)])
+def test_a_layer_of_an_unknown_type_keeps_the_dimensions_of_the_older_format(
+    tmp_path, field, through
+):
+    net = NetParameter()
+    layer = getattr(net, field).add(name="custom")
+    if field == "layer":
+        layer.type = "Custom"
+        layer.param.add(lr_mult=2)
+    layer.blobs.add(num=1, channels=1, height=1, width=3, data=range(3))
+    layer.blobs.add(shape={"dim": [1, 1, 1, 3]}, data=range(3))
+    path = tmp_path / "old.caffemodel"
+    path.write_bytes(net.SerializeToString())
+    for name in (*through, "back.caffemodel"):
+        need_library_of(*name.split(".", 1)[1:])
+        convert(path, tmp_path / name)
+        path = tmp_path / name
+    blobs = NetParameter.FromString(path.read_bytes()).layer[0].blobs
+    # A .pt file does not say that a layer is of an older format.
+    assert [blob.HasField("num") for blob in blobs] == ["x.pt" not in through, False]
+    assert [blob.shape for blob in open_model(path)["custom"].blobs] == [(1, 1, 1, 3)] * 2
+
+
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("through", [(), ("x.npz",), ("x.safetensors",)])
 def test_a_layer_without_settings_keeps_the_axes_of_the_older_format(tmp_path, through, bias):

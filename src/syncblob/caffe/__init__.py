@@ -17,7 +17,7 @@ from syncblob.caffe._layer import Layer, LayerBlobs
 from syncblob.caffe._lazy import blob_values
 from syncblob.caffe._net_shapes import NetShapes
 from syncblob.caffe._other_formats import file_signature
-from syncblob.caffe._param_shapes import mark_legacy, squeezed_blobs
+from syncblob.caffe._param_shapes import legacy_blobs, mark_legacy, squeezed_blobs
 from syncblob.caffe._trained_layers import CopyReport
 from syncblob.caffe.blobproto import equal_shapes
 from syncblob.caffe.files import read_blob, read_blobs, write_blob
@@ -44,6 +44,7 @@ __all__ = [
     "hdf5_address",
     "hdf5_contents",
     "hdf5_problem",
+    "legacy_blobs",
     "mark_legacy",
     "open_model",
     "open_solver_state",

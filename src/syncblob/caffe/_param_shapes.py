@@ -15,7 +15,7 @@ from syncblob.caffe._top_shapes import axis_of, of_spatial_axes
 from syncblob.caffe.blobproto import padded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from syncblob.blob import Blob
     from syncblob.caffe._layer import Layer
@@ -24,7 +24,14 @@ if TYPE_CHECKING:
 
     _Bottoms = Sequence[Shape] | None
 
-__all__ = ["ExpectedBlob", "expected_blobs", "mark_legacy", "own_shapes", "squeezed_blobs"]
+__all__ = [
+    "ExpectedBlob",
+    "expected_blobs",
+    "legacy_blobs",
+    "mark_legacy",
+    "own_shapes",
+    "squeezed_blobs",
+]
 
 
 class ExpectedBlob(NamedTuple):
@@ -244,7 +251,12 @@ def squeezed_blobs(layer: Layer) -> list[Blob]:
     ]
 
 
-def mark_legacy(layer: Layer) -> None:
+def legacy_blobs(layer: Layer) -> tuple[int, ...]:
+    """Return the numbers of the blobs that have num, channels, height and width, not a `shape`."""
+    return tuple(number for number, entry in enumerate(layer.blobs._entries) if entry.legacy)
+
+
+def mark_legacy(layer: Layer, numbers: Collection[int] = ()) -> None:
     """Mark the blobs that `squeezed_blobs` would change, to be written with four old dimensions.
 
     Caffe accepts these for the shape in a running net. It would refuse them in a `shape` message.
@@ -253,11 +265,15 @@ def mark_legacy(layer: Layer) -> None:
     ----------
     layer
         The layer, such as one made of arrays from another format.
+    numbers
+        Those of more blobs to mark, for a layer of another type than Caffe's. Blobs that do not
+        have four axes are not marked.
     """
     entries = layer.blobs._entries
     for number, shape in enumerate(own_shapes(layer)):
-        if entries[number].shape != shape:
-            entries[number] = entries[number]._replace(legacy=True)
+        entry = entries[number]
+        if entry.shape != shape or (number in numbers and len(shape) == LEGACY_AXES):
+            entries[number] = entry._replace(legacy=True)
 
 
 def own_shapes(layer: Layer) -> list[tuple[int, ...]]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from syncblob.caffe import (
     Layer,
     ModelFile,
+    legacy_blobs,
     mark_legacy,
     open_model,
     plan_model,
@@ -62,6 +63,7 @@ def name_layers(model: ModelFile) -> tuple[LayerWeights, ...]:
             layer.tops,
             dict(zip(tensors, layer.blobs, strict=True)),
             _definition(layer),
+            frozenset(tensors[number] for number in legacy_blobs(layer)),
         )
         for layer, tensors in zip(model.layers, names, strict=True)
     )
@@ -145,9 +147,10 @@ def as_layer(layer: LayerWeights, path: str = "") -> Layer:
     ModelFileError
         If the definition of the layer is damaged.
     """
+    legacy = [number for number, name in enumerate(layer.tensors) if name in layer.legacy]
     if not layer.definition:
         made = Layer(layer.name, layer.type, layer.bottoms, layer.tops, layer.blobs)
-        mark_legacy(made)
+        mark_legacy(made, legacy)
         return made
     from syncblob.caffe import LayerParameter  # protobuf only when needed
 
@@ -155,5 +158,5 @@ def as_layer(layer: LayerWeights, path: str = "") -> Layer:
     message.name, message.type = layer.name, layer.type
     message.bottom[:], message.top[:] = layer.bottoms, layer.tops
     made = Layer.from_proto(message, layer.blobs)
-    mark_legacy(made)
+    mark_legacy(made, legacy)
     return made

@@ -1,7 +1,8 @@
 """The description of the layers: a text that formats of plain tensors store beside the tensors.
 
 The text is JSON: the name of the net and, in base64, the rest of its NetParameter message; for each
-layer its name, type, bottoms, tops, the names of its tensors and the rest of its LayerParameter.
+layer its name, type, bottoms, tops, the names of its tensors, which of them have the dimensions of
+older formats, and, in base64, the rest of its LayerParameter message.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ class Described(NamedTuple):
     tops: tuple[str, ...]
     tensors: tuple[str, ...]
     definition: bytes
+    legacy: frozenset[str]
 
     def with_blobs(self, blobs: Iterable[Blob]) -> LayerWeights:
         """Return the layer with its values.
@@ -46,7 +48,15 @@ class Described(NamedTuple):
             If the number of Blobs is not that of the names in the text.
         """
         tensors = dict(zip(self.tensors, blobs, strict=True))
-        return LayerWeights(self.name, self.type, self.bottoms, self.tops, tensors, self.definition)
+        return LayerWeights(
+            self.name,
+            self.type,
+            self.bottoms,
+            self.tops,
+            tensors,
+            self.definition,
+            self.legacy,
+        )
 
 
 def describe(weights: Weights) -> str:
@@ -59,6 +69,7 @@ def describe(weights: Weights) -> str:
             "tops": layer.tops,
             "tensors": list(layer.tensors),
             "definition": b64encode(layer.definition).decode("ascii"),
+            "legacy": sorted(layer.legacy),
         }
         for layer in weights.layers
     ]
@@ -91,6 +102,7 @@ def read_description(text: str, *, path: str) -> tuple[str, bytes, list[Describe
                     tuple(map(_text, layer["tops"])),
                     tuple(map(_text, layer["tensors"])),
                     b64decode(_text(layer["definition"]), validate=True),
+                    frozenset(map(_text, layer.get("legacy", ()))),
                 )
                 for layer in described["layers"]
             ],

@@ -31,6 +31,8 @@ class LayerWeights:
         The tensors by name, such as ``"conv1.weight"``, in the order of Caffe's blobs.
     definition
         The serialized LayerParameter message of Caffe, without name, type, bottom, top and blobs.
+    legacy
+        The names of the tensors that have num, channels, height and width, as in older formats.
     """
 
     name: str
@@ -39,6 +41,7 @@ class LayerWeights:
     tops: tuple[str, ...]
     tensors: dict[str, Blob]
     definition: bytes = b""
+    legacy: frozenset[str] = frozenset()
 
     @property
     def blobs(self) -> tuple[Blob, ...]:

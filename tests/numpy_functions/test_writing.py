@@ -243,6 +243,16 @@ def test_arrays_and_scalars_of_other_dtypes_are_read_on_the_host():
     assert out.tolist() == (values()[1] + 1).tolist()
 
 
+@pytest.mark.usefixtures("machine")
+def test_texts_with_a_mask_on_a_gpu():
+    mask, names = on("cuda:0", np.array([True, False, True])), np.array(["a", "b", "c"])
+    assert np.where(mask, names, "-").tolist() == ["a", "-", "c"]
+    np.putmask(names, mask, ["z"])
+    assert names.tolist() == ["z", "b", "z"]
+    assert np.isnat(np.array([1, 2, 3], "m8[D]"), out=mask) is mask
+    assert (mask.head, str(mask.device), mask.tolist()) == (CPU, "cuda:0", [False] * 3)
+
+
 SEVERAL = {
     "modf": lambda x, out, **options: np.modf(x, out=out, **options),
     "frexp": lambda x, out, **options: np.frexp(x, out=out, casting="unsafe", **options),

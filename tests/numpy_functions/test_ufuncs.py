@@ -199,11 +199,18 @@ def test_matrices_keep_their_product():
 
 
 @pytest.mark.parametrize(
-    "other", [np.ma.masked_array(A, MASK), A.astype(object), np.longdouble(1)], ids=type
+    ("other", "said"),
+    [
+        (np.ma.masked_array(A, MASK), r"MaskedArray; convert it with numpy\.asarray"),
+        (A.astype(object), r"ndarray of dtype object; cast it with astype"),
+        (A.astype("M8[D]"), r"ndarray of dtype datetime64\[D\]; cast it with astype"),
+        (np.longdouble(1), rf"longdouble of dtype {np.dtype('g')}; cast it with astype"),
+    ],
+    ids=type,
 )
-def test_an_in_place_operator_does_not_leave_the_blob_behind(other):
+def test_an_in_place_operator_does_not_leave_the_blob_behind(other, said):
     blob = same = blob_of(A, "cpu")
-    with pytest.raises(TypeError, match=f"cannot take {type(other).__name__}; convert it"):
+    with pytest.raises(TypeError, match=f"cannot take {said}"):
         blob += other
     assert blob is same
     assert blob.tolist() == A.tolist()

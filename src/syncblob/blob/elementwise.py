@@ -263,10 +263,7 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:  # noqa: C901,
                 answer = inplace(kernel, x1, np.asarray(x2).item())
             elif like and (answer is NotImplemented or type(answer) is np.ndarray):
                 # The result would be a new array, to which x1 would be rebound.
-                raise TypeError(
-                    f"in-place {kernel.__name__} keeps the Blob, and cannot take "
-                    f"{type(x2).__name__}; convert it with numpy.asarray(), or write x = x op y"
-                )
+                raise _other_type(kernel, x2)
             return answer
         x2 = other
     require_device_of(f"in-place {kernel.__name__}", x1, x2)
@@ -320,6 +317,18 @@ def _other_dtype(kernel: Callable[..., Any], kept: Any, result: Any) -> str:
     return (
         f"in-place {kernel.__name__} keeps the dtype, {kept}, and the result would be {result}; "
         "write x = x op y"
+    )
+
+
+def _other_type(kernel: Callable[..., Any], x: Any) -> TypeError:
+    """Return the error for an operand of an in-place operator that cannot become a Blob."""
+    what, advice = type(x).__name__, "convert it with numpy.asarray()"
+    if isinstance(x, (np.ndarray, np.generic)) and not is_supported(x.dtype.newbyteorder("=")):
+        what = f"{what} of dtype {x.dtype}"
+        advice = "cast it with astype() to a dtype that Blobs support, such as float64"
+    return TypeError(
+        f"in-place {kernel.__name__} keeps the Blob, and cannot take {what}; {advice}, or write "
+        "x = x op y"
     )
 
 

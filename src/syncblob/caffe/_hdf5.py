@@ -38,6 +38,7 @@ from syncblob.caffe._other_formats import OTHER_HDF5
 from syncblob.caffe._param_shapes import own_shapes
 from syncblob.caffe._pieces import BlobValues, FileRange, buffers, write_pieces
 from syncblob.caffe._streams import open_source
+from syncblob.caffe._texts import decoded, encoded
 from syncblob.caffe.blobproto import require_axes, wire_dtype
 from syncblob.errors import ModelFileError
 
@@ -159,7 +160,7 @@ def hdf5_address(group: Any, name: str) -> int | None:
         The offset of the entry's header in the file. None if there is no such entry, or if it is a
         soft or an external link, which may lead to another file and should not be followed.
     """
-    links, key = group.id.links, _encoded(name)
+    links, key = group.id.links, encoded(name)
     if not links.exists(key):
         return None
     from h5py import h5l  # imported already: the group is h5py's
@@ -227,10 +228,6 @@ def hdf5_contents(path: str | os.PathLike[str]) -> io.RawIOBase:
         If it cannot be read.
     """
     return _Contents(open_source(path))
-
-
-def _encoded(name: str) -> bytes:
-    return name.encode(errors="surrogateescape")
 
 
 class _Contents(io.RawIOBase):
@@ -373,7 +370,7 @@ class _Walk:
             )
         self._require_sound(dataset, harmless=_MOST_TEXT)
         value = bytes(np.asarray(dataset[()]).reshape(-1)[0])
-        return value.rstrip(b"\0").decode(errors="surrogateescape")
+        return decoded(value.rstrip(b"\0"))
 
     def _groups(self, group: Any, address: int, name: str) -> Iterator[tuple[str, Datasets]]:
         if not isinstance(group, self.h5py.Group):
@@ -389,7 +386,7 @@ class _Walk:
         groups: dict[str, tuple[Any, int]] = {}
         for key in group:
             # h5py returns names that are not UTF-8 as bytes.
-            child = key.decode(errors="surrogateescape") if isinstance(key, bytes) else key
+            child = decoded(key)
             path = f"{name}/{child}" if name else child
             self.place = path
             item = self._child(group, child)
@@ -423,7 +420,7 @@ class _Walk:
                 group,
             )
         self.offset = address
-        return group[_encoded(name)]
+        return group[encoded(name)]
 
     def _address(self, item: Any) -> int:
         return int(self.h5py.h5o.get_info(item.id).addr)
@@ -548,7 +545,7 @@ def plan_hdf5(
     _require_names(layers)
     datasets = list(_datasets(layers, write_diff=write_diff))
     roots = [b"data"] + [b"diff"] * any(dataset.group.startswith(b"diff") for dataset in datasets)
-    groups = [b"%s/%s" % (root, _encoded(layer.name)) for root in roots for layer in layers]
+    groups = [b"%s/%s" % (root, encoded(layer.name)) for root in roots for layer in layers]
     return partial(_write, h5py, roots + groups, datasets, {})
 
 
@@ -603,7 +600,7 @@ def _is_unchanged(layers: Sequence[Layer], source: HDF5Source, *, write_diff: bo
 
 def _datasets(layers: Sequence[Layer], *, write_diff: bool | None) -> Iterator[_Dataset]:
     for layer in layers:
-        name = _encoded(layer.name)
+        name = encoded(layer.name)
         entries = layer.blobs._entries
         shapes = own_shapes(layer) if any(entry.legacy for entry in entries) else ()
         for number, (blob, shape, legacy) in enumerate(entries):

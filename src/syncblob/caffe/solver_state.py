@@ -15,6 +15,7 @@ from syncblob.caffe._lazy import lazy_blob
 from syncblob.caffe._other_formats import is_hdf5, require_message, require_state_path
 from syncblob.caffe._pieces import require_message_size, size_of, write_pieces
 from syncblob.caffe._streams import Source, Target, name_of, open_source, writing
+from syncblob.caffe._texts import encoded
 from syncblob.caffe._wire import WireReader, WireType, length_field, length_header, varint
 from syncblob.caffe.blobproto import blob_pieces
 
@@ -146,7 +147,7 @@ def save_solver_state(state: SolverState, path: Target) -> None:
     numbers[CURRENT_STEP] = _int32("current_step", state.current_step)
     if not isinstance(state.learned_net, str):
         raise TypeError(f"expected a string as learned_net, got {state.learned_net!r}")
-    learned_net = state.learned_net.encode(errors="surrogateescape")
+    learned_net = encoded(state.learned_net)
     _require_list(state.history)
     history = [
         as_named_blob(f"history {number}", array) for number, array in enumerate(state.history)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any
 
+from syncblob.caffe._texts import decoded
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -28,25 +30,21 @@ def settings_as_json(layer: Layer) -> dict[str, Any]:
     for field in _SHOWN:
         message.ClearField(field)
     settings: dict[str, Any] = json_format.MessageToDict(message, preserving_proto_field_name=True)
-    _put_texts(message, settings)
+    _decode_texts(message, settings)
     return settings
 
 
-def _put_texts(message: Message, settings: dict[str, Any]) -> None:
-    """Replace strings that are not UTF-8, for which protobuf puts the `repr` of the bytes."""
+def _decode_texts(message: Message, settings: dict[str, Any]) -> None:
+    """Replace strings that are not UTF-8, for which protobuf writes the `repr` of the bytes."""
     for field, value in message.ListFields():
         shown = settings[field.name]
         several = isinstance(shown, list)
         values = value if several else [value]
         if field.message_type is not None:
             for inner, described in zip(values, shown if several else [shown], strict=True):
-                _put_texts(inner, described)
+                _decode_texts(inner, described)
         elif field.type == field.TYPE_STRING:
-            # As Layer.name; protobuf returns such a string as bytes.
-            texts = [
-                text.decode(errors="surrogateescape") if isinstance(text, bytes) else text
-                for text in values
-            ]
+            texts = [decoded(text) for text in values]
             settings[field.name] = texts if several else texts[0]
 
 

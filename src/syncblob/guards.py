@@ -1,6 +1,7 @@
 """Guards: limits on transfers, and on the device that computes.
 
-Every copy between the two sides calls `permitted`. Every operation on Blobs calls `require_device`.
+Every copy between the two sides calls `count_transfer`. Every operation on Blobs calls
+`require_device`.
 
 Guards are context-local, like NumPy's ``errstate``: a library that guards its own code must not
 affect other threads. The journal observes a whole program, and therefore all threads.
@@ -30,11 +31,11 @@ __all__ = [
     "Guard",
     "TransferGuard",
     "computed_on",
-    "forget",
+    "count_transfer",
     "max_transfers",
     "no_transfers",
-    "permitted",
     "require_device",
+    "uncount_transfer",
 ]
 
 _Parameters = ParamSpec("_Parameters")
@@ -283,7 +284,7 @@ def guarded() -> bool:
     return bool(_running.get())
 
 
-def permitted(direction: str, nbytes: int, reason: str, name: str = "") -> Sequence[_Block]:
+def count_transfer(direction: str, nbytes: int, reason: str, name: str = "") -> Sequence[_Block]:
     """Check a transfer that is about to begin, and count it in the blocks of this context.
 
     `name` is that of the Blob, for the message.
@@ -291,7 +292,7 @@ def permitted(direction: str, nbytes: int, reason: str, name: str = "") -> Seque
     Returns
     -------
     sequence
-        The blocks, for `forget` if the transfer fails.
+        The blocks, for `uncount_transfer` if the transfer fails.
 
     Raises
     ------
@@ -326,7 +327,7 @@ def permitted(direction: str, nbytes: int, reason: str, name: str = "") -> Seque
     )
 
 
-def forget(blocks: Sequence[_Block], nbytes: int) -> None:
+def uncount_transfer(blocks: Sequence[_Block], nbytes: int) -> None:
     """Undo the count of a transfer that failed."""
     with _counting.held:
         for block in blocks:

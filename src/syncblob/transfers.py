@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from syncblob._forks import Lock
 from syncblob._source_lines import SourceLine, user_line
-from syncblob.guards import forget, guarded, permitted
+from syncblob.guards import count_transfer, guarded, uncount_transfer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -193,12 +193,12 @@ def _observe(  # noqa: PLR0913  # the fields of a Transfer
     asynchronous: bool = False,
 ) -> Any:
     """Copy if the guards permit, count the copy in them, and record it in the open logs."""
-    blocks = permitted(direction, nbytes, copying.reason, copying.name)
+    blocks = count_transfer(direction, nbytes, copying.reason, copying.name)
     start = time.perf_counter()
     try:
         result = copy(*args)
     except BaseException:
-        forget(blocks, nbytes)
+        uncount_transfer(blocks, nbytes)
         raise
     if not _open_logs:
         return result

@@ -36,10 +36,8 @@ __all__ = [
 
 
 class Written(NamedTuple):
-    """The first parameter of a function, which it writes."""
+    """When a function writes its first argument, and how much of it."""
 
-    parameter: str
-    """Its name."""
     option: str = ""
     """The parameter that makes the function write; empty if it always writes."""
     value: bool = True
@@ -50,19 +48,19 @@ class Written(NamedTuple):
 
 # In addition, every function writes its `out`.
 WRITES: dict[Callable[..., Any], Written] = {
-    np.copyto: Written("dst", whole=True),
-    np.fill_diagonal: Written("a"),
-    np.median: Written("a", "overwrite_input"),
-    np.nan_to_num: Written("x", "copy", value=False),
-    np.nanmedian: Written("a", "overwrite_input"),
-    np.nanpercentile: Written("a", "overwrite_input"),
-    np.nanquantile: Written("a", "overwrite_input"),
-    np.percentile: Written("a", "overwrite_input"),
-    np.place: Written("arr"),
-    np.put: Written("a"),
-    np.put_along_axis: Written("arr"),
-    np.putmask: Written("a"),
-    np.quantile: Written("a", "overwrite_input"),
+    np.copyto: Written(whole=True),
+    np.fill_diagonal: Written(),
+    np.median: Written("overwrite_input"),
+    np.nan_to_num: Written("copy", value=False),
+    np.nanmedian: Written("overwrite_input"),
+    np.nanpercentile: Written("overwrite_input"),
+    np.nanquantile: Written("overwrite_input"),
+    np.percentile: Written("overwrite_input"),
+    np.place: Written(),
+    np.put: Written(),
+    np.put_along_axis: Written(),
+    np.putmask: Written(),
+    np.quantile: Written("overwrite_input"),
 }
 
 # They always return views of their arrays.

@@ -21,7 +21,7 @@ __all__ = [
 ]
 
 # Frames of these packages are not the user's: this package, and libraries that call its protocols.
-# Nor are those of the standard library.
+# Frames of the standard library are not the user's either.
 _LIBRARIES = frozenset(
     """
     syncblob numpy torch cupy cupyx array_api_compat array_api_extra scipy sklearn pandas pyarrow
@@ -30,7 +30,7 @@ _LIBRARIES = frozenset(
     """.split()  # noqa: SIM905  # easier to read as words
 )
 
-# The files of other packages may lie below, in these folders.
+# Folders of other packages, which may lie in that of the standard library.
 _STANDARD_LIBRARY = os.path.dirname(os.__file__) + os.sep  # noqa: PTH120  # compared as a prefix
 _OTHER_PACKAGES = ("site-packages", "dist-packages")
 

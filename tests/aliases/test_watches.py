@@ -264,7 +264,7 @@ def test_an_export_that_ends_waits_for_nobody_and_is_compared_by_the_next_access
             memory.cpu_data()
 
 
-def test_an_export_that_ends_during_a_transfer_accuses_nobody(
+def test_an_export_that_ends_during_a_transfer_is_not_compared(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     memory = at(Side.HOST)

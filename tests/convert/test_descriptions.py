@@ -52,22 +52,26 @@ def test_tensors_named_as_the_entries_of_caffes_layout(tmp_path, name):
         assert weights.tensors[name].tolist() == [1, 1]
 
 
+def _described(**settings):
+    layer = {"name": "ip", "type": "", "bottoms": [], "tops": [], "definition": ""}
+    layers = [{**layer, "tensors": ["ip.weight"]}]
+    return json.dumps({"version": 1, "net": "n", "layers": layers, **settings})
+
+
 @pytest.mark.parametrize("settings", ["no base64", 7, "/w=="])
 def test_damaged_settings_of_the_net(with_description, tmp_path, settings):
-    layer = {"name": "ip", "type": "", "bottoms": [], "tops": [], "definition": ""}
-    described = {"net": "n", "layers": [{**layer, "tensors": ["ip.weight"]}], "version": 1}
-    path = with_description(json.dumps({**described, "settings": settings}))
     with pytest.raises(ModelFileError, match="description"):
-        convert(path, tmp_path / "x.caffemodel")
-    # A layer and a name there would be written beside those of the file.
+        convert(with_description(_described(settings=settings)), tmp_path / "x.caffemodel")
+
+
+def test_layers_and_a_name_among_the_settings_of_the_net_are_ignored(with_description, tmp_path):
     hidden = NetParameter(name="x", force_backward=True, layer=[{"name": "y"}])
     text = b64encode(hidden.SerializeToString()).decode()
-    convert(
-        with_description(json.dumps({**described, "settings": text})), tmp_path / "x.caffemodel"
-    )
-    net = open_model(tmp_path / "x.caffemodel").to_net()
-    assert (net.name, [one.name for one in net.layer], net.force_backward) == ("n", ["ip"], True)
-    convert(with_description(json.dumps(described)), tmp_path / "x.caffemodel")
+    for settings in ({}, {"settings": text}):
+        convert(with_description(_described(**settings)), tmp_path / "x.caffemodel")
+        net = open_model(tmp_path / "x.caffemodel").to_net()
+        assert (net.name, [layer.name for layer in net.layer]) == ("n", ["ip"])
+        assert net.force_backward is bool(settings)
 
 
 def test_torch_reads_bfloat16(tmp_path):

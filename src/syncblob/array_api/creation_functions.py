@@ -429,7 +429,7 @@ def _made(
         wanted = _FLOAT64
     array = home.compute(getattr(home.namespace, name), *args, dtype=wanted, **keywords)
     if wanted is None:
-        # NumPy makes arrays of long doubles, times and objects of such arguments.
+        # Long doubles, dates and large integers give dtypes that Blobs do not support.
         as_dtype(array.dtype)
     return Blob._fresh(array if array.base is None else home.compute(array.copy), home)
 

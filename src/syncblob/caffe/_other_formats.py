@@ -198,7 +198,7 @@ def refuse_other_messages(reader: WireReader, kinds: Kinds, wanted: str = "model
 
 
 def _has_blob(reader: WireReader) -> bool:
-    """Tell whether the first field is a blob, whose shape and values agree, and not a name."""
+    """Return whether the first field is a blob, whose shape and values agree, and not a name."""
     field = next(reader.fields(0, reader.size))
     try:
         index_blob(reader, field.start, field.stop, depth=1)

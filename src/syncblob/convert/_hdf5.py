@@ -108,7 +108,7 @@ def _is_caffes(file: Any, text: str | None, path: str) -> bool:
             return (isinstance(entry, h5py.Dataset) and not number.isdecimal()) or None
 
         return {*file} <= {_CAFFE_GROUP, _CAFFE_DIFFS} and not file.visititems(is_other)
-    layers = read_description(text, path=path)[-1]
+    _, _, layers = read_description(text, path=path)
     names = {name for layer in layers for name in layer.tensors}
     # In a plain tree, these are the group and the description, not tensors.
     return bool(names & {_CAFFE_GROUP, STRUCTURE}) or not all(name in file for name in names)

@@ -33,9 +33,9 @@ def read(path: str) -> Weights:
     """Open a file. Its values are memory-mapped."""
     try:
         values: NDArray[np.generic] = np.load(path, mmap_mode="r", allow_pickle=False)
+    except OSError:
+        raise
     except Exception as error:  # a damaged header raises nearly any exception
-        if isinstance(error, OSError):
-            raise
         objects = "Python objects" in str(error)
         raise ModelFileError(
             _OBJECTS

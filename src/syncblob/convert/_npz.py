@@ -120,9 +120,9 @@ def _read_header(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: str) -> 
             reader = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
             shape, _, dtype = reader(file)
             start = file.tell()
+    except OSError:
+        raise
     except Exception as error:  # a damaged archive raises nearly any exception
-        if isinstance(error, OSError):
-            raise
         raise ModelFileError(f"array {info.filename!r} is damaged ({error})", path=path) from error
     if dtype.hasobject:
         raise ModelFileError(

@@ -91,22 +91,19 @@ def read_description(text: str, *, path: str) -> tuple[str, bytes, list[Describe
         if described["version"] != _VERSION:
             raise ValueError(f"expected version {_VERSION}, got {described['version']!r}")  # noqa: TRY301  # caught below, as the others
         settings = b64decode(_text(described.get("settings", "")), validate=True)
-        return (
-            _text(described["net"]),
-            settings,
-            [
-                Described(
-                    _text(layer["name"]),
-                    _text(layer["type"]),
-                    tuple(map(_text, layer["bottoms"])),
-                    tuple(map(_text, layer["tops"])),
-                    tuple(map(_text, layer["tensors"])),
-                    b64decode(_text(layer["definition"]), validate=True),
-                    frozenset(map(_text, layer.get("legacy", ()))),
-                )
-                for layer in described["layers"]
-            ],
-        )
+        layers = [
+            Described(
+                _text(layer["name"]),
+                _text(layer["type"]),
+                tuple(map(_text, layer["bottoms"])),
+                tuple(map(_text, layer["tops"])),
+                tuple(map(_text, layer["tensors"])),
+                b64decode(_text(layer["definition"]), validate=True),
+                frozenset(map(_text, layer.get("legacy", ()))),
+            )
+            for layer in described["layers"]
+        ]
+        return _text(described["net"]), settings, layers
     # Deep nesting raises RecursionError; other JSON raises TypeError or KeyError.
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise damaged(f"{type(error).__name__}: {error}", path=path) from None

@@ -199,7 +199,7 @@ def test_what_is_asked_for_in_vain(model, tmp_path, name, asked, reason):
         ({"a": np.ones(1), "a/b": np.ones(1)}, "h5", "'a', which is that of a group"),
         ({"a//b": np.ones(1)}, "h5", "makes groups"),
         ({"./b": np.ones(1)}, "h5", "makes groups"),
-        ({"syncblob/b": np.ones(1)}, "h5", "a group 'syncblob'"),
+        ({"syncblob/b": np.ones(1)}, "h5", "a group has the name 'syncblob'"),
         ({"a": np.ones((1,) * 33)}, "h5", "at most 32 axes"),
         ({"a": np.ones((1,) * 33, np.float32)}, "binaryproto", "at most 32 axes"),
     ],

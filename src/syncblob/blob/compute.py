@@ -217,7 +217,7 @@ def as_blob(name: str, x: Any, *beside: Any) -> Any:
         return x
     device = next((other.device for other in beside if isinstance(other, BlobCore)), None)
     if device is not None and is_number(x) and type(x) not in PYTHON_SCALARS:
-        # It has a dtype in NumPy, and does not adapt to the one beside it.
+        # As in NumPy, it has a dtype of its own, and does not adapt to that of the Blob.
         x = np.asarray(x)[()]
     if isinstance(x, np.generic) and is_supported(x.dtype):
         return BlobCore._class_of_results.asarray(x, device=device)

@@ -266,8 +266,8 @@ def mark_legacy(layer: Layer, numbers: Collection[int] = ()) -> None:
     layer
         The layer, such as one made of arrays from another format.
     numbers
-        Those of more blobs to mark, for a layer of another type than Caffe's. Blobs that do not
-        have four axes are not marked.
+        The numbers of further blobs to mark, for layers of types that Caffe does not have. Blobs
+        that do not have four axes are skipped.
     """
     entries = layer.blobs._entries
     for number, shape in enumerate(own_shapes(layer)):

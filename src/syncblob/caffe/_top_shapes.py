@@ -489,7 +489,7 @@ def _filter(_layer: LayerParameter, *bottoms: Shape) -> list[Shape]:
             f"expected a selector of shape (items,), the last bottom, and items along the first "
             f"axis of the others, got {_listed(bottoms)}"
         )
-    return list(bottoms[:-1])  # an upper bound: the number of items is only known at run time
+    return items  # an upper bound: the number of items is only known at run time
 
 
 # --- losses ---------------------------------------------------------------------------------------

@@ -242,7 +242,7 @@ def open_definition(
         raise ModelFileError("expected a definition, got a text without layers", path=path)
     contents = Contents(path, _PROTOTXT, model.layers, model.name, source=model)
     try:
-        names, named = _with_own_names(model)
+        names, named = _with_unique_names(model)
         inferred = named.infer_shapes(shapes)
         weights = [list(map(Blob, inferred.params.get(name, ()))) for name in names]
     except ValueError as error:
@@ -254,8 +254,8 @@ def open_definition(
     return contents._replace(shapes=inferred.blobs)
 
 
-def _with_own_names(model: ModelFile) -> tuple[list[str], ModelFile]:
-    """Return a name of its own for each layer, and a copy of the model with these names."""
+def _with_unique_names(model: ModelFile) -> tuple[list[str], ModelFile]:
+    """Return unique names of the layers, and a copy of the model with these names."""
     count = Counter(layer.name for layer in model.layers)
     named = copy.copy(model)
     names = []

@@ -52,6 +52,7 @@ _HARMLESS = 1 << 24
 # Limit on visits to groups and datasets under further names. Links can make a small file look
 # endless.
 _MOST_REPEATED = 1 << 14
+# HDF5's own limit.
 _MOST_AXES = 32
 # The groups at the root of Caffe's layout: the layers, and their gradients.
 _CAFFE_GROUP, _CAFFE_DIFFS = "data", "diff"
@@ -235,7 +236,9 @@ def check(weights: Weights) -> None:
         for depth in range(1, len(parts))
     }
     if STRUCTURE in groups:
-        raise ValueError(f"a group {STRUCTURE!r} has the name of the description of the layers")
+        raise ValueError(
+            f"a group has the name {STRUCTURE!r}, that of the description; rename its tensors"
+        )
     for name, blob in weights.tensors.items():
         if name == STRUCTURE or name in groups:
             raise ValueError(

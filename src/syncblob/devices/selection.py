@@ -232,7 +232,8 @@ def use_device(device: Device | str) -> Iterator[Device]:
         _chosen.set((*_chosen.get(), device))
         yield device
     finally:
-        # Not by a token: a block in a generator may end before an inner one, or in another context.
+        # No token is reset: a block in a generator may end before an inner one, or in another
+        # context.
         _chosen.set(tuple(other for other in _chosen.get() if other is not device))
 
 

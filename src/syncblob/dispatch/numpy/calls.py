@@ -185,7 +185,7 @@ class Operands:
 
         Fully overwritten operands are not transferred. They are written after the call has
         succeeded, because an overwrite discards the newest contents on the other side. If one of
-        several results is written then, all are, because writing it may fail.
+        several results is written after the call, all are, so that a failure changes none.
 
         Raises
         ------

@@ -146,11 +146,11 @@ def _for_operands(function: Callable[..., Any], places: dict[int | str, Any]) ->
     if not (blobs or nested) or not all(_is_leaf(type(places[place])) for place in others):
         return Plan(function)
     method = tables.METHODS.get(function) if blobs[:1] == [0] else None
-    # In a function of one array, what is nested are axes or a shape.
+    # The sequences among the arguments of a function of one array are axes or shapes.
     if blobs == [0] and (not nested or function in tables.VIEWS_OF_ONE):
         return _OneBlob(function, method)
     if "writeable" in places:
-        # Decides whether the result is const, and is no part of the pattern.
+        # Its value decides whether the result is const, and is not part of the key.
         return Plan(function)
     return _SomeBlobs(function, method, blobs, nested)
 

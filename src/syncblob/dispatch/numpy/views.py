@@ -149,7 +149,7 @@ class _Views(Operands):
         x = self._origins.get(id(_origin(array)))
         if x is not None:
             return x._view(x._layout.of_phantom(array), readonly=const)
-        # Copied, because even reading the flags of such an array may warn.
+        # Copied, because NumPy may warn if the flags of results of `broadcast_arrays` are read.
         return self._adopted(array.copy() if const else array)
 
 

@@ -315,14 +315,14 @@ def test_settings_that_are_damaged(tmp_path):
         open_weights(path)
 
 
-@pytest.mark.parametrize("extension", ["npz", "safetensors"])
+@pytest.mark.parametrize("extension", ["npz", "npy", "safetensors"])
 def test_archives_of_other_formats_than_caffes(tmp_path, extension):
     need_library_of(extension)
     np.savez(tmp_path / "made.npz", a=np.ones(2))
     convert(tmp_path / "made.npz", tmp_path / f"x.{extension}")
     path = tmp_path / f"x.{extension}.gz"
     path.write_bytes(gzip.compress((tmp_path / f"x.{extension}").read_bytes()))
-    with pytest.raises(ModelFileError, match="in a gzip archive; unpack it first"):
+    with pytest.raises(ModelFileError, match=f"{extension}' in a gzip archive; unpack it first"):
         open_weights(path)
 
 

@@ -27,8 +27,8 @@ __all__ = ["is_text", "read_head", "recognise"]
 HEAD = 4096
 # The first words of errors that name the actual format of a file.
 _VERDICT = "this is "
-# A part of their advice, for formats that are not opened in a gzip archive.
-_ADVICE = "open_weights opens it"
+# Formats that are not opened in a gzip archive.
+_ONLY_UNPACKED = frozenset(("npy", "npz", "safetensors", "torch", "zip"))
 _TEXT = bytes({*b"\t\n\r\f", *range(0x20, 0x7F), *range(0x80, 0x100)})
 
 
@@ -56,21 +56,19 @@ def recognise(path: str | os.PathLike[str], promised: str | None) -> str:
     # Opened here first, so that the errors do not depend on the library.
     head = read_head(path)
     found = file_signature(head)
-    if found == "hdf5" or (found == "gzip" and _is_packed_hdf5(path)):
+    packed = _packed_signature(path) if found == "gzip" else ""
+    if "hdf5" in (found, packed):
         return _which_hdf5(path, promised)
     if found in ("npz", "zip"):
         return _which_archive(path)
     if found in ("npy", "torch", "safetensors"):
         return found
-    try:
-        return _which_message(path, head, promised)
-    except ModelFileError as error:
-        if found != "gzip" or _ADVICE not in error.message:
-            raise
-        problem = error.message.partition(";")[0]
+    if packed in _ONLY_UNPACKED:
         raise ModelFileError(
-            f"{problem} in a gzip archive; unpack it first", path=os.fspath(path)
-        ) from error
+            f"this is a file of the format {packed!r} in a gzip archive; unpack it first",
+            path=os.fspath(path),
+        )
+    return _which_message(path, head, promised)
 
 
 def read_head(path: str | os.PathLike[str]) -> bytes:
@@ -87,12 +85,13 @@ def read_head(path: str | os.PathLike[str]) -> bytes:
         raise
 
 
-def _is_packed_hdf5(path: str | os.PathLike[str]) -> bool:
+def _packed_signature(path: str | os.PathLike[str]) -> str:
+    """Return the signature of the file in a gzip archive; empty if the archive is damaged."""
     try:
         with gzip.open(path) as archive:
-            return file_signature(archive.read(HEAD)) == "hdf5"
+            return file_signature(archive.read(HEAD))
     except (EOFError, gzip.BadGzipFile, zlib.error):
-        return False
+        return ""
 
 
 def _which_hdf5(path: str | os.PathLike[str], promised: str | None) -> str:

@@ -9,9 +9,10 @@ import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from syncblob._texts import all_decoded, decoded
 from syncblob.caffe._fields import BLOBS, LAYERS, V0_LAYER
 from syncblob.caffe._older_formats import upgrade_net
-from syncblob.caffe._texts import all_decoded, decoded, put_texts
+from syncblob.caffe._texts import put_texts
 from syncblob.caffe._wire import Field, WireReader, WireType, length_field
 from syncblob.errors import ModelFileError
 

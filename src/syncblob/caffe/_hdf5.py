@@ -31,6 +31,7 @@ import numpy as np
 
 from syncblob._optional import import_optional
 from syncblob._shape import as_shape
+from syncblob._texts import decoded, encoded
 from syncblob.caffe._blob_index import BlobIndex, Run, Values
 from syncblob.caffe._fields import MOST_ELEMENTS
 from syncblob.caffe._lazy import had_diff, lazy_blob, unchanged
@@ -38,7 +39,6 @@ from syncblob.caffe._other_formats import OTHER_HDF5
 from syncblob.caffe._param_shapes import own_shapes
 from syncblob.caffe._pieces import BlobValues, FileRange, buffers, write_pieces
 from syncblob.caffe._streams import open_source
-from syncblob.caffe._texts import decoded, encoded
 from syncblob.caffe.blobproto import require_axes, wire_dtype
 from syncblob.errors import ModelFileError
 

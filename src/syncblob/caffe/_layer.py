@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import MutableSequence
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, overload
 
+from syncblob._texts import readable
 from syncblob.blob import Blob
 from syncblob.caffe._definition import Definition, own_copy
 from syncblob.caffe._fields import LEGACY_AXES, LEGACY_NAMES
 from syncblob.caffe._lazy import independent_copy, is_legacy, unshaped
-from syncblob.caffe._texts import readable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

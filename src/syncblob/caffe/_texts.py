@@ -1,13 +1,10 @@
-"""Strings in messages that may not be UTF-8, such as names in GBK: Caffe accepts any bytes.
-
-Here such a string is a str with a lone surrogate for each byte that is not UTF-8, like a file name
-in Python. protobuf parses it and returns it as bytes, but does not accept it in an assignment.
-"""
+"""Fields of protobuf messages with strings that may not be UTF-8."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from syncblob._texts import encoded
 from syncblob.caffe._wire import length_field
 
 if TYPE_CHECKING:
@@ -15,22 +12,7 @@ if TYPE_CHECKING:
 
     from google.protobuf.message import Message
 
-__all__ = ["add_texts", "all_decoded", "decoded", "encoded", "put_texts", "readable"]
-
-
-def decoded(text: str | bytes) -> str:
-    """Return a string that protobuf may have returned as bytes."""
-    return text.decode(errors="surrogateescape") if isinstance(text, bytes) else text
-
-
-def all_decoded(texts: Iterable[str | bytes]) -> tuple[str, ...]:
-    """Return several strings, as `decoded` does."""
-    return tuple(map(decoded, texts))
-
-
-def encoded(text: str | bytes) -> bytes:
-    """Return the bytes of a string in a file."""
-    return text if isinstance(text, bytes) else text.encode(errors="surrogateescape")
+__all__ = ["add_texts", "put_texts"]
 
 
 def add_texts(message: Message, name: str, texts: Iterable[str | bytes]) -> None:
@@ -43,8 +25,3 @@ def put_texts(message: Message, name: str, texts: Iterable[str | bytes]) -> None
     """Set a field to strings."""
     message.ClearField(name)
     add_texts(message, name, texts)
-
-
-def readable(text: str) -> str:
-    """Return a string for display, with replacement characters for bytes that are not UTF-8."""
-    return encoded(text).decode(errors="replace")

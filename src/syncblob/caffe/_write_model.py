@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from syncblob._texts import encoded
 from syncblob.caffe._disk import OpenFile
 from syncblob.caffe._fields import (
     BLOBS,
@@ -21,7 +22,6 @@ from syncblob.caffe._fields import (
 from syncblob.caffe._lazy import unchanged
 from syncblob.caffe._older_formats import V1_TYPE_NUMBERS
 from syncblob.caffe._pieces import FileRange, joined, require_message_size, size_of
-from syncblob.caffe._texts import encoded
 from syncblob.caffe._wire import WireReader, WireType, length_field, length_header, varint
 from syncblob.caffe.blobproto import blob_pieces
 from syncblob.errors import ModelFileError

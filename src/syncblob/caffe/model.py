@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from syncblob._texts import decoded
 from syncblob.caffe._definition import LayerRecord, NetRecord, own_copy
 from syncblob.caffe._fields import NET_NAME
 from syncblob.caffe._hdf5 import HDF5Source, plan_hdf5, read_layers
@@ -30,7 +31,7 @@ from syncblob.caffe._other_formats import (
 )
 from syncblob.caffe._pieces import size_of, write_pieces
 from syncblob.caffe._streams import Source, Target, name_of, open_source, writing
-from syncblob.caffe._texts import decoded, put_texts
+from syncblob.caffe._texts import put_texts
 from syncblob.caffe._trained_layers import copy_trained_layers
 from syncblob.caffe._wire import WireReader, length_field
 from syncblob.caffe._write_model import model_pieces, net_settings

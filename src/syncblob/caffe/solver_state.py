@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from syncblob._shape import is_integer
+from syncblob._texts import encoded
 from syncblob.caffe._blob_index import index_blob, require_few
 from syncblob.caffe._fields import CURRENT_STEP, HISTORY, ITER, LEARNED_NET
 from syncblob.caffe._layer import as_named_blob
@@ -15,7 +16,6 @@ from syncblob.caffe._lazy import lazy_blob
 from syncblob.caffe._other_formats import is_hdf5, require_message, require_state_path
 from syncblob.caffe._pieces import require_message_size, size_of, write_pieces
 from syncblob.caffe._streams import Source, Target, name_of, open_source, writing
-from syncblob.caffe._texts import encoded
 from syncblob.caffe._wire import WireReader, WireType, length_field, length_header, varint
 from syncblob.caffe.blobproto import blob_pieces
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any
 
-from syncblob.caffe._texts import decoded
+from syncblob._texts import decoded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

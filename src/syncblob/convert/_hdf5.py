@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob._optional import import_optional
+from syncblob._texts import decoded, encoded
 from syncblob.caffe import (
     blob_values,
     file_signature,
@@ -22,7 +23,6 @@ from syncblob.caffe import (
     open_model,
     plan_model,
 )
-from syncblob.caffe._texts import decoded, encoded
 from syncblob.convert import _caffe
 from syncblob.convert._recognition import read_head
 from syncblob.convert._structure import (

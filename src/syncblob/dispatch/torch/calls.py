@@ -83,7 +83,7 @@ def call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str,
     try:
         running.lend(values)
         if followed and not copying:
-            with saved_tensors_hooks(_saving_copies(running.addresses()), _unsaved):
+            with saved_tensors_hooks(_saving_copies(running.ranges()), _unsaved):
                 result = _compute(function, values, names)
         else:
             result = _compute(function, values, names)
@@ -117,7 +117,8 @@ def _call_directly(
     if lent is None:
         return NotImplemented
     if followed:
-        with saved_tensors_hooks(_saving_copies({loan.start for _, loan in lent}), _unsaved):
+        ranges = [(loan.start, loan.stop) for _, loan in lent]
+        with saved_tensors_hooks(_saving_copies(ranges), _unsaved):
             result = _compute(function, operands, names)
     elif names:
         result = _compute(function, operands, names)
@@ -324,11 +325,11 @@ class _Call:
             for place in read.difference(plan.written):
                 values[place] = replaced(values[place], torch.Tensor, self._apart)
 
-    def addresses(self) -> set[int | None]:
-        """Return the start addresses of the storages of tensors over Blobs."""
-        read = [loan.tensor for _, loan in self._read.values()]
-        written = [written.tensor for written in self._direct]
-        return set(map(over.address, (*read, *written)))
+    def ranges(self) -> list[tuple[int, int]]:
+        """Return the address ranges of the storages of tensors over Blobs."""
+        loans = [loan for _, loan in self._read.values()]
+        written = map(over.storage_range, [written.tensor for written in self._direct])
+        return [*((loan.start, loan.stop) for loan in loans), *written]
 
     def _read_tensor(self, x: BlobCore) -> torch.Tensor:
         """Return a tensor to read."""
@@ -458,7 +459,9 @@ _innermost_hooks: Callable[[bool], object] = torch._C._autograd._top_saved_tenso
 _hooks_are_enabled: Callable[[], bool] = torch._C._autograd._saved_tensors_hooks_is_enabled  # type: ignore[attr-defined]  # not in torch's stubs
 
 
-def _saving_copies(addresses: set[int | None]) -> Callable[[torch.Tensor], _Saved]:
+def _saving_copies(
+    ranges: Sequence[tuple[int, int]],
+) -> Callable[[torch.Tensor], _Saved]:
     """Return a hook that saves tensors for autograd, and copies those over given storages.
 
     Copies, because autograd does not see writes to Blobs. The graph keeps the hook alive, so it
@@ -466,14 +469,20 @@ def _saving_copies(addresses: set[int | None]) -> Callable[[torch.Tensor], _Save
 
     Parameters
     ----------
-    addresses
-        The start addresses of the storages.
+    ranges
+        The first address and the end of each storage.
     """
-    addresses.discard(None)
 
     def save(x: torch.Tensor) -> _Saved:
-        if over.address(x) in addresses:
-            x = x.clone()
+        try:
+            address = x.data_ptr()
+        except RuntimeError:
+            # Sparse tensors have no storage.
+            return x, x._version
+        for start, stop in ranges:
+            if start <= address < stop:
+                x = x.clone()
+                break
         return x, x._version
 
     return save

@@ -28,7 +28,7 @@ _DATA: Any = torch.Tensor.data
 _GRAD: Any = torch.Tensor.grad
 
 # The attributes of a BlobParameter that an ordinary parameter lacks.
-_FIELDS = ("_diff", "_places", "_buffers", "_blob")
+_FIELDS = ("_diff", "_origin", "_diff_place", "_buffers", "_blob")
 
 # The frames between the user and the export in `alias_over`, at least.
 _OURS = 5
@@ -37,9 +37,9 @@ _OURS = 5
 @untraced
 def parameter_over(blob: BlobCore) -> BlobParameter:
     """Return a leaf over a Blob's data and diff; see `Blob.as_parameter`."""
-    data, diff = _tensors_over(blob, "as_parameter")
+    data, diff, buffers = _tensors_over(blob, "as_parameter")
     parameter = BlobParameter(data)
-    parameter._follow(blob, data, diff)
+    parameter._follow(blob, data, diff, buffers)
     _GRAD.__set__(parameter, diff.detach())
     return parameter
 
@@ -53,24 +53,27 @@ def put_over(pairs: Iterable[tuple[torch.nn.Parameter, BlobCore]], reason: str) 
     """
     prepared: list[tuple[Any, ...]] = []
     for parameter, blob in pairs:
-        data, diff = _tensors_over(blob, reason)
+        data, diff, buffers = _tensors_over(blob, reason)
         gradient: torch.Tensor | None = _GRAD.__get__(parameter)
         if gradient is not None:
             dense = gradient if gradient.layout is torch.strided else gradient.to_dense()
             diff.copy_(dense.detach())
         has_one = gradient is not None or parameter.requires_grad
-        prepared.append((parameter, blob, data, diff, diff.detach() if has_one else None))
-    for parameter, blob, data, diff, gradient in prepared:
+        leaf = diff.detach() if has_one else None
+        prepared.append((parameter, (blob, data, diff, buffers), leaf))
+    for parameter, (blob, data, diff, buffers), gradient in prepared:
         _GRAD.__set__(parameter, None)
         _DATA.__set__(parameter, data)
         # As torch does when it initializes a lazy module.
         parameter.__class__ = BlobParameter
-        parameter._follow(blob, data, diff)
+        parameter._follow(blob, data, diff, buffers)
         _GRAD.__set__(parameter, gradient)
 
 
-def _tensors_over(blob: BlobCore, reason: str) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return tensors over a Blob's data and diff."""
+def _tensors_over(
+    blob: BlobCore, reason: str
+) -> tuple[torch.Tensor, torch.Tensor, tuple[Any, Any]]:
+    """Return tensors over a Blob's data and diff, and the buffers of both."""
     blob._require_writable(reason)
     layout = blob._layout
     if layout.dtype.kind not in "fc" and not is_bfloat16(layout.dtype):
@@ -83,10 +86,12 @@ def _tensors_over(blob: BlobCore, reason: str) -> tuple[torch.Tensor, torch.Tens
             f"torch has no tensors with negative strides such as {layout.strides}; use a copy"
         )
     memory, diff = blob._memory, blob._diff_memory()
+    side = blob._side
     if blob._home is not HOST:
-        blob._bind_partner(diff, blob._side)
+        blob._bind_partner(diff, side)
     gradient = alias_over(blob, diff, HOST_DIFF, reason, _OURS)
-    return alias_over(blob, memory, HOST_DATA, reason, _OURS), gradient
+    data = alias_over(blob, memory, HOST_DATA, reason, _OURS)
+    return data, gradient, (memory.buffer(side), diff.buffer(side))
 
 
 class BlobParameter(torch.nn.Parameter):
@@ -102,16 +107,21 @@ class BlobParameter(torch.nn.Parameter):
     # A tensor over diff; None once the parameter has left the Blob. The gradient is another one,
     # because `Module.to` assigns to the `data` of gradients.
     _diff: torch.Tensor | None = None
-    # The tensors' places and the Blob's buffers, from when they were the same memory.
-    _places: tuple[Any, ...]
+    # The address, dtype and device of data, the place of diff, and the Blob's buffers, from when
+    # they were the same memory.
+    _origin: tuple[int, torch.dtype, torch.device]
+    _diff_place: tuple[Any, ...]
     _buffers: tuple[Any, Any]
     _blob: BlobCore
 
-    def _follow(self, blob: BlobCore, data: torch.Tensor, diff: torch.Tensor) -> None:
+    def _follow(
+        self, blob: BlobCore, data: torch.Tensor, diff: torch.Tensor, buffers: tuple[Any, Any]
+    ) -> None:
         """Attach to a Blob. The storage is already that of `data`."""
         self._blob = blob
-        self._places = _places(data, diff)
-        self._buffers = _buffers(blob)
+        self._origin = (data.data_ptr(), data.dtype, data.device)
+        self._diff_place = place_of(diff)
+        self._buffers = buffers
         self._diff = diff
         # Like `register_post_accumulate_grad_hook`, but without a handle, which would take most of
         # the time. Handles start at 0. First in order, so that other hooks find the gradient in
@@ -143,7 +153,16 @@ class BlobParameter(torch.nn.Parameter):
 
     def _is_over_the_blob(self) -> bool:
         diff = self._diff
-        return diff is not None and _places(self, diff) == self._places
+        if diff is None:
+            return False
+        address, dtype, device = self._origin
+        return (
+            self.data_ptr() == address
+            and diff.data_ptr() == self._diff_place[0]
+            and self.dtype is dtype
+            # All empty tensors have the address 0.
+            and (address != 0 or self.device == device)
+        )
 
     @property
     @untraced
@@ -211,11 +230,6 @@ class BlobParameter(torch.nn.Parameter):
         return plain.__reduce_ex__(protocol)
 
 
-def _places(data: torch.Tensor, diff: torch.Tensor) -> tuple[Any, ...]:
-    """Return where tensors over data and diff are. All empty tensors have the address 0."""
-    return data.data_ptr(), diff.data_ptr(), data.dtype, data.device
-
-
 def _buffers(blob: BlobCore) -> tuple[Any, Any]:
     """Return the buffers of a Blob's data and diff on the side of its device."""
     diff = blob._existing_diff()
@@ -234,7 +248,7 @@ def _store_gradient(parameter: BlobParameter, gradient: torch.Tensor, diff: torc
     """Copy a gradient that autograd did not accumulate in place into diff, with its graph."""
     if gradient.layout is not torch.strided:
         gradient = gradient.to_dense()
-    if place_of(gradient) == place_of(diff):
+    if place_of(gradient) == parameter._diff_place:
         return
     stored = diff.detach()
     with torch.set_grad_enabled(gradient.requires_grad):

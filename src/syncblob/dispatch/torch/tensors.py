@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Loan",
-    "address",
     "alias_over",
     "apart",
     "empty",
@@ -48,6 +47,7 @@ __all__ = [
     "partially_overlaps",
     "place_of",
     "private",
+    "storage_range",
     "tensor_over",
     "tensor_over_memory",
 ]
@@ -150,9 +150,9 @@ class Loan:
         self.tensor: torch.Tensor = tensor
         self.owner: object = owner
         self.version: int = tensor._version
-        storage = tensor.untyped_storage()
-        self.start: int = storage.data_ptr()
-        self.stop: int = self.start + storage.nbytes()
+        self.start: int
+        self.stop: int
+        self.start, self.stop = storage_range(tensor)
 
     @property
     def was_written(self) -> bool:
@@ -335,6 +335,13 @@ def address(tensor: torch.Tensor) -> int | None:
     except RuntimeError:
         # Sparse and nested tensors and the wrappers of torch.func have none.
         return None
+
+
+def storage_range(tensor: torch.Tensor) -> tuple[int, int]:
+    """Return the address of a tensor's storage, and that of its end."""
+    storage = tensor.untyped_storage()
+    start = storage.data_ptr()
+    return start, start + storage.nbytes()
 
 
 def partially_overlaps(tensor: torch.Tensor, other: torch.Tensor) -> bool:

@@ -145,10 +145,18 @@ def test_full_of_what_no_blob_holds_is_refused(value: object) -> None:
         xp.full(2, value)
 
 
-@pytest.mark.parametrize("stop", [np.longdouble(3), 2**64 + 2, np.datetime64("2020")], ids=type)
-def test_values_of_dtypes_that_no_blob_holds_are_refused(stop: Any) -> None:
+@pytest.mark.parametrize(
+    ("start", "stop"),
+    [
+        (np.longdouble(1), np.longdouble(3)),
+        (2**64, 2**64 + 2),
+        (np.datetime64("2018"), np.datetime64("2020")),
+    ],
+)
+def test_values_of_dtypes_that_no_blob_holds_are_refused(start: Any, stop: Any) -> None:
     with pytest.raises(TypeError, match="a Blob holds"):
-        xp.arange(stop - 2, stop)
+        # NumPy 2.5 warns of a number as the step of dates.
+        xp.arange(start, stop, stop - start)
 
 
 def test_new_blobs_can_be_written() -> None:

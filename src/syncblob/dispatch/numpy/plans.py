@@ -163,7 +163,7 @@ def _is_leaf(kind: type) -> bool:
 class Plan:
     """The plan for any call: each call inspects all arguments."""
 
-    __slots__ = ("const", "function", "native")
+    __slots__ = ("const", "function", "makes_views", "native")
 
     def __init__(
         self, function: Callable[..., Any], method: Callable[..., Any] | None = None
@@ -174,6 +174,10 @@ class Plan:
             getattr(function, "_implementation", function) if method is None else method
         )
         self.const: bool = function in tables.OVERLAPPING
+        # Whether some calls of the function make only views; `run` finds out which.
+        self.makes_views: bool = (
+            function in tables.VIEWS_OF_ONE or function in tables.VIEWS_OF_SEVERAL
+        )
 
     def run(self, like: Any, args: Args, kwargs: Named) -> Any:
         """Make the call.
@@ -302,7 +306,7 @@ class _OneBlob(Plan):
             held is not None
             and held._exclusive_buffer is not x._buffer
             and not x._make_array_current()
-        ) or (not home.direct and viewed_arguments(self.function, args, kwargs)):
+        ) or (self.makes_views and not home.direct):
             return Plan.run(self, like, args, kwargs)
         array = x._array
         if not home.direct:
@@ -368,7 +372,7 @@ class _SomeBlobs(Plan):
             sequence = given[place] = _arrays_in(given[place], home, operands)
             if sequence is None:
                 return Plan.run(self, like, args, kwargs)
-        if not operands or (not home.direct and viewed_arguments(self.function, args, kwargs)):
+        if not operands or (self.makes_views and not home.direct):
             return Plan.run(self, like, args, kwargs)
         if self.keywords:
             named = {name: given[name] for name in kwargs}

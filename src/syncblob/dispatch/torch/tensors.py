@@ -351,12 +351,13 @@ def partially_overlaps(tensor: torch.Tensor, other: torch.Tensor) -> bool:
     """
     if None in (address(tensor), address(other)):
         return False
-    first, second = (x.untyped_storage() for x in (tensor, other))
-    same = first._cdata == second._cdata and tensor.shape == other.shape
+    same = tensor.untyped_storage()._cdata == other.untyped_storage()._cdata
+    start, stop = storage_range(tensor)
+    other_start, other_stop = storage_range(other)
     return (
-        not (same and place_of(tensor) == place_of(other))
-        and first.data_ptr() < second.data_ptr() + second.nbytes()
-        and second.data_ptr() < first.data_ptr() + first.nbytes()
+        not (same and tensor.shape == other.shape and place_of(tensor) == place_of(other))
+        and start < other_stop
+        and other_start < stop
     )
 
 

@@ -12,9 +12,10 @@ if TYPE_CHECKING:
     from types import CodeType, FrameType
 
 __all__ = [
+    "NotedPlace",
     "Place",
     "SourceLine",
-    "user_frame",
+    "user_instruction",
     "user_line",
     "user_place",
     "warn_user",
@@ -60,6 +61,10 @@ class SourceLine(NamedTuple):
         return f"{self}: {self.text}" if self.text else str(self)
 
 
+# The fields of a `Place`.
+NotedPlace = tuple["CodeType", int, "str | None"]
+
+
 class Place(NamedTuple):
     """A place in running code, recorded much faster than its line number."""
 
@@ -100,8 +105,8 @@ def _is_standard(filename: str) -> bool:
     return inside != filename and not inside.startswith(_OTHER_PACKAGES)
 
 
-def user_frame(depth: int = 1) -> tuple[FrameType, str | None]:
-    """Return the innermost frame of the user's code, and the library between it and this package.
+def user_instruction(depth: int = 1) -> NotedPlace:
+    """Return the fields of the `Place` of the user's code, which takes longer to make.
 
     The `depth` innermost frames are known to be this package's, and are skipped.
     """
@@ -112,32 +117,34 @@ def user_frame(depth: int = 1) -> tuple[FrameType, str | None]:
         frame = _getframe(1)
     between = None
     while True:
+        code = frame.f_code
         try:
-            library = _known[frame.f_code.co_filename]
+            library = _known[code.co_filename]
         except KeyError:
             library = _library(frame)
         if library is None or (outer := frame.f_back) is None:
-            return frame, between
+            return code, frame.f_lasti, between
         if library != "syncblob":
             between = library
         frame = outer
 
 
 def user_place(depth: int = 2) -> Place:
-    """Record the place of the user's code; `depth` as for `user_frame`."""
-    frame, library = user_frame(depth)
-    return Place(frame.f_code, frame.f_lasti, library)
+    """Record the place of the user's code; `depth` as for `user_instruction`."""
+    return Place(*user_instruction(depth))
 
 
 def user_line() -> SourceLine:
     """Return the line of the user's code."""
-    frame, _ = user_frame(2)
-    return SourceLine(frame.f_code.co_filename, frame.f_lineno)
+    return user_place(3).line
 
 
 def warn_user(message: str, category: type[Warning]) -> None:
     """Emit a warning at the line of the user's code."""
-    frame, _ = user_frame(2)
+    code, _, _ = user_instruction(2)
+    frame = _getframe(1)
+    while frame.f_code is not code and frame.f_back is not None:
+        frame = frame.f_back
     warnings.warn_explicit(
         message,
         category,

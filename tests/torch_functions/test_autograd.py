@@ -217,6 +217,14 @@ def test_a_frozen_parameter_gets_no_gradient():
 
 # --- Blobs that a graph keeps --------------------------------------------------------------------
 
+
+@pytest.fixture(params=["copied", "hooks"])
+def size(request, monkeypatch):
+    """Make Blobs small enough to be copied before a call, or too large."""
+    if request.param == "hooks":
+        monkeypatch.setattr("syncblob.dispatch.torch.tensors._SMALL", -1)
+
+
 REMEMBERED = {
     "mul": torch.mul,
     "div": torch.div,
@@ -232,6 +240,7 @@ REMEMBERED = {
 
 @pytest.mark.parametrize("function", REMEMBERED.values(), ids=REMEMBERED)
 @pytest.mark.parametrize("head", [CPU, GPU])
+@pytest.mark.usefixtures("size")
 def test_a_blob_that_was_read_may_be_written_before_backward(head, function):
     results = []
     for written in (False, True):
@@ -247,6 +256,7 @@ def test_a_blob_that_was_read_may_be_written_before_backward(head, function):
     torch.testing.assert_close(results[1], results[0])
 
 
+@pytest.mark.usefixtures("size")
 def test_hooks_of_the_user_see_what_autograd_saves():
     blob, weight = blob_in(GPU), torch.full((2, 3), 2.0, requires_grad=True)
     with torch.autograd.graph.saved_tensors_hooks(lambda x: x + 1, lambda x: x * 10):
@@ -262,6 +272,45 @@ def test_hooks_of_the_user_see_what_autograd_saves():
     assert gradient.tolist() == values().tolist()
 
 
+@pytest.mark.usefixtures("size")
+def test_a_view_of_a_blob_from_a_call_with_gradients_is_an_alias():
+    weight = torch.ones(4, 2, 3, requires_grad=True)
+    for views in (torch.broadcast_tensors, lambda *x: [*torch.broadcast_tensors(*x)]):
+        blob = blob_in(CPU)
+        view, _ = views(blob, weight)
+        assert blob.memory.aliased
+        view[0, 0, 0] = 9
+        assert blob[0, 0] == 9
+        copy, _ = views(blob.const, weight)
+        copy[0, 0, 0] = 5
+        assert blob[0, 0] == 9
+
+
+def test_large_and_small_blobs_may_be_written_before_backward():
+    large, small = Blob(1 << 15), Blob(1)
+    for blob in (large, small):
+        blob[...] = 3
+    weight = torch.ones(1 << 15, requires_grad=True)
+    for factor in (large, small):
+        loss = torch.mul(torch.add(factor, weight), factor).sum()
+        factor[...] = 7
+        (gradient,) = torch.autograd.grad(loss, weight)
+        assert gradient.unique().tolist() == [3]
+
+
+@pytest.mark.usefixtures("size")
+def test_a_random_function_with_gradients_draws_once():
+    weight = torch.ones(2, 3, requires_grad=True)
+    blob = blob_in(CPU)
+    torch.manual_seed(0)
+    expected = [torch.normal(T, weight + 1), torch.rand(2)]
+    torch.manual_seed(0)
+    found = [torch.normal(blob, weight + 1), torch.rand(2)]
+    for x, y in zip(found, expected, strict=True):
+        torch.testing.assert_close(x, y)
+
+
+@pytest.mark.usefixtures("size")
 def test_a_graph_keeps_no_blob():
     weight = torch.ones(3, requires_grad=True)
     blob, mean, var = blob_in(GPU), blob_in(GPU, shape=(3,)), blob_in(GPU, shape=(3,))
@@ -275,6 +324,7 @@ def test_a_graph_keeps_no_blob():
     assert weight.grad is not None
 
 
+@pytest.mark.usefixtures("size")
 def test_a_tensor_that_is_written_before_backward_is_noticed_as_without_blobs():
     weight = torch.ones(2, 3, requires_grad=True)
     for x in (T, blob_in(CPU)):

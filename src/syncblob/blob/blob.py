@@ -14,6 +14,7 @@ import numpy as np
 
 from syncblob import _shape
 from syncblob._optional import import_optional
+from syncblob._source_lines import user_instruction
 from syncblob.blob import (
     accessors,
     caffe_math,
@@ -1408,7 +1409,8 @@ class Blob(Operators, NdarrayMethods):
             # finding the user's line on the stack.
             held: Any = self._held
             layout: Any = self._placed
-            array = held.export_again(kept[0], kept[3], "DLPack", layout.start, layout.stop, 1)
+            start, stop, noted = layout.start, layout.stop, user_instruction(2)
+            array = held.export_again(kept[0], kept[3], "DLPack", start, stop, noted)
             if array is not None:
                 return array.__dlpack__(max_version=max_version)
         return protocols.dlpack_capsule(self, stream, max_version, dl_device, copy)

@@ -21,17 +21,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from syncblob._source_lines import Place, user_frame, warn_user
+from syncblob._source_lines import Place, user_instruction, warn_user
 from syncblob.errors import StaleAliasWarning
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Collection, Iterator, Sequence
-    from types import CodeType
     from typing import ClassVar, Protocol
 
     from numpy.typing import NDArray
 
+    from syncblob._source_lines import NotedPlace
     from syncblob.devices.base import Side
 
     # Aliases that become stale, by side.
@@ -181,7 +181,7 @@ class Lease(_Reference):
     start, stop
         Its range.
     noted
-        The arguments of `place`: code, instruction, library.
+        The fields of `place`.
     """
 
     __slots__ = ("kind", "noted", "start", "stop")
@@ -189,7 +189,7 @@ class Lease(_Reference):
     kind: str
     start: int
     stop: int
-    noted: tuple[CodeType, int, str | None]
+    noted: NotedPlace
 
     @property
     def place(self) -> Place:
@@ -299,22 +299,23 @@ class Loans:
         ranges += [exposure[:2] for exposure in self.exposures]
         return ranges + self.borrows.ranges(buffer)
 
-    def lease(self, target: object, kind: str, start: int, stop: int, ours: int = 3) -> None:
+    def lease(
+        self, target: object, kind: str, start: int, stop: int, noted: NotedPlace | None = None
+    ) -> None:
         """Record a writable alias of a range that lives as long as `target`.
 
         Parameters
         ----------
         target, kind, start, stop
             The alias.
-        ours
-            The least number of this package's frames between the user and `user_frame`.
+        noted
+            The place of the user's code, if the caller knows it.
         """
         leases = self.leases
         # The callback runs on any thread, at any moment, even inside this package. So it is a
         # single method of a set, written in C, and does nothing but record that the alias is gone.
         lease = Lease(target, leases.discard)
-        frame, library = user_frame(ours)
-        lease.noted = frame.f_code, frame.f_lasti, library
+        lease.noted = user_instruction(3) if noted is None else noted
         lease.kind = kind
         lease.start = start
         lease.stop = stop

@@ -16,7 +16,7 @@ import numpy as np
 
 from syncblob._forks import LostLock, is_lost, notify
 from syncblob._shape import Layout
-from syncblob._source_lines import Place, user_frame, user_place
+from syncblob._source_lines import Place, user_instruction, user_place
 from syncblob.devices import (
     CPU,
     HOST,
@@ -62,6 +62,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from syncblob._source_lines import NotedPlace
     from syncblob.devices.base import Accelerator, Home, Push
     from syncblob.memory.leases import Lease
     from syncblob.memory.sources import Function
@@ -762,7 +763,7 @@ class SyncedMemory:
         kind: str,
         start: int,
         stop: int,
-        ours: int = 0,
+        noted: NotedPlace | None = None,
     ) -> NDArray[Any] | None:
         """Return a writable alias on the host, as `export` does, if nothing has to be done first.
 
@@ -775,8 +776,8 @@ class SyncedMemory:
             those of DLPack do, and not only the base of its views.
         start, stop
             The range of the array.
-        ours
-            The least number of this package's frames between the user and this method.
+        noted
+            The place of the user's code, if the caller knows it.
 
         Returns
         -------
@@ -792,7 +793,7 @@ class SyncedMemory:
         loans = self._loans[0]
         if loans is NO_LOANS:
             loans = self._own_loans(0)
-        loans.lease(array, kind, start, stop, ours + 3)
+        loans.lease(array, kind, start, stop, noted)
         return array if self._fast_buffer is buffer else None
 
     def elements(self, side: Side, layout: Layout, reason: str) -> Any:
@@ -1839,11 +1840,9 @@ class SyncedMemory:
         reason, before, start, stop, copied
             As in `Transition`.
         depth
-            How many innermost frames, from that of `user_frame` on, are known to be this package's.
+            How many innermost frames, from that of `user_instruction` on, are this package's.
         """
-        frame, library = user_frame(depth)
-        code, instruction = frame.f_code, frame.f_lasti
-        noted = (reason, before, self._spans, copied, code, instruction, library, start, stop)
+        noted = (reason, before, self._spans, copied, *user_instruction(depth), start, stop)
         history = self._history
         if history is None:
             self._history = [noted]

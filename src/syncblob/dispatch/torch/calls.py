@@ -16,7 +16,7 @@ from syncblob.devices.base import Accelerator
 from syncblob.dispatch.torch import tensors as over
 from syncblob.dispatch.torch.devices import device_of_tensors, order_after
 from syncblob.dispatch.torch.plans import plan_call
-from syncblob.dispatch.torch.tensors import Loan, host_loan
+from syncblob.dispatch.torch.tensors import Loan, host_loan, small_copy
 from syncblob.dispatch.torch.tracing import is_recorded, untraced
 from syncblob.dispatch.walk import NESTED, instances, replaced
 from syncblob.guards import require_device
@@ -105,32 +105,62 @@ def _call_directly(
         NotImplemented in other cases, if a Blob has negative strides, or if our hooks cannot
         replace what autograd saves; the function has not been called then.
     """
-    tensors = plan.tensors_in(values) if plan.holds_tensors else ()
-    for x in tensors:
-        if x.is_cuda:
-            return NotImplemented
-    followed = bool(tensors) and _is_followed(tensors)
-    if followed and not _hooks_reach_all():
-        return NotImplemented
+    if plan.holds_tensors:
+        learned = False
+        for x in plan.tensors_in(values):
+            if x.is_cuda:
+                return NotImplemented
+            learned = learned or x.requires_grad
+        if torch.is_grad_enabled():
+            if _transformation() is not None:
+                return NotImplemented
+            if learned:
+                return _call_followed(plan, function, values, names)
     operands = list(values)
-    lent = _lend(plan, operands)
+    lent = _lend(plan, operands, host_loan)
     if lent is None:
         return NotImplemented
-    if followed:
-        ranges = [(loan.start, loan.stop) for _, loan in lent]
-        with saved_tensors_hooks(_saving_copies(ranges), _unsaved):
-            result = _compute(function, operands, names)
-    elif names:
-        result = _compute(function, operands, names)
-    else:
-        result = function(*operands)
+    result = _compute(function, operands, names) if names else function(*operands)
     return result if _is_apart(result, lent) else _finish_reading(result, lent, HOST, plan.name)
 
 
-def _lend(plan: Plan, operands: list[Any]) -> list[_Lent] | None:
+def _call_followed(
+    plan: Plan, function: Callable[..., Any], values: Sequence[Any], names: tuple[str, ...]
+) -> Any:
+    """Implement `_call_directly` for a call that autograd records.
+
+    Autograd gets copies of what it saves of Blobs, because it does not see writes to them.
+    """
+    operands = list(values)
+    lent = _lend(plan, operands, small_copy)
+    if lent is not None:
+        result = _compute(function, operands, names)
+        if _is_apart(result, lent) or not _is_over(result, lent):
+            return result
+        # The result is a view of an operand. It must be one of the Blob, so call again.
+        operands = list(values)
+    lent = _lend(plan, operands, host_loan) if _hooks_reach_all() else None
+    if lent is None:
+        return NotImplemented
+    ranges = [(loan.start, loan.stop) for _, loan in lent]
+    with saved_tensors_hooks(_saving_copies(ranges), _unsaved):
+        result = _compute(function, operands, names)
+    return result if _is_apart(result, lent) else _finish_reading(result, lent, HOST, plan.name)
+
+
+def _lend(
+    plan: Plan, operands: list[Any], lend: Callable[[BlobCore, str], Loan | None]
+) -> list[_Lent] | None:
     """Replace Blobs by tensors. Return the Blobs with their loans.
 
     Blobs over the same elements get the same tensor.
+
+    Parameters
+    ----------
+    plan, operands
+        The plan and the arguments of a call.
+    lend
+        The function that lends a Blob for an operation, or returns None.
 
     Returns
     -------
@@ -140,7 +170,7 @@ def _lend(plan: Plan, operands: list[Any]) -> list[_Lent] | None:
     lent: list[_Lent] = []
     for place in plan.blobs:
         x = operands[place]
-        loan = (_known(x, lent) if lent else None) or host_loan(x, plan.name)
+        loan = (_known(x, lent) if lent else None) or lend(x, plan.name)
         if loan is None:
             return None
         operands[place] = loan.tensor
@@ -155,7 +185,7 @@ def _lend(plan: Plan, operands: list[Any]) -> list[_Lent] | None:
             if isinstance(item, NESTED):
                 return None
             if isinstance(item, BlobCore):
-                loan = _known(item, lent) or host_loan(item, plan.name)
+                loan = _known(item, lent) or lend(item, plan.name)
                 if loan is None:
                     return None
                 lent.append((item, loan))
@@ -208,6 +238,15 @@ def _is_apart(result: Any, lent: Sequence[_Lent]) -> bool:
         if loan.start <= start <= loan.stop or loan.tensor._version != loan.version:
             return False
     return True
+
+
+def _is_over(result: Any, lent: Sequence[_Lent]) -> bool:
+    """Return whether a loan was written or a result shares its memory."""
+    found = [*instances(result, torch.Tensor)]
+    return any(
+        loan.was_written or any(over.lies_in(tensor, loan.tensor) for tensor in found)
+        for _, loan in lent
+    )
 
 
 def _finish_reading(result: Any, lent: Sequence[_Lent], home: Home, name: str) -> Any:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from syncblob._dtypes import is_bfloat16
-from syncblob._source_lines import warn_user
+from syncblob._source_lines import user_instruction, warn_user
 from syncblob.blob.core import HOST_DATA, HOST_DIFF
 from syncblob.devices import HOST
 from syncblob.dispatch.torch.tensors import alias_over, partially_overlaps, place_of
@@ -27,20 +27,14 @@ __all__ = ["BlobParameter", "parameter_over", "put_over"]
 _DATA: Any = torch.Tensor.data
 _GRAD: Any = torch.Tensor.grad
 
-# The attributes of a BlobParameter that an ordinary parameter lacks.
-_FIELDS = ("_diff", "_origin", "_diff_place", "_buffers", "_blob")
-
-# The frames between the user and the export in `alias_over`, at least.
-_OURS = 5
-
 
 @untraced
 def parameter_over(blob: BlobCore) -> BlobParameter:
     """Return a leaf over a Blob's data and diff; see `Blob.as_parameter`."""
-    data, diff, buffers = _tensors_over(blob, "as_parameter")
+    data, attachment = _attachment_to(blob, "as_parameter")
     parameter = BlobParameter(data)
-    parameter._follow(blob, data, diff, buffers)
-    _GRAD.__set__(parameter, diff.detach())
+    parameter._attach(attachment)
+    attachment.point_gradient(parameter)
     return parameter
 
 
@@ -53,27 +47,25 @@ def put_over(pairs: Iterable[tuple[torch.nn.Parameter, BlobCore]], reason: str) 
     """
     prepared: list[tuple[Any, ...]] = []
     for parameter, blob in pairs:
-        data, diff, buffers = _tensors_over(blob, reason)
+        data, attachment = _attachment_to(blob, reason)
         gradient: torch.Tensor | None = _GRAD.__get__(parameter)
         if gradient is not None:
             dense = gradient if gradient.layout is torch.strided else gradient.to_dense()
-            diff.copy_(dense.detach())
+            attachment.diff.copy_(dense.detach())
         has_one = gradient is not None or parameter.requires_grad
-        leaf = diff.detach() if has_one else None
-        prepared.append((parameter, (blob, data, diff, buffers), leaf))
-    for parameter, (blob, data, diff, buffers), gradient in prepared:
+        prepared.append((parameter, data, attachment, has_one))
+    for parameter, data, attachment, has_one in prepared:
         _GRAD.__set__(parameter, None)
         _DATA.__set__(parameter, data)
         # As torch does when it initializes a lazy module.
         parameter.__class__ = BlobParameter
-        parameter._follow(blob, data, diff, buffers)
-        _GRAD.__set__(parameter, gradient)
+        parameter._attach(attachment)
+        if has_one:
+            attachment.point_gradient(parameter)
 
 
-def _tensors_over(
-    blob: BlobCore, reason: str
-) -> tuple[torch.Tensor, torch.Tensor, tuple[Any, Any]]:
-    """Return tensors over a Blob's data and diff, and the buffers of both."""
+def _attachment_to(blob: BlobCore, reason: str) -> tuple[torch.Tensor, _Attachment]:
+    """Return a tensor over a Blob's data, and what a parameter over it needs."""
     blob._require_writable(reason)
     layout = blob._layout
     if layout.dtype.kind not in "fc" and not is_bfloat16(layout.dtype):
@@ -85,13 +77,90 @@ def _tensors_over(
         raise ValueError(
             f"torch has no tensors with negative strides such as {layout.strides}; use a copy"
         )
-    memory, diff = blob._memory, blob._diff_memory()
-    side = blob._side
+    memory, diff, side = blob._memory, blob._diff_memory(), blob._side
     if blob._home is not HOST:
         blob._bind_partner(diff, side)
-    gradient = alias_over(blob, diff, HOST_DIFF, reason, _OURS)
-    data = alias_over(blob, memory, HOST_DATA, reason, _OURS)
-    return data, gradient, (memory.buffer(side), diff.buffer(side))
+    # Both are made in the same place, which takes time to find.
+    noted = user_instruction(5)
+    gradient = alias_over(blob, diff, HOST_DIFF, reason, noted)
+    data = alias_over(blob, memory, HOST_DATA, reason, noted)
+    return data, _Attachment(blob, data, gradient, (memory.buffer(side), diff.buffer(side)))
+
+
+class _Attachment:
+    """What a parameter needs of its Blob; its method `accumulated` is the parameter's hook.
+
+    It does not refer to the parameter, which refers to it.
+
+    Attributes
+    ----------
+    blob
+        The Blob.
+    diff, gradient
+        Tensors over the Blob's diff. The gradient is another one than `diff`, because `Module.to`
+        assigns to the `data` of gradients. It is None if the parameter has none.
+    address, diff_address, buffers
+        The addresses of data and diff, and the Blob's buffers, from when they were the same memory.
+    """
+
+    __slots__ = ("address", "blob", "buffers", "diff", "diff_address", "gradient")
+
+    def __init__(
+        self, blob: BlobCore, data: torch.Tensor, diff: torch.Tensor, buffers: tuple[Any, Any]
+    ) -> None:
+        self.blob = blob
+        self.diff = diff
+        self.gradient: torch.Tensor | None = None
+        self.address = data.data_ptr()
+        self.diff_address = diff.data_ptr()
+        self.buffers = buffers
+
+    def holds(self, parameter: BlobParameter) -> bool:
+        """Return whether a parameter and diff still have their storages."""
+        diff = self.diff
+        return (
+            parameter.data_ptr() == self.address
+            and diff.data_ptr() == self.diff_address
+            and parameter.dtype is diff.dtype
+            # All empty tensors have the address 0.
+            and (self.address != 0 or parameter.device == diff.device)
+        )
+
+    def point_gradient(self, parameter: torch.Tensor) -> None:
+        """Set the gradient of a parameter to a new tensor over diff."""
+        self.gradient = self.diff.detach()
+        _GRAD.__set__(parameter, self.gradient)
+
+    def accumulated(self, parameter: torch.Tensor) -> None:
+        """Store in diff a gradient that autograd has just accumulated."""
+        gradient: torch.Tensor | None = _GRAD.__get__(parameter)
+        # The usual case: autograd has added to the tensor over diff. Methods such as `t_` change
+        # its strides in place.
+        if (
+            gradient is not None
+            and gradient is self.gradient
+            and gradient.data_ptr() == self.diff_address
+            and gradient.stride() == self.diff.stride()
+            and parameter.data_ptr() == self.address
+        ):
+            return
+        # `torch.utils.swap_tensors` exchanges classes and hooks.
+        if isinstance(parameter, BlobParameter) and gradient is not None:
+            attachment = parameter._followed()
+            if attachment is not None:
+                attachment.store(parameter, gradient)
+
+    def store(self, parameter: BlobParameter, gradient: torch.Tensor) -> None:
+        """Copy a gradient that lies elsewhere into diff, with its graph."""
+        if gradient.layout is not torch.strided:
+            gradient = gradient.to_dense()
+        if place_of(gradient) == place_of(self.diff):
+            return
+        stored = self.diff.detach()
+        with torch.set_grad_enabled(gradient.requires_grad):
+            stored.copy_(_apart(gradient, stored))
+        self.gradient = stored
+        _GRAD.__set__(parameter, stored)
 
 
 class BlobParameter(torch.nn.Parameter):
@@ -104,42 +173,35 @@ class BlobParameter(torch.nn.Parameter):
     storage.
     """
 
-    # A tensor over diff; None once the parameter has left the Blob. The gradient is another one,
-    # because `Module.to` assigns to the `data` of gradients.
-    _diff: torch.Tensor | None = None
-    # The address, dtype and device of data, the place of diff, and the Blob's buffers, from when
-    # they were the same memory.
-    _origin: tuple[int, torch.dtype, torch.device]
-    _diff_place: tuple[Any, ...]
-    _buffers: tuple[Any, Any]
-    _blob: BlobCore
+    # None once the parameter has left the Blob.
+    _attachment: _Attachment | None = None
 
-    def _follow(
-        self, blob: BlobCore, data: torch.Tensor, diff: torch.Tensor, buffers: tuple[Any, Any]
-    ) -> None:
-        """Attach to a Blob. The storage is already that of `data`."""
-        self._blob = blob
-        self._origin = (data.data_ptr(), data.dtype, data.device)
-        self._diff_place = place_of(diff)
-        self._buffers = buffers
-        self._diff = diff
+    def _attach(self, attachment: _Attachment) -> None:
+        """Attach to a Blob. The storage is already over its data."""
+        self._attachment = attachment
         # Like `register_post_accumulate_grad_hook`, but without a handle, which would take most of
         # the time. Handles start at 0. First in order, so that other hooks find the gradient in
         # diff.
         hooks: Any = self._post_accumulate_grad_hooks
         if hooks is None:
-            self._post_accumulate_grad_hooks = OrderedDict({-1: _accumulated})
+            hooks = OrderedDict()
+            hooks[-1] = attachment.accumulated
+            self._post_accumulate_grad_hooks = hooks
         else:
             # In place, because handles refer to it. Torch ignores `OrderedDict.move_to_end`.
-            others = [*hooks.items()]
+            others = {key: hook for key, hook in hooks.items() if key != -1}
             hooks.clear()
-            hooks.update([(-1, _accumulated), *others])
+            hooks[-1] = attachment.accumulated
+            hooks.update(others)
+
+    def _leave(self) -> None:
+        """Undo `_attach`."""
+        self._post_accumulate_grad_hooks.pop(-1, None)
+        self.__dict__.pop("_attachment", None)
 
     def release(self) -> None:
         """Become an ordinary parameter that keeps its storage and gradient."""
-        self._post_accumulate_grad_hooks.pop(-1, None)
-        for name in _FIELDS:
-            self.__dict__.pop(name, None)
+        self._leave()
         ordinary: Any = torch.nn.Parameter
         self.__class__ = ordinary
 
@@ -147,22 +209,11 @@ class BlobParameter(torch.nn.Parameter):
     @untraced
     def blob(self) -> BlobCore | None:
         """The Blob under this parameter; None once one of them has other memory."""
-        if self._is_over_the_blob() and all(map(operator.is_, _buffers(self._blob), self._buffers)):
-            return self._blob
-        return None
-
-    def _is_over_the_blob(self) -> bool:
-        diff = self._diff
-        if diff is None:
-            return False
-        address, dtype, device = self._origin
-        return (
-            self.data_ptr() == address
-            and diff.data_ptr() == self._diff_place[0]
-            and self.dtype is dtype
-            # All empty tensors have the address 0.
-            and (address != 0 or self.device == device)
-        )
+        attachment = self._attachment
+        if attachment is None or not attachment.holds(self):
+            return None
+        blob = attachment.blob
+        return blob if all(map(operator.is_, _buffers(blob), attachment.buffers)) else None
 
     @property
     @untraced
@@ -172,7 +223,7 @@ class BlobParameter(torch.nn.Parameter):
 
     @data.setter
     def data(self, value: torch.Tensor) -> None:
-        if self._diff is None or any(
+        if self._attachment is None or any(
             getattr(value, name, None) != getattr(self, name)
             for name in ("shape", "dtype", "device", "layout")
         ):
@@ -189,28 +240,33 @@ class BlobParameter(torch.nn.Parameter):
     @grad.setter
     @untraced
     def grad(self, value: torch.Tensor | None) -> None:
-        diff = self._followed()
-        if diff is None or value is not None:
+        attachment = self._followed()
+        if attachment is None or value is not None:
             _GRAD.__set__(self, value)  # torch checks the value
-        if diff is not None:
-            if value is None:
-                with torch.no_grad():
-                    diff.zero_()
-                _GRAD.__set__(self, diff.detach() if self.requires_grad else None)
-            else:
-                _store_gradient(self, value, diff)
+        if attachment is None:
+            return
+        if value is not None:
+            attachment.store(self, value)
+            return
+        with torch.no_grad():
+            attachment.diff.zero_()
+        if self.requires_grad:
+            attachment.point_gradient(self)
+        else:
+            _GRAD.__set__(self, None)
 
     @grad.deleter
     def grad(self) -> None:
         self.grad = None
 
-    def _followed(self) -> torch.Tensor | None:
-        """Return the tensor over diff; warn and return None if the storage was replaced."""
-        diff = self._diff
-        if diff is not None and not self._is_over_the_blob():
+    def _followed(self) -> _Attachment | None:
+        """Return the attachment; warn and return None if the storage was replaced."""
+        attachment = self._attachment
+        if attachment is not None and not attachment.holds(self):
             _warn_of_parting()
-            self._diff = diff = None
-        return diff
+            self._leave()
+            return None
+        return attachment
 
     def __deepcopy__(self, memo: dict[int, Any]) -> torch.nn.Parameter:
         """Copy into an ordinary parameter with its own memory; as in torch, without a gradient."""
@@ -226,7 +282,7 @@ class BlobParameter(torch.nn.Parameter):
         """
         plain: Any = torch.nn.Parameter(self.data.clone(), self.requires_grad)
         others = self.__dict__.items()
-        plain.__dict__.update((name, value) for name, value in others if name not in _FIELDS)
+        plain.__dict__.update((name, value) for name, value in others if name != "_attachment")
         return plain.__reduce_ex__(protocol)
 
 
@@ -234,26 +290,6 @@ def _buffers(blob: BlobCore) -> tuple[Any, Any]:
     """Return the buffers of a Blob's data and diff on the side of its device."""
     diff = blob._existing_diff()
     return blob._memory.buffer(blob._side), None if diff is None else diff.buffer(blob._side)
-
-
-def _accumulated(parameter: torch.Tensor) -> None:
-    """Store in diff a gradient that autograd has just accumulated."""
-    if isinstance(parameter, BlobParameter):
-        gradient, diff = _GRAD.__get__(parameter), parameter._followed()
-        if diff is not None and gradient is not None:
-            _store_gradient(parameter, gradient, diff)
-
-
-def _store_gradient(parameter: BlobParameter, gradient: torch.Tensor, diff: torch.Tensor) -> None:
-    """Copy a gradient that autograd did not accumulate in place into diff, with its graph."""
-    if gradient.layout is not torch.strided:
-        gradient = gradient.to_dense()
-    if place_of(gradient) == parameter._diff_place:
-        return
-    stored = diff.detach()
-    with torch.set_grad_enabled(gradient.requires_grad):
-        stored.copy_(_apart(gradient, diff))
-    _GRAD.__set__(parameter, stored)
 
 
 def _apart(x: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from syncblob._shape import Layout
+    from syncblob._source_lines import NotedPlace
     from syncblob.blob.core import BlobCore, Kept
     from syncblob.devices.base import Home
     from syncblob.memory import SyncedMemory
@@ -47,15 +48,16 @@ __all__ = [
     "partially_overlaps",
     "place_of",
     "private",
+    "small_copy",
     "storage_range",
     "tensor_over",
     "tensor_over_memory",
 ]
 
 _KIND = "tensor"
-# The frames between the user and the export in `alias_over`: its own, its caller's, that of
-# `untraced` and that of Blob's method.
-_OURS = 4
+
+# The most bytes that are copied instead of calling hooks for them.
+_SMALL = 1 << 16
 
 # The methods that return the components of a sparse tensor.
 _BY_ROWS = ("values", "crow_indices", "col_indices")
@@ -98,7 +100,7 @@ def tensor_over(blob: BlobCore, *, copy: bool | None) -> torch.Tensor:
 
 
 def alias_over(
-    blob: BlobCore, memory: SyncedMemory, place: int, reason: str, ours: int = _OURS
+    blob: BlobCore, memory: SyncedMemory, place: int, reason: str, noted: NotedPlace | None = None
 ) -> torch.Tensor:
     """Return a tensor over data or diff on a Blob's device: a tracked alias.
 
@@ -112,13 +114,13 @@ def alias_over(
         `HOST_DATA` for data, `HOST_DIFF` for diff.
     reason
         The operation, for messages and the journal.
-    ours
-        The minimum number of frames of this package between the user and the export.
+    noted
+        The place of the user's code, if the caller knows it.
     """
     kept = blob._kept[place]
     if kept is not None and blob._home is HOST:
         layout: Any = blob._placed
-        array = memory.export_again(kept[0], kept[3], _KIND, layout.start, layout.stop, ours)
+        array = memory.export_again(kept[0], kept[3], _KIND, layout.start, layout.stop, noted)
         if array is not None:
             return _of_capsule(array.__dlpack__())
     tensor, _ = tensor_over_memory(memory, blob._layout, blob._side, MUTABLE, reason)
@@ -200,6 +202,21 @@ def host_loan(x: BlobCore, reason: str) -> Loan | None:
             if held._exclusive_buffer is kept[0] or held.read_again(0, layout, reason, kept[0]):
                 return loan
     return _new_host_loan(x, reason)
+
+
+def small_copy(x: BlobCore, reason: str) -> Loan | None:
+    """Lend a copy of a Blob's newest data on the host, which may be kept and written.
+
+    Returns
+    -------
+    Loan or None
+        None if `host_loan` returns it, or if the Blob has more bytes than can be copied in the time
+        that autograd's hooks would take.
+    """
+    loan = host_loan(x, reason)
+    if loan is None or loan.tensor.nbytes > _SMALL:
+        return None
+    return Loan(loan.tensor.clone(), None)
 
 
 def _new_host_loan(x: BlobCore, reason: str) -> Loan | None:

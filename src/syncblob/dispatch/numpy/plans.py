@@ -239,9 +239,17 @@ class Plan:
         if kind is bool or kind is int:
             return number(result, like, home, self.function.__name__)
         if kind is list or kind is tuple:
+            given: list[Any] = []
+            for item in result:
+                if type(item) is _ndarray:
+                    given.append(self._of_array(item, like, home, operands))
+                else:
+                    given.append(self.give(item, like, home, operands))
             # An array that is there twice, as in `np.diag_indices_from`, is one Blob.
-            blobs = {id(item): self.give(item, like, home, operands) for item in result}
-            return kind([blobs[id(item)] for item in result])
+            if len(set(map(id, result))) < len(result):
+                blobs = dict(zip(map(id, result), given, strict=True))
+                given = [blobs[id(item)] for item in result]
+            return given if kind is list else tuple(given)
         # Other results, such as CuPy arrays.
         return self._give_any(result, like, home, operands)
 
@@ -280,7 +288,9 @@ class Plan:
 
 def _view(x: Any, given: Any, array: Any, const: bool) -> Any:
     """Make a view of a Blob from a view of its array; None if the Blob has another array now."""
-    if not x._make_array_current():
+    held = x._held
+    # The first condition is the usual case of the second.
+    if (held is None or held._exclusive_buffer is not x._buffer) and not x._make_array_current():
         return None
     view = x._view_of_array(array)
     if x._array is not given:

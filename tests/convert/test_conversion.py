@@ -17,7 +17,7 @@ from syncblob import Layer, ModelFile, ModelFileError, open_model
 from syncblob.caffe import squeezed_blobs
 from syncblob.caffe._pb.caffe_pb2 import NetParameter
 from syncblob.convert import ConversionError, convert, open_weights, plan_conversion
-from syncblob.convert._caffe import as_model
+from syncblob.convert.caffe_models import as_model
 
 _ALL = [*FAITHFUL, "pt"]
 

@@ -10,7 +10,7 @@ import numpy as np
 from syncblob.caffe import equal_shapes
 from syncblob.cli._stats import blocks
 from syncblob.convert import LayerWeights
-from syncblob.convert._caffe import squeezed
+from syncblob.convert.caffe_models import squeezed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import syncblob
 from syncblob import Blob
 from syncblob.convert import Weights, format_of, open_weights
-from syncblob.convert._caffe import as_model
-from syncblob.convert._recognition import is_text, read_head
+from syncblob.convert.caffe_models import as_model
+from syncblob.convert.recognition import is_text, read_head
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from syncblob.caffe import read_blob, write_blob
 from syncblob.caffe.blobproto import blob_pieces, padded
-from syncblob.convert import _caffe
+from syncblob.convert import caffe_models
 from syncblob.convert._weights import LayerWeights, Weights
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DTYPES", "check", "for_caffe", "read", "write"]
 
-DTYPES = _caffe.DTYPES
+DTYPES = caffe_models.DTYPES
 
 _AXES_OF_IMAGES = (2, 3)
 

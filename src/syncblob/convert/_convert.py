@@ -15,7 +15,7 @@ import numpy as np
 from syncblob._dtypes import as_dtype, is_bfloat16
 from syncblob._optional import import_optional
 from syncblob.caffe import blob_values, replacing
-from syncblob.convert import _binaryproto, _caffe
+from syncblob.convert import _binaryproto, caffe_models
 from syncblob.convert._batch_norm import for_caffe
 from syncblob.convert._formats import Format, format_of_name, open_weights, writable_extensions
 from syncblob.convert._values import lazy_blob
@@ -109,7 +109,7 @@ class Conversion:
         lost += self.source.others
         if self._target.name == "caffemodel" or (self._target.describes and self.result.described):
             return ", and ".join(lost)
-        lost += [f"{name} of the net" for name in _caffe.names_of_settings(self.source)]
+        lost += [f"{name} of the net" for name in caffe_models.names_of_settings(self.source)]
         layers = self.result.layers
         empty = sum(not layer.tensors for layer in layers)
         if any(layer.type or layer.bottoms or layer.tops or layer.definition for layer in layers):
@@ -268,7 +268,7 @@ def plan_conversion(
         elif target.name == _MEAN:
             chosen = _binaryproto.for_caffe(chosen)
         if not _keeps_axes(target, described=description):
-            chosen = tuple(_caffe.squeezed(layer, weights.path) for layer in chosen)
+            chosen = tuple(caffe_models.squeezed(layer, weights.path) for layer in chosen)
         dtypes = {
             name: _stored_dtype(name, blob.dtype, asked, target)
             for layer in chosen

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from syncblob.caffe import open_solver_state
-from syncblob.convert import _binaryproto, _caffe, _hdf5, _npy, _npz, _safetensors, _torch
-from syncblob.convert._recognition import recognise
+from syncblob.convert import _binaryproto, _hdf5, _npy, _npz, _safetensors, _torch, caffe_models
+from syncblob.convert.recognition import recognise
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ _FORMATS = (
         _hdf5.write_caffe,
         describes=True,
     ),
-    Format.of(_caffe, "caffemodel", ".caffemodel"),
+    Format.of(caffe_models, "caffemodel", ".caffemodel"),
     Format.of(_hdf5, "hdf5", ".h5", ".hdf5", describes=True),
     Format.of(_safetensors, "safetensors", ".safetensors", describes=True),
     Format.of(_npz, "npz", ".npz", describes=True),

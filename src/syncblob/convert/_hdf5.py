@@ -23,8 +23,7 @@ from syncblob.caffe import (
     open_model,
     plan_model,
 )
-from syncblob.convert import _caffe
-from syncblob.convert._recognition import read_head
+from syncblob.convert import caffe_models
 from syncblob.convert._structure import (
     STRUCTURE,
     assemble,
@@ -34,6 +33,7 @@ from syncblob.convert._structure import (
 )
 from syncblob.convert._values import ALL_DTYPES, lazy_blob, while_open
 from syncblob.convert._weights import Weights
+from syncblob.convert.recognition import read_head
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["DTYPES", "DTYPES_CAFFE", "check", "check_caffe", "read", "write", "write_caffe"]
 
 DTYPES = ALL_DTYPES - {"bfloat16"}
-DTYPES_CAFFE = _caffe.DTYPES
+DTYPES_CAFFE = caffe_models.DTYPES
 
 # The number of bytes that a dataset may claim without storing them: small arrays compress very
 # well, and HDF5 generates fill values for unwritten parts.
@@ -133,7 +133,7 @@ def _read_caffe(path: str, text: str | None) -> Weights:
     model = open_model(path)
     kind = "caffemodel.h5"
     if text is None:
-        layers = _caffe.name_layers(model)
+        layers = caffe_models.name_layers(model)
         return Weights(path, kind, name=model.name, layers=layers, close=model.close)
     try:
         name, settings, described = read_description(text, path=path)
@@ -266,12 +266,12 @@ def write(weights: Weights, path: Path) -> None:
 
 def check_caffe(weights: Weights) -> None:
     """Raise ValueError or TypeError if Caffe's layout cannot store the weights."""
-    plan_model(_caffe.as_model(weights), hdf5=True, write_diff=False)
+    plan_model(caffe_models.as_model(weights), hdf5=True, write_diff=False)
 
 
 def write_caffe(weights: Weights, path: Path) -> None:
     """Write a file in Caffe's layout. Caffe ignores the description."""
-    plan_model(_caffe.as_model(weights), hdf5=True, write_diff=False)(path)
+    plan_model(caffe_models.as_model(weights), hdf5=True, write_diff=False)(path)
     with import_optional("h5py", "hdf5").File(path, "r+") as file:
         _add_description(file, weights)
 

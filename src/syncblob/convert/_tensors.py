@@ -8,9 +8,9 @@ from typing import Any
 from syncblob.blob import Blob
 from syncblob.caffe import ModelFile, squeezed_blobs
 from syncblob.convert._batch_norm import for_caffe
-from syncblob.convert._caffe import as_layer
 from syncblob.convert._naming import group_names, name_tensors
 from syncblob.convert._weights import LayerWeights
+from syncblob.convert.caffe_models import as_layer
 
 __all__ = ["from_tensors", "to_tensors"]
 

@@ -154,13 +154,14 @@ class _Attachment:
         """Copy a gradient that lies elsewhere into diff, with its graph."""
         if gradient.layout is not torch.strided:
             gradient = gradient.to_dense()
-        if place_of(gradient) == place_of(self.diff):
-            return
-        stored = self.diff.detach()
-        with torch.set_grad_enabled(gradient.requires_grad):
-            stored.copy_(_apart(gradient, stored))
-        self.gradient = stored
-        _GRAD.__set__(parameter, stored)
+        if place_of(gradient) != place_of(self.diff):
+            stored = self.diff.detach()
+            with torch.set_grad_enabled(gradient.requires_grad):
+                stored.copy_(_apart(gradient, stored))
+            gradient = stored
+            _GRAD.__set__(parameter, stored)
+        # The former one may have a graph that refers to the parameter.
+        self.gradient = gradient
 
 
 class BlobParameter(torch.nn.Parameter):
@@ -253,6 +254,7 @@ class BlobParameter(torch.nn.Parameter):
         if self.requires_grad:
             attachment.point_gradient(self)
         else:
+            attachment.gradient = None
             _GRAD.__set__(self, None)
 
     @grad.deleter

@@ -442,7 +442,7 @@ def test_the_aliases_end_with_the_parameter():
     assert not blob.diff.memory.aliased
 
 
-@pytest.mark.parametrize("reset", [lambda p: None, lambda p: p.grad.detach(), lambda p: p.data])
+@pytest.mark.parametrize("reset", [lambda _: None, lambda p: p.grad.detach(), lambda p: p.data])
 def test_a_cycle_of_double_backward_ends_where_the_gradient_is_reset(reset):
     blob, parameter, _ = made()
     (parameter**2).sum().backward(create_graph=True)

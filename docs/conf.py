@@ -58,7 +58,10 @@ nitpick_ignore_regex = [
     ("py:class", "PickleBuffer|RemovableHandle"),
     ("py:obj", r"(cupy|numpy|time)\..*"),
     # Aliases of types, and the classes of some results, that signatures name.
-    ("py:class", r"Axes|BlobParameter|Norm|Shape|Tensor|[FI]Info|Unique\w+Result|torch_device"),
+    (
+        "py:class",
+        r"Axes|BlobParameter|Norm|NotedPlace|Shape|Tensor|[FI]Info|Unique\w+Result|torch_device",
+    ),
     # Private classes that some signatures name.
     ("py:class", rf"(syncblob\..*\.)?({_PRIVATE})"),
 ]

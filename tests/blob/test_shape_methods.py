@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import weakref
 
 import numpy as np
 import pytest
@@ -272,6 +273,52 @@ def test_who_shared_the_memory_keeps_it_when_a_blob_outgrows_it(holder):
     write(blob, 5)
     borrow[1] = 7
     assert np.ravel(contents(other)).tolist() == [1, 7]
+
+
+@pytest.mark.parametrize("leave", ["grow", "grow twice", "copy_from", "share_data"])
+@pytest.mark.parametrize("side", ["host", "accelerator"])
+def test_a_view_keeps_the_gradient_of_the_memory_that_its_blob_leaves(accelerator, side, leave):
+    blob = Blob(4, device=accelerator)
+    view = blob[1:]
+    write(blob.diff, [1, 2, 3, 4], side)
+    if leave == "copy_from":
+        blob.copy_from(Blob(9, device=accelerator), resize=True)
+    elif leave == "share_data":
+        blob.share_data(Blob(4, device=accelerator))
+    else:
+        blob.resize(9)
+    if leave == "grow twice":
+        write(blob.diff, 5)
+        blob.resize(20)
+    later = blob[:2]
+    assert contents(view.diff) == [2, 3, 4]
+    assert contents(later.diff) == ([1, 2] if leave == "share_data" else [0, 0])
+    view[1:].diff[...] = 7
+    assert contents(view.diff) == [2, 7, 7]
+    assert contents(view.copy().diff) == [2, 7, 7]
+
+
+def test_views_of_blobs_that_leave_one_memory_keep_their_own_gradients():
+    blob, other = Blob(2), Blob(2)
+    other.share_data(blob)
+    views = blob[:1], other[:1]
+    blob.diff[...] = 1
+    other.diff[...] = 2
+    blob.resize(5)
+    other.resize(5)
+    assert [contents(view.diff) for view in views] == [[1], [2]]
+
+
+def test_a_gradient_is_freed_with_the_memory_that_a_blob_left():
+    blob = Blob(2)
+    view = blob[:1]
+    gradient = weakref.ref(blob.diff.memory)
+    blob.resize(5)
+    gc.collect()
+    assert gradient() is view.diff.memory
+    del view
+    gc.collect()
+    assert gradient() is None
 
 
 @pytest.mark.parametrize("holder", ["data", "diff"])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob._shape import Layout
-from syncblob.blob.core import GPU_DATA, NOTHING_KEPT, BlobCore
+from syncblob.blob.core import GPU_DATA, NOTHING_KEPT, BlobCore, keep_diff
 from syncblob.blob.resize import let_go
 from syncblob.devices import Accelerator, Side
 from syncblob.interop.native import buffer_of
@@ -68,7 +68,13 @@ def share_data(blob: BlobCore, other: BlobCore) -> None:
     if isinstance(blob._home, Accelerator):
         other._memory.bind(blob._home)
     alone = blob._owns_data_alone()
-    let_go(blob, "share_data", [(blob._memory, alone)], lambda: blob._use(other._memory))
+
+    def replace() -> None:
+        if not alone:
+            keep_diff(blob)
+        blob._use(other._memory)
+
+    let_go(blob, "share_data", [(blob._memory, alone)], replace)
 
 
 def share_diff(blob: BlobCore, other: BlobCore) -> None:

@@ -468,7 +468,8 @@ class Blob(Operators, NdarrayMethods):
 
         Within the capacity of the memory the contents are kept, in C order, and new elements
         read as zeros. Beyond it, data and diff get new memory, the contents of both are
-        discarded, and Blobs that shared the old memory keep it. Memory never shrinks.
+        discarded, and Blobs that shared the old memory keep it; views keep both. Memory never
+        shrinks.
 
         While a view, another Blob, an alias or the owner of an adopted array can see the memory,
         elements beyond a smaller shape keep their values.

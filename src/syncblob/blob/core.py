@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import sys
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from weakref import WeakKeyDictionary, ref
 
 from syncblob._dtypes import is_bfloat16
 from syncblob._forks import Lock
@@ -46,6 +47,7 @@ __all__ = [
     "NO_BUFFER",
     "AnyBlob",
     "BlobCore",
+    "keep_diff",
     "making",
 ]
 
@@ -85,6 +87,31 @@ _SIDES = tuple(Side)
 # What `sys.getrefcount` returns for a memory that only one Blob holds: it counts the Blob's
 # reference and its own argument.
 _SOLE = 2
+
+
+# For each memory of data that Blobs have left: these Blobs, and the diffs that their views keep.
+_former_diffs: WeakKeyDictionary[SyncedMemory, list[tuple[ref[Any], SyncedMemory]]] = (
+    WeakKeyDictionary()
+)
+
+
+def keep_diff(blob: BlobCore) -> None:
+    """Keep the diff for views of the data, whose memory the Blob is about to leave."""
+    diff = blob._diff
+    if diff is not None:
+        with making.held:
+            kept = [
+                entry for entry in _former_diffs.get(blob._memory, ()) if entry[0]() is not blob
+            ]
+            _former_diffs[blob._memory] = [*kept, (ref(blob), diff)]
+
+
+def _former_diff(base: BlobCore, memory: SyncedMemory) -> SyncedMemory | None:
+    """Return the diff that was kept for a Blob's views over a memory."""
+    for former, diff in _former_diffs.get(memory, ()):
+        if former() is base:
+            return diff
+    return None
 
 
 class BlobCore:
@@ -444,6 +471,10 @@ class BlobCore:
             diff = base._existing_diff()
             if diff is None or diff.nbytes >= self._layout.stop:
                 return diff
+        elif base is not None:
+            diff = _former_diff(base, self._memory)
+            if diff is not None and diff.nbytes >= self._layout.stop:
+                return diff
         diff = self._diff
         # An interrupted resize may have left one that is too small now.
         return None if diff is None or diff.nbytes < self._layout.stop else diff
@@ -451,10 +482,11 @@ class BlobCore:
     def _diff_memory(self) -> SyncedMemory:
         """Return the memory of diff; create it if needed, with the capacity of data."""
         base: BlobCore | None = self._base
-        if base is not None and base._memory is self._memory:
-            diff = base._diff_memory()
+        if base is not None:
+            attached = base._memory is self._memory
+            diff = base._diff_memory() if attached else _former_diff(base, self._memory)
             # The base may share a smaller one since then.
-            if diff.nbytes >= self._layout.stop:
+            if diff is not None and diff.nbytes >= self._layout.stop:
                 return diff
         existing = self._diff
         if existing is not None and existing.nbytes >= self._layout.stop:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from syncblob._shape import Layout, as_shape
-from syncblob.blob.core import NO_BUFFER, NOTHING_KEPT, BlobCore
+from syncblob.blob.core import NO_BUFFER, NOTHING_KEPT, BlobCore, keep_diff
 from syncblob.blob.forks import writes
 from syncblob.blob.views import shape_from
 from syncblob.memory import OVERWRITE
@@ -173,6 +173,8 @@ def _replace_memories(
         given_up.append((blob._diff, diff_alone))
 
     def replace() -> None:
+        if not alone:
+            keep_diff(blob)
         blob._use(data, layout)
         blob._diff = diff
 

@@ -43,6 +43,9 @@ def floor_divide(x1: Any, x2: Any, out: Any = None) -> Any:
         infinite = np.isinf(x1) | np.isinf(x2)
         with np.errstate(all="ignore"):
             result = np.where(infinite, np.floor(np.divide(x1, x2)), result)
+    if out is not None and type(x2) is float and out.dtype.kind == "V":
+        # NumPy computes bfloat16, a void type, as float32 beside a Python float.
+        result = result.astype(out.dtype)
     return _put(result, out)
 
 

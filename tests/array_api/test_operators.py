@@ -276,6 +276,37 @@ def test_integers_are_not_divided_in_place_and_the_error_names_the_dtypes(
     assert blob.tolist() == [1] * size
 
 
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("made", ["fresh", "at the other side"])
+@pytest.mark.parametrize(
+    "name",
+    ["iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow"],
+)
+def test_bfloat16_takes_python_floats_in_place_as_numpy_does(
+    name: str, made: str, device: str
+) -> None:
+    dtype = pytest.importorskip("ml_dtypes").bfloat16
+    numbers = np.array([1, 2.5, 3], dtype)
+    expected = getattr(operator, name)(numbers.copy(), 0.75)
+    blob = xp.positive(xp.asarray(numbers, device=device))
+    if made != "fresh":
+        blob = blob.on("simulated")
+        blob.mutable_gpu_data() if device == "cpu" else blob.mutable_cpu_data()
+        blob = blob.on(device)
+    assert getattr(operator, name)(blob, 0.75) is blob
+    assert blob.dtype == dtype
+    np.testing.assert_array_equal(np.asarray(blob), expected)
+
+
+def test_bfloat16_takes_no_wider_numbers_in_place() -> None:
+    pytest.importorskip("ml_dtypes")
+    blob = xp.ones(3, dtype="bfloat16")
+    for other, dtype in ((np.float64(0.5), "float64"), (0.5j, "complex")):
+        with pytest.raises(TypeError, match=f"keeps the dtype, bfloat16, .* would be {dtype}"):
+            blob *= other
+    assert blob.tolist() == [1] * 3
+
+
 REFUSED: list[tuple[str, str, tuple[int, ...], Any, type[Exception]]] = [
     ("iadd", "int32", (3,), 1.5, TypeError),
     ("iadd", "int32", (3,), ("float32", (3,)), TypeError),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob import _corrected_elementwise
-from syncblob._dtypes import is_supported
+from syncblob._dtypes import is_bfloat16, is_supported
 from syncblob.blob.compute import (
     SCALARS,
     as_blob,
@@ -307,6 +307,9 @@ def _write(kernel: Callable[..., Any], x1: Any, array1: Any, array2: Any, home: 
 
 
 def _require_same_dtype(kernel: Callable[..., Any], dtype: Any, other: Any) -> None:
+    if type(other) is float and is_bfloat16(dtype):
+        # For NumPy, bfloat16 is no float, and a Python float beside it has the dtype float64.
+        return
     result = np.result_type(dtype, other if type(other) in SCALARS else other.dtype)
     if result != dtype:
         error = _other_dtype(kernel, dtype, result)

@@ -108,6 +108,44 @@ def test_a_batch_keeps_its_form_and_what_is_no_array():
     assert isinstance(batch[1]["ids"], np.ndarray)
 
 
+class Noted(Sample):
+    """A named tuple with attributes."""
+
+
+class Labelled(tuple):
+    """A tuple whose constructor takes other arguments."""
+
+    __slots__ = ()
+
+    def __new__(cls, image, label):
+        return super().__new__(cls, (image, label))
+
+
+class Samples(list):
+    """A list with attributes."""
+
+
+def test_sequences_keep_their_classes_and_attributes():
+    tensor = torch.arange(2.0)
+    noted, samples = Noted(tensor, "a"), Samples([tensor, 3])
+    noted.source, samples.source = "camera", "disk"
+    batch = [noted, Labelled(tensor, 1), samples, torch.ones(2, 2).max(0)]
+    (found,) = torch_data.BlobLoader([batch], "simulated")
+    assert [type(x) for x in found] == [Noted, Labelled, Samples, torch.return_types.max]
+    assert [x[0].tolist() for x in found] == [[0, 1], [0, 1], [0, 1], [1, 1]]
+    assert (found[0].name, found[1][1], found[2][1]) == ("a", 1, 3)
+    assert (found[0].source, found[2].source) == ("camera", "disk")
+    assert samples[0] is tensor
+
+
+@pytest.mark.parametrize("device", ["cpu", "simulated"])
+def test_packed_sequences_are_refused(device):
+    packed = torch.nn.utils.rnn.pack_sequence([torch.arange(3.0), torch.arange(2.0)])
+    for batch in (packed, [packed], {"packed": packed}, Encoding(packed=(packed,))):
+        with pytest.raises(TypeError, match="a PackedSequence of tensors only; put its data and"):
+            torch_data.to_blobs(batch, device)
+
+
 def test_a_copy_is_made_only_where_the_batch_is_to_go_elsewhere():
     tensor = torch.zeros(3, requires_grad=True)
     shared, apart = (torch_data.to_blobs(tensor, device) for device in ("cpu", "simulated"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import operator
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +61,18 @@ def _rebuilt(x: list[Any] | tuple[Any, ...], items: list[Any]) -> Any:
     """Return a sequence with new items; the same object if no item has changed."""
     if all(map(operator.is_, items, x)):
         return x
-    if isinstance(x, list):
+    if type(x) is list:
         return items
-    # A named tuple's constructor takes the fields as separate arguments.
-    return type(x)(*items) if hasattr(x, "_fields") else type(x)(items)
+    if isinstance(x, list):
+        rebuilt: Any = copy.copy(x)
+        rebuilt[:] = items
+        return rebuilt
+    try:
+        # The constructor of a subclass may take other arguments.
+        rebuilt = tuple.__new__(type(x), items)
+    except TypeError:
+        # A structure of C, such as those of torch.return_types.
+        return type(x)(items)
+    if hasattr(x, "__dict__"):
+        vars(rebuilt).update(vars(x))
+    return rebuilt

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch.utils.dlpack
+from torch.nn.utils.rnn import PackedSequence
 from torch.utils.data import default_collate
 from torch.utils.data._utils.collate import default_collate_fn_map  # documented there
 
 from syncblob.blob import Blob
 from syncblob.devices import CPU, Device, home_of
-from syncblob.dispatch.walk import mapped
+from syncblob.dispatch.walk import instances, mapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -72,14 +73,14 @@ def to_blobs(batch: Any, device: Device | str | None = None) -> Any:
     Returns
     -------
     Any
-        Blobs in the same lists, tuples and dicts. Arrays already on `device` are shared. Host
-        arrays are copied once, to page-locked memory for a CUDA device, so that the upload is
-        asynchronous.
+        Blobs in lists, tuples and dicts of the same types and with the same attributes. Arrays
+        already on `device` are shared. Host arrays are copied once, to page-locked memory for a
+        CUDA device, so that the upload is asynchronous.
 
     Raises
     ------
     TypeError
-        If Blobs do not support the dtype of an array.
+        If Blobs do not support the dtype of an array, or the batch has a PackedSequence.
     BufferError, RuntimeError
         If torch does not export a tensor, such as a sparse, conjugated or float8 one.
     ValueError
@@ -99,6 +100,11 @@ def to_blobs(batch: Any, device: Device | str | None = None) -> Any:
             return replaced
         return x
 
+    for packed in instances(batch, PackedSequence):
+        raise TypeError(
+            f"torch uses a {type(packed).__name__} of tensors only; put its data and batch_sizes, "
+            "or padded sequences and their lengths, in the batch"
+        )
     return mapped(batch, replace)
 
 

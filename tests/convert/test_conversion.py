@@ -17,6 +17,7 @@ from syncblob import Layer, ModelFile, ModelFileError, open_model
 from syncblob.caffe import squeezed_blobs
 from syncblob.caffe._pb.caffe_pb2 import NetParameter
 from syncblob.convert import ConversionError, convert, open_weights, plan_conversion
+from syncblob.convert._convert import _cast
 from syncblob.convert.caffe_models import as_model
 
 _ALL = [*FAITHFUL, "pt"]
@@ -76,6 +77,35 @@ def test_values_that_do_not_fit(tmp_path, values, dtype, reason):
         convert(tmp_path / "x.npz", tmp_path / "y.npz", dtype=dtype)
     assert reason in str(caught.value)
     assert _names(tmp_path) == ["x.npz"]
+
+
+class Saturating(np.ndarray):
+    """An array on a CPU that converts a number out of range to the greatest or least integer."""
+
+    def astype(self, dtype, **keywords):
+        dtype = np.dtype(dtype)
+        if dtype.kind not in "iu" or self.dtype.kind in "iu":
+            return super().astype(dtype, **keywords)
+        numbers = np.nan_to_num(np.asarray(self, np.float64))
+        limits = np.iinfo(dtype)
+        found = [min(max(int(number), limits.min), limits.max) for number in numbers]
+        return np.array(found, dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "bfloat16"])
+@pytest.mark.parametrize("integers", ["int32", "uint32", "int64", "uint64"])
+def test_the_greatest_integers_are_compared_alike_on_every_cpu(integers, dtype):
+    if dtype == "bfloat16":
+        dtype = pytest.importorskip("ml_dtypes").bfloat16
+    limits = np.iinfo(integers)
+    values = np.array([limits.max, limits.max - 1, 0], integers)
+    fits = dtype == "float64" and limits.bits == 32
+    for array in (values, values.view(Saturating)):
+        if fits:
+            assert _cast("a", array, np.dtype(dtype)).tolist() == values.tolist()
+        else:
+            with pytest.raises(ConversionError, match="'a': 2 values do not fit"):
+                _cast("a", array, np.dtype(dtype))
 
 
 @pytest.mark.parametrize(

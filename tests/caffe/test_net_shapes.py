@@ -46,6 +46,10 @@ LAYERS = [
         *([IMAGE], [(2, 4, 5, 3)], [(4, 3, 2, 3)]),
     ),
     (
+        'type: "Convolution" convolution_param { num_output: 4 kernel_size: 3 dilation: 0 }',
+        *([IMAGE], [(2, 4, 9, 11)], [(4, 6, 3, 3), (4,)]),
+    ),
+    (
         'type: "Convolution" convolution_param { num_output: 4 kernel_size: [1, 2, 3] stride: 2 }',
         *([(2, 6, 5, 7, 9)], [(2, 4, 3, 3, 4)], [(4, 6, 1, 2, 3), (4,)]),
     ),
@@ -180,6 +184,8 @@ LAYERS = [
     ('type: "Concat"', [IMAGE, (2, 3, 9, 11)], [(2, 9, 9, 11)], []),
     ('type: "Concat" concat_param { concat_dim: 0 }', [IMAGE, IMAGE], [(4, 6, 9, 11)], []),
     ('type: "Slice" slice_param { slice_point: [1, 3] }', [(2, 6)], [(2, 1), (2, 2), (2, 3)], []),
+    ('type: "Slice" slice_param { slice_point: [2, 6] }', [(2, 6)], [(2, 2), (2, 4), (2, 0)], []),
+    ('type: "Slice"', [(2, 0)], [(2, 0)] * 2, []),
     ('type: "Slice" slice_param { slice_dim: 0 }', [(4, 6)], [(2, 6)] * 2, []),
     ('type: "Split"', [IMAGE], [IMAGE] * 3, []),
     ('type: "Flatten"', [IMAGE], [(2, 594)], []),
@@ -192,6 +198,7 @@ LAYERS = [
     ),
     ('type: "Reshape" reshape_param { shape { dim: 1 } axis: -1 }', [(2, 6)], [(2, 6, 1)], []),
     ('type: "Reshape" reshape_param { }', [(1, 1)], [()], []),
+    ('type: "Crop"', [IMAGE, (9, 9, 7, 4, 99)], [(2, 6, 7, 4)], []),
     ('type: "Crop" crop_param { offset: 2 }', [IMAGE, (9, 9, 7, 4)], [(2, 6, 7, 4)], []),
     (
         'type: "Crop" crop_param { axis: 1 offset: [1, 0, 7] }',
@@ -404,6 +411,52 @@ def test_types_that_do_not_compute_in_place(kind):
     else:
         with pytest.raises(ValueError, match=rf"'x' \({kind}\): expected another top .*'data'"):
             model.infer_shapes({"data": (1, 2)})
+
+
+@pytest.mark.parametrize(
+    ("text", "bottoms", "tops", "words"),
+    [
+        ('type: "ReLU" loss_weight: [1, 1]', [IMAGE], 1, "no loss_weight, or one for each of 1 to"),
+        ('type: "Silence" loss_weight: 1', [IMAGE], 0, "each of 0 tops, got 1"),
+        ('type: "EuclideanLoss" loss_weight: [1, 2]', [IMAGE] * 2, 0, "each of 1 tops, got 2"),
+        ('type: "SoftmaxWithLoss" loss_weight: 1', [(2, 3), (2,)], 2, "each of 2 tops, got 1"),
+        ('type: "Eltwise" propagate_down: true', [IMAGE] * 2, 1, "propagate_down, or .* 2 bottoms"),
+        ('type: "ReLU" propagate_down: [true, true]', [IMAGE], 1, "of 1 bottoms, got 2"),
+        ('type: "BatchNorm" param { }', [IMAGE], 1, "lr_mult: 0 for its statistics"),
+        (
+            *('type: "BatchNorm" param { lr_mult: 0 } param { lr_mult: 2 }', [IMAGE], 1),
+            "lr_mult: 0 for its statistics",
+        ),
+        ('type: "Exp" exp_param { base: 0 }', [IMAGE], 1, "base above 0, or -1 for e, got 0"),
+        ('type: "Exp" exp_param { base: inf }', [IMAGE], 1, "base above 0, or -1 for e, got inf"),
+        ('type: "Log" log_param { base: -2 }', [IMAGE], 1, "base above 0, except 1, .* got -2"),
+        ('type: "Log" log_param { base: 1 }', [IMAGE], 1, "base above 0, except 1, .* got 1"),
+        ('type: "Slice" slice_param { slice_point: 7 }', [(2, 6)], 2, "among 2 tops"),
+        ('type: "Slice" slice_param { slice_point: [3, 3] }', [(2, 6)], 3, "among 3 tops"),
+        ('type: "Slice" slice_param { slice_point: 1 }', [(2, 1)], 2, "among 2 tops"),
+    ],
+)
+def test_settings_that_caffe_refuses_are_refused(text, bottoms, tops, words):
+    model, given = layer_of(text, bottoms, tops)
+    with pytest.raises(ValueError, match=rf"^layer 'x' \(\w+\): .*{words}"):
+        model.infer_shapes(given)
+
+
+@pytest.mark.parametrize(
+    ("text", "bottoms", "tops"),
+    [
+        ('type: "ReLU" loss_weight: 1 propagate_down: false', [IMAGE], 1),
+        ('type: "EuclideanLoss" loss_weight: 1 propagate_down: [true, false]', [IMAGE] * 2, 0),
+        ('type: "SoftmaxWithLoss" loss_weight: [1, 0]', [(2, 3), (2,)], 2),
+        ('type: "BatchNorm" param { lr_mult: 0 }', [IMAGE], 1),
+        ('type: "BatchNorm" param { } param { lr_mult: 2 } param { }', [IMAGE], 1),
+        ('type: "Exp" exp_param { base: 1 }', [IMAGE], 1),
+        ('type: "Log" log_param { base: -1 }', [IMAGE], 1),
+    ],
+)
+def test_settings_that_caffe_accepts_are_accepted(text, bottoms, tops):
+    model, given = layer_of(text, bottoms, tops)
+    assert len(model.infer_shapes(given).blobs) == len(bottoms) + tops
 
 
 @pytest.mark.parametrize(("text", "bottoms", "words"), REFUSED)

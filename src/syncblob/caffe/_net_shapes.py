@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from syncblob.caffe._fillers import filled
 from syncblob.caffe._layer import Entry
 from syncblob.caffe._param_shapes import expected_blobs
-from syncblob.caffe._top_shapes import data_shapes, require_blob, top_shapes
+from syncblob.caffe._top_shapes import adds_top, data_shapes, require_blob, top_shapes
 from syncblob.caffe.blobproto import shapes_agree
 
 if TYPE_CHECKING:
@@ -154,6 +154,7 @@ def _steps(layers: Iterable[Layer], shapes: Given, blobs: dict[str, Shape]) -> I
         try:
             tops = _tops(message, bottoms, given)
             expected = expected_blobs(message, bottoms)
+            _require_settings(message)
             _require_allocatable(message, tops, expected)
         except ValueError as error:
             raise _error(layer, str(error)) from error
@@ -208,6 +209,22 @@ def _require_allocatable(
         raise ValueError(
             f"expected one param for each of {len(expected)} blobs, got {len(layer.param)}"
         )
+
+
+def _require_settings(layer: LayerParameter) -> None:
+    """Raise ValueError if Caffe refuses settings that layers of every type have."""
+    # Caffe adds the top of a loss.
+    tops = len(layer.top) or int(adds_top(layer.type))
+    for name, given, count, what in (
+        ("loss_weight", len(layer.loss_weight), tops, "tops"),
+        ("propagate_down", len(layer.propagate_down), len(layer.bottom), "bottoms"),
+    ):
+        if given and given != count:
+            raise ValueError(f"expected no {name}, or one for each of {count} {what}, got {given}")
+    # If there are three, Caffe sets lr_mult to 0 itself.
+    statistics = layer.param if layer.type == "BatchNorm" and len(layer.param) != 3 else ()  # noqa: PLR2004  # all of a BatchNorm
+    if any(spec.lr_mult for spec in statistics):
+        raise ValueError("expected lr_mult: 0 for its statistics, which are not learned")
 
 
 def _of_unknown_type(

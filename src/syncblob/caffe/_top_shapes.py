@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Partial",
     "Shape",
+    "adds_top",
     "axis_of",
     "data_shapes",
     "of_spatial_axes",
@@ -57,6 +58,12 @@ def top_shapes(layer: LayerParameter, bottoms: Sequence[Shape]) -> list[Shape] |
     fewest = len(tops) if kind.fewest_tops is None else kind.fewest_tops
     _require_number("tops", len(layer.top), fewest, len(tops))
     return tops[: len(layer.top)]
+
+
+def adds_top(kind: str) -> bool:
+    """Return whether Caffe adds a top to a layer of a type that has none, as it does to losses."""
+    found = _TYPES.get(kind)
+    return found is not None and found.fewest_tops == 0
 
 
 def require_blob(shape: Shape) -> None:
@@ -119,7 +126,7 @@ def of_spatial_axes(
         )
     if len(values) == 1:
         values *= count
-    if name != "pad" and not all(values):
+    if name in {"kernel_size", "stride"} and not all(values):
         raise ValueError(f"expected a {name} of 1 or more, got {values}")
     return values
 
@@ -299,6 +306,17 @@ def _same(_layer: LayerParameter, bottom: Shape) -> list[Shape]:
     return [bottom]
 
 
+def _exponential(layer: LayerParameter, bottom: Shape) -> list[Shape]:
+    base = (layer.exp_param if layer.type == "Exp" else layer.log_param).base
+    one = base == 1 and layer.type == "Log"
+    if base != -1 and (not 0 < base < math.inf or one):
+        raise ValueError(
+            f"expected a finite base above 0{', except 1' * (layer.type == 'Log')}, or -1 for e, "
+            f"got {base:g}"
+        )
+    return [bottom]
+
+
 def _split(layer: LayerParameter, bottom: Shape) -> list[Shape]:
     return [bottom] * max(1, len(layer.top))
 
@@ -389,7 +407,13 @@ def _slice(layer: LayerParameter, bottom: Shape) -> list[Shape]:
     if not points and count and size % count == 0:
         points = [size // count * number for number in range(1, count)]
     ends = [0, *points, size]
-    if len(ends) != count + 1 or any(a >= b for a, b in pairwise(ends)):
+    # Caffe lets the last part be empty if slice_point says so.
+    if (
+        len(ends) != count + 1
+        or ends[-2] > size
+        or (settings.slice_point and count > size)
+        or any(a >= b for a, b in pairwise(ends[:-1]) if settings.slice_point)
+    ):
         raise ValueError(
             f"expected axis {axis}, of {size} values, to be divided among {count} tops by "
             f"slice_point, or equally, got {list(settings.slice_point)}"
@@ -433,14 +457,14 @@ def _reshape(layer: LayerParameter, bottom: Shape) -> list[Shape]:
 def _crop(layer: LayerParameter, first: Shape, second: Shape) -> list[Shape]:
     settings = layer.crop_param
     axis = axis_of(settings.axis, first)
-    cut, wanted = first[axis:], second[axis:]
+    cut, wanted = first[axis:], second[axis : len(first)]
     offsets = list(settings.offset) or [0]
     if len(offsets) == 1:
         offsets *= len(cut)
-    if len(second) != len(first) or len(offsets) != len(cut):
+    if len(second) < len(first) or len(offsets) != len(cut):
         raise ValueError(
-            f"expected two bottoms of as many axes, and an offset for each axis from {axis} on, "
-            f"got {first}, {second} and {list(settings.offset)}"
+            f"expected a second bottom of at least {len(first)} axes, and an offset for each axis "
+            f"from {axis} on, got {first}, {second} and {list(settings.offset)}"
         )
     if any(a - skip < b for a, skip, b in zip(cut, offsets, wanted, strict=True)):
         raise ValueError(f"cannot cut {second} out of {first} at {offsets}")
@@ -683,7 +707,7 @@ class _Type(NamedTuple):
 
 _NOT_IN_PLACE = frozenset(("AbsVal", "Flatten", "Reshape", "Split"))
 
-_NEURONS = "AbsVal BNLL Clip Dropout ELU Exp Log Power ReLU Sigmoid Swish TanH Threshold"
+_NEURONS = "AbsVal BNLL Clip Dropout ELU Power ReLU Sigmoid Swish TanH Threshold"
 _TYPES = {
     **dict.fromkeys(_NEURONS.split(), _Type(_same)),
     **dict.fromkeys(("BatchNorm", "PReLU"), _Type(_channels)),
@@ -705,6 +729,7 @@ _TYPES = {
     "Crop": _Type(_crop, 2, 2),
     "Eltwise": _Type(_eltwise, 2, _ANY),
     "Embed": _Type(_embed),
+    "Exp": _Type(_exponential),
     "Filter": _Type(_filter, 2, _ANY),
     "Flatten": _Type(_flatten),
     "HDF5Output": _Type(_no_tops, 2, 2),
@@ -713,6 +738,7 @@ _TYPES = {
     "InnerProduct": _Type(_inner_product),
     "LRN": _Type(_lrn),
     "LSTMUnit": _Type(_lstm_unit, 3, 3),
+    "Log": _Type(_exponential),
     "MVN": _Type(_mvn),
     "Parameter": _Type(_parameter, 0, 0),
     "Pooling": _Type(_pooling, fewest_tops=1),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import weakref
+from contextlib import nullcontext
 
+import numpy as np
 import pytest
 from made_blobs import blob_in, values
 
@@ -296,6 +298,56 @@ def test_large_and_small_blobs_may_be_written_before_backward():
         factor[...] = 7
         (gradient,) = torch.autograd.grad(loss, weight)
         assert gradient.unique().tolist() == [3]
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+@pytest.mark.parametrize("hooked", [False, True])
+def test_large_and_small_operands_of_a_call_are_each_downloaded_once(order, hooked):
+    weight = torch.ones(1 << 15, requires_grad=True)
+    blobs = [blob_in(GPU, shape=(1 << 15,)), blob_in(GPU, shape=(1,))]
+    # While there are writable aliases, each access of the host downloads.
+    aliases = [np.from_dlpack(blob.gpu) for blob in blobs]
+    hooks = torch.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x)
+    with hooks if hooked else nullcontext(), syncblob.record_transfers() as log:
+        result = torch.addcmul(weight, *(blobs[place] for place in order))
+    assert log.downloads == len(aliases)
+    expected = torch.ones(1 << 15) + torch.arange(1 << 15) * blobs[1].item()
+    torch.testing.assert_close(result.detach(), expected)
+
+
+@pytest.mark.usefixtures("size")
+def test_a_view_from_a_call_with_gradients_is_downloaded_once():
+    weight, blob = torch.ones(2, 3, requires_grad=True), blob_in(GPU)
+    alias = np.from_dlpack(blob.gpu)
+    with (
+        syncblob.record_transfers() as log,
+        pytest.raises(StaleAliasWarning, match="broadcast_tensors"),
+    ):
+        torch.broadcast_tensors(blob, weight)
+    assert log.downloads == 1
+    assert alias.tolist() == values().tolist()
+
+
+@pytest.mark.usefixtures("size")
+def test_a_call_with_gradients_sees_the_strides_of_a_blob():
+    weight = torch.ones(3, 2, requires_grad=True)
+    blob = blob_in(CPU, shape=(4, 4))
+    tensor = blob.to_torch(copy=True)
+    x, y = torch.broadcast_to(tensor[0, :1], (2, 2)), syncblob.broadcast_to(blob[0, :1], (2, 2))
+    operand = weight[:2].t()
+    assert torch.add(y, operand).stride() == torch.add(x, operand).stride()
+    given = weight[:2, 0]
+    expected = torch.as_strided_scatter(tensor[:, ::2], given, (2,), (4,), 0)
+    assert torch.as_strided_scatter(blob[:, ::2], given, (2,), (4,), 0).equal(expected)
+
+
+@pytest.mark.usefixtures("size")
+def test_inference_mode_records_nothing():
+    weight = torch.ones(2, 3, requires_grad=True)
+    with torch.inference_mode(), torch.enable_grad():
+        result = torch.mul(blob_in(GPU), weight)
+    assert result.is_inference()
+    assert result.tolist() == values().tolist()
 
 
 @pytest.mark.usefixtures("size")

@@ -16,7 +16,7 @@ from syncblob.devices.base import Accelerator
 from syncblob.dispatch.torch import tensors as over
 from syncblob.dispatch.torch.devices import device_of_tensors, order_after
 from syncblob.dispatch.torch.plans import plan_call
-from syncblob.dispatch.torch.tensors import Loan, host_loan, small_copy
+from syncblob.dispatch.torch.tensors import Loan, host_loan, is_small, lent_copy
 from syncblob.dispatch.torch.tracing import is_recorded, untraced
 from syncblob.dispatch.walk import NESTED, instances, replaced
 from syncblob.guards import require_device
@@ -114,7 +114,8 @@ def _call_directly(
         if torch.is_grad_enabled():
             if _transformation() is not None:
                 return NotImplemented
-            if learned:
+            # Inference mode records nothing, even within `torch.enable_grad`.
+            if learned and not torch.is_inference_mode_enabled():
                 return _call_followed(plan, function, values, names)
     operands = list(values)
     lent = _lend(plan, operands, host_loan)
@@ -132,14 +133,19 @@ def _call_followed(
     Autograd gets copies of what it saves of Blobs, because it does not see writes to them.
     """
     operands = list(values)
-    lent = _lend(plan, operands, small_copy)
-    if lent is not None:
+    if all(map(is_small, plan.blobs_in(values))):
+        lent = _lend(plan, operands, lent_copy)
+        if lent is None:
+            return NotImplemented
         result = _compute(function, operands, names)
-        if _is_apart(result, lent) or not _is_over(result, lent):
+        if _is_apart(result, lent) or not _is_over(result, lent) or not _hooks_reach_all():
             return result
         # The result is a view of an operand. It must be one of the Blob, so call again.
+        loans = {id(x): loan.origin for x, loan in lent}
         operands = list(values)
-    lent = _lend(plan, operands, host_loan) if _hooks_reach_all() else None
+        lent = _lend(plan, operands, lambda x, _: loans[id(x)])
+    else:
+        lent = _lend(plan, operands, host_loan) if _hooks_reach_all() else None
     if lent is None:
         return NotImplemented
     ranges = [(loan.start, loan.stop) for _, loan in lent]

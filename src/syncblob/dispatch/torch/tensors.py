@@ -43,12 +43,13 @@ __all__ = [
     "apart",
     "empty",
     "host_loan",
+    "is_small",
+    "lent_copy",
     "lies_in",
     "overwrite",
     "partially_overlaps",
     "place_of",
     "private",
-    "small_copy",
     "storage_range",
     "tensor_over",
     "tensor_over_memory",
@@ -144,13 +145,16 @@ class Loan:
         Torch's version counter of the tensor when it was made.
     start, stop
         The start and end addresses of the tensor's storage.
+    origin
+        The loan that this is a copy of, or None.
     """
 
-    __slots__ = ("owner", "start", "stop", "tensor", "version")
+    __slots__ = ("origin", "owner", "start", "stop", "tensor", "version")
 
-    def __init__(self, tensor: torch.Tensor, owner: Any) -> None:
+    def __init__(self, tensor: torch.Tensor, owner: Any, origin: Loan | None = None) -> None:
         self.tensor: torch.Tensor = tensor
         self.owner: object = owner
+        self.origin = origin
         self.version: int = tensor._version
         self.start: int
         self.stop: int
@@ -204,19 +208,16 @@ def host_loan(x: BlobCore, reason: str) -> Loan | None:
     return _new_host_loan(x, reason)
 
 
-def small_copy(x: BlobCore, reason: str) -> Loan | None:
-    """Lend a copy of a Blob's newest data on the host, which may be kept and written.
+def is_small(x: BlobCore) -> bool:
+    """Return whether a Blob can be copied, with its strides, faster than autograd calls hooks."""
+    layout = x._layout
+    return layout.nbytes <= _SMALL and layout.gapless
 
-    Returns
-    -------
-    Loan or None
-        None if `host_loan` returns it, or if the Blob has more bytes than can be copied in the time
-        that autograd's hooks would take.
-    """
+
+def lent_copy(x: BlobCore, reason: str) -> Loan | None:
+    """Lend a copy of what `host_loan` lends, which autograd may keep; None if that is None."""
     loan = host_loan(x, reason)
-    if loan is None or loan.tensor.nbytes > _SMALL:
-        return None
-    return Loan(loan.tensor.clone(), None)
+    return None if loan is None else Loan(loan.tensor.clone(), None, loan)
 
 
 def _new_host_loan(x: BlobCore, reason: str) -> Loan | None:

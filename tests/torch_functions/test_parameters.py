@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import io
 import pickle
 from multiprocessing import resource_sharer
@@ -18,6 +19,8 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("torch.multiprocessing")  # teaches ForkingPickler
 nn = torch.nn
 prune = pytest.importorskip("torch.nn.utils.prune")
+
+from syncblob.interop.torch import parameters_to_blobs, parameters_to_tensors  # noqa: E402  # torch
 
 NONE, CPU, GPU, SYNCED, SPLIT = Head
 
@@ -400,3 +403,55 @@ def test_a_parameter_changes_places_with_another():
     other.sum().backward()
     assert Blob.asarray(other.detach()).tolist() == blob.tolist() == values().tolist()
     assert blob.diff.tolist() == [[1] * 3] * 2
+
+
+@pytest.mark.parametrize("leave", [False, True])
+def test_a_parameter_that_has_changed_places_leaves_its_blob(leave):
+    _, parameter = made()
+    module = nn.Module()
+    module.weight = other = nn.Parameter(torch.ones(2, 3))
+    torch.utils.swap_tensors(parameter, other)
+    if leave:
+        other.data = torch.ones(2, 3, dtype=torch.float64)
+        with pytest.warns(StaleAliasWarning, match="make a new parameter"):
+            other.grad = None
+        assert other.blob is None
+    else:
+        parameters_to_tensors(module)
+        assert type(other) is nn.Parameter
+    other.sum().backward()
+    assert other.grad.tolist() == [[1] * 3] * 2
+
+
+@pytest.mark.filterwarnings("ignore:Using backward:UserWarning")
+def test_a_parameter_that_has_changed_places_is_converted_again():
+    module = nn.Linear(3, 2)
+    parameters_to_blobs(module)
+    torch.utils.swap_tensors(module.weight, nn.Parameter(torch.ones(2, 3)))
+    blob = parameters_to_blobs(module)["weight"]
+    (module.weight**2).sum().backward(create_graph=True)
+    assert is_over(module.weight, blob)
+    assert blob.diff.tolist() == [[2] * 3] * 2
+    module.weight.grad = None
+
+
+def test_a_gradient_that_is_conjugated_lazily_is_stored_so():
+    blob = Blob(2, dtype="complex64")
+    parameter = blob.as_parameter()
+    parameter.grad.data = parameter.grad.data.conj()
+    torch.view_as_real(parameter * (1 + 2j)).sum().backward()
+    assert blob.diff.tolist() == parameter.grad.tolist()
+
+
+def test_the_garbage_collector_finds_a_blob_that_refers_to_its_parameter():
+    class Owner(Blob):
+        pass
+
+    owner = Owner((2, 3))
+    owner.parameter = owner.as_parameter()
+    owner.parameter.sum().backward()
+    memory = owner.memory
+    assert memory.aliased
+    del owner
+    gc.collect()
+    assert not memory.aliased

@@ -88,31 +88,29 @@ def _attachment_to(blob: BlobCore, reason: str) -> tuple[torch.Tensor, _Attachme
 
 
 class _Attachment:
-    """What a parameter needs of its Blob; its method `accumulated` is the parameter's hook.
-
-    It does not refer to the parameter, which refers to it.
+    """What a parameter needs of its Blob. It does not refer to the parameter, which refers to it.
 
     Attributes
     ----------
     blob
         The Blob.
-    diff, gradient
-        Tensors over the Blob's diff. The gradient is another one than `diff`, because `Module.to`
-        assigns to the `data` of gradients. It is None if the parameter has none.
-    address, diff_address, buffers
-        The addresses of data and diff, and the Blob's buffers, from when they were the same memory.
+    diff
+        A tensor over the Blob's diff. The gradient is another one, because `Module.to` assigns to
+        the `data` of gradients.
+    address, place, buffers
+        The address of data, the place of diff, and the Blob's buffers, from when they were the same
+        memory.
     """
 
-    __slots__ = ("address", "blob", "buffers", "diff", "diff_address", "gradient")
+    __slots__ = ("address", "blob", "buffers", "diff", "place")
 
     def __init__(
         self, blob: BlobCore, data: torch.Tensor, diff: torch.Tensor, buffers: tuple[Any, Any]
     ) -> None:
         self.blob = blob
         self.diff = diff
-        self.gradient: torch.Tensor | None = None
         self.address = data.data_ptr()
-        self.diff_address = diff.data_ptr()
+        self.place = place_of(diff)
         self.buffers = buffers
 
     def holds(self, parameter: BlobParameter) -> bool:
@@ -120,7 +118,7 @@ class _Attachment:
         diff = self.diff
         return (
             parameter.data_ptr() == self.address
-            and diff.data_ptr() == self.diff_address
+            and diff.data_ptr() == self.place[0]
             and parameter.dtype is diff.dtype
             # All empty tensors have the address 0.
             and (self.address != 0 or parameter.device == diff.device)
@@ -128,40 +126,31 @@ class _Attachment:
 
     def point_gradient(self, parameter: torch.Tensor) -> None:
         """Set the gradient of a parameter to a new tensor over diff."""
-        self.gradient = self.diff.detach()
-        _GRAD.__set__(parameter, self.gradient)
-
-    def accumulated(self, parameter: torch.Tensor) -> None:
-        """Store in diff a gradient that autograd has just accumulated."""
-        gradient: torch.Tensor | None = _GRAD.__get__(parameter)
-        # The usual case: autograd has added to the tensor over diff. Methods such as `t_` change
-        # its strides in place.
-        if (
-            gradient is not None
-            and gradient is self.gradient
-            and gradient.data_ptr() == self.diff_address
-            and gradient.stride() == self.diff.stride()
-            and parameter.data_ptr() == self.address
-        ):
-            return
-        # `torch.utils.swap_tensors` exchanges classes and hooks.
-        if isinstance(parameter, BlobParameter) and gradient is not None:
-            attachment = parameter._followed()
-            if attachment is not None:
-                attachment.store(parameter, gradient)
+        _GRAD.__set__(parameter, self.diff.detach())
 
     def store(self, parameter: BlobParameter, gradient: torch.Tensor) -> None:
         """Copy a gradient that lies elsewhere into diff, with its graph."""
         if gradient.layout is not torch.strided:
             gradient = gradient.to_dense()
-        if place_of(gradient) != place_of(self.diff):
-            stored = self.diff.detach()
-            with torch.set_grad_enabled(gradient.requires_grad):
-                stored.copy_(_apart(gradient, stored))
-            gradient = stored
-            _GRAD.__set__(parameter, stored)
-        # The former one may have a graph that refers to the parameter.
-        self.gradient = gradient
+        if place_of(gradient) == self.place:
+            return
+        stored = self.diff.detach()
+        with torch.set_grad_enabled(gradient.requires_grad):
+            stored.copy_(_apart(gradient, stored))
+        _GRAD.__set__(parameter, stored)
+
+
+def _accumulated(parameter: torch.Tensor) -> None:
+    """Store in diff a gradient that autograd has just accumulated.
+
+    The hook of all parameters over Blobs. It refers to none of them, because the garbage collector
+    does not see what hooks refer to.
+    """
+    # `torch.utils.swap_tensors` exchanges classes, attributes and hooks.
+    if isinstance(parameter, BlobParameter):
+        gradient, attachment = _GRAD.__get__(parameter), parameter._followed()
+        if attachment is not None and gradient is not None:
+            attachment.store(parameter, gradient)
 
 
 class BlobParameter(torch.nn.Parameter):
@@ -185,19 +174,21 @@ class BlobParameter(torch.nn.Parameter):
         # diff.
         hooks: Any = self._post_accumulate_grad_hooks
         if hooks is None:
-            hooks = OrderedDict()
-            hooks[-1] = attachment.accumulated
-            self._post_accumulate_grad_hooks = hooks
+            hooks = OrderedDict({-1: _accumulated})
         else:
             # In place, because handles refer to it. Torch ignores `OrderedDict.move_to_end`.
-            others = {key: hook for key, hook in hooks.items() if key != -1}
+            others = [*hooks.items()]
             hooks.clear()
-            hooks[-1] = attachment.accumulated
-            hooks.update(others)
+            hooks.update([(-1, _accumulated), *others])
+        # Even if they are the same: after `swap_tensors`, torch calls those of the other tensor.
+        self._post_accumulate_grad_hooks = hooks
 
     def _leave(self) -> None:
         """Undo `_attach`."""
-        self._post_accumulate_grad_hooks.pop(-1, None)
+        hooks = self._post_accumulate_grad_hooks
+        # `torch.utils.swap_tensors` leaves them with the other tensor.
+        if hooks is not None:
+            hooks.pop(-1, None)
         self.__dict__.pop("_attachment", None)
 
     def release(self) -> None:
@@ -254,7 +245,6 @@ class BlobParameter(torch.nn.Parameter):
         if self.requires_grad:
             attachment.point_gradient(self)
         else:
-            attachment.gradient = None
             _GRAD.__set__(self, None)
 
     @grad.deleter

@@ -16,7 +16,7 @@ from syncblob.devices.base import Accelerator
 from syncblob.dispatch.torch import tensors as over
 from syncblob.dispatch.torch.devices import device_of_tensors, order_after
 from syncblob.dispatch.torch.plans import plan_call
-from syncblob.dispatch.torch.tensors import Loan, host_loan, is_small, lent_copy
+from syncblob.dispatch.torch.tensors import Loan, host_loan
 from syncblob.dispatch.torch.tracing import is_recorded, untraced
 from syncblob.dispatch.walk import NESTED, instances, replaced
 from syncblob.guards import require_device
@@ -133,25 +133,43 @@ def _call_followed(
     Autograd gets copies of what it saves of Blobs, because it does not see writes to them.
     """
     operands = list(values)
-    if all(map(is_small, plan.blobs_in(values))):
-        lent = _lend(plan, operands, lent_copy)
-        if lent is None:
-            return NotImplemented
-        result = _compute(function, operands, names)
-        if _is_apart(result, lent) or not _is_over(result, lent) or not _hooks_reach_all():
-            return result
-        # The result is a view of an operand. It must be one of the Blob, so call again.
-        loans = {id(x): loan.origin for x, loan in lent}
-        operands = list(values)
-        lent = _lend(plan, operands, lambda x, _: loans[id(x)])
-    else:
-        lent = _lend(plan, operands, host_loan) if _hooks_reach_all() else None
+    lent = _lend(plan, operands, _lend_recorded)
     if lent is None:
         return NotImplemented
-    ranges = [(loan.start, loan.stop) for _, loan in lent]
+    result = _record(function, operands, names, lent)
+    if _is_apart(result, lent):
+        return result
+    if any(loan.origin for _, loan in lent):
+        if not _is_over(result, lent) or not _hooks_reach_all():
+            return result
+        # A result is a view of a copy. It must be one of the Blob, so call again.
+        loans = {id(x): loan.origin or loan for x, loan in lent}
+        operands = list(values)
+        lent = _lend(plan, operands, lambda x, _: loans[id(x)]) or []
+        result = _record(function, operands, names, lent)
+    return _finish_reading(result, lent, HOST, plan.name)
+
+
+def _lend_recorded(x: BlobCore, reason: str) -> Loan | None:
+    """Do what `host_loan` does; lend a copy if it is small, or if our hooks see nothing."""
+    loan = host_loan(x, reason)
+    if loan is None or not (loan.small or not _hooks_reach_all()):
+        return loan
+    return loan.copy()
+
+
+def _record(
+    function: Callable[..., Any],
+    operands: list[Any],
+    names: tuple[str, ...],
+    lent: Sequence[_Lent],
+) -> Any:
+    """Call a function, with copies of what autograd saves of the loans that are not copies."""
+    ranges = [(loan.start, loan.stop) for _, loan in lent if loan.origin is None]
+    if not ranges:
+        return _compute(function, operands, names)
     with saved_tensors_hooks(_saving_copies(ranges), _unsaved):
-        result = _compute(function, operands, names)
-    return result if _is_apart(result, lent) else _finish_reading(result, lent, HOST, plan.name)
+        return _compute(function, operands, names)
 
 
 def _lend(

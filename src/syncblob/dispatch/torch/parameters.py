@@ -148,7 +148,18 @@ def _accumulated(parameter: torch.Tensor) -> None:
     """
     # `torch.utils.swap_tensors` exchanges classes, attributes and hooks.
     if isinstance(parameter, BlobParameter):
-        gradient, attachment = _GRAD.__get__(parameter), parameter._followed()
+        gradient, attachment = _GRAD.__get__(parameter), parameter._attachment
+        # The usual case: autograd has added to the tensor over diff.
+        if (
+            attachment is not None
+            and gradient is not None
+            and gradient.layout is torch.strided
+            and place_of(gradient) == attachment.place
+            and parameter.data_ptr() == attachment.address
+            and parameter.dtype is attachment.diff.dtype
+        ):
+            return
+        attachment = parameter._followed()
         if attachment is not None and gradient is not None:
             attachment.store(parameter, gradient)
 
@@ -174,7 +185,8 @@ class BlobParameter(torch.nn.Parameter):
         # diff.
         hooks: Any = self._post_accumulate_grad_hooks
         if hooks is None:
-            hooks = OrderedDict({-1: _accumulated})
+            hooks = OrderedDict()
+            hooks[-1] = _accumulated
         else:
             # In place, because handles refer to it. Torch ignores `OrderedDict.move_to_end`.
             others = [*hooks.items()]

@@ -43,8 +43,6 @@ __all__ = [
     "apart",
     "empty",
     "host_loan",
-    "is_small",
-    "lent_copy",
     "lies_in",
     "overwrite",
     "partially_overlaps",
@@ -57,7 +55,7 @@ __all__ = [
 
 _KIND = "tensor"
 
-# The most bytes that are copied instead of calling hooks for them.
+# The most bytes of a small loan.
 _SMALL = 1 << 16
 
 # The methods that return the components of a sparse tensor.
@@ -145,20 +143,34 @@ class Loan:
         Torch's version counter of the tensor when it was made.
     start, stop
         The start and end addresses of the tensor's storage.
+    small
+        Whether a copy, with the same strides, takes less time than autograd's hooks.
     origin
         The loan that this is a copy of, or None.
     """
 
-    __slots__ = ("origin", "owner", "start", "stop", "tensor", "version")
+    __slots__ = ("origin", "owner", "small", "start", "stop", "tensor", "version")
 
-    def __init__(self, tensor: torch.Tensor, owner: Any, origin: Loan | None = None) -> None:
+    def __init__(
+        self,
+        tensor: torch.Tensor,
+        owner: Any,
+        *,
+        small: bool = False,
+        origin: Loan | None = None,
+    ) -> None:
         self.tensor: torch.Tensor = tensor
         self.owner: object = owner
-        self.origin = origin
+        self.small: bool = small
+        self.origin: Loan | None = origin
         self.version: int = tensor._version
         self.start: int
         self.stop: int
         self.start, self.stop = storage_range(tensor)
+
+    def copy(self) -> Loan:
+        """Return a loan of a copy, which autograd may keep."""
+        return Loan(self.tensor.clone(), None, origin=self)
 
     @property
     def was_written(self) -> bool:
@@ -208,23 +220,12 @@ def host_loan(x: BlobCore, reason: str) -> Loan | None:
     return _new_host_loan(x, reason)
 
 
-def is_small(x: BlobCore) -> bool:
-    """Return whether a Blob can be copied, with its strides, faster than autograd calls hooks."""
-    layout = x._layout
-    return layout.nbytes <= _SMALL and layout.gapless
-
-
-def lent_copy(x: BlobCore, reason: str) -> Loan | None:
-    """Lend a copy of what `host_loan` lends, which autograd may keep; None if that is None."""
-    loan = host_loan(x, reason)
-    return None if loan is None else Loan(loan.tensor.clone(), None, loan)
-
-
 def _new_host_loan(x: BlobCore, reason: str) -> Loan | None:
     memory, layout = x._memory, x._layout
     if not x._home.native or layout.reversed_axes:
         return None
-    loan = Loan(*tensor_over_memory(memory, layout, Side.HOST, CONST, reason))
+    small = layout.gapless and layout.nbytes <= _SMALL
+    loan = Loan(*tensor_over_memory(memory, layout, Side.HOST, CONST, reason), small=small)
     if layout.size:
         x._keep(HOST_DATA, memory)
         kept = x._kept[HOST_DATA]

@@ -110,7 +110,8 @@ class _Attachment:
         self.blob = blob
         self.diff = diff
         self.address = data.data_ptr()
-        self.place = place_of(diff)
+        # What `place_of` returns: a new tensor is neither conjugated nor negated.
+        self.place = (diff.data_ptr(), diff.stride(), False, False)
         self.buffers = buffers
 
     def holds(self, parameter: BlobParameter) -> bool:

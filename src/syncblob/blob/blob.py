@@ -1401,6 +1401,7 @@ class Blob(Operators, NdarrayMethods):
         kept = self._kept[HOST_DATA]
         if (
             kept is not None
+            and kept[3] is not None
             and self._home is HOST
             and stream is None
             and dl_device is None

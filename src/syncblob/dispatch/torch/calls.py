@@ -102,8 +102,8 @@ def _call_directly(
     Returns
     -------
     Any
-        NotImplemented in other cases, if a Blob has negative strides, or if our hooks cannot
-        replace what autograd saves; the function has not been called then.
+        NotImplemented in other cases, if a Blob has negative strides, or within torch.func where
+        gradients are enabled; the function has not been called then.
     """
     if plan.holds_tensors:
         learned = False

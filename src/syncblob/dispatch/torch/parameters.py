@@ -149,18 +149,7 @@ def _accumulated(parameter: torch.Tensor) -> None:
     """
     # `torch.utils.swap_tensors` exchanges classes, attributes and hooks.
     if isinstance(parameter, BlobParameter):
-        gradient, attachment = _GRAD.__get__(parameter), parameter._attachment
-        # The usual case: autograd has added to the tensor over diff.
-        if (
-            attachment is not None
-            and gradient is not None
-            and gradient.layout is torch.strided
-            and place_of(gradient) == attachment.place
-            and parameter.data_ptr() == attachment.address
-            and parameter.dtype is attachment.diff.dtype
-        ):
-            return
-        attachment = parameter._followed()
+        gradient, attachment = _GRAD.__get__(parameter), parameter._followed()
         if attachment is not None and gradient is not None:
             attachment.store(parameter, gradient)
 

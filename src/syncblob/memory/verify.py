@@ -16,6 +16,7 @@ import numpy as np
 
 from syncblob._forks import Lock
 from syncblob._source_lines import user_place
+from syncblob.devices import allow_direct_calls, forbid_direct_calls
 from syncblob.errors import ConstWriteWarning
 
 if TYPE_CHECKING:
@@ -55,11 +56,14 @@ def verified_const() -> Iterator[None]:
     'ConstWriteWarning'
     """
     global _depth  # noqa: PLW0603  # a switch for the process is what this is
+    block = object()
     with _depth_lock.held:
         _depth += 1
     try:
+        forbid_direct_calls(block)
         yield
     finally:
+        allow_direct_calls(block)
         with _depth_lock.held:
             _depth -= 1
 

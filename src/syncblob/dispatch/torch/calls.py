@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -69,7 +70,9 @@ def call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str,
     values = [*args, *kwargs.values()]
     names = tuple(kwargs) if kwargs else ()
     plan = plan_call(function, values, names)
-    if plan.direct and HOST.direct and not verifying() and not _modes._is_in_torch_dispatch_mode:
+    if names and plan.positional:
+        function, values, names = partial(function, **kwargs), [*args], ()
+    if plan.direct and HOST.direct and not _modes._is_in_torch_dispatch_mode:
         result = _call_directly(plan, function, values, names)
         if result is not NotImplemented:
             return result

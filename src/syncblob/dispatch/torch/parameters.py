@@ -11,7 +11,7 @@ import torch
 from syncblob._dtypes import is_bfloat16
 from syncblob._source_lines import user_instruction, warn_user
 from syncblob.blob.core import HOST_DATA, HOST_DIFF
-from syncblob.devices import HOST
+from syncblob.devices import HOST, Side
 from syncblob.dispatch.torch.tensors import alias_over, partially_overlaps, place_of
 from syncblob.dispatch.torch.tracing import untraced
 from syncblob.errors import StaleAliasWarning
@@ -32,10 +32,7 @@ _GRAD: Any = torch.Tensor.grad
 def parameter_over(blob: BlobCore) -> BlobParameter:
     """Return a leaf over a Blob's data and diff; see `Blob.as_parameter`."""
     data, attachment = _attachment_to(blob, "as_parameter")
-    parameter = BlobParameter(data)
-    parameter._attach(attachment)
-    attachment.point_gradient(parameter)
-    return parameter
+    return _attached(torch.nn.Parameter(data), attachment, has_gradient=True)
 
 
 @untraced
@@ -57,11 +54,36 @@ def put_over(pairs: Iterable[tuple[torch.nn.Parameter, BlobCore]], reason: str) 
     for parameter, data, attachment, has_one in prepared:
         _GRAD.__set__(parameter, None)
         _DATA.__set__(parameter, data)
-        # As torch does when it initializes a lazy module.
-        parameter.__class__ = BlobParameter
-        parameter._attach(attachment)
-        if has_one:
-            attachment.point_gradient(parameter)
+        _attached(parameter, attachment, has_gradient=has_one)
+
+
+def _attached(
+    parameter: torch.nn.Parameter, attachment: _Attachment, *, has_gradient: bool
+) -> BlobParameter:
+    """Turn a parameter into one over a Blob. Its storage is already over data.
+
+    The attributes are set before the class, because torch takes longer for those of a subclass.
+    """
+    # Like `register_post_accumulate_grad_hook`, but without a handle, which would take most of the
+    # time. Handles start at 0. First in order, so that other hooks find the gradient in diff.
+    hooks: Any = parameter._post_accumulate_grad_hooks
+    if hooks is None:
+        hooks = OrderedDict()
+        hooks[-1] = _accumulated
+    else:
+        # In place, because handles refer to it. Torch ignores `OrderedDict.move_to_end`.
+        others = [*hooks.items()]
+        hooks.clear()
+        hooks.update([(-1, _accumulated), *others])
+    # Even if they are the same: after `swap_tensors`, torch calls those of the other tensor.
+    parameter._post_accumulate_grad_hooks = hooks
+    if has_gradient:
+        attachment.point_gradient(parameter)
+    # As torch does when it initializes a lazy module.
+    attached: Any = parameter
+    attached.__class__ = BlobParameter
+    attached._attachment = attachment
+    return attached
 
 
 def _attachment_to(blob: BlobCore, reason: str) -> tuple[torch.Tensor, _Attachment]:
@@ -77,8 +99,9 @@ def _attachment_to(blob: BlobCore, reason: str) -> tuple[torch.Tensor, _Attachme
         raise ValueError(
             f"torch has no tensors with negative strides such as {layout.strides}; use a copy"
         )
-    memory, diff, side = blob._memory, blob._diff_memory(), blob._side
+    memory, diff, side = blob._memory, blob._diff_memory(), Side.HOST
     if blob._home is not HOST:
+        side = Side.ACCELERATOR
         blob._bind_partner(diff, side)
     # Both are made in the same place, which takes time to find.
     noted = user_instruction(5)
@@ -148,10 +171,14 @@ def _accumulated(parameter: torch.Tensor) -> None:
     does not see what hooks refer to.
     """
     # `torch.utils.swap_tensors` exchanges classes, attributes and hooks.
-    if isinstance(parameter, BlobParameter):
-        gradient, attachment = _GRAD.__get__(parameter), parameter._followed()
-        if attachment is not None and gradient is not None:
-            attachment.store(parameter, gradient)
+    if not isinstance(parameter, BlobParameter):
+        return
+    gradient, attachment = _GRAD.__get__(parameter), parameter._attachment
+    if gradient is None or attachment is None:
+        return
+    # `_followed` takes longer, and warns if the storage was replaced.
+    if parameter.data_ptr() == attachment.address or parameter._followed() is not None:
+        attachment.store(parameter, gradient)
 
 
 class BlobParameter(torch.nn.Parameter):
@@ -167,26 +194,8 @@ class BlobParameter(torch.nn.Parameter):
     # None once the parameter has left the Blob.
     _attachment: _Attachment | None = None
 
-    def _attach(self, attachment: _Attachment) -> None:
-        """Attach to a Blob. The storage is already over its data."""
-        self._attachment = attachment
-        # Like `register_post_accumulate_grad_hook`, but without a handle, which would take most of
-        # the time. Handles start at 0. First in order, so that other hooks find the gradient in
-        # diff.
-        hooks: Any = self._post_accumulate_grad_hooks
-        if hooks is None:
-            hooks = OrderedDict()
-            hooks[-1] = _accumulated
-        else:
-            # In place, because handles refer to it. Torch ignores `OrderedDict.move_to_end`.
-            others = [*hooks.items()]
-            hooks.clear()
-            hooks.update([(-1, _accumulated), *others])
-        # Even if they are the same: after `swap_tensors`, torch calls those of the other tensor.
-        self._post_accumulate_grad_hooks = hooks
-
     def _leave(self) -> None:
-        """Undo `_attach`."""
+        """Undo `_attached`, apart from the class."""
         hooks = self._post_accumulate_grad_hooks
         # `torch.utils.swap_tensors` leaves them with the other tensor.
         if hooks is not None:

@@ -99,6 +99,8 @@ class Plan:
     """The lists, tuples and dicts that may contain tensors."""
     holds_tensors: bool
     """Whether there may be a tensor among the arguments."""
+    positional: bool
+    """Whether no keyword argument is or may contain a Blob or a tensor."""
     keeps: bool
     """Whether a Blob may lend its kept tensor: torch's own functions store no argument."""
     direct: bool
@@ -108,14 +110,14 @@ class Plan:
 
     def blobs_in(self, values: Sequence[Any]) -> list[BlobCore]:
         """Return the Blobs among the arguments of a call, including nested ones."""
-        found = [values[place] for place in self.blobs]
+        found = [*map(values.__getitem__, self.blobs)]
         for place in self.nested_blobs:
             found += instances(values[place], BlobCore)
         return found
 
     def tensors_in(self, values: Sequence[Any]) -> list[torch.Tensor]:
         """Return the tensors among the arguments of a call, including nested ones."""
-        found = [values[place] for place in self.tensors]
+        found = [*map(values.__getitem__, self.tensors)]
         for place in self.nested_tensors:
             found += instances(values[place], torch.Tensor)
         return found
@@ -175,18 +177,21 @@ def _made(function: Callable[..., Any], names: tuple[str, ...], *pattern: _Patte
     written = arguments.written()
     name = getattr(function, "__name__", "torch")
     shape_only = function in _SHAPE_ONLY
+    blobs, nested_blobs = arguments.of(BlobCore), arguments.holding(BlobCore)
     tensors, nested_tensors = arguments.of(torch.Tensor), arguments.holding(torch.Tensor)
+    places = (*blobs, *nested_blobs, *tensors, *nested_tensors, *written)
     return Plan(
         name,
         shape_only,
         # The ``*_like`` functions compute the elements of their result.
         not shape_only or name.endswith("_like"),
         written,
-        arguments.of(BlobCore),
+        blobs,
         tensors,
-        arguments.holding(BlobCore),
+        nested_blobs,
         nested_tensors,
         bool(tensors or nested_tensors),
+        max(places, default=0) < len(pattern) - len(names),
         rule.keeps,
         rule.keeps and not written and not shape_only,
         tuple(arguments.decisive),

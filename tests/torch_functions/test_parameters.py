@@ -423,6 +423,13 @@ def test_a_parameter_that_has_changed_places_leaves_its_blob(leave):
     assert other.grad.tolist() == [[1] * 3] * 2
 
 
+def test_backward_reports_a_parameter_that_reads_the_same_bytes_as_another_dtype():
+    parameter = Blob(2, dtype="float16").as_parameter()
+    parameter.data = parameter.data.view(torch.bfloat16)
+    with pytest.warns(StaleAliasWarning, match="not over its Blob any more"):
+        parameter.sum().backward()
+
+
 @pytest.mark.filterwarnings("ignore:Using backward:UserWarning")
 def test_a_parameter_that_has_changed_places_is_converted_again():
     module = nn.Linear(3, 2)

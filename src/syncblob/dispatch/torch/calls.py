@@ -71,6 +71,7 @@ def call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str,
     names = tuple(kwargs) if kwargs else ()
     plan = plan_call(function, values, names)
     if names and plan.positional:
+        # Many functions of torch.nn.functional pass all their options on by name.
         function, values, names = partial(function, **kwargs), [*args], ()
     if plan.direct and HOST.direct and not _modes._is_in_torch_dispatch_mode:
         result = _call_directly(plan, function, values, names)

@@ -11,7 +11,7 @@ import torch
 from syncblob._dtypes import is_bfloat16
 from syncblob._source_lines import user_instruction, warn_user
 from syncblob.blob.core import HOST_DATA, HOST_DIFF
-from syncblob.devices import HOST, Side
+from syncblob.devices import HOST
 from syncblob.dispatch.torch.tensors import alias_over, partially_overlaps, place_of
 from syncblob.dispatch.torch.tracing import untraced
 from syncblob.errors import StaleAliasWarning
@@ -99,9 +99,8 @@ def _attachment_to(blob: BlobCore, reason: str) -> tuple[torch.Tensor, _Attachme
         raise ValueError(
             f"torch has no tensors with negative strides such as {layout.strides}; use a copy"
         )
-    memory, diff, side = blob._memory, blob._diff_memory(), Side.HOST
+    memory, diff, side = blob._memory, blob._diff_memory(), blob._side
     if blob._home is not HOST:
-        side = Side.ACCELERATOR
         blob._bind_partner(diff, side)
     # Both are made in the same place, which takes time to find.
     noted = user_instruction(5)
@@ -171,14 +170,10 @@ def _accumulated(parameter: torch.Tensor) -> None:
     does not see what hooks refer to.
     """
     # `torch.utils.swap_tensors` exchanges classes, attributes and hooks.
-    if not isinstance(parameter, BlobParameter):
-        return
-    gradient, attachment = _GRAD.__get__(parameter), parameter._attachment
-    if gradient is None or attachment is None:
-        return
-    # `_followed` takes longer, and warns if the storage was replaced.
-    if parameter.data_ptr() == attachment.address or parameter._followed() is not None:
-        attachment.store(parameter, gradient)
+    if isinstance(parameter, BlobParameter):
+        gradient, attachment = _GRAD.__get__(parameter), parameter._followed()
+        if attachment is not None and gradient is not None:
+            attachment.store(parameter, gradient)
 
 
 class BlobParameter(torch.nn.Parameter):

@@ -110,14 +110,14 @@ class Plan:
 
     def blobs_in(self, values: Sequence[Any]) -> list[BlobCore]:
         """Return the Blobs among the arguments of a call, including nested ones."""
-        found = [*map(values.__getitem__, self.blobs)]
+        found = [values[place] for place in self.blobs]
         for place in self.nested_blobs:
             found += instances(values[place], BlobCore)
         return found
 
     def tensors_in(self, values: Sequence[Any]) -> list[torch.Tensor]:
         """Return the tensors among the arguments of a call, including nested ones."""
-        found = [*map(values.__getitem__, self.tensors)]
+        found = [values[place] for place in self.tensors]
         for place in self.nested_tensors:
             found += instances(values[place], torch.Tensor)
         return found

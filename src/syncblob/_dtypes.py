@@ -15,6 +15,7 @@ __all__ = [
     "SUPPORTED",
     "UINT8",
     "as_dtype",
+    "can_hold",
     "is_bfloat16",
     "is_supported",
 ]
@@ -58,6 +59,11 @@ def is_supported(dtype: np.dtype[np.generic]) -> bool:
     return dtype in SUPPORTED or is_bfloat16(dtype)
 
 
+def can_hold(dtype: np.dtype[np.generic]) -> bool:
+    """Return whether Blobs support a dtype after a conversion to native byte order."""
+    return is_supported(dtype) or is_supported(dtype.newbyteorder("="))
+
+
 def as_dtype(dtype: DTypeLike) -> np.dtype[np.generic]:
     """Convert to a supported NumPy dtype.
 
@@ -96,7 +102,7 @@ def as_dtype(dtype: DTypeLike) -> np.dtype[np.generic]:
         )
     advice = (
         f"; convert to native byte order first, with .astype({result.name!r})"
-        if result.newbyteorder("=") in SUPPORTED
+        if can_hold(result)
         else ""
     )
     raise TypeError(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob._dtypes import SCALAR_CLASSES, is_supported
+from syncblob._dtypes import SCALAR_CLASSES, can_hold, is_supported
 from syncblob.blob.core import BlobCore
 from syncblob.blob.forks import writes
 from syncblob.devices import CPU, HOST, Side
@@ -401,7 +401,7 @@ def converted(x: Any, like: Any) -> Any:
         return NotImplemented
     if isinstance(x, np.generic) or is_array(x):
         array = native_array(x)[0]
-        if is_supported(array.dtype.newbyteorder("=")):
+        if can_hold(array.dtype):
             return blob_to_read(array, like)
     return NotImplemented
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob import _corrected_elementwise
-from syncblob._dtypes import is_bfloat16, is_supported
+from syncblob._dtypes import can_hold, is_bfloat16, is_supported
 from syncblob.blob.compute import (
     SCALARS,
     as_blob,
@@ -326,7 +326,7 @@ def _other_dtype(kernel: Callable[..., Any], kept: Any, result: Any) -> str:
 def _other_type(kernel: Callable[..., Any], x: Any) -> TypeError:
     """Return the error for an operand of an in-place operator that cannot become a Blob."""
     what, advice = type(x).__name__, "convert it with numpy.asarray()"
-    if isinstance(x, (np.ndarray, np.generic)) and not is_supported(x.dtype.newbyteorder("=")):
+    if isinstance(x, (np.ndarray, np.generic)) and not can_hold(x.dtype):
         what = f"{what} of dtype {x.dtype}"
         advice = "cast it with astype() to a dtype that Blobs support, such as float64"
     return TypeError(

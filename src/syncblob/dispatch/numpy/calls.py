@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob._dtypes import SUPPORTED, is_supported
+from syncblob._dtypes import can_hold, is_supported
 from syncblob.blob.compute import bind, forgets_newest, wrap
 from syncblob.blob.core import BlobCore
 from syncblob.blob.forks import writes
@@ -265,7 +265,7 @@ class Operands:
 
     def _read_foreign(self, x: Any) -> Any:
         array = native_array(x)[0]
-        if self.home is not HOST and _can_move(array):
+        if self.home is not HOST and can_hold(array.dtype):
             blob = self._adopted(array)
             return self._given_for(self._const(blob), blob)
         self._foreign.append(array)
@@ -363,15 +363,10 @@ def common_home(operands: Any, like: BlobCore) -> Home:
             if home is None or home is HOST:
                 home = x._home
         elif not isinstance(x, (str, bytes)):
-            movable = movable and _can_move(x)
+            movable = movable and can_hold(x.dtype)
     if home is None:
         return like._home
     return home if movable else HOST
-
-
-def _can_move(x: Any) -> bool:
-    """Return whether Blobs support the dtype of an array, whatever its byte order."""
-    return x.dtype in SUPPORTED or is_supported(x.dtype.newbyteorder("="))
 
 
 def of_cuda(x: Any, like: BlobCore) -> Any:

@@ -228,8 +228,8 @@ def test_a_hook_that_makes_an_alias_each_time_stops_the_write_and_not_the_progra
         with pytest.raises(RuntimeError) as caught:
             blob.mutable_cpu_data()
     assert str(caught.value) == (
-        "mutable_cpu_data was given up: each time that it warned of the aliases which it leaves "
-        "behind, there were new ones; stop the thread or the warning hook that makes them first"
+        "mutable_cpu_data gave up after 100 warnings, because new aliases appeared after each; "
+        "first stop the thread or the warning hook that makes them"
     )
     assert blob.head is Head.HEAD_AT_GPU
     kept[0][0] = 9

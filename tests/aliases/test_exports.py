@@ -78,9 +78,8 @@ def test_the_warning_in_full() -> None:
     line = next(iter(blob.memory.loans(Side.HOST).leases)).place.line
     one = f"{made}{line.lineno}: {line.text}"
     assert str(caught[0].message) == (
-        f"mutable_gpu_data leaves behind {one}; {one}; {one}. What is written through it from now "
-        "on will not be seen, nor will it see what is written here. Drop it first, or make a new "
-        "one afterwards"
+        f"mutable_gpu_data leaves behind {one}; {one}; {one}. Later writes through it are "
+        "lost, and it does not see this change. Delete it first, or make a new one afterwards"
     )
     assert len(kept) == 3
 

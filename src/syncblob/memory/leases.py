@@ -362,7 +362,7 @@ class Loans:
 
 
 class _NoLoans(Loans):
-    """The immutable `Loans` that all sides share which have handed nothing out."""
+    """The immutable `Loans` shared by all sides that have handed nothing out."""
 
     __slots__ = ()
 
@@ -401,8 +401,8 @@ def warn_of_stale_aliases(action: str, stale: Stale) -> None:
     unnamed = sum(len(leases) for _, leases in stale) - len(described)
     more = f"; and {unnamed} more" if unnamed else ""
     warn_user(
-        f"{action} leaves behind {named}{more}. What is written through it from now on will not be "
-        "seen, nor will it see what is written here. Drop it first, or make a new one afterwards",
+        f"{action} leaves behind {named}{more}. Later writes through it are lost, and it does not "
+        "see this change. Delete it first, or make a new one afterwards",
         StaleAliasWarning,
     )
 
@@ -448,7 +448,7 @@ def announcing(
     function: Callable[..., Any],
     *args: Any,
 ) -> Any:
-    """Call a function under the lock, after a warning of the aliases that it makes stale.
+    """Warn about the aliases that a function makes stale, then call it under the lock.
 
     The warning is emitted without the lock, because the user's filters and hooks may do anything.
     New aliases may be made meanwhile. So the function looks for them once more, at a point after
@@ -463,7 +463,7 @@ def announcing(
     action
         The name of the access in the warning.
     function, args
-        The function, called with `args` and then the aliases that were warned of. It changes
+        The function, called with `args` and then the aliases that a warning has named. It changes
         nothing if it raises `Unannounced`. Its result is returned.
 
     Raises
@@ -471,7 +471,7 @@ def announcing(
     StaleAliasWarning
         If the user's filters turn it into an error. Nothing has changed then.
     RuntimeError
-        If each warning is followed by new aliases, too many times.
+        If new aliases appear after each of many warnings.
     """
     announced: set[Lease] = set()
     for _ in range(_MOST_WARNINGS):
@@ -483,6 +483,6 @@ def announcing(
         except Unannounced as found:
             stale = found.stale
     raise RuntimeError(
-        f"{action} was given up: each time that it warned of the aliases which it leaves "
-        "behind, there were new ones; stop the thread or the warning hook that makes them first"
+        f"{action} gave up after {_MOST_WARNINGS} warnings, because new aliases appeared after "
+        "each; first stop the thread or the warning hook that makes them"
     )

@@ -22,11 +22,8 @@ class Source:
     Parameters
     ----------
     function
-        Returns all bytes as a one-dimensional uint8 array. It is called at most once, unless it
-        fails, and its result is kept until every byte has been used. If it has a method
-        ``read_into(buffer, offset)``, that method is called instead and fills `buffer` with the
-        bytes from `offset` on. An upload of all bytes at once still calls the function itself:
-        its result is uploaded without an intermediate copy.
+        As for `SyncedMemory`. It is called at most once, unless it fails, and its result is kept
+        until every byte has been used.
     nbytes
         The number of bytes that the function returns.
     """

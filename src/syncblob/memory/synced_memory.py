@@ -652,7 +652,7 @@ class SyncedMemory:
                 self, found.stale, reason, self._borrow, side, access, layout, reason, template
             )
 
-    def lend_again(  # noqa: PLR0913, PLR0917  # an access, and what it gives
+    def lend_again(  # noqa: PLR0913, PLR0917  # an access, and its array
         self,
         side: int,
         access: Access,
@@ -661,7 +661,7 @@ class SyncedMemory:
         buffer: Any,
         template: Any,
     ) -> Any:
-        """Return a writable borrow as `lend` does, if that takes at most a copy of everything.
+        """Return a writable borrow as `lend` does, if at most one copy of all bytes is needed.
 
         Parameters
         ----------
@@ -675,7 +675,7 @@ class SyncedMemory:
         Returns
         -------
         ndarray or None
-            None if the side has another buffer now, or more has to be done. Call `lend` then.
+            None if the side has another buffer now, or more is needed. Call `lend` then.
         """
         if self._exclusive_buffer is buffer or (self._fast_buffer is buffer and not recording()):
             array = template.view()
@@ -697,7 +697,7 @@ class SyncedMemory:
         return None
 
     def read_again(self, side: int, layout: Layout, reason: str, buffer: Any) -> bool:
-        """Prepare one side for a read, if that takes at most a copy of everything.
+        """Prepare one side for a read, if at most one copy of all bytes is needed.
 
         Parameters
         ----------
@@ -709,7 +709,7 @@ class SyncedMemory:
         Returns
         -------
         bool
-            True if this was done: the caller may read an array over `buffer`, as from `array`.
+            True if the caller may now read an array over `buffer`, as from `array`.
         """
         # As `newest`, without the call.
         spans = self._spans
@@ -724,7 +724,7 @@ class SyncedMemory:
         with self._lock:
             return self._again(side, CONST, layout, reason, buffer)
 
-    def export(  # noqa: PLR0913, PLR0917  # an access, and whom it is for
+    def export(  # noqa: PLR0913, PLR0917  # an access, and its consumer
         self,
         side: Side,
         access: Access,
@@ -756,7 +756,7 @@ class SyncedMemory:
                 self, found.stale, reason, self._leased, side, access, layout, reason, kind, target
             )
 
-    def export_again(  # noqa: PLR0913, PLR0917  # an alias, and who asks
+    def export_again(  # noqa: PLR0913, PLR0917  # an alias, and its caller
         self,
         buffer: Any,
         template: NDArray[Any] | None,
@@ -987,14 +987,14 @@ class SyncedMemory:
         return memory
 
     def leave(self, action: str, give_up: Callable[[], Any], *others: SyncedMemory) -> None:
-        """Detach one Blob from this memory and others, after a warning of all their aliases.
+        """Warn about all aliases of this memory and others, then detach one Blob from them.
 
         Parameters
         ----------
         action
             The name of the action in the warning.
         give_up
-            Detaches the Blob. Called under the locks, when all aliases have been warned of.
+            Detaches the Blob. Called under the locks, after the warnings.
         *others
             More memories.
 
@@ -1028,7 +1028,7 @@ class SyncedMemory:
         self._invalidate_fast_path()
         # With a watch, every access takes the lock.
         self._watch = Watch(self._lock, self._buffers.sides)
-        self._lock = LostLock()  # type: ignore[assignment]  # refuses what a lock does
+        self._lock = LostLock()  # type: ignore[assignment]  # stands in for the lock
 
     def __reduce__(self) -> Never:
         """Refuse to copy or pickle: two memories over the same buffers would not stay coherent.
@@ -1091,7 +1091,7 @@ class SyncedMemory:
             if self._is_alone(side, layout):
                 return array
 
-    def _leased(  # noqa: PLR0913, PLR0917  # an access, and whom it is for
+    def _leased(  # noqa: PLR0913, PLR0917  # an access, and its consumer
         self,
         side: Side,
         access: Access,
@@ -1111,7 +1111,7 @@ class SyncedMemory:
                 return array
 
     def _own_loans(self, side: int) -> Loans:
-        """Return the loans of a side, made when it first hands something out."""
+        """Return the loans of a side; make them when it first hands something out."""
         found = self._loans[side]
         if found is NO_LOANS:
             made = Loans()
@@ -1218,7 +1218,7 @@ class SyncedMemory:
         side, access, layout, reason
             The access.
         announced
-            The aliases of the other side that were warned of.
+            The aliases of the other side that a warning has named.
         fill
             Writes into the buffer, its argument. If the contents that an overwrite discards have
             to be kept until then, it also gets a list, and appends to it when it has written.
@@ -1226,7 +1226,7 @@ class SyncedMemory:
         Raises
         ------
         Unannounced
-            If the access may write, and aliases of the other side that were not warned of overlap
+            If the access may write, and aliases of the other side that no warning has named overlap
             its range.
         """
         spans = self._spans

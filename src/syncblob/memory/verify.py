@@ -55,7 +55,7 @@ def verified_const() -> Iterator[None]:
     >>> caught[0].category.__name__
     'ConstWriteWarning'
     """
-    global _depth  # noqa: PLW0603  # a switch for the process is what this is
+    global _depth  # noqa: PLW0603  # a switch for the whole process
     block = object()
     with _depth_lock.held:
         _depth += 1

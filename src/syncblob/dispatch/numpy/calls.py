@@ -334,9 +334,9 @@ class Operands:
 
 
 def number(x: Any, like: BlobCore, home: Home, name: str) -> Any:
-    """Return one of Python's numbers that a function made: a transfer, as that of an element.
+    """Return a Python number that a function computed, and record it as a download of one element.
 
-    CuPy has copied it by then, unseen, or has made an array in its place.
+    Not for CuPy, which has copied the number already, or returned an array instead.
     """
     if home is HOST or not home.native:
         return x
@@ -370,7 +370,7 @@ def common_home(operands: Any, like: BlobCore) -> Home:
 
 
 def of_cuda(x: Any, like: BlobCore) -> Any:
-    """Wrap an array on a CUDA device in a Blob, because it determines where to compute."""
+    """Wrap an array on a CUDA device in a Blob, because its device determines where to compute."""
     if x is None or isinstance(x, (BlobCore, np.ndarray, *LEAVES)):
         return x
     on_cuda = hasattr(x, "__cuda_array_interface__")

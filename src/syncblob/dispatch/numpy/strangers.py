@@ -1,7 +1,7 @@
 """Calls with array-likes that implement NumPy's protocols themselves ("strangers").
 
-Their protocols are called first. If all of them decline, Blobs are replaced by read-only host
-arrays.
+The protocols of strangers are called first. If all of them decline, Blobs are replaced by read-only
+host arrays.
 """
 
 from __future__ import annotations

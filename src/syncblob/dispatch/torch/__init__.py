@@ -1,4 +1,10 @@
-"""PyTorch's functions called with Blobs; tensors and parameters over Blobs. Imports torch."""
+"""PyTorch's functions called with Blobs; tensors and parameters over Blobs. Imports torch.
+
+A function runs on the device of the tensors among its arguments: a CUDA device or the host. Without
+tensors it runs on the Blobs' device; torch has no simulated device, so that counts as the host.
+Inputs take the const path, written arguments the mutable path, and a fully overwritten `out` causes
+no transfer.
+"""
 
 from __future__ import annotations
 

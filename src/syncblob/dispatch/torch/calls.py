@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["call"]
 
-# Part of an error: moving a Blob does not always help.
+# Part of an error. Moving a Blob does not always help.
 _ADVICE = (
     "torch computes where its tensors are, or where the Blobs are if there is no tensor; it has no "
     "simulated devices, and uses the host for them"

@@ -102,7 +102,7 @@ def _attachment_to(blob: BlobCore, reason: str) -> tuple[torch.Tensor, _Attachme
     memory, diff, side = blob._memory, blob._diff_memory(), blob._side
     if blob._home is not HOST:
         blob._bind_partner(diff, side)
-    # Both are made in the same place, which takes time to find.
+    # Found once for both, because it takes time.
     noted = user_instruction(5)
     gradient = alias_over(blob, diff, HOST_DIFF, reason, noted)
     data = alias_over(blob, memory, HOST_DATA, reason, noted)
@@ -110,7 +110,7 @@ def _attachment_to(blob: BlobCore, reason: str) -> tuple[torch.Tensor, _Attachme
 
 
 class _Attachment:
-    """What a parameter needs of its Blob. It does not refer to the parameter, which refers to it.
+    """What a parameter needs of its Blob. It has no reference to the parameter, to avoid a cycle.
 
     Attributes
     ----------
@@ -120,8 +120,8 @@ class _Attachment:
         A tensor over the Blob's diff. The gradient is another one, because `Module.to` assigns to
         the `data` of gradients.
     address, place, buffers
-        The address of data, the place of diff, and the Blob's buffers, from when they were the same
-        memory.
+        The address of data, the place of diff, and the Blob's buffers when the parameter was
+        attached.
     """
 
     __slots__ = ("address", "blob", "buffers", "diff", "place")
@@ -297,8 +297,8 @@ def _apart(x: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
 
 def _warn_of_parting() -> None:
     warn_user(
-        "this parameter is not over its Blob any more: something has put another storage in the "
-        "place of the Blob's, as Tensor.set_, share_memory_ and a change of dtype or device do. "
-        "The Blob does not see the gradient, nor what an optimizer does; make a new parameter",
+        "this parameter is not over its Blob any more: its storage was replaced, as by "
+        "Tensor.set_, share_memory_ or a change of dtype or device. The Blob does not see its "
+        "gradient or the steps of an optimizer; make a new parameter",
         StaleAliasWarning,
     )

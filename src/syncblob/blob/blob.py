@@ -156,7 +156,7 @@ class Blob(Operators, NdarrayMethods):
         device: Device | str | None = None,
         copy: bool | None = None,
     ) -> Self:
-        """Make a Blob of anything that is, or converts to, an array; without a copy if possible.
+        """Make a Blob of an array, or an object that converts to one; without a copy if possible.
 
         Parameters
         ----------
@@ -166,9 +166,9 @@ class Blob(Operators, NdarrayMethods):
         dtype
             The dtype of the Blob; None for that of `x`.
         device
-            The device of the Blob; contents are transferred on first use, but a scalar is written
-            there. None keeps a Blob's or an accelerator array's device, and means the default
-            device otherwise.
+            The device of the Blob. Contents are transferred on first use; a scalar is filled in on
+            the device. None keeps the device of a Blob or an accelerator array, and means the
+            default device otherwise.
         copy
             True always copies, False never, None if needed: for another dtype or device, and for
             memory that is read-only, unaligned, not dense, or belongs to a converted object.
@@ -332,7 +332,7 @@ class Blob(Operators, NdarrayMethods):
 
     @property
     def flags(self) -> Flags:
-        """How data lies in memory; ``flags.writeable = False`` makes this Blob const.
+        """The memory layout and writability; ``flags.writeable = False`` makes this Blob const.
 
         Transfers nothing.
         """
@@ -371,22 +371,22 @@ class Blob(Operators, NdarrayMethods):
     # --- axes and counts, as Caffe has them ------------------------------------------------------
 
     def count(self, start: int = 0, end: int | None = None) -> int:
-        """Multiply the dimensions of the axes from `start` up to, not including, `end`.
+        """Return the product of the dimensions from axis `start` up to, not including, axis `end`.
 
         Parameters
         ----------
         start, end
-            Axes with ``0 <= start <= end <= num_axes``; no negative ones, as in Caffe.
+            Axes with ``0 <= start <= end <= num_axes``; not negative, as in Caffe.
 
         Raises
         ------
         IndexError
-            If they are not.
+            If they are out of this range.
         """
         return _shape.count(self.shape, start, end)
 
     def canonical_axis_index(self, axis: SupportsIndex) -> int:
-        """Turn an axis counted from either end into one counted from the first.
+        """Return the non-negative index of an axis.
 
         Raises
         ------
@@ -397,7 +397,7 @@ class Blob(Operators, NdarrayMethods):
 
     @property
     def shape_string(self) -> str:
-        """The dimensions and the count, spelled as Caffe does: ``"2 3 4 (24)"``."""
+        """The dimensions and the count, in Caffe's format: ``"2 3 4 (24)"``."""
         return _shape.shape_string(self.shape)
 
     def legacy_shape(self, index: SupportsIndex) -> int:
@@ -750,7 +750,7 @@ class Blob(Operators, NdarrayMethods):
         views.assume_unaliased(self)
 
     def refresh(self) -> None:
-        """Accept what others have written into this Blob's host memory so far.
+        """Make writes by other code into this Blob's host memory visible on the device.
 
         For memory that is written without syncblob: by other processes in shared memory, or
         through an adopted array. The next access on the device uploads it, once. The host is no
@@ -1501,11 +1501,7 @@ class Blob(Operators, NdarrayMethods):
         """Convert to a SymPy Array, or a 0-d Blob to a SymPy number. Reads on the host."""
         return protocols.sympy_value(self)
 
-    # --- NumPy's functions -----------------------------------------------------------------------
-
-    # A function runs on the Blobs' device: on the accelerator if one of them is there, with CuPy if
-    # that is a CUDA device. Inputs take the const path. Written arguments take the mutable path; a
-    # fully overwritten `out` causes no transfer.
+    # --- NumPy's functions; see `dispatch.numpy` -------------------------------------------------
 
     def __array_ufunc__(
         self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any
@@ -1523,12 +1519,7 @@ class Blob(Operators, NdarrayMethods):
     # The function itself, because another call in between would take noticeable time.
     __array_function__ = array_function
 
-    # --- PyTorch's functions; torch is imported when one of these is called ----------------------
-
-    # A function runs on the device of the tensors among its arguments: a CUDA device or the host.
-    # Without tensors it runs on the Blobs' device; torch has no simulated device, so that counts as
-    # the host. Inputs take the const path, written arguments the mutable path, and a fully
-    # overwritten `out` causes no transfer.
+    # --- PyTorch's functions; see `dispatch.torch`, which is imported when one of these is called -
 
     @classmethod
     def __torch_function__(

@@ -174,7 +174,7 @@ def _of_numpy(name: str) -> Callable[..., Any]:
 
 
 def view(x: Any, name: str, function: Callable[[Any], Any]) -> Any:
-    """Return the view that a function makes of a Blob's array. Reads no element, moves none.
+    """Return the view that a function makes of a Blob's array. Neither reads nor transfers.
 
     Parameters
     ----------
@@ -221,7 +221,7 @@ def as_blob(name: str, x: Any, *beside: Any) -> Any:
         x = np.asarray(x)[()]
     if isinstance(x, np.generic) and is_supported(x.dtype):
         return BlobCore._class_of_results.asarray(x, device=device)
-    # Where an attribute of Blobs was missing, that is of no interest.
+    # `from None` hides the AttributeError that callers handle.
     raise refusal(name, x) from None
 
 
@@ -233,17 +233,16 @@ def is_number(x: Any) -> bool:
 def gather(name: str, *operands: Any) -> tuple[list[Any], Home, tuple[Any, ...]]:
     """Bring the data of Blobs to one device: the accelerator, if one of them is there.
 
-    Scalars and None stay as they are, as long as there is a Blob; without one, the NumPy scalars
-    become Blobs.
+    Scalars and None are unchanged if there is a Blob. Otherwise NumPy scalars become Blobs.
 
     Returns
     -------
     arrays
-        What the operands are replaced by.
+        The arrays and scalars to compute with.
     home
-        Where they are.
+        The home of the arrays.
     operands
-        The operands, with the Blobs that scalars have become.
+        The operands, with NumPy scalars replaced by Blobs if that was necessary.
 
     Raises
     ------

@@ -135,7 +135,7 @@ class BlobCore:
         "_shape_blob",
     )
 
-    # `Blob`, which assigns itself: the class of what is computed where no operand is a Blob.
+    # The class of results if no operand is a Blob. `Blob` assigns itself.
     _class_of_results: ClassVar[Any]
 
     # Invariants.

@@ -1,6 +1,6 @@
 """Operators with array-likes that do not know Blobs, such as SciPy's sparse arrays and units.
 
-They are called first. If they decline, the Blob is replaced by a read-only host array.
+Their operators are called first. If these decline, the Blob is replaced by a read-only host array.
 """
 
 from __future__ import annotations

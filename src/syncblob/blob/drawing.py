@@ -85,7 +85,7 @@ class MemorySeen(NamedTuple):
     nbytes
         The bytes in use.
     view, part
-        The range of bytes of the Blob, and a description of it.
+        The Blob's range of bytes, and a description of it.
     homes
         Its two sides.
     history

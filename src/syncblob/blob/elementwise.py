@@ -74,7 +74,7 @@ def unary(kernel: Callable[..., Any], x: Any) -> Any:
     return x._fresh(result, home)
 
 
-def binary(  # noqa: C901  # each case is spelled out, and nothing is a keyword: both take time
+def binary(  # noqa: C901  # cases are inlined, and arguments positional, to save time
     kernel: Callable[..., Any],
     x1: Any,
     x2: Any,
@@ -139,7 +139,7 @@ def binary(  # noqa: C901  # each case is spelled out, and nothing is a keyword:
 
 
 def _binary(kernel: Callable[..., Any], x1: Any, x2: Any, operator: bool) -> Any:
-    """Compute `binary` for operands outside the usual cases."""
+    """Compute `binary` outside the usual cases."""
     if operator:
         like = x1 if isinstance(x1, BlobCore) else x2
         other = x2 if like is x1 else x1

@@ -53,10 +53,8 @@ class Flags:
     def writeable(self) -> bool:
         """Whether this Blob is not const.
 
-        Setting it to False makes this Blob, and views taken later, const.
-
-        Views taken earlier stay writable. Setting it to True raises a ValueError if the Blob is
-        const.
+        Setting it to False makes this Blob, and views taken later, const; views taken earlier stay
+        writable. Setting it to True raises a ValueError if the Blob is const.
         """
         return not self._blob._readonly
 

@@ -1,8 +1,8 @@
-"""Blobs that other threads write while the process forks, which the child finds half-written.
+"""Finds Blobs that other threads are writing when the process forks: the child must not use them.
 
 A write that changes the state of a memory holds the memory's lock, and the child finds it locked.
-Most writes change no state and take no lock. These are found on the stacks of the other threads
-just before a fork, and therefore cost nothing otherwise.
+Most writes change no state and take no lock. They are found on the stacks of the other threads just
+before a fork, so they cost nothing at other times.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def described(blob: Blob) -> str:
 
 
 def values_of(blob: Blob) -> str:
-    """Return the values as text, or why they cannot be read; see `Blob.__str__`."""
+    """Return the values as text, or the reason why they are not shown; see `Blob.__str__`."""
     memory, layout = blob._memory, blob._layout
 
     def read(key: tuple[slice, ...]) -> NDArray[Any]:

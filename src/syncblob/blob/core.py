@@ -255,7 +255,7 @@ class BlobCore:
         The array must be C-contiguous, aligned, writable and of a dtype that Blobs support.
         """
         blob = cls._fresh(array.view(), HOST)
-        # The four innermost frames are this one, two of `making`, and the method of Blob.
+        # Six known frames: two of `_source_lines`, this one, two of `making`, and `Blob.asarray`.
         blob._buffer = user_place(6)
         return blob
 
@@ -476,7 +476,7 @@ class BlobCore:
             if diff is not None and diff.nbytes >= self._layout.stop:
                 return diff
         diff = self._diff
-        # An interrupted resize may have left one that is too small now.
+        # An interrupted resize may have left one that is too small.
         return None if diff is None or diff.nbytes < self._layout.stop else diff
 
     def _diff_memory(self) -> SyncedMemory:
@@ -485,7 +485,7 @@ class BlobCore:
         if base is not None:
             attached = base._memory is self._memory
             diff = base._diff_memory() if attached else _former_diff(base, self._memory)
-            # The base may share a smaller one since then.
+            # The base may share a smaller one by now.
             if diff is not None and diff.nbytes >= self._layout.stop:
                 return diff
         existing = self._diff

@@ -160,7 +160,7 @@ def _binary(kernel: Callable[..., Any], x1: Any, x2: Any, operator: bool) -> Any
                 return by(kernel, x1, x2, like)
             x1, x2 = (x1, array) if like is x1 else (array, x2)
     elif x1 is None or x2 is None:
-        # `gather` would keep it, and NumPy would compute an array of objects.
+        # `gather` keeps None, and NumPy would compute an array of objects.
         raise refusal(kernel.__name__, None)
     (array1, array2), home, (x1, x2) = gather(kernel.__name__, x1, x2)
     result = kernel(array1, array2) if home.native else home.compute(kernel, array1, array2)
@@ -262,7 +262,7 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:  # noqa: C901,
                 # As a Python scalar, because an array would change the dtype.
                 answer = inplace(kernel, x1, np.asarray(x2).item())
             elif like and (answer is NotImplemented or type(answer) is np.ndarray):
-                # The result would be a new array, to which x1 would be rebound.
+                # The operator would bind the caller's name to a new array.
                 raise _other_type(kernel, x2)
             return answer
         x2 = other

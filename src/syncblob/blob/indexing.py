@@ -93,7 +93,7 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:
     arrays = _keys_on(blob, key, side)
     shape = _selected_shape(blob.shape, arrays)
     prepared = _converted(blob, _prepared(blob, value, shape, side), side)
-    # After all that may be wrong with the index and the value was found.
+    # This may transfer, so the index and the value are checked before.
     key = _foreign_keys_on(blob, arrays, key, side, "__setitem__")
     array = blob._array_on(side, MUTABLE, "__setitem__")
     write_by(
@@ -173,9 +173,9 @@ def _keys_on(blob: BlobCore, key: Any, side: Side) -> Any:
 
 
 def _foreign_keys_on(blob: BlobCore, key: Any, given: Any, side: Side, reason: str) -> Any:
-    """Bring arrays of other libraries in an index to an accelerator, which would copy them unseen.
+    """Transfer arrays of other libraries in an index to an accelerator, so that this is recorded.
 
-    `given` is the index with the Blobs that `key` has arrays for.
+    `given` is the original index; `key` is the same with arrays in place of Blobs.
     """
     if side is Side.HOST or isinstance(given, BlobCore):
         return key

@@ -81,7 +81,7 @@ def cuda_array_interface(blob: BlobCore) -> dict[str, Any]:
     return cuda.describe(memory, array, readonly=blob._readonly)
 
 
-# --- methods that a single library calls, which is installed then ---------------------------------
+# --- methods that only one library calls, so it is installed --------------------------------------
 
 
 def arrow_array(blob: BlobCore, kind: Any) -> Any:

@@ -43,9 +43,9 @@ def elements(blob: BlobCore) -> Iterator[Any]:
     array: Any = ()
     seen = None
     for place in count():
-        # A change on the accelerator replaces the map of the memory. So does a read while aliases
-        # may write there, with an equal map. No local name keeps the memory over a `yield`, because
-        # `resize` counts references to it.
+        # A change on the accelerator replaces the map of the memory. A read while aliases may write
+        # there also replaces it, by an equal one. No local name keeps the memory over a `yield`,
+        # because `resize` counts references to it.
         spans = blob._held._spans  # type: ignore[union-attr]  # it was made
         if spans is not seen:
             if spans != seen:

@@ -1,4 +1,4 @@
-"""Views: Blobs that share the memories of another, also with another shape."""
+"""Views: Blobs that share the memories of another, with the same or another shape."""
 
 from __future__ import annotations
 

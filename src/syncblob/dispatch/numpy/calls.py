@@ -102,7 +102,7 @@ def call(  # noqa: PLR0913  # a call, and properties of its function
     for place, x in places.items():
         if place not in targets:
             places[place] = mapped(x, wrapped)
-    # An array in place of a tuple of numbers is no operand.
+    # An array in place of a tuple of numbers is not an operand.
     operands = [x for place, x in places.items() if place not in plain or isinstance(x, BlobCore)]
     running = Operands(name, like, common_home(operands, like) if home is None else home)
     if home is None and not HOST.direct:

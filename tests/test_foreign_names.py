@@ -57,6 +57,7 @@ MISSING = [
     ("Blob", "numel", r"blob\.size"),
     ("Blob", "unsqueeze", "expand_dims"),
     *(("Blob", name, "astype") for name in ("bfloat16", "double", "float", "half", "long")),
+    *(("Blob", name, "as_p.*diff") for name in ("backward", "grad", "requires_grad", "zero_grad")),
 ]
 
 

@@ -21,6 +21,9 @@ __all__ = ["PingPong", "TransferLog", "record_transfers"]
 # Fewer alternations are ordinary: one transfer there, and one back.
 _ALTERNATIONS = 4
 
+# The parts of one memory among which alternations are looked for at a time.
+_MOST_PARTS = 32
+
 
 class PingPong(NamedTuple):
     """Two lines of code that transfer the contents of one memory back and forth.
@@ -135,7 +138,7 @@ class TransferLog:
         """Return the pairs of lines that transfer the contents of one memory back and forth.
 
         A pair is reported if uploads for one line and downloads for the other have alternated at
-        least four times in a row, in one memory.
+        least four times in a row, each over some of the bytes of the one before.
         """
         by_memory: dict[int, list[Transfer]] = {}
         for transfer in self:
@@ -144,6 +147,8 @@ class TransferLog:
         nbytes: Counter[tuple[SourceLine, SourceLine]] = Counter()
         for transfers in by_memory.values():
             for run in _alternations(transfers):
+                if len(run) < _ALTERNATIONS:
+                    continue
                 lines = _lines(run[0], run[1])
                 counts[lines] += len(run)
                 nbytes[lines] += sum(transfer.nbytes for transfer in run)
@@ -280,16 +285,27 @@ def _lines(first: Transfer, second: Transfer) -> tuple[SourceLine, SourceLine]:
 
 
 def _alternations(transfers: list[Transfer]) -> Iterator[list[Transfer]]:
-    """Yield the runs in which the same two lines alternate."""
-    run: list[Transfer] = []
+    """Yield the runs in which the same two lines alternate over common bytes."""
+    # One for each part of the memory in use, the latest last.
+    runs: list[list[Transfer]] = []
     for transfer in transfers:
-        fits = not run or transfer.direction != run[-1].direction
-        if fits and len(run) > 1:
-            fits = transfer.line == run[-2].line
-        if not fits:
-            if len(run) >= _ALTERNATIONS:
-                yield run
-            run = run[-1:] if run and transfer.direction != run[-1].direction else []
-        run.append(transfer)
-    if len(run) >= _ALTERNATIONS:
-        yield run
+        places = (i for i in reversed(range(len(runs))) if _overlap(runs[i][-1], transfer))
+        place = next(places, None)
+        run = [] if place is None else runs.pop(place)
+        turns = bool(run) and transfer.direction != run[-1].direction
+        if turns and (len(run) == 1 or transfer.line == run[-2].line):
+            run.append(transfer)
+        else:
+            yield run
+            run = [run[-1], transfer] if turns else [transfer]
+        runs.append(run)
+        if len(runs) > _MOST_PARTS:
+            yield runs.pop(0)
+    yield from runs
+
+
+def _overlap(first: Transfer, second: Transfer) -> bool:
+    """Return whether two transfers of one memory have bytes in common."""
+    return (
+        first.offset < second.offset + second.nbytes and second.offset < first.offset + first.nbytes
+    )

@@ -302,6 +302,28 @@ def test_there_and_back_is_no_ping_pong() -> None:
     assert log.ping_pongs() == []
 
 
+def test_parts_that_go_there_and_back_once_are_no_ping_pong() -> None:
+    images = Blob((8, 2, 2), device="simulated")
+    with record_transfers() as log:
+        for image in images:
+            image.overwrite_cpu_data()[...] = 1
+            image.mutable_gpu_data()
+            image[0].cpu_data()
+    assert (log.uploads, log.downloads) == (8, 8)
+    assert log.ping_pongs() == []
+
+
+def test_parts_that_go_to_and_fro_in_turn_are_found() -> None:
+    halves = Blob((2, 4), device="simulated")
+    with record_transfers() as log:
+        for _ in range(3):
+            for half in halves:
+                half.mutable_cpu_data()
+                half.mutable_gpu_data()
+    (found,) = log.ping_pongs()
+    assert (found.transfers, found.nbytes) == (10, 160)
+
+
 def test_the_summary_adds_up_by_line() -> None:
     with record_transfers() as log:
         for _ in range(2):

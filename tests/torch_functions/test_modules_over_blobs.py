@@ -254,6 +254,11 @@ def with_another_class():
     return net
 
 
+def test_what_is_no_module_is_refused():
+    with pytest.raises(TypeError, match=r"expected a torch.nn.Module, got Blob.*as_parameter"):
+        parameters_to_blobs(Blob(3))
+
+
 @pytest.mark.parametrize(
     ("make", "said"),
     [

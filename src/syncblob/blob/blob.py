@@ -1594,6 +1594,9 @@ class Blob(Operators, NdarrayMethods):
         bfloat16, double, float, half, long = map(
             Missing, ["blob.astype(dtype) converts; dtypes are named as NumPy's"] * 5
         )
+        backward, grad, requires_grad, zero_grad = map(
+            Missing, ["blob.as_parameter() has a gradient, which is blob.diff"] * 4
+        )
         clone = Missing("blob.copy() is a copy")
         cuda = Missing('blob.to_device("cuda") is a copy there')
         data_ptr = Missing(

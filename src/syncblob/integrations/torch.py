@@ -87,11 +87,17 @@ def parameters_to_blobs(
     Raises
     ------
     TypeError
-        If a parameter is lazy, of another class, without dense memory, or of a dtype that Blobs do
-        not support or that has no gradient. No parameter has been changed then.
+        If `module` is not a module, or a parameter is lazy, of another class, without dense
+        memory, or of a dtype that Blobs do not support or that has no gradient. No parameter has
+        been changed then.
     NoDeviceError
         If the device is not available.
     """
+    if not isinstance(module, torch.nn.Module):
+        raise TypeError(
+            f"expected a torch.nn.Module, got {type(module).__name__}; for one parameter, use "
+            "Blob.as_parameter()"
+        )
     named = dict(module.named_parameters())
     for name, parameter in named.items():
         _require_convertible(name, parameter)

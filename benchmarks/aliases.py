@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.rows import Measured, Row
 from syncblob import Blob
-from syncblob._shape import Layout
+from syncblob._layout import Layout
 from syncblob.devices import Side
 from syncblob.memory import Access
 

@@ -1,4 +1,4 @@
-"""Shapes and layouts: the arithmetic of axes, counts, strides and views, without arrays."""
+"""Shapes: the arithmetic of axes, counts and indices, without arrays."""
 
 from __future__ import annotations
 
@@ -8,14 +8,11 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
-from syncblob._dtypes import UINT8
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
 __all__ = [
     "MAX_AXES",
-    "Layout",
     "as_shape",
     "canonical_axis",
     "contiguous_strides",
@@ -33,7 +30,6 @@ Shape = tuple[int, ...]
 MAX_AXES = 64
 _LEGACY_AXES = 4
 _MAX_BYTES = 2**63 - 1
-_PHANTOM_ADDRESS = 1 << 40
 
 
 def as_shape(shape: SupportsIndex | Iterable[SupportsIndex], itemsize: int = 1) -> Shape:
@@ -189,236 +185,3 @@ def is_basic_index(key: object) -> bool:
         or (isinstance(entry, (int, np.integer)) and not isinstance(entry, (bool, np.bool)))
         for entry in entries
     )
-
-
-class Layout:
-    """The layout of an array in a memory: shape, dtype, and strides and offset in bytes.
-
-    Immutable, and independent of a particular memory or side.
-    """
-
-    __slots__ = (
-        "contiguous",
-        "dtype",
-        "offset",
-        "shape",
-        "size",
-        "start",
-        "stop",
-        "strides",
-        "view",
-        "whole",
-    )
-
-    shape: Shape
-    dtype: np.dtype[np.generic]
-    strides: Shape
-    offset: int
-    size: int
-    contiguous: bool
-    # The range of the elements in the memory: from the first byte to behind the last. Both are 0 if
-    # there are no elements.
-    start: int
-    stop: int
-    # Whether accesses cover all bytes in use, even if these are more than those of the elements.
-    # That is so for a Blob that is not a view and was made smaller while another Blob that shares
-    # its memory was not. It then transfers the same bytes as Caffe.
-    whole: bool
-    # The cached result of `of_view`.
-    view: Layout | None
-
-    def __init__(
-        self,
-        shape: Shape,
-        dtype: np.dtype[np.generic],
-        strides: Shape | None = None,
-        offset: int = 0,
-    ) -> None:
-        c_order = contiguous_strides(shape, dtype.itemsize)
-        self.shape = shape
-        self.dtype = dtype
-        self.strides = c_order if strides is None else strides
-        self.offset = offset
-        self.size = math.prod(shape)
-        self.whole = False
-        self.view = None
-        self.contiguous = (
-            self.size == 0
-            or strides is None
-            or all(
-                dim == 1 or step == c_step
-                for dim, step, c_step in zip(shape, strides, c_order, strict=True)
-            )
-        )
-        if not self.size:
-            self.start = self.stop = 0
-        elif self.contiguous:
-            self.start = offset
-            self.stop = offset + self.size * dtype.itemsize
-        else:
-            reaches = [(dim - 1) * step for dim, step in zip(shape, self.strides, strict=True)]
-            self.start = offset + sum(reach for reach in reaches if reach < 0)
-            self.stop = offset + sum(reach for reach in reaches if reach > 0) + dtype.itemsize
-
-    @classmethod
-    def c_order(cls, shape: Shape, dtype: np.dtype[np.generic], offset: int = 0) -> Layout:
-        """Return the layout of a C-contiguous array."""
-        return cls(shape, dtype, None, offset)
-
-    @classmethod
-    def dense(cls, array: Any) -> Layout:
-        """Return the layout of a C-contiguous array that is the whole memory."""
-        layout = cls.__new__(cls)
-        layout.shape = array.shape
-        layout.dtype = array.dtype
-        layout.strides = array.strides
-        layout.offset = 0
-        layout.size = array.size
-        layout.contiguous = True
-        layout.start = 0
-        layout.stop = array.nbytes
-        layout.whole = True
-        layout.view = None
-        return layout
-
-    @classmethod
-    def raw(cls, nbytes: int, offset: int = 0) -> Layout:
-        """Return the layout of bytes."""
-        return cls((nbytes,), UINT8, None, offset)
-
-    def of_view(self) -> Layout:
-        """Return the layout of a view of the same elements, whose accesses cover only these."""
-        if not self.whole:
-            return self
-        if self.view is not None:
-            return self.view
-        layout = Layout.__new__(Layout)
-        layout.shape = self.shape
-        layout.dtype = self.dtype
-        layout.strides = self.strides
-        layout.offset = self.offset
-        layout.size = self.size
-        layout.contiguous = self.contiguous
-        layout.start = self.start
-        layout.stop = self.stop
-        layout.whole = False
-        layout.view = None
-        self.view = layout
-        return layout
-
-    @property
-    def backwards(self) -> bool:
-        """Whether any axis has a negative stride, which PyTorch does not support."""
-        return min(self.strides, default=0) < 0
-
-    def forwards(self) -> Layout:
-        """Return the layout of the same elements with all axes of negative stride reversed."""
-        if not self.backwards:
-            return self
-        if not self.size:
-            return Layout.c_order(self.shape, self.dtype, self.offset)
-        offset = self.offset
-        for dim, step in zip(self.shape, self.strides, strict=True):
-            offset += min(0, (dim - 1) * step)
-        return Layout(self.shape, self.dtype, tuple(map(abs, self.strides)), offset)
-
-    @property
-    def reversed_axes(self) -> tuple[int, ...]:
-        """The axes along which `forwards` has the elements in the opposite order."""
-        if self.contiguous or not self.size or not self.backwards:
-            return ()
-        axes = enumerate(zip(self.shape, self.strides, strict=True))
-        return tuple(axis for axis, (dim, step) in axes if step < 0 and dim > 1)
-
-    @property
-    def nbytes(self) -> int:
-        """The bytes of all elements, without gaps."""
-        return self.size * self.dtype.itemsize
-
-    @property
-    def gapless(self) -> bool:
-        """Whether writing every element writes every byte of the range."""
-        if self.contiguous:
-            return True
-        if self.nbytes != self.stop - self.start:
-            return False
-        step = self.dtype.itemsize
-        axes = zip(self.shape, self.strides, strict=True)
-        for dim, stride in sorted(axes, key=lambda axis: abs(axis[1])):
-            if dim == 1:
-                continue
-            if abs(stride) != step:
-                return False
-            step *= dim
-        return True
-
-    def covers(self, nbytes: int) -> bool:
-        """Return whether writing every element writes every one of the first `nbytes` bytes."""
-        return not self.start and self.stop == nbytes and self.gapless
-
-    def aligned(self, dtype: np.dtype[np.generic]) -> bool:
-        """Return whether elements of a dtype in this layout are aligned."""
-        return all(step % dtype.alignment == 0 for step in (self.offset, *self.strides))
-
-    def derive(
-        self,
-        view: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]],
-    ) -> Layout:
-        """Return the layout of a view that NumPy would make.
-
-        Parameters
-        ----------
-        view
-            A function that makes a view: indexing, ``reshape(copy=False)``, ``transpose`` … It gets
-            a phantom, an array with this layout at an invalid address, so it must not read an
-            element or return a scalar.
-        """
-        return self.of_phantom(view(self.phantom()))
-
-    def phantom(self) -> np.ndarray[Any, Any]:
-        """Return an array with this layout in a memory at an invalid address, always the same."""
-        return np.asarray(_Phantom(self)).view(self.dtype)
-
-    def of_phantom(self, view: np.ndarray[Any, Any]) -> Layout:
-        """Return the layout of a view of this layout's phantom."""
-        offset = self.offset
-        if view.size:
-            offset = view.__array_interface__["data"][0] - _PHANTOM_ADDRESS
-        return Layout(view.shape, view.dtype, view.strides, offset)
-
-    def __eq__(self, other: object) -> bool:
-        """Compare field by field."""
-        if not isinstance(other, Layout):
-            return NotImplemented
-        return (self.shape, self.dtype, self.strides, self.offset) == (
-            other.shape,
-            other.dtype,
-            other.strides,
-            other.offset,
-        )
-
-    def __hash__(self) -> int:
-        """Hash all fields."""
-        return hash((self.shape, self.dtype, self.strides, self.offset))
-
-    def __repr__(self) -> str:
-        """Show all fields."""
-        return (
-            f"Layout(shape={self.shape}, dtype={self.dtype.name}, "
-            f"strides={self.strides}, offset={self.offset})"
-        )
-
-
-class _Phantom:
-    """An object from which NumPy makes an array at an address that is never read."""
-
-    __slots__ = ("__array_interface__",)
-
-    def __init__(self, layout: Layout) -> None:
-        self.__array_interface__ = {
-            "version": 3,
-            "shape": layout.shape,
-            "typestr": f"|V{layout.dtype.itemsize}",
-            "data": (_PHANTOM_ADDRESS + layout.offset, False),
-            "strides": layout.strides,
-        }

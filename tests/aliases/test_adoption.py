@@ -12,7 +12,7 @@ import pytest
 
 import syncblob
 from syncblob import Blob, Head, StaleAliasWarning, SyncedMemory, record_transfers
-from syncblob._shape import Layout
+from syncblob._layout import Layout
 from syncblob.devices import Side
 from syncblob.memory import Access
 from syncblob.memory.leases import Loans

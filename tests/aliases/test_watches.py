@@ -19,7 +19,7 @@ from syncblob import (
     verified_const,
 )
 from syncblob._dtypes import UINT8
-from syncblob._shape import Layout
+from syncblob._layout import Layout
 from syncblob.devices import Side
 from syncblob.memory import Access, SyncedMemory
 

@@ -21,7 +21,7 @@ from cupy_model import launch
 
 import syncblob
 from syncblob import Blob, Head
-from syncblob._shape import Layout
+from syncblob._layout import Layout
 from syncblob.devices import Side, accelerator, cuda, current_accelerator
 from syncblob.interop import cuda as interop
 from syncblob.interop import native

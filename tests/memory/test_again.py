@@ -16,7 +16,7 @@ from syncblob import (
     record_transfers,
     verified_const,
 )
-from syncblob._shape import Layout
+from syncblob._layout import Layout
 from syncblob.devices import Side
 from syncblob.memory import Access
 

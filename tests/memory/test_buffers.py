@@ -12,7 +12,7 @@ import pytest
 
 from syncblob import DeviceMismatchError, Head, SyncedMemory, record_transfers, use_device
 from syncblob import simulated as simulated_device
-from syncblob._shape import Layout
+from syncblob._layout import Layout
 from syncblob.devices import CPU, HOST, POISON, Side
 from syncblob.devices.host import NumpyHome
 from syncblob.memory import Access

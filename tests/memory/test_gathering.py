@@ -8,7 +8,7 @@ import pytest
 from syncblob import SyncedMemory, record_transfers, use_device
 from syncblob import simulated as simulated_device
 from syncblob._dtypes import UINT8
-from syncblob._shape import Layout
+from syncblob._layout import Layout
 from syncblob.devices import Side
 from syncblob.memory import Access
 

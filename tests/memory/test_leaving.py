@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from syncblob import Blob, StaleAliasWarning, SyncedMemory
-from syncblob._shape import Layout
+from syncblob._layout import Layout
 from syncblob.devices import Side
 from syncblob.memory import Access
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from syncblob import StaleAliasWarning, SyncedMemory, record_transfers
-from syncblob._shape import Layout
+from syncblob._layout import Layout
 from syncblob._source_lines import user_place
 from syncblob.devices import Side
 from syncblob.memory import Access

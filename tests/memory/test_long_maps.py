@@ -9,7 +9,7 @@ import pytest
 from fault_states import newest
 
 from syncblob import Head, SyncedMemory, record_transfers
-from syncblob._shape import Layout
+from syncblob._layout import Layout
 from syncblob.devices import Side
 from syncblob.memory import Access, synced_memory
 

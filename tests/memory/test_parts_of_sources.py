@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from syncblob import Blob, Head, SyncedMemory, record_transfers
-from syncblob._shape import Layout
+from syncblob._layout import Layout
 from syncblob.devices import POISON, Side
 from syncblob.memory import Access
 

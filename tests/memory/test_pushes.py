@@ -14,7 +14,7 @@ import pytest
 
 import syncblob
 from syncblob import Blob, Head, SyncedMemory, record_transfers, verified_const
-from syncblob._shape import Layout
+from syncblob._layout import Layout
 from syncblob.devices import Side
 from syncblob.memory import Access
 

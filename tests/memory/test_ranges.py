@@ -18,7 +18,7 @@ from program_devices import Simulated
 import syncblob
 from syncblob import Head, SyncedMemory, record_transfers
 from syncblob._dtypes import UINT8
-from syncblob._shape import Layout
+from syncblob._layout import Layout
 from syncblob.devices import POISON, Side
 from syncblob.memory import Access
 

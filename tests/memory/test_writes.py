@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from syncblob import Blob, Head, StaleAliasWarning, SyncedMemory, record_transfers
-from syncblob._shape import Layout
+from syncblob._layout import Layout
 from syncblob.devices import Side
 from syncblob.devices.host import NumpyHome
 from syncblob.memory import Access

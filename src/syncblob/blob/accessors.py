@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob._shape import Layout
+from syncblob._layout import Layout
 from syncblob.blob.core import GPU_DATA, NOTHING_KEPT, BlobCore, keep_diff
 from syncblob.blob.resize import let_go
 from syncblob.devices import Accelerator, Side

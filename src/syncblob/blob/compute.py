@@ -27,7 +27,7 @@ from syncblob.memory import CONST
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from syncblob._shape import Layout
+    from syncblob._layout import Layout
     from syncblob.blob.core import AnyBlob
     from syncblob.devices.base import Home
     from syncblob.memory import SyncedMemory

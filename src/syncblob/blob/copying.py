@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob._dtypes import as_dtype, is_bfloat16
-from syncblob._shape import Layout
+from syncblob._layout import Layout
 from syncblob.blob.compute import blob_to_read, require_device_of
 from syncblob.blob.core import BlobCore
 from syncblob.blob.flags import Flags

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary, ref
 
 from syncblob._dtypes import is_bfloat16
 from syncblob._forks import Lock
-from syncblob._shape import Layout
+from syncblob._layout import Layout
 from syncblob._source_lines import Place, user_place
 from syncblob.devices import HOST, Side
 from syncblob.devices.base import Accelerator

@@ -15,7 +15,7 @@ from syncblob.memory import Head, SyncedMemory
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from syncblob._shape import Layout
+    from syncblob._layout import Layout
     from syncblob.blob.blob import Blob
 
 __all__ = ["Explanation"]

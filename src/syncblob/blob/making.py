@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob._dtypes import as_dtype, is_supported
-from syncblob._shape import Layout, as_shape
+from syncblob._layout import Layout
+from syncblob._shape import as_shape
 from syncblob.blob.core import BlobCore
 from syncblob.devices import CPU, Device, default_device, home_of
 from syncblob.interop import shared_memory

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from syncblob._shape import Layout, as_shape
+from syncblob._layout import Layout
+from syncblob._shape import as_shape
 from syncblob.blob.core import NO_BUFFER, NOTHING_KEPT, BlobCore, keep_diff
 from syncblob.blob.forks import writes
 from syncblob.blob.views import shape_from

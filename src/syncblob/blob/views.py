@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob._dtypes import as_dtype
-from syncblob._shape import Layout, as_shape, is_integer
+from syncblob._layout import Layout
+from syncblob._shape import as_shape, is_integer
 from syncblob.blob.compute import require_device_of, result_on
 from syncblob.blob.core import BlobCore
 from syncblob.devices import Accelerator, home_of

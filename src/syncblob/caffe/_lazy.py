@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from syncblob._shape import Layout
+from syncblob._layout import Layout
 from syncblob.blob import Blob
 from syncblob.caffe._blob_index import Run, Values
 from syncblob.caffe._disk import OpenFile

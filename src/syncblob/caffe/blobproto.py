@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 import numpy as np
 
 from syncblob._dtypes import is_bfloat16
-from syncblob._shape import Layout
+from syncblob._layout import Layout
 from syncblob.blob import Blob
 from syncblob.blob.resize import assign
 from syncblob.caffe._blob_index import index_blob

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import device as torch_device
 
-    from syncblob._shape import Layout
+    from syncblob._layout import Layout
 
 __all__ = [
     "CPU",

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob._forks import notify
-from syncblob._shape import Layout
+from syncblob._layout import Layout
 from syncblob.devices.base import DLPACK_CUDA, Accelerator, Device, Push
 from syncblob.devices.host import HOST
 from syncblob.errors import DeviceMismatchError, NoDeviceError

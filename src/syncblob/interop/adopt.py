@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob._dtypes import SUPPORTED, as_dtype, is_supported
-from syncblob._shape import Layout
+from syncblob._layout import Layout
 from syncblob.devices import HOST, Device, Side
 from syncblob.interop import cuda
 from syncblob.memory import SyncedMemory

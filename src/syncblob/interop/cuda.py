@@ -16,7 +16,7 @@ from syncblob.interop import _capsule
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from syncblob._shape import Layout
+    from syncblob._layout import Layout
     from syncblob.devices.base import Home
     from syncblob.memory import Access, SyncedMemory
 

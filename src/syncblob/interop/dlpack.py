@@ -18,7 +18,7 @@ from syncblob.interop import _capsule
 from syncblob.memory import CONST, Access
 
 if TYPE_CHECKING:
-    from syncblob._shape import Layout
+    from syncblob._layout import Layout
     from syncblob.memory import SyncedMemory
 
 __all__ = ["HOST_DEVICE", "device_of", "export"]

@@ -19,7 +19,7 @@ from syncblob.interop import _capsule, cuda
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from syncblob._shape import Layout
+    from syncblob._layout import Layout
     from syncblob.devices.base import Accelerator, Home
 
 # How PyTorch marks tensors whose memory does not contain their values.

@@ -13,7 +13,7 @@ from syncblob.memory.leases import NUMPY
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
-    from syncblob._shape import Layout
+    from syncblob._layout import Layout
     from syncblob.memory import SyncedMemory
 
 __all__ = ["to_ndarray"]

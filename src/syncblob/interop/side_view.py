@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike, NDArray
 
-    from syncblob._shape import Layout
+    from syncblob._layout import Layout
     from syncblob.memory import SyncedMemory
 
 __all__ = ["SideView"]

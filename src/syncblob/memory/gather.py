@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob._dtypes import UINT8
-from syncblob._shape import Layout
+from syncblob._layout import Layout
 from syncblob.devices import Accelerator, Side
 from syncblob.memory.state import CONST, Access
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Never
 import numpy as np
 
 from syncblob._forks import LostLock, is_lost, notify
-from syncblob._shape import Layout
+from syncblob._layout import Layout
 from syncblob._source_lines import Place, user_instruction, user_place
 from syncblob.devices import (
     CPU,

@@ -27,7 +27,7 @@ from syncblob.memory.verify import verifying
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from syncblob._shape import Layout
+    from syncblob._layout import Layout
     from syncblob.devices.base import Home
     from syncblob.dispatch.torch.plans import Plan
     from syncblob.memory import SyncedMemory

@@ -31,7 +31,7 @@ from syncblob.memory import CONST, MUTABLE, OVERWRITE, Access
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from syncblob._shape import Layout
+    from syncblob._layout import Layout
     from syncblob._source_lines import NotedPlace
     from syncblob.blob.core import BlobCore, Kept
     from syncblob.devices.base import Home

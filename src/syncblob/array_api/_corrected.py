@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
-from syncblob.blob.compute import SCALARS
+from syncblob.blob.operands import SCALARS
 
 if TYPE_CHECKING:
     from types import ModuleType

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob.blob import Blob
-from syncblob.blob.compute import SCALARS, as_blob
+from syncblob.blob.operands import SCALARS, as_blob
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,7 +15,8 @@ from syncblob._dtypes import as_dtype
 from syncblob._shape import as_shape
 from syncblob.array_api._operands import require_blobs
 from syncblob.blob import Blob
-from syncblob.blob.compute import apply, as_blob
+from syncblob.blob.compute import apply
+from syncblob.blob.operands import as_blob
 from syncblob.devices import home_of
 from syncblob.guards import require_device
 

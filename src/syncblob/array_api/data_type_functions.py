@@ -12,7 +12,7 @@ import numpy as np
 
 from syncblob._dtypes import as_dtype, is_bfloat16
 from syncblob.blob import Blob
-from syncblob.blob.compute import PYTHON_SCALARS, SCALARS, as_blob, is_number
+from syncblob.blob.operands import PYTHON_SCALARS, SCALARS, as_blob, is_number
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob import _corrected_elementwise
-from syncblob.blob.compute import apply, as_blob
+from syncblob.blob.compute import apply
 from syncblob.blob.elementwise import binary, unary
+from syncblob.blob.operands import as_blob
 
 if TYPE_CHECKING:
     from syncblob.blob import Blob

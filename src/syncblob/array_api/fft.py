@@ -30,7 +30,8 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from syncblob._dtypes import as_dtype
 from syncblob.blob import Blob
-from syncblob.blob.compute import apply, as_blob
+from syncblob.blob.compute import apply
+from syncblob.blob.operands import as_blob
 from syncblob.devices import home_of
 from syncblob.guards import require_device
 

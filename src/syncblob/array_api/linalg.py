@@ -20,7 +20,8 @@ from syncblob._dtypes import as_dtype
 from syncblob.array_api import _corrected_linalg
 from syncblob.array_api._operands import require_two
 from syncblob.array_api.linear_algebra_functions import matmul, matrix_transpose, tensordot, vecdot
-from syncblob.blob.compute import apply, as_blob, view
+from syncblob.blob.compute import apply, view
+from syncblob.blob.operands import as_blob
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike

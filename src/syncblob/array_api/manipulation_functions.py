@@ -17,7 +17,8 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from syncblob.array_api import _corrected
 from syncblob.array_api._operands import require_blobs, require_integers, require_some
 from syncblob.blob import Blob
-from syncblob.blob.compute import apply, as_blob, view
+from syncblob.blob.compute import apply, view
+from syncblob.blob.operands import as_blob
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

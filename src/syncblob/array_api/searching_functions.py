@@ -16,7 +16,8 @@ from syncblob.array_api._operands import (
     require_blob_and_scalar,
     require_integers,
 )
-from syncblob.blob.compute import apply, as_blob
+from syncblob.blob.compute import apply
+from syncblob.blob.operands import as_blob
 
 if TYPE_CHECKING:
     from syncblob.blob import Blob

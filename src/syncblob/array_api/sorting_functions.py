@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from numpy.lib.array_utils import normalize_axis_index
 
 from syncblob.array_api import _corrected
-from syncblob.blob.compute import apply, as_blob
+from syncblob.blob.compute import apply
+from syncblob.blob.operands import as_blob
 
 if TYPE_CHECKING:
     from syncblob.blob import Blob

@@ -16,8 +16,9 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from syncblob._dtypes import as_dtype
 from syncblob.array_api import _corrected
-from syncblob.blob.compute import apply, as_blob
+from syncblob.blob.compute import apply
 from syncblob.blob.elementwise import unary
+from syncblob.blob.operands import as_blob
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike

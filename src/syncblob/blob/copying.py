@@ -8,9 +8,9 @@ import numpy as np
 
 from syncblob._dtypes import as_dtype, is_bfloat16
 from syncblob._layout import Layout
-from syncblob.blob.compute import blob_to_read, require_device_of
 from syncblob.blob.core import BlobCore
 from syncblob.blob.flags import Flags
+from syncblob.blob.operands import blob_to_read, require_device_of
 from syncblob.blob.resize import assign
 from syncblob.devices import HOST, Device, Side, home_of
 from syncblob.interop.native import native_array

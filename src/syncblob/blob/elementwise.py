@@ -6,15 +6,15 @@ The operators of Blob, the functions of the array API and NumPy's ufuncs on Blob
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from numbers import Number
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob import _corrected_elementwise
-from syncblob._dtypes import can_hold, is_bfloat16, is_supported
-from syncblob.blob.compute import (
+from syncblob._dtypes import is_supported
+from syncblob.blob.core import BlobCore
+from syncblob.blob.declined import answer_of, by_array
+from syncblob.blob.operands import (
     SCALARS,
     as_blob,
     converted,
@@ -23,20 +23,15 @@ from syncblob.blob.compute import (
     refusal,
     require_device_of,
 )
-from syncblob.blob.core import BlobCore
-from syncblob.blob.declined import answer_of, by_array
-from syncblob.blob.forks import writes
-from syncblob.devices import HOST, Side
+from syncblob.devices import HOST
 from syncblob.guards import require_device
-from syncblob.interop.foreign import is_array, is_ndarray_like
-from syncblob.memory import MUTABLE
+from syncblob.interop.foreign import is_ndarray_like
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from syncblob.devices.base import Home
 
-__all__ = ["OPERATOR", "binary", "inplace", "unary"]
+__all__ = ["OPERATOR", "binary", "unary"]
 
 # For `binary`: the caller is an operator.
 OPERATOR = True
@@ -201,174 +196,3 @@ def _is_comparable(x: Any) -> bool:
     except TypeError:
         return hasattr(x, "__array_interface__") and not isinstance(x, type)
     return True
-
-
-@writes("x1")
-def inplace(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:  # noqa: C901, PLR0912  # each case is inlined, because calls take time
-    """Compute ``kernel(x1, x2)`` into x1, without a temporary array, and return x1.
-
-    Runs on the accelerator if one of the operands is there. An exception leaves x1 unchanged,
-    except those that NumPy raises while it writes: floating-point errors under ``numpy.errstate``,
-    and the ValueError for integers to negative powers.
-
-    Raises
-    ------
-    TypeError
-        If the dtype of the result differs from that of `x1`.
-    ValueError
-        If the shape differs, or `x1` is const.
-    DeviceMismatchError
-        If the operands are on different accelerators.
-    """
-    if x1._readonly:
-        x1._require_writable(f"in-place {kernel.__name__}")
-    held1 = x1._held
-    home = x1._home
-    if held1 is None or held1._exclusive_buffer is x1._buffer:
-        if type(x2) is type(x1):
-            held2 = x2._held
-            if (held2 is None or held2._exclusive_buffer is x2._buffer) and home is x2._home:
-                array1 = x1._array
-                array2 = x2._array
-                if home.direct and array1.dtype is array2.dtype:
-                    # The usual case. Most kernels keep the common dtype.
-                    if array1.size == 1 and array1.shape == array2.shape:
-                        # For one element, NumPy's ``out=`` takes twice as long.
-                        result = kernel(array1, array2)
-                        if result.dtype is array1.dtype:
-                            array1[...] = result
-                            _finish_write(kernel, x1, home)
-                            return x1
-                    try:
-                        kernel(array1, array2, array1)
-                    except TypeError:
-                        _require_kept_dtype(kernel, array1, array2)
-                        raise
-                    finally:
-                        _finish_write(kernel, x1, home)
-                    return x1
-                return _write(kernel, x1, array1, array2, home)
-        elif type(x2) in SCALARS:
-            return _write(kernel, x1, x1._array, x2, home)
-    if type(x2) not in SCALARS and not isinstance(x2, BlobCore):
-        other = converted(x2, x1)
-        if other is NotImplemented:
-            own = is_array(x2) or isinstance(x2, np.generic)
-            like = own or is_ndarray_like(x2)
-            number = not like and is_number(x2)
-            ask = number or (like and not own)
-            answer = answer_of(kernel, x1, x2) if ask else NotImplemented
-            if number and answer is NotImplemented:
-                # As a Python scalar, because an array would change the dtype.
-                answer = inplace(kernel, x1, np.asarray(x2).item())
-            elif like and (answer is NotImplemented or type(answer) is np.ndarray):
-                # The operator would bind the caller's name to a new array.
-                raise _other_type(kernel, x2)
-            return answer
-        x2 = other
-    require_device_of(f"in-place {kernel.__name__}", x1, x2)
-    if not x1._array_is_current() or getattr(x2, "_home", home) is not home:
-        # Raise before anything is transferred.
-        _require_same_dtype(kernel, x1.dtype, x2)
-        _try_empty(kernel, x1, x2)
-        _require_same_shape(kernel, x1.shape, getattr(x2, "shape", ()))
-    (array1, array2), home, _ = gather(kernel.__name__, x1, x2)
-    if array1 is not x1._array:
-        # The array is read-only.
-        side = Side.HOST if home is HOST else Side.ACCELERATOR
-        array1 = x1._array_on(side, MUTABLE, f"in-place {kernel.__name__}")
-    return _write(kernel, x1, array1, array2, home)
-
-
-def _finish_write(kernel: Callable[..., Any], x1: Any, home: Home) -> None:
-    """Finish a write if the other side was read meanwhile."""
-    held = x1._held
-    if held is not None and held._fast_buffer is None:
-        x1._finish_write(home, kernel.__name__)
-
-
-def _write(kernel: Callable[..., Any], x1: Any, array1: Any, array2: Any, home: Home) -> Any:
-    """Compute into a writable array; raise if the dtype would change."""
-    if type(array2) in SCALARS or array1.dtype is not array2.dtype:
-        _require_same_dtype(kernel, array1.dtype, array2)
-    if home.direct:
-        run = kernel
-    else:
-        require_device(home.device, f"in-place {kernel.__name__}")
-        run = partial(home.compute, kernel)
-    try:
-        run(array1, array2, array1)
-    except TypeError:
-        _require_kept_dtype(kernel, array1, array2)
-        raise
-    finally:
-        _finish_write(kernel, x1, home)
-    return x1
-
-
-def _require_same_dtype(kernel: Callable[..., Any], dtype: Any, other: Any) -> None:
-    if type(other) is float and is_bfloat16(dtype):
-        # For NumPy, bfloat16 is no float, and a Python float beside it has the dtype float64.
-        return
-    result = np.result_type(dtype, other if type(other) in SCALARS else other.dtype)
-    if result != dtype:
-        error = _other_dtype(kernel, dtype, result)
-        raise TypeError(f"{error}, or convert the operand with .astype()")
-
-
-def _other_dtype(kernel: Callable[..., Any], kept: Any, result: Any) -> str:
-    return (
-        f"in-place {kernel.__name__} keeps the dtype, {kept}, and the result would be {result}; "
-        "write x = x op y"
-    )
-
-
-def _other_type(kernel: Callable[..., Any], x: Any) -> TypeError:
-    """Return the error for an operand of an in-place operator that cannot become a Blob."""
-    what, advice = type(x).__name__, "convert it with numpy.asarray()"
-    if isinstance(x, (np.ndarray, np.generic)) and not can_hold(x.dtype):
-        what = f"{what} of dtype {x.dtype}"
-        advice = "cast it with astype() to a dtype that Blobs support, such as float64"
-    return TypeError(
-        f"in-place {kernel.__name__} keeps the Blob, and cannot take {what}; {advice}, or write "
-        "x = x op y"
-    )
-
-
-def _try_empty(kernel: Callable[..., Any], array1: Any, array2: Any) -> None:
-    """Let the kernel raise for unsupported dtypes before anything is written."""
-    trial, other = _without_elements(array1, array2)
-    try:
-        kernel(trial, other, trial)
-    except TypeError:
-        _require_kept_dtype(kernel, array1, array2)
-        raise
-
-
-def _require_kept_dtype(kernel: Callable[..., Any], array1: Any, array2: Any) -> None:
-    """Raise if the kernel gives another dtype than its operands have, as integers divided do."""
-    try:
-        result = kernel(*_without_elements(array1, array2)).dtype
-    except TypeError:
-        return
-    if result != array1.dtype:
-        raise TypeError(_other_dtype(kernel, array1.dtype, result)) from None
-
-
-def _without_elements(array1: Any, array2: Any) -> tuple[Any, Any]:
-    """Return operands of the same dtypes to try a kernel with; a scalar stays."""
-    other = array2 if type(array2) in SCALARS else np.empty((0, 0), array2.dtype)
-    return np.empty((0, 0), array1.dtype), other
-
-
-def _require_same_shape(
-    kernel: Callable[..., Any], shape: tuple[int, ...], other: tuple[int, ...]
-) -> None:
-    if kernel is _corrected_elementwise.matmul:
-        return
-    result = np.broadcast_shapes(shape, other)
-    if result != shape:
-        raise ValueError(
-            f"in-place {kernel.__name__} keeps the shape, {shape}, and with an operand of shape "
-            f"{other} the result would have {result}"
-        )

@@ -9,9 +9,10 @@ import numpy as np
 
 from syncblob._dtypes import as_dtype
 from syncblob._shape import is_basic_index, is_integer
-from syncblob.blob.compute import blob_to_read, require_device_of, result_on, write_by
+from syncblob.blob.compute import result_on, write_by
 from syncblob.blob.core import BlobCore
 from syncblob.blob.forks import writes
+from syncblob.blob.operands import blob_to_read, require_device_of
 from syncblob.devices import HOST, Side
 from syncblob.guards import require_device
 from syncblob.interop.foreign import is_array

@@ -12,7 +12,8 @@ import numpy as np
 
 from syncblob import _corrected_elementwise
 from syncblob.blob.core import BlobCore
-from syncblob.blob.elementwise import OPERATOR, binary, inplace, unary
+from syncblob.blob.elementwise import OPERATOR, binary, unary
+from syncblob.blob.inplace import inplace
 
 if TYPE_CHECKING:
     from typing import ClassVar, Self

@@ -11,8 +11,9 @@ import numpy as np
 from syncblob._dtypes import as_dtype
 from syncblob._layout import Layout
 from syncblob._shape import as_shape, is_integer
-from syncblob.blob.compute import require_device_of, result_on
+from syncblob.blob.compute import result_on
 from syncblob.blob.core import BlobCore
+from syncblob.blob.operands import require_device_of
 from syncblob.devices import Accelerator, home_of
 from syncblob.interop.native import native_array
 from syncblob.interop.side_view import SideView

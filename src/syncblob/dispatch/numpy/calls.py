@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob._dtypes import can_hold, is_supported
-from syncblob.blob.compute import bind, forgets_newest, wrap
+from syncblob.blob.compute import forgets_newest, wrap
 from syncblob.blob.core import BlobCore
 from syncblob.blob.forks import writes
+from syncblob.blob.operands import bind
 from syncblob.devices import HOST
 from syncblob.dispatch.walk import instances, mapped
 from syncblob.guards import require_device

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from syncblob._dtypes import is_supported
-from syncblob.blob.compute import SCALARS
 from syncblob.blob.core import BlobCore
 from syncblob.blob.elementwise import binary, unary
+from syncblob.blob.operands import SCALARS
 from syncblob.devices import HOST
 from syncblob.dispatch.numpy.calls import call
 from syncblob.dispatch.numpy.plans import array_function

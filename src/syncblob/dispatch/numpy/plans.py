@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob._dtypes import SCALAR_CLASSES, SUPPORTED
-from syncblob.blob.compute import SCALARS, require_device_of
 from syncblob.blob.core import BlobCore
+from syncblob.blob.operands import SCALARS, require_device_of
 from syncblob.devices import HOST, Side
 from syncblob.dispatch.numpy import tables
 from syncblob.dispatch.numpy.calls import (

@@ -9,9 +9,10 @@ import torch
 import torch.utils._python_dispatch as _modes
 from torch.autograd.graph import saved_tensors_hooks
 
-from syncblob.blob.compute import bind, forgets_newest
+from syncblob.blob.compute import forgets_newest
 from syncblob.blob.core import BlobCore
 from syncblob.blob.forks import writes
+from syncblob.blob.operands import bind
 from syncblob.devices import HOST
 from syncblob.devices.base import Accelerator
 from syncblob.dispatch.torch import tensors as over

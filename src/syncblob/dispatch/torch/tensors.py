@@ -20,8 +20,8 @@ from torch._C._functorch import get_unwrapped, is_functorch_wrapped_tensor
 from torch.utils import _python_dispatch
 
 from syncblob._dtypes import is_bfloat16
-from syncblob.blob.compute import bind
 from syncblob.blob.core import HOST_DATA, NOTHING_KEPT
+from syncblob.blob.operands import bind
 from syncblob.devices import HOST, Side
 from syncblob.dispatch.torch.devices import require_reach
 from syncblob.dispatch.torch.tracing import untraced

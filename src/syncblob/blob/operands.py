@@ -1,0 +1,206 @@
+"""Operands: what may stand beside a Blob, and bringing the operands to one device."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from syncblob._dtypes import SCALAR_CLASSES, can_hold, is_supported
+from syncblob.blob.core import BlobCore
+from syncblob.devices import CPU, HOST, Side
+from syncblob.devices.base import Accelerator
+from syncblob.guards import require_device
+from syncblob.interop.adopt import adopt
+from syncblob.interop.foreign import is_array, is_stranger
+from syncblob.interop.native import native_array
+from syncblob.memory import CONST
+
+if TYPE_CHECKING:
+    from syncblob.blob.core import AnyBlob
+    from syncblob.devices.base import Home
+
+__all__ = [
+    "PYTHON_SCALARS",
+    "SCALARS",
+    "as_blob",
+    "bind",
+    "blob_to_read",
+    "converted",
+    "gather",
+    "is_number",
+    "refusal",
+    "require_device_of",
+]
+
+# Python's scalars, which adapt to the dtype beside them.
+PYTHON_SCALARS = frozenset({bool, int, float, complex})
+# And NumPy's, which have one.
+SCALARS = PYTHON_SCALARS | SCALAR_CLASSES
+
+_NUMBERS = (int, float, complex)
+
+
+def require_device_of(name: str, *operands: Any) -> None:
+    """Raise if a guard forbids the device that an operation would run on. Causes no transfer.
+
+    Hot callers check ``HOST.direct`` themselves to save the call.
+
+    Parameters
+    ----------
+    name
+        The operation, for the message.
+    *operands
+        The operation would run on the device of these Blobs: on the accelerator, if one of them is
+        there. Other objects are ignored.
+
+    Raises
+    ------
+    DeviceGuardError
+        If the operation would run on a forbidden device.
+    """
+    if HOST.direct:
+        # No `computed_on` is active.
+        return
+    found = [x.device for x in operands if isinstance(x, BlobCore)]
+    if found:
+        require_device(next((device for device in found if device != CPU), CPU), name)
+
+
+def as_blob(name: str, x: Any, *beside: Any) -> Any:
+    """Return a Blob as it is, and a NumPy scalar as a 0-d Blob.
+
+    Parameters
+    ----------
+    name
+        The operation, for the message.
+    x
+        The Blob or scalar. Beside a Blob, also an instance of a subclass of a Python scalar's type.
+    *beside
+        The scalar goes to the device of the first Blob among these, or else to the default device.
+
+    Raises
+    ------
+    TypeError
+        If `x` is something else.
+    """
+    if isinstance(x, BlobCore):
+        return x
+    device = next((other.device for other in beside if isinstance(other, BlobCore)), None)
+    if device is not None and is_number(x) and type(x) not in PYTHON_SCALARS:
+        # As in NumPy, it has a dtype of its own, and does not adapt to that of the Blob.
+        x = np.asarray(x)[()]
+    if isinstance(x, np.generic) and is_supported(x.dtype):
+        return BlobCore._class_of_results.asarray(x, device=device)
+    # `from None` hides the AttributeError that callers handle.
+    raise refusal(name, x) from None
+
+
+def is_number(x: Any) -> bool:
+    """Return whether an object is a number that takes part in operators with arrays."""
+    return isinstance(x, _NUMBERS) and not hasattr(type(x), "__array_ufunc__")
+
+
+def gather(name: str, *operands: Any) -> tuple[list[Any], Home, tuple[Any, ...]]:
+    """Bring the data of Blobs to one device: the accelerator, if one of them is there.
+
+    Scalars and None are unchanged if there is a Blob. Otherwise NumPy scalars become Blobs.
+
+    Returns
+    -------
+    arrays
+        The arrays and scalars to compute with.
+    home
+        The home of the arrays.
+    operands
+        The operands, with NumPy scalars replaced by Blobs if that was necessary.
+
+    Raises
+    ------
+    TypeError
+        If no operand is a Blob, or one is neither a Blob, a scalar nor None.
+    DeviceMismatchError
+        If two operands are on different accelerators.
+    DeviceGuardError
+        If a guard forbids that device.
+    """
+    if not HOST.direct:
+        require_device_of(name, *operands)
+    home: Home | None = None
+    for x in operands:
+        if isinstance(x, BlobCore):
+            home = x._home
+            if home is not HOST:
+                break
+    if home is None:
+        return gather(name, *_with_blobs(name, operands))
+    arrays: list[Any] = []
+    for x in operands:
+        if x is None or type(x) in SCALARS:
+            arrays.append(x)
+        elif not isinstance(x, BlobCore):
+            return gather(name, *_with_blobs(name, operands))
+        elif x._home is home:
+            arrays.append(x._on_device(name)[0])
+        else:
+            # An access on that home alone: one on the host would count as another use of it.
+            arrays.append(x._array_on(bind(x, home), CONST, name))
+    return arrays, home, operands
+
+
+def _with_blobs(name: str, operands: tuple[Any, ...]) -> list[Any]:
+    """Replace NumPy scalars by Blobs.
+
+    Raises
+    ------
+    TypeError
+        As `gather`.
+    """
+    weak = PYTHON_SCALARS
+    found = [x if x is None or type(x) in weak else as_blob(name, x, *operands) for x in operands]
+    if any(isinstance(x, BlobCore) for x in found):
+        return found
+    if len(operands) == 1:
+        raise refusal(name, operands[0])
+    raise TypeError(f"{name} expects at least one Blob, got {operands}")
+
+
+def bind(x: BlobCore, home: Home) -> Side:
+    """Bind a Blob's memory to a home, if that is an accelerator, and return the home's side.
+
+    Raises
+    ------
+    DeviceMismatchError
+        If the memory is on another accelerator.
+    """
+    if isinstance(home, Accelerator):
+        x._memory.bind(home)
+        return Side.ACCELERATOR
+    return Side.HOST
+
+
+def blob_to_read(array: Any, like: AnyBlob) -> AnyBlob:
+    """Make a Blob over an array of NumPy or CuPy, only for reading."""
+    device = "cpu" if isinstance(array, np.ndarray) else None
+    memory, layout = adopt(array, dtype=None, device=device, copy=None, owned=True)
+    return like._of(memory, layout)
+
+
+def converted(x: Any, like: Any) -> Any:
+    """Convert an array or scalar of another library to a Blob.
+
+    Return NotImplemented for other objects, for dtypes that Blobs do not support, and for
+    `numpy.matrix`, whose operators have another meaning.
+    """
+    if is_stranger((type(x),), "__array_ufunc__") or isinstance(x, np.matrix):
+        return NotImplemented
+    if isinstance(x, np.generic) or is_array(x):
+        array = native_array(x)[0]
+        if can_hold(array.dtype):
+            return blob_to_read(array, like)
+    return NotImplemented
+
+
+def refusal(name: str, x: object) -> TypeError:
+    """Return the error for an operand that is not a Blob."""
+    return TypeError(f"{name} expects a Blob, got {type(x).__name__}; use syncblob.asarray() first")

@@ -300,6 +300,16 @@ def test_what_looks_at_no_element_moves_nothing():
     assert blob.head is GPU
 
 
+def test_the_numbers_beside_a_blob_of_which_only_the_shape_is_used_are_read():
+    blob, three = Blob(2, device="simulated"), Blob((), "int64", device="simulated")
+    three[...] = 3
+    with syncblob.record_transfers() as log:
+        assert torch.full_like(blob, three).tolist() == [3, 3]
+        assert torch.full_like(fill_value=three, input=blob).tolist() == [3, 3]
+        assert torch.full_like(torch.zeros(2), three).tolist() == [3, 3]
+    assert (blob.head, log.downloads) == (Head.UNINITIALIZED, 1)
+
+
 # --- writes --------------------------------------------------------------------------------------
 
 

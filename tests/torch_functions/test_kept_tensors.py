@@ -511,6 +511,25 @@ def test_what_is_kept_is_let_go_with_the_buffer():
 # --- shared elements, no elements, and tensors that escaped ----------------------------------
 
 
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_a_view_of_a_blob_beside_its_first_part_is_an_alias_of_all_of_it(order):
+    blob = blob_in(Head.SYNCED)
+    operands = blob[:1], blob
+    views = torch.broadcast_tensors(*(operands[place] for place in order))
+    blob.gpu_data()
+    views[order.index(1)][1] = 7
+    assert blob.gpu_data()[1].tolist() == [7] * 3
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_a_view_of_a_const_blob_beside_its_first_part_is_a_copy(order):
+    blob = blob_in(Head.SYNCED)
+    operands = blob[:1], blob.const
+    views = torch.broadcast_tensors(*(operands[place] for place in order))
+    views[order.index(1)][...] = 7
+    assert 7 not in blob.cpu_data()
+
+
 @pytest.mark.parametrize("order", [[0, 1], [1, 0]])
 def test_a_view_of_a_blob_beside_a_const_view_of_it_is_an_alias_or_a_copy(order):
     blob = Blob(4)

@@ -430,6 +430,25 @@ def test_backward_reports_a_parameter_that_reads_the_same_bytes_as_another_dtype
         parameter.sum().backward()
 
 
+def transposed(parameter):
+    with torch.no_grad():
+        parameter.set_(parameter.detach().t())
+
+
+def shortened(parameter):
+    parameter.data = parameter.data[:1]
+
+
+@pytest.mark.parametrize("change", [transposed, shortened])
+def test_backward_reports_a_parameter_with_another_layout_of_the_same_memory(change):
+    parameter = Blob((2, 2)).as_parameter()
+    change(parameter)
+    with pytest.warns(StaleAliasWarning, match="not over its Blob any more"):
+        parameter.grad = None
+    parameter.sum().backward()
+    assert parameter.grad.shape == parameter.shape
+
+
 @pytest.mark.filterwarnings("ignore:Using backward:UserWarning")
 def test_a_parameter_that_has_changed_places_is_converted_again():
     module = nn.Linear(3, 2)

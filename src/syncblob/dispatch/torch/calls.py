@@ -301,11 +301,12 @@ def _finish_reading(result: Any, lent: Sequence[_Lent], home: Home, name: str) -
 
     def tracked(tensor: torch.Tensor) -> torch.Tensor:
         found = [(x, loan) for x, loan in lent if over.lies_in(tensor, loan.tensor)]
-        for x, loan in found:
-            if not x._readonly:
-                become_alias(x, loan)
-                return tensor
-        return over.apart(tensor) if found else tensor
+        # The loans of a Blob and of its first part have the same address.
+        exact = [(x, loan) for x, loan in found if over.is_of_storage(tensor, loan.tensor)]
+        writable = [(x, loan) for x, loan in exact or found if not x._readonly]
+        for x, loan in writable:
+            become_alias(x, loan)
+        return over.apart(tensor) if found and not writable else tensor
 
     return replaced(result, torch.Tensor, tracked)
 
@@ -380,9 +381,9 @@ class _Call:
     def lend(self, values: list[Any]) -> None:
         """Replace Blobs by tensors."""
         plan = self._plan
-        lend = self._shape_only if plan.shape_only else self._read_tensor
         for place in (*plan.blobs, *plan.nested_blobs):
             if place not in plan.written:
+                lend = self._shape_only if place in plan.shape_only else self._read_tensor
                 values[place] = replaced(values[place], BlobCore, lend)
         # Last, because inputs must be on this side before their memory is written.
         for place, whole in plan.written.items():

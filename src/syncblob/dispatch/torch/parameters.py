@@ -137,12 +137,14 @@ class _Attachment:
         self.buffers = buffers
 
     def holds(self, parameter: BlobParameter) -> bool:
-        """Return whether a parameter and diff still have their storages."""
+        """Return whether a parameter and diff still have their storages, dtype and layout."""
         diff = self.diff
         return (
             parameter.data_ptr() == self.address
             and diff.data_ptr() == self.place[0]
             and parameter.dtype is diff.dtype
+            and parameter.stride() == self.place[1]
+            and parameter.shape == diff.shape
             # All empty tensors have the address 0.
             and (self.address != 0 or parameter.device == diff.device)
         )

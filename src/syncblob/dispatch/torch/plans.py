@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Plan", "plan_call"]
 
-# They use only shapes and dtypes, and read no element.
+# They use only the shapes and dtypes of Blobs. The ``*_like`` functions read the arguments after the
+# first, such as a `fill_value`.
 _SHAPE_ONLY = frozenset(
     {
         torch.empty_like,
@@ -83,8 +84,8 @@ class Plan:
 
     name: str
     """The name of the function, for messages and the journal."""
-    shape_only: bool
-    """Whether the function reads no element of its arguments."""
+    shape_only: tuple[int, ...]
+    """The Blobs of which the function reads no element."""
     computes: bool
     """Whether it computes elements, so that guards apply."""
     written: Mapping[int, bool]
@@ -176,15 +177,18 @@ def _made(function: Callable[..., Any], names: tuple[str, ...], *pattern: _Patte
     arguments = _Arguments(rule, pattern, names)
     written = arguments.written()
     name = getattr(function, "__name__", "torch")
-    shape_only = function in _SHAPE_ONLY
     blobs, nested_blobs = arguments.of(BlobCore), arguments.holding(BlobCore)
+    like = name.endswith("_like")
+    shape_only: tuple[int, ...] = ()
+    if function in _SHAPE_ONLY:
+        shape_only = tuple(i for i in blobs if not like or i == arguments.first)
     tensors, nested_tensors = arguments.of(torch.Tensor), arguments.holding(torch.Tensor)
     places = (*blobs, *nested_blobs, *tensors, *nested_tensors, *written)
     return Plan(
         name,
         shape_only,
         # The ``*_like`` functions compute the elements of their result.
-        not shape_only or name.endswith("_like"),
+        function not in _SHAPE_ONLY or like,
         written,
         blobs,
         tensors,
@@ -224,6 +228,11 @@ class _Arguments:
         self._named = {name: self._unnamed + i for i, name in enumerate(names)}
         # The arguments whose contents matter; `written` adds the flags.
         self.decisive = {i for i, given in enumerate(pattern) if given in _SEQUENCES}
+
+    @property
+    def first(self) -> int | None:
+        """The place of the first parameter of torch's builtin functions."""
+        return 0 if self._unnamed else self._named.get("input")
 
     def of(self, kind: type) -> tuple[int, ...]:
         """Return the arguments that are instances of a class."""

@@ -43,6 +43,7 @@ __all__ = [
     "apart",
     "empty",
     "host_loan",
+    "is_of_storage",
     "lies_in",
     "overwrite",
     "partially_overlaps",
@@ -326,6 +327,15 @@ def lies_in(result: torch.Tensor, tensor: torch.Tensor) -> bool:
     return found == address(tensor)
 
 
+def is_of_storage(tensor: torch.Tensor, other: torch.Tensor) -> bool:
+    """Return whether a tensor has the storage of another, and not only its address."""
+    try:
+        return tensor.untyped_storage()._cdata == other.untyped_storage()._cdata
+    except RuntimeError:
+        # As in `address`.
+        return False
+
+
 def apart(result: torch.Tensor) -> torch.Tensor:
     """Return a copy of a tensor that shares no component with it."""
     if not _is_wrapper(result):
@@ -370,7 +380,7 @@ def partially_overlaps(tensor: torch.Tensor, other: torch.Tensor) -> bool:
     """
     if None in (address(tensor), address(other)):
         return False
-    same = tensor.untyped_storage()._cdata == other.untyped_storage()._cdata
+    same = is_of_storage(tensor, other)
     start, stop = storage_range(tensor)
     other_start, other_stop = storage_range(other)
     return (

@@ -116,20 +116,21 @@ class _Attachment:
     ----------
     blob
         The Blob.
-    diff
-        A tensor over the Blob's diff. The gradient is another one, because `Module.to` assigns to
-        the `data` of gradients.
+    data, diff
+        Tensors over the Blob's data and diff. The gradient is another one, because `Module.to`
+        assigns to the `data` of gradients.
     address, place, buffers
         The address of data, the place of diff, and the Blob's buffers when the parameter was
         attached.
     """
 
-    __slots__ = ("address", "blob", "buffers", "diff", "place")
+    __slots__ = ("address", "blob", "buffers", "data", "diff", "place")
 
     def __init__(
         self, blob: BlobCore, data: torch.Tensor, diff: torch.Tensor, buffers: tuple[Any, Any]
     ) -> None:
         self.blob = blob
+        self.data = data
         self.diff = diff
         self.address = data.data_ptr()
         # What `place_of` returns: a new tensor is neither conjugated nor negated.
@@ -138,16 +139,18 @@ class _Attachment:
 
     def holds(self, parameter: BlobParameter) -> bool:
         """Return whether a parameter and diff still have their storages, dtype and layout."""
-        diff = self.diff
-        return (
-            parameter.data_ptr() == self.address
-            and diff.data_ptr() == self.place[0]
-            and parameter.dtype is diff.dtype
-            and parameter.stride() == self.place[1]
-            and parameter.shape == diff.shape
-            # All empty tensors have the address 0.
-            and (self.address != 0 or parameter.device == diff.device)
-        )
+        data, diff = self.data, self.diff
+        try:
+            # `share_memory_` changes the address of a storage.
+            return (
+                parameter.is_set_to(data)
+                and data.data_ptr() == self.address
+                and diff.data_ptr() == self.place[0]
+                and parameter.dtype is diff.dtype
+            )
+        except NotImplementedError:
+            # The parameter is on the meta device.
+            return False
 
     def point_gradient(self, parameter: torch.Tensor) -> None:
         """Set the gradient of a parameter to a new tensor over diff."""

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Plan", "plan_call"]
 
-# They use only the shapes and dtypes of Blobs. The ``*_like`` functions read the arguments after the
-# first, such as a `fill_value`.
+# They use only the shapes and dtypes of Blobs. The ``*_like`` functions read the later arguments,
+# such as a `fill_value`.
 _SHAPE_ONLY = frozenset(
     {
         torch.empty_like,

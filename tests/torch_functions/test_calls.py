@@ -300,6 +300,12 @@ def test_what_looks_at_no_element_moves_nothing():
     assert blob.head is GPU
 
 
+def test_the_same_reversed_blob_twice_is_written_twice():
+    blob = Blob(3)
+    torch._foreach_add_([blob[::-1], blob[::-1]], 1)
+    assert blob.tolist() == [2] * 3
+
+
 def test_the_numbers_beside_a_blob_of_which_only_the_shape_is_used_are_read():
     blob, three = Blob(2, device="simulated"), Blob((), "int64", device="simulated")
     three[...] = 3

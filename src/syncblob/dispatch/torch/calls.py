@@ -438,7 +438,10 @@ class _Call:
         memory, layout = x._memory, x._layout
         side = bind(x, self._home)
         if layout.reversed_axes:
-            # Torch does not support negative strides.
+            # Torch does not support negative strides. The same Blob twice is written twice.
+            for y, scratch in self._late:
+                if y._memory is memory and y._layout == layout:
+                    return scratch
             scratch = over.private(memory, layout, side, self._name)
             self._late.append((x, scratch))
             return scratch

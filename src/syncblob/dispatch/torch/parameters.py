@@ -303,7 +303,7 @@ def _apart(x: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
 def _warn_of_parting() -> None:
     warn_user(
         "this parameter is not over its Blob any more: its storage was replaced, as by "
-        "Tensor.set_, share_memory_ or a change of dtype or device. The Blob does not see its "
-        "gradient or the steps of an optimizer; make a new parameter",
+        "Tensor.set_, share_memory_ or a change of dtype, device or shape. The Blob does not see "
+        "its gradient or the steps of an optimizer; make a new parameter",
         StaleAliasWarning,
     )

@@ -224,3 +224,21 @@ def test_methods_of_tensors_are_no_functions_of_blobs(name):
     with pytest.raises(TypeError, match="doesn't apply to a 'Blob' object"):
         getattr(torch.Tensor, name)(blob)
     assert blob.head is GPU
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        torch.Tensor.__array__,
+        torch.Tensor.__dlpack__,
+        torch.Tensor.storage,
+        lambda b: torch.Tensor.__reduce_ex__(b, 2),
+    ],
+)
+def test_methods_of_tensors_cannot_expose_memory_untracked(call):
+    blob = blob_in(GPU)
+    for given in (blob, blob.const):
+        with pytest.raises(TypeError, match=r"takes a tensor, got a Blob.*to_torch\(\)"):
+            call(given)
+    assert blob.head is GPU
+    assert not blob.memory.aliased

@@ -46,6 +46,17 @@ _SHAPE_ONLY = frozenset(
     }
 )
 
+# Their results lie over the memory of their argument, but are not tensors, so writes into them could
+# not be tracked.
+_EXPORTS = frozenset(
+    {
+        torch.Tensor.__array__,
+        torch.Tensor.__dlpack__,
+        torch.Tensor.__reduce_ex__,
+        torch.Tensor.storage,
+    }
+)
+
 # Written if a flag of the function is set, or always if it has none. Torch's schemas do not declare
 # this.
 _RUNNING = frozenset({"running_mean", "running_var"})
@@ -135,6 +146,11 @@ def plan_call(function: Callable[..., Any], values: Sequence[Any], names: tuple[
         The positional arguments, then the keyword arguments.
     names
         The keywords.
+
+    Raises
+    ------
+    TypeError
+        If the function returns a tensor's memory as something other than a tensor.
     """
     # Inlined for few arguments, because `map` would take most of the time.
     match values:
@@ -173,6 +189,11 @@ def _contents(x: Any) -> _Pattern:
 
 def _made(function: Callable[..., Any], names: tuple[str, ...], *pattern: _Pattern) -> Plan:
     """Make a plan."""
+    if function in _EXPORTS:
+        raise TypeError(
+            f"torch.Tensor.{function.__name__} takes a tensor, got a Blob, whose memory it would "
+            f"expose untracked; call the method of the Blob, or of blob.to_torch()"
+        )
     rule = _rule(function)
     arguments = _Arguments(rule, pattern, names)
     written = arguments.written()

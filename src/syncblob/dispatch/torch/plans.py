@@ -46,8 +46,8 @@ _SHAPE_ONLY = frozenset(
     }
 )
 
-# Their results lie over the memory of their argument, but are not tensors, so writes into them could
-# not be tracked.
+# Their results are not tensors but share the memory of their argument. Writes into them could not
+# be tracked.
 _EXPORTS = frozenset(
     {
         torch.Tensor.__array__,

@@ -68,8 +68,9 @@ def call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str,
     ValueError
         If a const Blob would be written, or the shape of an `out` differs from that of the result.
     """
-    values = [*args, *kwargs.values()]
-    names = tuple(kwargs) if kwargs else ()
+    values, names = [*args], ()
+    if kwargs:
+        values, names = [*args, *kwargs.values()], tuple(kwargs)
     plan = plan_call(function, values, names)
     if names and plan.positional:
         # Many functions of torch.nn.functional pass all their options on by name.

@@ -32,7 +32,7 @@ _GRAD: Any = torch.Tensor.grad
 def parameter_over(blob: BlobCore) -> BlobParameter:
     """Return a leaf over a Blob's data and diff; see `Blob.as_parameter`."""
     data, attachment = _attachment_to(blob, "as_parameter")
-    return _attached(torch.nn.Parameter(data), attachment, has_gradient=True)
+    return _attached(data.requires_grad_(), attachment, has_gradient=True)
 
 
 @untraced
@@ -58,9 +58,9 @@ def put_over(pairs: Iterable[tuple[torch.nn.Parameter, BlobCore]], reason: str) 
 
 
 def _attached(
-    parameter: torch.nn.Parameter, attachment: _Attachment, *, has_gradient: bool
+    parameter: torch.Tensor, attachment: _Attachment, *, has_gradient: bool
 ) -> BlobParameter:
-    """Turn a parameter into one over a Blob. Its storage is already over data.
+    """Turn a leaf into a parameter over a Blob. Its storage is already over data.
 
     The attributes are set before the class, because torch takes longer for those of a subclass.
     """
@@ -106,7 +106,7 @@ def _attachment_to(blob: BlobCore, reason: str) -> tuple[torch.Tensor, _Attachme
     noted = user_instruction(5)
     gradient = alias_over(blob, diff, HOST_DIFF, reason, noted)
     data = alias_over(blob, memory, HOST_DATA, reason, noted)
-    return data, _Attachment(blob, data, gradient, (memory.buffer(side), diff.buffer(side)))
+    return data, _Attachment(blob, data.detach(), gradient, (memory.buffer(side), diff.buffer(side)))
 
 
 class _Attachment:
@@ -119,12 +119,11 @@ class _Attachment:
     data, diff
         Tensors over the Blob's data and diff. The gradient is another one, because `Module.to`
         assigns to the `data` of gradients.
-    address, place, buffers
-        The address of data, the place of diff, and the Blob's buffers when the parameter was
-        attached.
+    address, diff_address, buffers
+        The addresses of data and diff, and the Blob's buffers, when the parameter was attached.
     """
 
-    __slots__ = ("address", "blob", "buffers", "data", "diff", "place")
+    __slots__ = ("address", "blob", "buffers", "data", "diff", "diff_address")
 
     def __init__(
         self, blob: BlobCore, data: torch.Tensor, diff: torch.Tensor, buffers: tuple[Any, Any]
@@ -133,8 +132,7 @@ class _Attachment:
         self.data = data
         self.diff = diff
         self.address = data.data_ptr()
-        # What `place_of` returns: a new tensor is neither conjugated nor negated.
-        self.place = (diff.data_ptr(), diff.stride(), False, False)
+        self.diff_address = diff.data_ptr()
         self.buffers = buffers
 
     def holds(self, parameter: BlobParameter) -> bool:
@@ -145,7 +143,7 @@ class _Attachment:
             return (
                 parameter.is_set_to(data)
                 and data.data_ptr() == self.address
-                and diff.data_ptr() == self.place[0]
+                and diff.data_ptr() == self.diff_address
                 and parameter.dtype is diff.dtype
             )
         except NotImplementedError:
@@ -160,7 +158,7 @@ class _Attachment:
         """Copy a gradient that lies elsewhere into diff, with its graph."""
         if gradient.layout is not torch.strided:
             gradient = gradient.to_dense()
-        if place_of(gradient) == self.place:
+        if gradient.is_set_to(self.diff) and not (gradient.is_conj() or gradient.is_neg()):
             return
         stored = self.diff.detach()
         with torch.set_grad_enabled(gradient.requires_grad):

@@ -129,7 +129,8 @@ class Plan:
 
     def tensors_in(self, values: Sequence[Any]) -> list[torch.Tensor]:
         """Return the tensors among the arguments of a call, including nested ones."""
-        found = [values[place] for place in self.tensors]
+        # Faster than a comprehension, which is a call in Python 3.11.
+        found = [*map(values.__getitem__, self.tensors)]
         for place in self.nested_tensors:
             found += instances(values[place], torch.Tensor)
         return found

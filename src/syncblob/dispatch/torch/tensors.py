@@ -159,6 +159,7 @@ class Loan:
         *,
         small: bool = False,
         origin: Loan | None = None,
+        storage: tuple[int, int] | None = None,
     ) -> None:
         self.tensor: torch.Tensor = tensor
         self.owner: object = owner
@@ -167,11 +168,14 @@ class Loan:
         self.version: int = tensor._version
         self.start: int
         self.stop: int
-        self.start, self.stop = storage_range(tensor)
+        self.start, self.stop = storage or storage_range(tensor)
 
     def copy(self) -> Loan:
         """Return a loan of a copy, which autograd may keep."""
-        return Loan(self.tensor.clone(), None, origin=self)
+        tensor = self.tensor.clone()
+        # Its storage is new and contains only its elements.
+        start = tensor.data_ptr()
+        return Loan(tensor, None, origin=self, storage=(start, start + tensor.nbytes))
 
     @property
     def was_written(self) -> bool:

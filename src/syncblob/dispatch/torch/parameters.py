@@ -106,7 +106,8 @@ def _attachment_to(blob: BlobCore, reason: str) -> tuple[torch.Tensor, _Attachme
     noted = user_instruction(5)
     gradient = alias_over(blob, diff, HOST_DIFF, reason, noted)
     data = alias_over(blob, memory, HOST_DATA, reason, noted)
-    return data, _Attachment(blob, data.detach(), gradient, (memory.buffer(side), diff.buffer(side)))
+    buffers = memory.buffer(side), diff.buffer(side)
+    return data, _Attachment(blob, data.detach(), gradient, buffers)
 
 
 class _Attachment:

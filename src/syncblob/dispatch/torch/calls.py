@@ -68,9 +68,8 @@ def call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str,
     ValueError
         If a const Blob would be written, or the shape of an `out` differs from that of the result.
     """
-    values, names = [*args], ()
-    if kwargs:
-        values, names = [*args, *kwargs.values()], tuple(kwargs)
+    values = [*args, *kwargs.values()] if kwargs else [*args]
+    names = tuple(kwargs) if kwargs else ()
     plan = plan_call(function, values, names)
     if names and plan.positional:
         # Many functions of torch.nn.functional pass all their options on by name.

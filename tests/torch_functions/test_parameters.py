@@ -481,3 +481,13 @@ def test_the_garbage_collector_finds_a_blob_that_refers_to_its_parameter():
     del owner
     gc.collect()
     assert not memory.aliased
+
+
+def test_a_parameter_can_be_made_within_a_transformation():
+    blob = Blob.asarray(np.full((2, 3), 2, np.float32))
+
+    def scaled(x):
+        return (x * blob.as_parameter()).sum()
+
+    assert torch.func.grad(scaled)(torch.ones(2, 3)).tolist() == [[2.0] * 3] * 2
+    assert torch.func.vmap(scaled)(torch.ones(4, 2, 3)).tolist() == [12.0] * 4

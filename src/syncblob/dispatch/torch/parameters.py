@@ -32,7 +32,7 @@ _GRAD: Any = torch.Tensor.grad
 def parameter_over(blob: BlobCore) -> BlobParameter:
     """Return a leaf over a Blob's data and diff; see `Blob.as_parameter`."""
     data, attachment = _attachment_to(blob, "as_parameter")
-    return _attached(data.requires_grad_(), attachment, has_gradient=True)
+    return _attached(torch.nn.Parameter(data), attachment, has_gradient=True)
 
 
 @untraced
@@ -58,9 +58,9 @@ def put_over(pairs: Iterable[tuple[torch.nn.Parameter, BlobCore]], reason: str) 
 
 
 def _attached(
-    parameter: torch.Tensor, attachment: _Attachment, *, has_gradient: bool
+    parameter: torch.nn.Parameter, attachment: _Attachment, *, has_gradient: bool
 ) -> BlobParameter:
-    """Turn a leaf into a parameter over a Blob. Its storage is already over data.
+    """Turn a parameter into one over a Blob. Its storage is already over data.
 
     The attributes are set before the class, because torch takes longer for those of a subclass.
     """
@@ -106,8 +106,7 @@ def _attachment_to(blob: BlobCore, reason: str) -> tuple[torch.Tensor, _Attachme
     noted = user_instruction(5)
     gradient = alias_over(blob, diff, HOST_DIFF, reason, noted)
     data = alias_over(blob, memory, HOST_DATA, reason, noted)
-    buffers = memory.buffer(side), diff.buffer(side)
-    return data, _Attachment(blob, data.detach(), gradient, buffers)
+    return data, _Attachment(blob, data, gradient, (memory.buffer(side), diff.buffer(side)))
 
 
 class _Attachment:

@@ -159,7 +159,6 @@ class Loan:
         *,
         small: bool = False,
         origin: Loan | None = None,
-        storage: tuple[int, int] | None = None,
     ) -> None:
         self.tensor: torch.Tensor = tensor
         self.owner: object = owner
@@ -168,14 +167,16 @@ class Loan:
         self.version: int = tensor._version
         self.start: int
         self.stop: int
-        self.start, self.stop = storage or storage_range(tensor)
+        if origin is None:
+            self.start, self.stop = storage_range(tensor)
+        else:
+            # The storage of a copy is new and contains only its elements.
+            self.start = tensor.data_ptr()
+            self.stop = self.start + tensor.nbytes
 
     def copy(self) -> Loan:
         """Return a loan of a copy, which autograd may keep."""
-        tensor = self.tensor.clone()
-        # Its storage is new and contains only its elements.
-        start = tensor.data_ptr()
-        return Loan(tensor, None, origin=self, storage=(start, start + tensor.nbytes))
+        return Loan(self.tensor.clone(), None, origin=self)
 
     @property
     def was_written(self) -> bool:

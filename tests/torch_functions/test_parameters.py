@@ -469,6 +469,22 @@ def test_a_gradient_that_is_conjugated_lazily_is_stored_so():
     assert blob.diff.tolist() == parameter.grad.tolist()
 
 
+def test_a_gradient_that_is_negated_lazily_is_stored_so():
+    blob, parameter = made()
+    parameter.grad.data = torch._neg_view(parameter.grad.data)
+    (parameter * 3).sum().backward()
+    assert blob.diff.tolist() == parameter.grad.tolist() == [[3.0] * 3] * 2
+
+
+def test_a_parameter_whose_gradient_got_other_memory_leaves_its_blob():
+    _, parameter = made()
+    parameter.grad.share_memory_()
+    with pytest.warns(StaleAliasWarning, match="not over its Blob any more"):
+        parameter.sum().backward()
+    assert parameter.blob is None
+    assert parameter.grad.tolist() == [[1.0] * 3] * 2
+
+
 def test_the_garbage_collector_finds_a_blob_that_refers_to_its_parameter():
     class Owner(Blob):
         pass

@@ -158,7 +158,8 @@ class _Attachment:
         """Copy a gradient that lies elsewhere into diff, with its graph."""
         if gradient.layout is not torch.strided:
             gradient = gradient.to_dense()
-        if gradient.is_set_to(self.diff) and not (gradient.is_conj() or gradient.is_neg()):
+        # Never true of a tensor that is conjugated or negated lazily.
+        if gradient.is_set_to(self.diff):
             return
         stored = self.diff.detach()
         with torch.set_grad_enabled(gradient.requires_grad):

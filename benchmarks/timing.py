@@ -78,6 +78,8 @@ def _time(call: Callable[[], object], repeats: int) -> float:
 
 
 def _repeats(call: Callable[[], object], seconds: float) -> int:
+    # The first call may import or build something once, and take much longer than the others.
+    call()
     repeats = 1
     while _time(call, repeats) < seconds:
         repeats *= 2

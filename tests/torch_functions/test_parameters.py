@@ -436,10 +436,15 @@ def transposed(parameter):
 
 
 def shortened(parameter):
+    with torch.no_grad():
+        parameter.set_(parameter.detach()[:1])
+
+
+def given_shorter_data(parameter):
     parameter.data = parameter.data[:1]
 
 
-@pytest.mark.parametrize("change", [transposed, shortened])
+@pytest.mark.parametrize("change", [transposed, shortened, given_shorter_data])
 def test_backward_reports_a_parameter_with_another_layout_of_the_same_memory(change):
     parameter = Blob((2, 2)).as_parameter()
     change(parameter)
@@ -507,3 +512,24 @@ def test_a_parameter_can_be_made_within_a_transformation():
 
     assert torch.func.grad(scaled)(torch.ones(2, 3)).tolist() == [[2.0] * 3] * 2
     assert torch.func.vmap(scaled)(torch.ones(4, 2, 3)).tolist() == [12.0] * 4
+
+
+def test_a_gradient_can_be_read_within_a_transformation():
+    blob, parameter = made()
+
+    def scaled(x):
+        return (x * parameter).sum() + parameter.grad.sum()
+
+    torch.func.grad(scaled)(torch.ones(2, 3))
+    (parameter * 3).sum().backward()
+    assert blob.diff.tolist() == [[3] * 3] * 2
+    assert parameter.blob is blob
+
+
+@pytest.mark.filterwarnings("ignore:Using backward:UserWarning")
+def test_a_gradient_that_python_has_not_read_is_stored_if_it_has_a_graph():
+    blob, parameter = made()
+    parameter.pow(2).sum().backward(create_graph=True)
+    assert blob.diff.tolist() == (2 * values()).tolist()
+    assert is_over(parameter, blob)
+    parameter.grad = None

@@ -32,7 +32,9 @@ _GRAD: Any = torch.Tensor.grad
 def parameter_over(blob: BlobCore) -> BlobParameter:
     """Return a leaf over a Blob's data and diff; see `Blob.as_parameter`."""
     data, attachment = _attachment_to(blob, "as_parameter")
-    return _attached(torch.nn.Parameter(data), attachment, has_gradient=True)
+    # `torch.nn.Parameter` would make another tensor.
+    data.requires_grad = True
+    return _attached(data, attachment, has_gradient=True)
 
 
 @untraced
@@ -58,9 +60,9 @@ def put_over(pairs: Iterable[tuple[torch.nn.Parameter, BlobCore]], reason: str) 
 
 
 def _attached(
-    parameter: torch.nn.Parameter, attachment: _Attachment, *, has_gradient: bool
+    parameter: torch.Tensor, attachment: _Attachment, *, has_gradient: bool
 ) -> BlobParameter:
-    """Turn a parameter into one over a Blob. Its storage is already over data.
+    """Turn a leaf into a parameter over a Blob. Its storage is already over data.
 
     The attributes are set before the class, because torch takes longer for those of a subclass.
     """
@@ -78,7 +80,7 @@ def _attached(
     # Even if they are the same: after `swap_tensors`, torch calls those of the other tensor.
     parameter._post_accumulate_grad_hooks = hooks
     if has_gradient:
-        attachment.point_gradient(parameter)
+        _GRAD.__set__(parameter, attachment.diff)
     # As torch does when it initializes a lazy module.
     attached: Any = parameter
     attached.__class__ = BlobParameter
@@ -116,39 +118,39 @@ class _Attachment:
     ----------
     blob
         The Blob.
-    data, diff
-        Tensors over the Blob's data and diff. The gradient is another one, because `Module.to`
-        assigns to the `data` of gradients.
+    diff
+        A tensor over the Blob's diff. The gradient itself until Python first reads that, and then
+        another one, because `Module.to`, for example, assigns to the `data` of gradients.
     address, diff_address, buffers
-        The addresses of data and diff, and the Blob's buffers, when the parameter was attached.
+        The addresses of data and diff, and the Blob's buffers, when the parameter was attached. The
+        address is None once the parameter has other data.
     """
 
-    __slots__ = ("address", "blob", "buffers", "data", "diff", "diff_address")
+    __slots__ = ("address", "blob", "buffers", "diff", "diff_address")
 
     def __init__(
         self, blob: BlobCore, data: torch.Tensor, diff: torch.Tensor, buffers: tuple[Any, Any]
     ) -> None:
         self.blob = blob
-        self.data = data
         self.diff = diff
-        self.address = data.data_ptr()
+        self.address: int | None = data.data_ptr()
         self.diff_address = diff.data_ptr()
         self.buffers = buffers
 
     def holds(self, parameter: BlobParameter) -> bool:
-        """Return whether a parameter and diff still have their storages, dtype and layout."""
-        data, diff = self.data, self.diff
-        try:
+        """Return whether a parameter and diff still have their memory and layout."""
+        diff = self.diff
+        return (
             # `share_memory_` changes the address of a storage.
-            return (
-                parameter.is_set_to(data)
-                and data.data_ptr() == self.address
-                and diff.data_ptr() == self.diff_address
-                and parameter.dtype is diff.dtype
-            )
-        except NotImplementedError:
-            # The parameter is on the meta device.
-            return False
+            parameter.data_ptr() == self.address
+            and diff.data_ptr() == self.diff_address
+            and parameter.shape == diff.shape
+            and parameter.stride() == diff.stride()
+        )
+
+    def is_untouched(self, parameter: BlobParameter) -> bool:
+        """Return whether nothing has replaced the data or the gradient, which none has read."""
+        return _GRAD.__get__(parameter) is self.diff and parameter.data_ptr() == self.address
 
     def point_gradient(self, parameter: torch.Tensor) -> None:
         """Set the gradient of a parameter to a new tensor over diff."""
@@ -175,6 +177,9 @@ def _accumulated(parameter: torch.Tensor) -> None:
     """
     # `torch.utils.swap_tensors` exchanges classes, attributes and hooks.
     if isinstance(parameter, BlobParameter):
+        attachment = parameter._attachment
+        if attachment is None or attachment.is_untouched(parameter):
+            return
         gradient, attachment = _GRAD.__get__(parameter), parameter._followed()
         if attachment is not None and gradient is not None:
             attachment.store(parameter, gradient)
@@ -230,6 +235,8 @@ class BlobParameter(torch.nn.Parameter):
             for name in ("shape", "dtype", "device", "layout")
         ):
             _DATA.__set__(self, value)
+            if self._attachment is not None:
+                self._attachment.address = None
         elif place_of(value) != place_of(self):
             with torch.no_grad():
                 self.copy_(_apart(value, self))
@@ -237,7 +244,12 @@ class BlobParameter(torch.nn.Parameter):
     @property
     def grad(self) -> torch.Tensor | None:
         """The gradient: a tensor over the Blob's diff."""
-        return _GRAD.__get__(self)
+        gradient, attachment = _GRAD.__get__(self), self._attachment
+        if attachment is not None and gradient is attachment.diff:
+            # Within torch.func, it would be a wrapper that ends with the transformation.
+            with torch._C._DisableFuncTorch():
+                attachment.diff = gradient.detach()
+        return gradient
 
     @grad.setter
     @untraced

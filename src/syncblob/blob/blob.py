@@ -1401,7 +1401,6 @@ class Blob(Operators, NdarrayMethods):
         kept = self._kept[HOST_DATA]
         if (
             kept is not None
-            and kept[3] is not None
             and self._home is HOST
             and stream is None
             and dl_device is None
@@ -1411,8 +1410,9 @@ class Blob(Operators, NdarrayMethods):
             # finding the user's line on the stack.
             held: Any = self._held
             layout: Any = self._placed
-            start, stop, noted = layout.start, layout.stop, user_instruction(2)
-            array = held.export_again(kept[0], kept[3], "DLPack", start, stop, noted)
+            buffer, _, _, exported, _ = kept
+            noted = user_instruction(2)
+            array = held.export_again(buffer, exported, "DLPack", layout.start, layout.stop, noted)
             if array is not None:
                 return array.__dlpack__(max_version=max_version)
         return protocols.dlpack_capsule(self, stream, max_version, dl_device, copy)

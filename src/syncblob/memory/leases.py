@@ -261,11 +261,12 @@ class Loans:
         has no alias yet, the buffer is None or not the side's current one.
     """
 
-    __slots__ = ("borrows", "exporter", "exposures", "leases")
+    __slots__ = ("_discard", "borrows", "exporter", "exposures", "leases")
 
     def __init__(self) -> None:
         self.borrows: Borrows = Borrows()
         self.leases: set[Lease] = set()
+        self._discard: Callable[[Lease], None] = self.leases.discard
         self.exposures: tuple[Exposure, ...] = ()
         self.exporter: tuple[Any, Any] = (None, None)
 
@@ -311,15 +312,14 @@ class Loans:
         noted
             The place of the user's code, if the caller knows it.
         """
-        leases = self.leases
         # The callback runs on any thread, at any moment, even inside this package. So it is a
         # single method of a set, written in C, and does nothing but record that the alias is gone.
-        lease = Lease(target, leases.discard)
+        lease = Lease(target, self._discard)
         lease.noted = user_instruction(3) if noted is None else noted
         lease.kind = kind
         lease.start = start
         lease.stop = stop
-        leases.add(lease)
+        self.leases.add(lease)
 
     def without_exposures(
         self, start: int, stop: int, *, shared: bool = False
@@ -356,7 +356,7 @@ class Loans:
 
     def detach(self) -> None:
         """Forget all aliases, because the side gets another buffer."""
-        self.leases = set()
+        self.leases.clear()
         self.exposures = ()
         self.exporter = (None, None)
 

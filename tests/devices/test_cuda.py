@@ -23,7 +23,7 @@ import syncblob
 from syncblob import Blob, Head
 from syncblob._layout import Layout
 from syncblob.devices import Side, accelerator, cuda, current_accelerator
-from syncblob.interop import cuda as interop
+from syncblob.interop import cuda_arrays as interop
 from syncblob.interop import native
 from syncblob.memory.state import MAX_SPANS
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from syncblob._layout import Layout
+from syncblob._shape import offset
 from syncblob.blob.core import GPU_DATA, NOTHING_KEPT, BlobCore, keep_diff
 from syncblob.blob.resize import let_go
 from syncblob.devices import Accelerator, Side
 from syncblob.interop.native import buffer_of
 from syncblob.memory import SyncedMemory
-
-if TYPE_CHECKING:
-    from syncblob.blob.blob import Blob
 
 __all__ = ["element", "gpu_shape", "replace_side", "share_data", "share_diff"]
 
@@ -35,11 +33,11 @@ def replace_side(blob: BlobCore, side: Side, array: Any, action: str, *, diff: b
         blob._use(blob._memory)
 
 
-def element(blob: Blob, indices: tuple[Any, ...], action: str, *, diff: bool) -> Any:
+def element(blob: BlobCore, indices: tuple[Any, ...], action: str, *, diff: bool) -> Any:
     """Return one element of data or diff as a Python scalar; see `Blob.data_at`."""
     if not blob.size:
         raise IndexError(f"a Blob of shape {blob.shape} has no elements")
-    place = np.unravel_index(blob.offset(*indices), blob.shape)
+    place = np.unravel_index(offset(blob.shape, indices), blob.shape)
     index: Any = (*map(int, place), ...)
     layout = blob._layout.derive(lambda a: a[index])
     return blob._memory_of(diff=diff).gather(Side.HOST, layout, action).item()

@@ -30,7 +30,7 @@ from syncblob.blob import (
 from syncblob.blob.core import GPU_DATA, GPU_DIFF, HOST_DATA, HOST_DIFF, BlobCore
 from syncblob.blob.explain import Explanation
 from syncblob.blob.flags import Flags
-from syncblob.blob.indexing import get_item, set_item
+from syncblob.blob.indexing import assign_flat, get_item, set_imag, set_item
 from syncblob.blob.missing import Missing
 from syncblob.blob.ndarray_methods import NdarrayMethods
 from syncblob.blob.operators import Operators
@@ -849,7 +849,9 @@ class Blob(Operators, NdarrayMethods):
         end_dim
             The last axis to flatten.
         """
-        return views.flatten(self, order, end_dim)
+        if not isinstance(order, str) or end_dim is not None:
+            return views.flatten(self, order, -1 if end_dim is None else end_dim)
+        return self.reshape(-1, copy=True) if order == "C" else self.ravel(order).copy()
 
     def unflatten(self, dim: int, sizes: Any) -> Tensor:
         """Call ``torch.unflatten``, as its module does: one axis becomes several."""
@@ -866,7 +868,7 @@ class Blob(Operators, NdarrayMethods):
 
     @flat.setter
     def flat(self, values: Any) -> None:
-        views.assign_flat(self, values)
+        assign_flat(self, values)
 
     @property
     def real(self) -> Self:
@@ -887,7 +889,7 @@ class Blob(Operators, NdarrayMethods):
 
     @imag.setter
     def imag(self, values: Any) -> None:
-        views.set_imag(self, values)
+        set_imag(self, values)
 
     # --- indexing --------------------------------------------------------------------------------
 

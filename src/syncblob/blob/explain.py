@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from syncblob._layout import Layout
-    from syncblob.blob.blob import Blob
+    from syncblob.blob.core import BlobCore
 
 __all__ = ["Explanation"]
 
@@ -43,9 +43,10 @@ class Explanation:
 
     __slots__ = ("_facts", "_memories", "rows", "title")
 
-    def __init__(self, blob: Blob) -> None:
+    def __init__(self, blob: BlobCore) -> None:
         const = ", const" if blob._readonly else ""
-        named = f" {blob.name!r}" if blob.name else ""
+        name = blob._memory.name
+        named = f" {name!r}" if name else ""
         self.title: str = (
             f"Blob{named} of shape {blob.shape}, {blob.dtype.name}, {blob.nbytes} bytes{const}"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ from syncblob.memory import CONST, MUTABLE, OVERWRITE
 if TYPE_CHECKING:
     from syncblob.blob.core import AnyBlob
 
-__all__ = ["get_item", "set_item"]
+__all__ = ["assign_flat", "get_item", "set_imag", "set_item"]
 
 _NUMBERS = frozenset({bool, int, float})
 
@@ -100,6 +101,30 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:
     write_by(
         blob._memory, blob._layout, side, "__setitem__", operator.setitem, array, key, prepared
     )
+
+
+def assign_flat(blob: BlobCore, values: Any) -> None:
+    """Assign values in C order, repeated or truncated, as ``ndarray.flat = values`` does."""
+    blob._require_writable("assignment to flat")
+    source = values if isinstance(values, BlobCore) else native_array(values)[0]
+    if math.prod(source.shape):
+        set_item(blob, ..., _in_c_order(source, blob.shape))
+
+
+def set_imag(blob: BlobCore, values: Any) -> None:
+    """Assign the imaginary parts.
+
+    Raises
+    ------
+    TypeError
+        If the Blob is not complex.
+    """
+    if blob.dtype.kind != "c":
+        raise TypeError(
+            f"expected a complex Blob to set the imaginary part of, got {blob.dtype}; "
+            "use .astype() first"
+        )
+    set_item(blob._derived(lambda a: a.imag), ..., values)
 
 
 # --- keys ----------------------------------------------------------------------------------------
@@ -266,3 +291,17 @@ def _require_broadcast(shape: tuple[int, ...], target: tuple[int, ...] | None) -
         fits = False
     if not fits:
         raise ValueError(f"cannot assign values of shape {shape} to elements of shape {target}")
+
+
+def _in_c_order(values: Any, shape: tuple[int, ...]) -> Any:
+    """Reshape values in C order, repeated or truncated as by ``ndarray.flat``.
+
+    `values` is a Blob, or an array of NumPy or CuPy, with at least one element.
+    """
+    flat = values.reshape(-1)
+    size = math.prod(shape)
+    if flat.shape == (1,):
+        return flat.reshape(())
+    if flat.shape[0] < size:
+        flat = np.resize(flat, size)
+    return flat[:size].reshape(shape)

@@ -10,23 +10,20 @@ import numpy as np
 from syncblob._dtypes import as_dtype, is_supported
 from syncblob._layout import Layout
 from syncblob._shape import as_shape
+from syncblob.blob.copying import astype, to_device
 from syncblob.blob.core import BlobCore
 from syncblob.devices import CPU, Device, default_device, home_of
 from syncblob.interop import shared_memory
 from syncblob.interop.adopt import adopt
-from syncblob.interop.cuda import backend_of
+from syncblob.interop.cuda_arrays import backend_of
 from syncblob.interop.native import import_array, memory_of_tensor, native_array
 from syncblob.memory import SyncedMemory
 
 if TYPE_CHECKING:
-    from typing import TypeVar
-
     from numpy.typing import DTypeLike, NDArray
 
-    from syncblob.blob.blob import Blob
+    from syncblob.blob.core import AnyBlob
     from syncblob.memory.sources import Function
-
-    _Blob = TypeVar("_Blob", bound=Blob)
 
 __all__ = ["asarray", "dense_layout", "from_dlpack", "from_source", "in_shared_memory"]
 
@@ -46,12 +43,12 @@ def _dense_layout(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Layout:
 
 
 def asarray(
-    cls: type[_Blob],
+    cls: type[AnyBlob],
     x: Any,
     dtype: DTypeLike | None,
     device: Device | str | None,
     copy: bool | None,
-) -> _Blob:
+) -> AnyBlob:
     """Convert an array, or an object that converts to one, to a Blob; see `Blob.asarray`."""
     wanted = None if dtype is None else as_dtype(dtype)
     if not isinstance(x, BlobCore):
@@ -79,11 +76,13 @@ def asarray(
         raise ValueError(f"copy=False was asked for, but the {change} differs")
     blob = cls._of(x._memory, x._layout, home=x._home, base=x._root(), readonly=x._readonly)
     if not same_dtype or (copy and same_device):
-        blob = blob.astype(x.dtype if wanted is None else wanted)
-    return blob if device is None else blob.to_device(device)
+        blob = astype(blob, x.dtype if wanted is None else wanted, None, "unsafe", copy=True)
+    return blob if device is None else to_device(blob, device, stream=None)
 
 
-def from_dlpack(cls: type[_Blob], x: Any, device: Device | str | None, copy: bool | None) -> _Blob:
+def from_dlpack(
+    cls: type[AnyBlob], x: Any, device: Device | str | None, copy: bool | None
+) -> AnyBlob:
     """Make a Blob over the memory of an object with ``__dlpack__``; see `Blob.from_dlpack`."""
     if not hasattr(x, "__dlpack__"):
         raise TypeError(
@@ -91,7 +90,7 @@ def from_dlpack(cls: type[_Blob], x: Any, device: Device | str | None, copy: boo
         )
     try:
         if isinstance(x, BlobCore):
-            return cls.asarray(x, device=device, copy=copy)
+            return asarray(cls, x, None, device, copy)
         array = import_array(x, copy=copy)
         return _over(cls, array, None, None if device is None else Device(device), copy)
     except ValueError as error:
@@ -99,12 +98,12 @@ def from_dlpack(cls: type[_Blob], x: Any, device: Device | str | None, copy: boo
 
 
 def from_source(
-    cls: type[_Blob],
+    cls: type[AnyBlob],
     layout: Layout,
     source: Function,
     diff_source: Function | None,
     device: Device | str | None,
-) -> _Blob:
+) -> AnyBlob:
     """Make a Blob that is filled on first access; see `Blob.from_source`."""
     memory = SyncedMemory(layout.nbytes, device=device, source=source)
     diff = None
@@ -114,12 +113,12 @@ def from_source(
 
 
 def in_shared_memory(
-    cls: type[_Blob],
+    cls: type[AnyBlob],
     layout: Layout,
     name: str | None,
     create: bool,
     device: Device | str | None,
-) -> _Blob:
+) -> AnyBlob:
     """Make a Blob whose host data is a block of shared memory; see `Blob.in_shared_memory`."""
     if create:
         memory = shared_memory.create(name, layout.nbytes, device)
@@ -131,11 +130,11 @@ def in_shared_memory(
 
 
 def _filled(
-    cls: type[_Blob],
+    cls: type[AnyBlob],
     scalar: NDArray[Any],
     dtype: np.dtype[np.generic] | None,
     device: Device | None,
-) -> _Blob:
+) -> AnyBlob:
     """Make a Blob of a scalar on an accelerator, which fills it: nothing is transferred."""
     dtype = as_dtype(scalar.dtype) if dtype is None else dtype
     home = home_of(device)
@@ -144,14 +143,14 @@ def _filled(
 
 
 def _over(  # noqa: PLR0913  # an array, and what it becomes
-    cls: type[_Blob],
+    cls: type[AnyBlob],
     array: Any,
     dtype: np.dtype[np.generic] | None,
     device: Device | None,
     copy: bool | None,
     *,
     owned: bool = False,
-) -> _Blob:
+) -> AnyBlob:
     """Make a Blob over an array of NumPy or CuPy; `device` defaults to that of the array.
 
     An array that has another owner is copied if it is on another device: because the owner may

@@ -8,29 +8,31 @@ registers it here, and the first call of one of these methods imports it.
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import DTypeLike
 
-    from syncblob.blob.blob import Blob
     from syncblob.caffe._pb.caffe_pb2 import BlobProto
     from syncblob.devices import Device
 
     class Messages(Protocol):
-        """The functions that read and write messages: the module `syncblob.caffe.blobproto`."""
+        """The functions that read and write messages: the module `syncblob.caffe.blobproto`.
+
+        Each `Any` is a Blob.
+        """
 
         def from_proto(
             self, proto: BlobProto | bytes, dtype: DTypeLike | None, device: Device | str | None
-        ) -> Blob:
+        ) -> Any:
             """Make a Blob from a message."""
 
-        def load_proto(self, blob: Blob, proto: BlobProto | bytes, *, resize: bool) -> None:
+        def load_proto(self, blob: Any, proto: BlobProto | bytes, *, resize: bool) -> None:
             """Read a message into a Blob."""
 
-        def to_proto(self, blob: Blob, *, write_diff: bool) -> BlobProto:
+        def to_proto(self, blob: Any, *, write_diff: bool) -> BlobProto:
             """Make a message from a Blob."""
 
         def shape_equals(self, shape: tuple[int, ...], proto: BlobProto) -> bool:

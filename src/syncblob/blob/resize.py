@@ -18,7 +18,6 @@ from syncblob.memory.leases import restore
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from syncblob.blob.blob import Blob
     from syncblob.devices import Side
     from syncblob.memory import SyncedMemory
 
@@ -39,11 +38,11 @@ def resize(blob: BlobCore, shape: tuple[Any, ...]) -> None:
         _refit(blob, layout, lambda: blob._use(blob._memory, layout))
 
 
-def resize_like(blob: Blob, other: BlobCore) -> None:
+def resize_like(blob: BlobCore, other: BlobCore) -> None:
     """Take the shape of another Blob."""
     if not isinstance(other, BlobCore):
         raise TypeError(f"resize_like expects a Blob, got {type(other).__name__}; use resize")
-    blob.resize(other.shape)
+    resize(blob, (other.shape,))
 
 
 @writes("blob")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from syncblob.blob.blob import Blob
+    from syncblob.blob.core import BlobCore
 
     # Returns the elements of one block: a slice for each axis, with a start and a stop.
     Read = Callable[[tuple[slice, ...]], NDArray[Any]]
@@ -23,16 +23,18 @@ if TYPE_CHECKING:
 __all__ = ["described", "text_of", "values_of"]
 
 
-def described(blob: Blob) -> str:
+def described(blob: BlobCore) -> str:
     """Return shape, dtype, device and head for `repr`. Causes no transfer."""
     const = ", const" if blob._readonly else ""
+    memory = blob._memory
+    head = memory.head_over(*memory.range_of(blob._layout))
     return (
         f"shape={blob.shape}, dtype={blob.dtype.name}, device={blob.device}, "
-        f"head={blob.head.name}{const}"
+        f"head={head.name}{const}"
     )
 
 
-def values_of(blob: Blob) -> str:
+def values_of(blob: BlobCore) -> str:
     """Return the values as text, or the reason why they are not shown; see `Blob.__str__`."""
     memory, layout = blob._memory, blob._layout
 
@@ -55,7 +57,7 @@ def values_of(blob: Blob) -> str:
         return _without_values(blob, error.allowed)
 
 
-def _without_values(blob: Blob, reason: str) -> str:
+def _without_values(blob: BlobCore, reason: str) -> str:
     return f"Blob({described(blob)}; values not shown: {reason})"
 
 

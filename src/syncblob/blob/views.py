@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import operator
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from syncblob._dtypes import as_dtype
 from syncblob._layout import Layout
@@ -15,25 +12,18 @@ from syncblob.blob.compute import result_on
 from syncblob.blob.core import BlobCore
 from syncblob.blob.operands import require_device_of
 from syncblob.devices import Accelerator, home_of
-from syncblob.interop.native import native_array
 from syncblob.interop.side_view import SideView
 from syncblob.memory import CONST, MUTABLE
 
 if TYPE_CHECKING:
-    from typing import TypeVar
-
     from numpy.typing import DTypeLike
     from torch import Tensor
 
-    from syncblob.blob.blob import Blob
     from syncblob.blob.core import AnyBlob
     from syncblob.devices import Device, Side
     from syncblob.memory import SyncedMemory
 
-    _Blob = TypeVar("_Blob", bound=Blob)
-
 __all__ = [
-    "assign_flat",
     "assume_unaliased",
     "flat",
     "flatten",
@@ -42,7 +32,6 @@ __all__ = [
     "refresh",
     "require_in_place",
     "reshape",
-    "set_imag",
     "shape_from",
     "side_view",
     "transpose",
@@ -189,20 +178,20 @@ def matrix_transpose(blob: AnyBlob) -> AnyBlob:
     return blob._derived(lambda a: a.swapaxes(-1, -2))
 
 
-def flat(blob: _Blob) -> _Blob:
+def flat(blob: AnyBlob) -> AnyBlob:
     """Return the elements in C order along one axis; a const copy if no view is possible."""
-    elements = blob.ravel()
-    return elements if elements._memory is blob._memory else elements.const
+    elements = reshape(blob, (-1,), None)
+    if elements._memory is blob._memory:
+        return elements
+    return elements._view(elements._layout, readonly=True)
 
 
-def flatten(blob: Blob, order: Any, end_dim: int | None) -> Any:
-    """Return a copy along one axis, or a tensor for PyTorch's modules; see `Blob.flatten`."""
-    if not isinstance(order, str) or end_dim is not None:
-        import torch  # only torch's modules call it with these arguments
+def flatten(blob: BlobCore, start_dim: Any, end_dim: int) -> Tensor:
+    """Return a tensor for PyTorch's modules; see `Blob.flatten`."""
+    import torch  # only torch's modules call it
 
-        x: Any = blob
-        return torch.flatten(x, order, -1 if end_dim is None else end_dim)
-    return blob.reshape(-1, copy=True) if order == "C" else blob.ravel(order).copy()
+    x: Any = blob
+    return torch.flatten(x, start_dim, end_dim)
 
 
 def unflatten(blob: BlobCore, dim: int, sizes: Any) -> Tensor:
@@ -211,30 +200,6 @@ def unflatten(blob: BlobCore, dim: int, sizes: Any) -> Tensor:
 
     x: Any = blob
     return torch.unflatten(x, dim, sizes)
-
-
-def assign_flat(blob: Blob, values: Any) -> None:
-    """Assign values in C order, repeated or truncated, as ``ndarray.flat = values`` does."""
-    blob._require_writable("assignment to flat")
-    source = values if isinstance(values, BlobCore) else native_array(values)[0]
-    if math.prod(source.shape):
-        blob[...] = _in_c_order(source, blob.shape)
-
-
-def set_imag(blob: Blob, values: Any) -> None:
-    """Assign the imaginary parts.
-
-    Raises
-    ------
-    TypeError
-        If the Blob is not complex.
-    """
-    if blob.dtype.kind != "c":
-        raise TypeError(
-            f"expected a complex Blob to set the imaginary part of, got {blob.dtype}; "
-            "use .astype() first"
-        )
-    blob.imag[...] = values
 
 
 def _completed_shape(blob: BlobCore, shape: Any) -> tuple[int, ...]:
@@ -265,17 +230,3 @@ def _reshaped_copy(blob: AnyBlob, shape: tuple[int, ...]) -> AnyBlob:
     # Reshape the array, because reshaping the Blob would return a view.
     result._array = result._array.reshape(shape)
     return result
-
-
-def _in_c_order(values: Any, shape: tuple[int, ...]) -> Any:
-    """Reshape values in C order, repeated or truncated as by ``ndarray.flat``.
-
-    `values` is a Blob, or an array of NumPy or CuPy, with at least one element.
-    """
-    flat = values.reshape(-1)
-    size = math.prod(shape)
-    if flat.shape == (1,):
-        return flat.reshape(())
-    if flat.shape[0] < size:
-        flat = np.resize(flat, size)
-    return flat[:size].reshape(shape)

@@ -9,7 +9,7 @@ import numpy as np
 from syncblob._dtypes import SUPPORTED, as_dtype, is_supported
 from syncblob._layout import Layout
 from syncblob.devices import HOST, Device, Side
-from syncblob.interop import cuda
+from syncblob.interop import cuda_arrays
 from syncblob.memory import SyncedMemory
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def adopt(  # noqa: PLR0913  # an array, its target, and its ownership
         If Blobs do not support the dtype.
     """
     if backend is None and not isinstance(array, np.ndarray):
-        backend = cuda.backend_of(array)
+        backend = cuda_arrays.backend_of(array)
     obstacle = _obstacle(array, dtype)
     if copy is False and obstacle is None and device is not None:
         elsewhere = Device(device) != (HOST if backend is None else backend).device

@@ -14,7 +14,7 @@ from syncblob._dtypes import as_dtype
 from syncblob.devices import HOST, Side, current_accelerator
 from syncblob.devices.base import DLPACK_CUDA, DLPACK_HOST_TYPES
 from syncblob.devices.host import NumpyHome
-from syncblob.interop import _capsule, cuda
+from syncblob.interop import _capsule, cuda_arrays
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -76,7 +76,7 @@ def native_array(
             _require_64_bits(array)
         return array, True
     if hasattr(x, "__cuda_array_interface__"):
-        return cuda.from_interface(x, copy=copy), False
+        return cuda_arrays.from_interface(x, copy=copy), False
     if hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__"):
         return import_array(x, copy=copy), False
     array = np.asarray(x, copy=False if copy is False else None)
@@ -187,7 +187,7 @@ def _home_for(
         return HOST, None
     if backend is None:
         on_cuda = not isinstance(array, np.ndarray)
-        backend = cuda.backend_of(array) if on_cuda else current_accelerator()
+        backend = cuda_arrays.backend_of(array) if on_cuda else current_accelerator()
     return backend, backend
 
 
@@ -218,7 +218,7 @@ def import_array(x: Any, *, copy: bool | None = None) -> Any:
     if kind in DLPACK_HOST_TYPES:
         return _import_host(x, copy)
     if kind == DLPACK_CUDA:
-        return cuda.from_dlpack(x, copy=copy)
+        return cuda_arrays.from_dlpack(x, copy=copy)
     raise BufferError(
         f"expected memory of the host or of a CUDA device, got DLPack device type {kind}"
     )

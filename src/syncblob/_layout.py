@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Layout"]
 
-_PHANTOM_ADDRESS = 1 << 40
+_DUMMY_ADDRESS = 1 << 40
 
 
 class Layout:
@@ -199,20 +199,20 @@ class Layout:
         ----------
         view
             A function that makes a view: indexing, ``reshape(copy=False)``, ``transpose`` … It gets
-            a phantom, an array with this layout at an invalid address, so it must not read an
+            a dummy, an array with this layout at an invalid address, so it must not read an
             element or return a scalar.
         """
-        return self.of_phantom(view(self.phantom()))
+        return self.of_dummy(view(self.dummy()))
 
-    def phantom(self) -> np.ndarray[Any, Any]:
+    def dummy(self) -> np.ndarray[Any, Any]:
         """Return an array with this layout in a memory at an invalid address, always the same."""
-        return np.asarray(_Phantom(self)).view(self.dtype)
+        return np.asarray(_Dummy(self)).view(self.dtype)
 
-    def of_phantom(self, view: np.ndarray[Any, Any]) -> Layout:
-        """Return the layout of a view of this layout's phantom."""
+    def of_dummy(self, view: np.ndarray[Any, Any]) -> Layout:
+        """Return the layout of a view of this layout's dummy."""
         offset = self.offset
         if view.size:
-            offset = view.__array_interface__["data"][0] - _PHANTOM_ADDRESS
+            offset = view.__array_interface__["data"][0] - _DUMMY_ADDRESS
         return Layout(view.shape, view.dtype, view.strides, offset)
 
     def __eq__(self, other: object) -> bool:
@@ -238,7 +238,7 @@ class Layout:
         )
 
 
-class _Phantom:
+class _Dummy:
     """An object from which NumPy makes an array at an address that is never read."""
 
     __slots__ = ("__array_interface__",)
@@ -248,6 +248,6 @@ class _Phantom:
             "version": 3,
             "shape": layout.shape,
             "typestr": f"|V{layout.dtype.itemsize}",
-            "data": (_PHANTOM_ADDRESS + layout.offset, False),
+            "data": (_DUMMY_ADDRESS + layout.offset, False),
             "strides": layout.strides,
         }

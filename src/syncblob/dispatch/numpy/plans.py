@@ -509,7 +509,7 @@ class _Sharing(Plan):
     def _compare(self, a: Any, b: Any, max_work: Any = None) -> bool:
         if isinstance(a, BlobCore) and isinstance(b, BlobCore) and a._memory is b._memory:
             # It may have no buffer yet.
-            pairs = [(a._layout.phantom(), b._layout.phantom())]
+            pairs = [(a._layout.dummy(), b._layout.dummy())]
         else:
             pairs = [(x, y) for x in _buffers_of(a) for y in _buffers_of(b) if type(x) is type(y)]
         return any(bool(self.function(x, y, max_work=max_work)) for x, y in pairs)

@@ -62,7 +62,7 @@ def _makes_views(
     x = blobs[0]
     if function is np.ravel:
         layout = x._layout
-        flags = layout.phantom().flags
+        flags = layout.dummy().flags
         order: Any = tables.value_of(function, "order", args, kwargs) or "C"
         return {
             "C": flags.c_contiguous,
@@ -72,7 +72,7 @@ def _makes_views(
         }.get(order, False)
     if function is np.reshape:
         try:
-            np.reshape(x._layout.phantom(), *args[1:], **{**kwargs, "copy": False})
+            np.reshape(x._layout.dummy(), *args[1:], **{**kwargs, "copy": False})
         except (TypeError, ValueError):
             return False
         return not kwargs.get("copy")
@@ -141,14 +141,14 @@ class _Views(Operands):
         self._origins: dict[int, BlobCore] = {}
 
     def _const(self, x: BlobCore) -> Any:
-        array = x._layout.phantom()
+        array = x._layout.dummy()
         self._origins[id(_origin(array))] = x
         return array
 
     def _blob_of(self, array: Any, *, const: bool) -> Any:
         x = self._origins.get(id(_origin(array)))
         if x is not None:
-            return x._view(x._layout.of_phantom(array), readonly=const)
+            return x._view(x._layout.of_dummy(array), readonly=const)
         # Copied, because NumPy may warn if the flags of results of `broadcast_arrays` are read.
         return self._adopted(array.copy() if const else array)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from syncblob._formatting import counted, human_bytes
 from syncblob._optional import import_optional
-from syncblob._wording import counted, human_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 import numpy as np
 
 from syncblob._forks import Lock
+from syncblob._formatting import counted
 from syncblob._source_lines import user_line
-from syncblob._wording import counted
 from syncblob.devices import Device, allow_direct_calls, forbid_direct_calls, home_accelerator
 from syncblob.errors import DeviceGuardError, TransferGuardError
 

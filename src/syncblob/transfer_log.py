@@ -6,8 +6,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from syncblob._forks import Lock
+from syncblob._formatting import counted
 from syncblob._timeline import draw
-from syncblob._wording import counted
 from syncblob.transfers import Transfer, close_log, open_log
 
 if TYPE_CHECKING:

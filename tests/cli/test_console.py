@@ -9,7 +9,7 @@ import re
 import numpy as np
 import pytest
 
-from syncblob._wording import human_bytes
+from syncblob._formatting import human_bytes
 from syncblob.cli import _console
 from syncblob.cli._console import Column, Output, print_json, printable
 

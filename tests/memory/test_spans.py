@@ -12,14 +12,8 @@ from hypothesis import strategies as st
 
 from syncblob import Head
 from syncblob.devices import Side
-from syncblob.memory.spans import Run, Spans
-from syncblob.memory.state import (
-    MAX_SPANS,
-    Access,
-    cheapest_join,
-    head_over,
-    plan_access,
-)
+from syncblob.memory.spans import MAX_SPANS, Run, Spans, cheapest_join
+from syncblob.memory.state import Access, head_over, plan_access
 
 # The map supports any number of sides; the state machine has two.
 SIDES = (1, 2, 4)

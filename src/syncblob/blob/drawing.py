@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from syncblob._wording import counted, human_bytes
+from syncblob._formatting import counted, human_bytes
 from syncblob.devices import Side
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from syncblob._wording import counted
+from syncblob._formatting import counted
 from syncblob.blob.drawing import HomeSeen, Lent, MemorySeen, covered, document, joined
 from syncblob.devices import Side
 from syncblob.errors import NoDeviceError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from syncblob._wording import human_bytes
+from syncblob._formatting import human_bytes
 from syncblob.cli._console import Column, counted, printable
 from syncblob.cli._histogram import bars, histogram_of
 from syncblob.cli._layer_settings import settings_in_words

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from syncblob._wording import human_bytes
+from syncblob._formatting import human_bytes
 from syncblob.cli._console import printable
 from syncblob.cli._tour_walk import Place
 from syncblob.memory import Head

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from syncblob._wording import human_bytes
+from syncblob._formatting import human_bytes
 from syncblob.cli._console import (
     Cell,
     Column,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import syncblob
-from syncblob._wording import human_bytes
+from syncblob._formatting import human_bytes
 from syncblob.cli._console import Output, print_json, printable
 from syncblob.cli._contents import open_contents
 from syncblob.cli._lenet import write_lenet

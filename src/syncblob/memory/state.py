@@ -43,23 +43,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CONST",
-    "MAX_SPANS",
     "MUTABLE",
     "OVERWRITE",
     "Access",
     "Head",
     "Plan",
     "Transition",
-    "cheapest_join",
     "head_over",
     "plan_access",
 ]
-
-MAX_SPANS = 1024
-"""An access that would leave more spans than this joins others, and copies as that requires.
-
-A map may get longer if there is a living array over each of its spans.
-"""
 
 
 class Head(enum.IntEnum):
@@ -224,57 +216,3 @@ def _holders_after_copy(  # noqa: PLR0913, PLR0917  # a part, and who else may w
         # Its later writes on this side make the other side's copy stale.
         return holder
     return _BOTH
-
-
-def cheapest_join(
-    spans: Spans,
-    side: Side | None,
-    start: int,
-    stop: int,
-    kept: Spans,
-) -> tuple[Run, int] | None:
-    """Find the span of a long map whose join with a neighbour copies the fewest bytes.
-
-    A span that both sides hold may be left to one of them, which moves nothing. Other spans have
-    to be copied to a side.
-
-    Parameters
-    ----------
-    spans
-        The holders that an access would leave.
-    side
-        The side of the access: spans may be copied to it. None if nothing may move.
-    start, stop
-        The range of the access. Its holders stay.
-    kept
-        A map with 1 for bytes whose holders must stay: an alias may write there at any moment, or
-        an upload is under way.
-
-    Returns
-    -------
-    run : Run
-        The span.
-    holders : int
-        Its holders afterwards, which are those of the neighbour. If the side of the access is
-        among them and did not hold the span before, the span must be copied to it.
-    """
-    holder = 0 if side is None else 1 << side
-    ends, held = spans.ends, spans.holders
-    best: tuple[int, int, int, int] | None = None
-    for index, holders in enumerate(held):
-        low, high = ends[index - 1] if index else 0, ends[index]
-        if low < stop and start < high:
-            continue
-        for beside in held[max(index - 1, 0) : index + 2 : 2] if index else held[1:2]:
-            if not beside or beside & ~(holders | holder):
-                continue
-            costs = high - low if beside & ~holders else 0
-            rank = costs, high - low, index, beside
-            if best is not None and best < rank:
-                continue
-            if not kept.any(low, high):
-                best = rank
-    if best is None:
-        return None
-    _, nbytes, index, beside = best
-    return Run(ends[index] - nbytes, ends[index], held[index]), beside

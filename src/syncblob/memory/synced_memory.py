@@ -34,22 +34,18 @@ from syncblob.memory.leases import (
     NO_LOANS,
     Exposure,
     Loans,
-    Unannounced,
-    announcing,
-    require_announced,
     restore,
 )
 from syncblob.memory.sources import Source
-from syncblob.memory.spans import Run, Spans
+from syncblob.memory.spans import MAX_SPANS, Run, Spans, cheapest_join
+from syncblob.memory.stale_aliases import Unannounced, announcing, require_announced
 from syncblob.memory.state import (
     CONST,
-    MAX_SPANS,
     MUTABLE,
     OVERWRITE,
     Access,
     Head,
     Transition,
-    cheapest_join,
     head_over,
     plan_access,
 )

@@ -1,0 +1,150 @@
+"""The warning of aliases that an access makes stale, which comes before any change.
+
+The user's filters and hooks run when the warning is emitted, so it is emitted without the memory's
+lock. An access looks for such aliases under the lock, and raises `Unannounced` if it finds one.
+Then `announcing` warns and repeats the access.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from syncblob._source_lines import warn_user
+from syncblob.errors import StaleAliasWarning
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable, Collection, Sequence
+    from typing import Protocol
+
+    from syncblob.devices.base import Side
+    from syncblob.memory.leases import Lease, Loans
+
+    # Aliases that become stale, by side.
+    Stale = list[tuple[Side, set[Lease]]]
+
+    class Locked(Protocol):
+        """An object with a lock."""
+
+        @property
+        def lock(self) -> threading.RLock:
+            """The lock."""
+
+
+__all__ = ["Unannounced", "announcing", "require_announced"]
+
+_NAMED_AT_MOST = 3
+
+# How often an access warns, and looks for aliases that were made since, before it gives up.
+_MOST_WARNINGS = 100
+
+
+def warn_of_stale_aliases(action: str, stale: Stale) -> None:
+    """Emit a StaleAliasWarning at the user's line, before anything changes.
+
+    Parameters
+    ----------
+    action
+        The access that makes the aliases stale.
+    stale
+        The aliases, by side. Nothing happens if there are none.
+
+    Raises
+    ------
+    StaleAliasWarning
+        If the user's filter turns it into an error.
+    """
+    if not stale:
+        return
+    each = (lease.described(side) for side, leases in stale for lease in leases)
+    described = [*islice(each, _NAMED_AT_MOST)]
+    named = "; ".join(described)
+    unnamed = sum(len(leases) for _, leases in stale) - len(described)
+    more = f"; and {unnamed} more" if unnamed else ""
+    warn_user(
+        f"{action} leaves behind {named}{more}. Later writes through it are lost, and it does not "
+        "see this change. Delete it first, or make a new one afterwards",
+        StaleAliasWarning,
+    )
+
+
+class Unannounced(Exception):  # noqa: N818  # it is caught, and turned into a warning
+    """Writable aliases would become stale, and no warning has named them yet."""
+
+    def __init__(self, stale: Stale) -> None:
+        super().__init__(stale)
+        self.stale = stale
+
+
+def require_announced(
+    loans: Sequence[Loans], announced: Collection[Lease], start: int, stop: int, *sides: Side
+) -> None:
+    """Raise `Unannounced` if writable aliases that no warning has named overlap a range.
+
+    Parameters
+    ----------
+    loans
+        The loans of each side.
+    announced
+        The aliases that a warning has named.
+    start, stop
+        The range.
+    *sides
+        The sides of the aliases to look for.
+    """
+    stale: Stale = []
+    for side in sides:
+        # There may be very many. Only the comparison of ranges runs in Python for each of them.
+        leases = set(loans[side].leases_in(start, stop)).difference(announced)
+        if leases:
+            stale.append((side, leases))
+    if stale:
+        raise Unannounced(stale)
+
+
+def announcing(
+    memory: Locked,
+    stale: Stale,
+    action: str,
+    function: Callable[..., Any],
+    *args: Any,
+) -> Any:
+    """Warn about the aliases that a function makes stale, then call it under the lock.
+
+    The warning is emitted without the lock, because the user's filters and hooks may do anything.
+    New aliases may be made meanwhile. So the function looks for them once more, at a point after
+    which none can be made, and raises `Unannounced` if it finds some.
+
+    Parameters
+    ----------
+    memory
+        The memory whose lock is taken.
+    stale
+        The aliases found by an earlier call of the function, if there was one.
+    action
+        The name of the access in the warning.
+    function, args
+        The function, called with `args` and then the aliases that a warning has named. It changes
+        nothing if it raises `Unannounced`. Its result is returned.
+
+    Raises
+    ------
+    StaleAliasWarning
+        If the user's filters turn it into an error. Nothing has changed then.
+    RuntimeError
+        If new aliases appear after each of many warnings.
+    """
+    announced: set[Lease] = set()
+    for _ in range(_MOST_WARNINGS):
+        warn_of_stale_aliases(action, stale)
+        announced.update(*(leases for _, leases in stale))
+        try:
+            with memory.lock:
+                return function(*args, announced)
+        except Unannounced as found:
+            stale = found.stale
+    raise RuntimeError(
+        f"{action} gave up after {_MOST_WARNINGS} warnings, because new aliases appeared after "
+        "each; first stop the thread or the warning hook that makes them"
+    )

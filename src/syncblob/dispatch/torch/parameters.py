@@ -23,9 +23,11 @@ if TYPE_CHECKING:
 
 __all__ = ["BlobParameter", "parameter_over", "put_over"]
 
-# The descriptors for a tensor's storage and gradient.
-_DATA: Any = torch.Tensor.data
-_GRAD: Any = torch.Tensor.grad
+# Torch's access to the storage and the gradient of any tensor; `BlobParameter` overrides it.
+_data: Any = torch.Tensor.data
+_grad: Any = torch.Tensor.grad
+_get_data, _set_data = _data.__get__, _data.__set__
+_get_grad, _set_grad = _grad.__get__, _grad.__set__
 
 
 @untraced
@@ -47,15 +49,15 @@ def put_over(pairs: Iterable[tuple[torch.nn.Parameter, BlobCore]], reason: str) 
     prepared: list[tuple[Any, ...]] = []
     for parameter, blob in pairs:
         data, attachment = _attachment_to(blob, reason)
-        gradient: torch.Tensor | None = _GRAD.__get__(parameter)
+        gradient: torch.Tensor | None = _get_grad(parameter)
         if gradient is not None:
             dense = gradient if gradient.layout is torch.strided else gradient.to_dense()
             attachment.diff.copy_(dense.detach())
         has_one = gradient is not None or parameter.requires_grad
         prepared.append((parameter, data, attachment, has_one))
     for parameter, data, attachment, has_one in prepared:
-        _GRAD.__set__(parameter, None)
-        _DATA.__set__(parameter, data)
+        _set_grad(parameter, None)
+        _set_data(parameter, data)
         _attached(parameter, attachment, has_gradient=has_one)
 
 
@@ -80,7 +82,7 @@ def _attached(
     # Even if they are the same: after `swap_tensors`, torch calls those of the other tensor.
     parameter._post_accumulate_grad_hooks = hooks
     if has_gradient:
-        _GRAD.__set__(parameter, attachment.diff)
+        _set_grad(parameter, attachment.diff)
     # As torch does when it initializes a lazy module.
     attached: Any = parameter
     attached.__class__ = BlobParameter
@@ -148,13 +150,9 @@ class _Attachment:
             and parameter.stride() == diff.stride()
         )
 
-    def is_untouched(self, parameter: BlobParameter) -> bool:
-        """Return whether nothing has replaced the data or the gradient, which none has read."""
-        return _GRAD.__get__(parameter) is self.diff and parameter.data_ptr() == self.address
-
     def point_gradient(self, parameter: torch.Tensor) -> None:
         """Set the gradient of a parameter to a new tensor over diff."""
-        _GRAD.__set__(parameter, self.diff.detach())
+        _set_grad(parameter, self.diff.detach())
 
     def store(self, parameter: BlobParameter, gradient: torch.Tensor) -> None:
         """Copy a gradient that lies elsewhere into diff, with its graph."""
@@ -166,7 +164,7 @@ class _Attachment:
         stored = self.diff.detach()
         with torch.set_grad_enabled(gradient.requires_grad):
             stored.copy_(_apart(gradient, stored))
-        _GRAD.__set__(parameter, stored)
+        _set_grad(parameter, stored)
 
 
 def _accumulated(parameter: torch.Tensor) -> None:
@@ -177,10 +175,13 @@ def _accumulated(parameter: torch.Tensor) -> None:
     """
     # `torch.utils.swap_tensors` exchanges classes, attributes and hooks.
     if isinstance(parameter, BlobParameter):
-        attachment = parameter._attachment
-        if attachment is None or attachment.is_untouched(parameter):
+        gradient, attachment = _get_grad(parameter), parameter._attachment
+        if attachment is None or (
+            # The usual case: no code has read the gradient, or replaced it or the data.
+            gradient is attachment.diff and parameter.data_ptr() == attachment.address
+        ):
             return
-        gradient, attachment = _GRAD.__get__(parameter), parameter._followed()
+        attachment = parameter._followed()
         if attachment is not None and gradient is not None:
             attachment.store(parameter, gradient)
 
@@ -226,7 +227,7 @@ class BlobParameter(torch.nn.Parameter):
     @untraced
     def data(self) -> torch.Tensor:
         """A tensor over the Blob's data that autograd does not record."""
-        return _DATA.__get__(self)
+        return _get_data(self)
 
     @data.setter
     def data(self, value: torch.Tensor) -> None:
@@ -234,7 +235,7 @@ class BlobParameter(torch.nn.Parameter):
             getattr(value, name, None) != getattr(self, name)
             for name in ("shape", "dtype", "device", "layout")
         ):
-            _DATA.__set__(self, value)
+            _set_data(self, value)
             if self._attachment is not None:
                 self._attachment.address = None
         elif place_of(value) != place_of(self):
@@ -244,7 +245,7 @@ class BlobParameter(torch.nn.Parameter):
     @property
     def grad(self) -> torch.Tensor | None:
         """The gradient: a tensor over the Blob's diff."""
-        gradient, attachment = _GRAD.__get__(self), self._attachment
+        gradient, attachment = _get_grad(self), self._attachment
         if attachment is not None and gradient is attachment.diff:
             # Within torch.func, it would be a wrapper that ends with the transformation.
             with torch._C._DisableFuncTorch():
@@ -256,7 +257,7 @@ class BlobParameter(torch.nn.Parameter):
     def grad(self, value: torch.Tensor | None) -> None:
         attachment = self._followed()
         if attachment is None or value is not None:
-            _GRAD.__set__(self, value)  # torch checks the value
+            _set_grad(self, value)  # torch checks the value
         if attachment is None:
             return
         if value is not None:
@@ -267,7 +268,7 @@ class BlobParameter(torch.nn.Parameter):
         if self.requires_grad:
             attachment.point_gradient(self)
         else:
-            _GRAD.__set__(self, None)
+            _set_grad(self, None)
 
     @grad.deleter
     def grad(self) -> None:

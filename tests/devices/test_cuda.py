@@ -25,7 +25,7 @@ from syncblob._layout import Layout
 from syncblob.devices import Side, accelerator, cuda, current_accelerator
 from syncblob.interop import cuda_arrays as interop
 from syncblob.interop import native
-from syncblob.memory.spans import MAX_SPANS
+from syncblob.memory.span_limit import MAX_SPANS
 
 pytestmark = pytest.mark.usefixtures("machine")
 

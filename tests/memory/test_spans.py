@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from syncblob import Head
 from syncblob.devices import Side
-from syncblob.memory.spans import MAX_SPANS, Run, Spans, cheapest_join
+from syncblob.memory.span_limit import MAX_SPANS, _cheapest_join
+from syncblob.memory.spans import Run, Spans
 from syncblob.memory.state import Access, head_over, plan_access
 
 # The map supports any number of sides; the state machine has two.
@@ -407,7 +408,7 @@ def test_a_map_has_at_most_a_thousand_spans():
 
 
 def cheapest(spans, side, start, stop, writers=()):
-    return cheapest_join(spans, side, start, stop, Spans.covering(spans.nbytes, writers))
+    return _cheapest_join(spans, side, start, stop, Spans.covering(spans.nbytes, writers))
 
 
 @EXAMPLES

@@ -31,6 +31,7 @@ from syncblob.blob.core import GPU_DATA, GPU_DIFF, HOST_DATA, HOST_DIFF, BlobCor
 from syncblob.blob.explain import Explanation
 from syncblob.blob.flags import Flags
 from syncblob.blob.indexing import assign_flat, get_item, set_imag, set_item
+from syncblob.blob.iteration import iterate
 from syncblob.blob.missing import Missing
 from syncblob.blob.ndarray_methods import NdarrayMethods
 from syncblob.blob.operators import Operators
@@ -934,11 +935,7 @@ class Blob(Operators, NdarrayMethods):
         TypeError
             If this Blob is 0-d.
         """
-        if self.ndim == 1:
-            return scalars.elements(self)
-        if not self.shape:
-            raise TypeError("a 0-d Blob cannot be iterated over; use item() for its element")
-        return (self[index] for index in range(self.shape[0]))
+        return iterate(self)
 
     def __reversed__(self) -> Iterator[Any]:
         """Iterate over the first axis from its end; see `__iter__`."""

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from syncblob._formatting import counted
-from syncblob.blob.drawing import HomeSeen, Lent, MemorySeen, covered, document, joined
+from syncblob.blob.notebook_drawing import HomeSeen, Lent, MemorySeen, covered, document, joined
 from syncblob.devices import Side
 from syncblob.errors import NoDeviceError
 from syncblob.memory import Head, SyncedMemory

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,11 +9,9 @@ import numpy as np
 from syncblob.devices import HOST, Side
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from syncblob.blob.core import BlobCore
 
-__all__ = ["elements", "index", "item", "scalar"]
+__all__ = ["index", "item", "scalar"]
 
 # Alternatives to a conversion to one number.
 _FOR_MANY = {"bool": "any() or all()", "a rounded number": "round()"}
@@ -35,27 +32,6 @@ def item(blob: BlobCore, indices: tuple[Any, ...]) -> Any:
         indices = np.unravel_index(int(indices[0]) % layout.size, shape)
     key: Any = (*(tuple(map(int, indices)) or (0,) * len(shape)), ...)
     return blob._values(layout.derive(lambda a: a[key]), "item").item()
-
-
-def elements(blob: BlobCore) -> Iterator[Any]:
-    """Yield the elements of a 1-d Blob as NumPy scalars; see `Blob.__iter__`."""
-    blob._make_memory()
-    array: Any = ()
-    seen = None
-    for place in count():
-        # A change on the accelerator replaces the map of the memory. A read while aliases may write
-        # there also replaces it, by an equal one. No local name keeps the memory over a `yield`,
-        # because `resize` counts references to it.
-        spans = blob._held._spans  # type: ignore[union-attr]  # it was made
-        if spans is not seen:
-            if spans != seen:
-                array = blob._read_host("__iter__")
-            seen = spans
-        try:
-            element = array[place]
-        except IndexError:
-            return
-        yield element
 
 
 def scalar(blob: BlobCore, kind: str, reason: str = "") -> Any:

@@ -9,15 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from syncblob.devices.base import Side
-
-__all__ = ["MAX_SPANS", "Run", "Spans", "cheapest_join"]
-
-MAX_SPANS = 1024
-"""An access that would leave more spans than this joins others, and copies as that requires.
-
-A map may get longer if there is a living array over each of its spans.
-"""
+__all__ = ["Run", "Spans"]
 
 
 class Run(NamedTuple):
@@ -254,57 +246,3 @@ class Spans:
             f"{run.start}:{run.stop}={run.holders}" for run in self.runs(0, self.nbytes)
         )
         return f"Spans({spans or f'0:0={self.holders[0]}'})"
-
-
-def cheapest_join(
-    spans: Spans,
-    side: Side | None,
-    start: int,
-    stop: int,
-    kept: Spans,
-) -> tuple[Run, int] | None:
-    """Find the span of a long map whose join with a neighbour copies the fewest bytes.
-
-    A span that both sides hold may be left to one of them, which moves nothing. Other spans have
-    to be copied to a side.
-
-    Parameters
-    ----------
-    spans
-        The holders that an access would leave.
-    side
-        The side of the access: spans may be copied to it. None if nothing may move.
-    start, stop
-        The range of the access. Its holders stay.
-    kept
-        A map with 1 for bytes whose holders must stay: an alias may write there at any moment, or
-        an upload is under way.
-
-    Returns
-    -------
-    run : Run
-        The span.
-    holders : int
-        Its holders afterwards, which are those of the neighbour. If the side of the access is
-        among them and did not hold the span before, the span must be copied to it.
-    """
-    holder = 0 if side is None else 1 << side
-    ends, held = spans.ends, spans.holders
-    best: tuple[int, int, int, int] | None = None
-    for index, holders in enumerate(held):
-        low, high = ends[index - 1] if index else 0, ends[index]
-        if low < stop and start < high:
-            continue
-        for beside in held[max(index - 1, 0) : index + 2 : 2] if index else held[1:2]:
-            if not beside or beside & ~(holders | holder):
-                continue
-            costs = high - low if beside & ~holders else 0
-            rank = costs, high - low, index, beside
-            if best is not None and best < rank:
-                continue
-            if not kept.any(low, high):
-                best = rank
-    if best is None:
-        return None
-    _, nbytes, index, beside = best
-    return Run(ends[index] - nbytes, ends[index], held[index]), beside

@@ -37,7 +37,8 @@ from syncblob.memory.leases import (
     restore,
 )
 from syncblob.memory.sources import Source
-from syncblob.memory.spans import MAX_SPANS, Run, Spans, cheapest_join
+from syncblob.memory.span_limit import exceeds_limit, joined
+from syncblob.memory.spans import Run, Spans
 from syncblob.memory.stale_aliases import Unannounced, announcing, require_announced
 from syncblob.memory.state import (
     CONST,
@@ -1524,40 +1525,19 @@ class SyncedMemory:
     def _shortened(
         self, spans: Spans, side: Side | None, start: int, stop: int, *, source: bool = True
     ) -> tuple[list[Run], Spans]:
-        """Return a map with at most `MAX_SPANS` spans, and the pieces to copy to a side for that.
-
-        Parameters
-        ----------
-        spans
-            The map that an access of a range would leave.
-        side
-            The side of the access; None if nothing may move.
-        start, stop
-            Its range.
-        source
-            Whether bytes that no side holds may be filled from the source for that.
-        """
-        pieces: list[Run] = []
-        if len(spans.holders) > MAX_SPANS:
-            # Another thread may be working on a span that is about to lose holders.
-            self._joined = True
-            ranges = [upload[:2] for upload in self._uploads]
-            for loans, buffer in zip(self._loans, self._buffers.sides, strict=True):
-                ranges += loans.ranges(buffer)
-            kept = Spans.covering(spans.nbytes, ranges)
-            if not (side or buffer is None or isinstance(buffer, np.ndarray)):
-                # A download would end borrows of the accelerator, and those are not tracked.
-                side = None
-            while len(spans.holders) > MAX_SPANS:
-                found = cheapest_join(spans, side, start, stop, kept)
-                # A join that copies nothing would have been found before one that reads a source.
-                if found is None or not (found[0].holders or source):
-                    break
-                run, holders = found
-                if holders & ~run.holders:
-                    pieces.append(run)
-                spans = spans.put(run.start, run.stop, holders)
-        return pieces, spans
+        """Shorten the map that an access would leave, if it is too long; see `joined`."""
+        if not exceeds_limit(spans):
+            return [], spans
+        # Another thread may be working on a span that is about to lose holders.
+        self._joined = True
+        ranges = [upload[:2] for upload in self._uploads]
+        for loans, buffer in zip(self._loans, self._buffers.sides, strict=True):
+            ranges += loans.ranges(buffer)
+        if not (side or buffer is None or isinstance(buffer, np.ndarray)):
+            # A download would end borrows of the accelerator, and those are not tracked.
+            side = None
+        kept = Spans.covering(spans.nbytes, ranges)
+        return joined(spans, side, start, stop, kept, source=source)
 
     def _revoke(
         self,

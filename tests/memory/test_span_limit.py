@@ -11,7 +11,7 @@ from fault_states import newest
 from syncblob import Head, SyncedMemory, record_transfers
 from syncblob._layout import Layout
 from syncblob.devices import Side
-from syncblob.memory import Access, synced_memory
+from syncblob.memory import Access, span_limit
 
 HOST, ACCELERATOR = Side
 CONST, MUTABLE, OVERWRITE = Access
@@ -24,7 +24,7 @@ NEW = 200
 
 @pytest.fixture(autouse=True)
 def _shorter_maps(monkeypatch):
-    monkeypatch.setattr(synced_memory, "MAX_SPANS", MAX_SPANS)
+    monkeypatch.setattr(span_limit, "MAX_SPANS", MAX_SPANS)
 
 
 def counting():

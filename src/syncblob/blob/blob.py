@@ -1363,9 +1363,8 @@ class Blob(Operators, NdarrayMethods):
         """
         return np.asarray(self.cpu).ctypes
 
-    def __dlpack__(
+    def __dlpack__(  # not keyword-only, because their defaults take longer to fill in
         self,
-        *,
         stream: Any = None,
         max_version: tuple[int, int] | None = None,
         dl_device: tuple[int, int] | None = None,
@@ -1419,6 +1418,8 @@ class Blob(Operators, NdarrayMethods):
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return the DLPack device type and id of `device`; (1, N + 1) for simulated:N."""
         home = self._home
+        if home is HOST:
+            return dlpack.HOST_DEVICE
         return home.dlpack_device if home.native else dlpack.device_of(self._memory, self._side)
 
     @property

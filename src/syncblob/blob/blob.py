@@ -1363,7 +1363,7 @@ class Blob(Operators, NdarrayMethods):
         """
         return np.asarray(self.cpu).ctypes
 
-    def __dlpack__(  # not keyword-only, because their defaults take longer to fill in
+    def __dlpack__(  # not keyword-only: such defaults take longer to fill in
         self,
         stream: Any = None,
         max_version: tuple[int, int] | None = None,

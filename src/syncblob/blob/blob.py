@@ -315,8 +315,7 @@ class Blob(Operators, NdarrayMethods):
     @property
     def head(self) -> Head:
         """Where the newest contents of data are; for a view, those of its part of the memory."""
-        memory = self._memory
-        return memory.head_over(*memory.range_of(self._layout))
+        return self._memory.head_of(self._layout)
 
     @property
     def diff_head(self) -> Head:
@@ -324,7 +323,7 @@ class Blob(Operators, NdarrayMethods):
         diff = self._existing_diff()
         if diff is None:
             return Head.UNINITIALIZED
-        return diff.head_over(*diff.range_of(self._layout))
+        return diff.head_of(self._layout)
 
     @property
     def memory(self) -> SyncedMemory:

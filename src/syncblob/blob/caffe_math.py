@@ -71,7 +71,7 @@ def _head_side(blob: BlobCore, memory: SyncedMemory) -> Side:
 
     For UNINITIALIZED and SPLIT, it is the side of the device.
     """
-    head = memory.head_over(*memory.range_of(blob._layout))
+    head = memory.head_of(blob._layout)
     if head in {Head.UNINITIALIZED, Head.SPLIT}:
         return blob._side
     return Side.HOST if head is Head.HEAD_AT_CPU else Side.ACCELERATOR

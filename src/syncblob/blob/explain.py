@@ -89,7 +89,7 @@ class Explanation:
 def _seen(memory: SyncedMemory, layout: Layout) -> MemorySeen:
     """Describe a memory. Neither transfers nor synchronizes."""
     nbytes = memory.used_nbytes
-    head = f"{memory.head_over(*memory.range_of(layout)).name}: {_meaning(memory, layout)}"
+    head = f"{memory.head_of(layout).name}: {_meaning(memory, layout)}"
     runs = list(memory.spans.runs(0, nbytes))
     homes = []
     for side in Side:
@@ -167,7 +167,7 @@ def _bytes(memory: SyncedMemory, start: int, stop: int) -> str:
 
 
 def _meaning(memory: SyncedMemory, layout: Layout) -> str:
-    head = memory.head_over(*memory.range_of(layout))
+    head = memory.head_of(layout)
     if head is Head.SYNCED:
         return "both sides hold the newest contents"
     if head is Head.UNINITIALIZED:

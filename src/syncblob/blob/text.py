@@ -26,8 +26,7 @@ __all__ = ["described", "text_of", "values_of"]
 def described(blob: BlobCore) -> str:
     """Return shape, dtype, device and head for `repr`. Causes no transfer."""
     const = ", const" if blob._readonly else ""
-    memory = blob._memory
-    head = memory.head_over(*memory.range_of(blob._layout))
+    head = blob._memory.head_of(blob._layout)
     return (
         f"shape={blob.shape}, dtype={blob.dtype.name}, device={blob.device}, "
         f"head={head.name}{const}"

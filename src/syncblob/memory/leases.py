@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from syncblob._source_lines import NotedPlace
     from syncblob.devices.base import Side
 
-
 __all__ = [
     "NO_LOANS",
     "NUMPY",

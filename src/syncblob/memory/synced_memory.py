@@ -30,12 +30,7 @@ from syncblob.errors import DeviceMismatchError
 from syncblob.interop.native import buffer_of
 from syncblob.memory.buffers import Buffers
 from syncblob.memory.gather import gather
-from syncblob.memory.leases import (
-    NO_LOANS,
-    Exposure,
-    Loans,
-    restore,
-)
+from syncblob.memory.leases import NO_LOANS, Exposure, Loans, restore
 from syncblob.memory.sources import Source
 from syncblob.memory.span_limit import exceeds_limit, joined
 from syncblob.memory.spans import Run, Spans
@@ -377,6 +372,10 @@ class SyncedMemory:
     def head_over(self, start: int, stop: int) -> Head:
         """Return the head of a range. Never moves anything."""
         return head_over(self._spans, start, stop)
+
+    def head_of(self, layout: Layout) -> Head:
+        """Return the head of the range of an access through a layout. Never moves anything."""
+        return self.head_over(*self.range_of(layout))
 
     @property
     def spans(self) -> Spans:

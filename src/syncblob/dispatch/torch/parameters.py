@@ -231,13 +231,14 @@ class BlobParameter(torch.nn.Parameter):
 
     @data.setter
     def data(self, value: torch.Tensor) -> None:
-        if self._attachment is None or any(
+        attachment = self._attachment
+        if attachment is None or any(
             getattr(value, name, None) != getattr(self, name)
             for name in ("shape", "dtype", "device", "layout")
         ):
             _set_data(self, value)
-            if self._attachment is not None:
-                self._attachment.address = None
+            if attachment is not None:
+                attachment.address = None
         elif place_of(value) != place_of(self):
             with torch.no_grad():
                 self.copy_(_apart(value, self))

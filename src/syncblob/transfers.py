@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import weakref
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from syncblob._forks import Lock
@@ -27,6 +28,12 @@ if TYPE_CHECKING:
         def add_avoided(self, nbytes: int) -> None:
             """Record an access that found the newest contents already there."""
 
+    class Follower(Protocol):
+        """An object that is told when a log is opened."""
+
+        def revoke(self) -> None:
+            """Let the next access be recorded."""
+
 
 __all__ = [
     "Copying",
@@ -34,6 +41,7 @@ __all__ = [
     "avoided",
     "close_log",
     "download",
+    "follow_logs",
     "log_generation",
     "observed",
     "open_log",
@@ -106,14 +114,29 @@ _open_logs: tuple[Recorder, ...] = ()
 _open_logs_lock = Lock()
 _generation = 0
 
+# Entries vanish at any time, on any thread, so nothing iterates over the set itself.
+_followers: set[weakref.ref[Follower]] = set()
+
+
+def follow_logs(follower: Follower) -> None:
+    """Call an object's ``revoke()`` when a log is opened while none was open."""
+    _followers.add(weakref.ref(follower, _followers.discard))
+
 
 def open_log(log: Recorder) -> None:
     """Start recording transfers in a log."""
     global _open_logs, _generation  # noqa: PLW0603  # see above
     with _open_logs_lock.held:
-        if not _open_logs:
-            _generation += 1
+        first = not _open_logs
         _open_logs = (*_open_logs, log)
+        if first:
+            # This comes before the calls below: who uses the old number from now on sees it.
+            _generation += 1
+    if first:
+        for reference in list(_followers):
+            follower = reference()
+            if follower is not None:
+                follower.revoke()
 
 
 def close_log(log: Recorder) -> None:

@@ -1405,13 +1405,15 @@ class Blob(Operators, NdarrayMethods):
         ):
             # The usual case, inlined because another call would take noticeable time, also for
             # finding the user's line on the stack.
-            held: Any = self._held
-            layout: Any = self._placed
-            buffer, _, _, exported, _ = kept
-            noted = user_instruction(2)
-            array = held.export_again(buffer, exported, "DLPack", layout.start, layout.stop, noted)
-            if array is not None:
-                return array.__dlpack__(max_version=max_version)
+            shortcut, _, _, exported, _ = kept
+            if exported is not None and shortcut.writable:
+                held: Any = self._held
+                layout: Any = self._placed
+                array = exported.view()
+                noted = user_instruction(2)
+                held.record_lease(0, array, "DLPack", layout.start, layout.stop, noted)
+                if shortcut.writable:
+                    return array.__dlpack__(max_version=max_version)
         return protocols.dlpack_capsule(self, stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:

@@ -108,7 +108,7 @@ def _kept_arrays(operands: Sequence[Any]) -> tuple[list[Any], BlobCore | None]:
         if isinstance(x, BlobCore):
             if like is None:
                 like = x
-            if x._home is not like._home or not x._array_is_current():
+            if x._home is not like._home or not x._shortcut.readable:
                 return arrays, None
             arrays.append(x._array)
         elif x is None or type(x) in SCALARS:

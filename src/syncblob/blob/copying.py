@@ -63,7 +63,7 @@ def astype(blob: AnyBlob, dtype: DTypeLike, order: Any, casting: Any, *, copy: b
         if kind in {"A", "K"} or Flags(blob)[f"{kind}_CONTIGUOUS"]:
             return blob
     require_device_of("astype", blob)
-    if blob._array_is_current() or blob._make_array_current():
+    if blob._make_readable():
         home, array = blob._home, blob._array
     else:
         home, array = blob._memory.home(blob._side), blob._elements(blob._side, "astype")

@@ -3,8 +3,8 @@
 A Blob is *untouched*, *fresh* or *settled*. A Blob made from a shape is untouched: it has a layout
 and a home. The result of a computation is fresh: it has an array that nothing else references, and
 the home of that array. The memory is made on demand: by nearly any use of an untouched Blob, and by
-any use of a fresh one except a computation. From then on the Blob is settled, and its array is only
-a shortcut, which may be out of date.
+any use of a fresh one except a computation. From then on the Blob is settled, and its array may be out
+of date: its shortcut tells.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from syncblob._source_lines import Place, user_place
 from syncblob.devices import HOST, Side
 from syncblob.devices.base import Accelerator
 from syncblob.interop.adopt import adopt
-from syncblob.memory import CONST, Access, SyncedMemory
+from syncblob.memory import CONST, FRESH, NO_SHORTCUT, Access, Shortcut, SyncedMemory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,10 +33,11 @@ if TYPE_CHECKING:
     from syncblob.devices import Device
     from syncblob.devices.base import Home
 
-    # A buffer, and arrays over it from which views are made: one to read, one to write, and one to
-    # export through DLPack, each None if that is not possible. The last entry is the tensor that
-    # torch functions read on the host, once one was called: see `dispatch/torch/tensors.py`.
-    Kept = tuple[Any, NDArray[Any], NDArray[Any] | None, NDArray[Any] | None, Any]
+    # A shortcut, and arrays over its buffer from which views are made: one to read, one to write,
+    # and one to export through DLPack, each None if that is not possible. The last entry is the
+    # tensor that torch functions read on the host, once one was called: see
+    # `dispatch/torch/tensors.py`.
+    Kept = tuple[Shortcut, NDArray[Any], NDArray[Any] | None, NDArray[Any] | None, Any]
 
 __all__ = [
     "GPU_DATA",
@@ -44,7 +45,6 @@ __all__ = [
     "HOST_DATA",
     "HOST_DIFF",
     "NOTHING_KEPT",
-    "NO_BUFFER",
     "AnyBlob",
     "BlobCore",
     "keep_diff",
@@ -59,20 +59,8 @@ making: Lock = Lock()
 
 _new = object.__new__
 
-# Stands for a buffer. Unlike None, it is never the exclusive buffer of a memory.
-NO_BUFFER = object()
-
-
-class _NoMemory:
-    """Stands for the memory of an untouched Blob. No array of the Blob is current."""
-
-    __slots__ = ()
-
-    _exclusive_buffer = object()
-
-
-# `Any`: code that uses more than `_exclusive_buffer` must use `_memory` instead.
-NO_MEMORY: Any = _NoMemory()
+# Stands for the memory of an untouched Blob.
+NO_MEMORY: Any = object()
 
 NO_SHAPE: tuple[None, None] = (None, None)
 
@@ -124,7 +112,6 @@ class BlobCore:
         "__weakref__",
         "_array",
         "_base",
-        "_buffer",
         "_diff",
         "_exposed",
         "_held",
@@ -133,6 +120,7 @@ class BlobCore:
         "_placed",
         "_readonly",
         "_shape_blob",
+        "_shortcut",
     )
 
     # The class of results if no operand is a Blob. `Blob` assigns itself.
@@ -142,10 +130,9 @@ class BlobCore:
     #
     # - An untouched Blob has `NO_MEMORY` for `_held`, a layout, and no array.
     # - A fresh Blob has `_array`, and neither `_held` nor `_placed`. The array is the Blob.
-    # - A settled Blob has `_held`. `_array` is current if and only if the memory's exclusive buffer
-    #   is `_buffer`: then one side alone holds the newest contents, no transfer is pending, and an
-    #   access of that side changes nothing. The memory clears its exclusive buffer before any
-    #   change, so one comparison without the lock is enough (`_array_is_current`).
+    # - A settled Blob has `_held`. `_array`, if there is one, has the Blob's layout, and may be read
+    #   or written as it is while its shortcut says so. The memory revokes shortcuts before any
+    #   change, so looking at an attribute without the lock is enough.
     # - `_held` is assigned last when a memory is made, because readers without the lock look at it
     #   first. When a memory is replaced (`_use`), array and buffer are dropped first.
     # - Each of these changes is a series of assignments without a call in between. CPython runs
@@ -155,9 +142,9 @@ class BlobCore:
     _array: Any
     # The home of the Blob's device, where operations run and `_array` is.
     _home: Home
-    # The buffer under the array. For a fresh Blob `NO_BUFFER`, or, if the array still has another
-    # owner, the place in the user's code where it was taken.
-    _buffer: Any
+    # The shortcut of the buffer under the array. For a fresh Blob `FRESH`, or, if the array still has
+    # another owner, one with the place in the user's code where it was taken in place of a buffer.
+    _shortcut: Shortcut
     # The memory of data, and the layout of data in it; None for a fresh Blob. See `_memory`,
     # `_layout`.
     _held: SyncedMemory | None
@@ -198,7 +185,7 @@ class BlobCore:
     def _fill_untouched(self, layout: Layout, home: Home) -> None:
         self._array = None
         self._home = home
-        self._buffer = NO_BUFFER
+        self._shortcut = NO_SHORTCUT
         self._held = NO_MEMORY
         self._placed = layout
         self._diff = None
@@ -237,7 +224,7 @@ class BlobCore:
         blob = _new(cls)
         blob._array = array
         blob._home = home
-        blob._buffer = NO_BUFFER
+        blob._shortcut = FRESH
         blob._held = None
         blob._placed = None
         blob._diff = None
@@ -256,7 +243,7 @@ class BlobCore:
         """
         blob = cls._fresh(array.view(), HOST)
         # Six known frames: two of `_source_lines`, this one, two of `making`, and `Blob.asarray`.
-        blob._buffer = user_place(6)
+        blob._shortcut = Shortcut(user_place(6), usable=True)
         return blob
 
     def _view(self, layout: Layout, *, readonly: bool = False) -> Self:
@@ -269,13 +256,13 @@ class BlobCore:
     def _view_of_array(self, array: Any) -> Self:
         """Make a view of this Blob from a view of its array.
 
-        The array must be current and lie over a memory: see `_make_array_current`.
+        The array must lie over a memory; it need not be current.
         """
         # Inline, as in `_fresh`.
         blob = _new(type(self))
         blob._array = array
         blob._home = self._home
-        blob._buffer = self._buffer
+        blob._shortcut = self._shortcut
         blob._held = self._held
         blob._placed = None
         blob._diff = None
@@ -289,7 +276,7 @@ class BlobCore:
 
     def _derived(self, view: Callable[[Any], Any]) -> Self:
         """Return the view that a function makes of this Blob's array. Reads no element."""
-        if self._make_array_current():
+        if self._has_array():
             return self._view_of_array(view(self._array))
         return self._view(self._layout.derive(view))
 
@@ -314,7 +301,7 @@ class BlobCore:
                 self._make_memory()
             placed = self._placed
         if placed is None:
-            placed = self._placed = self._home.layout(self._array, self._buffer)
+            placed = self._placed = self._home.layout(self._array, self._shortcut.buffer)
         return placed
 
     def _make_memory(self) -> SyncedMemory:
@@ -334,9 +321,8 @@ class BlobCore:
                         device=home.device,
                     )
                     layout = Layout.dense(array)
-                    if isinstance(self._buffer, Place):
-                        memory.expose(Side.HOST, self._buffer)
-                    buffer = memory.exclusive_buffer()
+                    if isinstance(self._shortcut.buffer, Place):
+                        memory.expose(Side.HOST, self._shortcut.buffer)
                 else:
                     memory, layout = adopt(
                         array,
@@ -346,14 +332,14 @@ class BlobCore:
                         backend=accelerator,
                         owned=True,
                     )
-                    buffer = memory.exclusive_buffer()
-                    array = home.view(buffer, layout, writable=not self._readonly)
+                    array = home.view(memory.buffer(self._side), layout, writable=not self._readonly)
+                shortcut = memory.shortcut(self._side, layout)
                 # An interrupt or a fork before these lines changes nothing: without a memory, the
                 # array is the Blob.
                 self._placed = layout
                 self._held = memory
                 self._array = array
-                self._buffer = buffer
+                self._shortcut = shortcut  # type: ignore[assignment]  # there is a buffer
             return self._held
 
     def _use(self, memory: SyncedMemory, layout: Layout | None = None) -> None:
@@ -363,7 +349,7 @@ class BlobCore:
         # Plain assignments, so that an interrupt never sees half of the change.
         self._placed = layout
         self._array = None
-        self._buffer = NO_BUFFER
+        self._shortcut = NO_SHORTCUT
         self._kept = NOTHING_KEPT
         self._held = memory
 
@@ -375,41 +361,63 @@ class BlobCore:
 
     # --- the array that computations use ---------------------------------------------------------
 
-    def _array_is_current(self) -> bool:
-        """Return whether `_array` is current.
+    # Code in hot paths asks ``_shortcut.readable`` or ``_shortcut.writable`` itself.
 
-        `binary` and `inplace` inline this for two Blobs, because the calls would take 3 % of their
-        time, and `get_item` inlines it for a settled Blob.
+    def _has_array(self) -> bool:
+        """Make a memory and an array over it, if it has a buffer on the device."""
+        if self._held is None:
+            self._make_memory()
+        return self._array is not None or self._make_readable()
+
+    def _make_readable(self) -> bool:
+        """Bring the array up to date, if nothing has to be moved or recorded for that.
+
+        Returns
+        -------
+        bool
+            Whether the array may be read as it is.
         """
-        held = self._held
-        return held is None or held._exclusive_buffer is self._buffer
+        return self._shortcut.readable or self._attach(self._memory, self._layout)
 
-    def _make_array_current(self) -> bool:
-        """Make a memory, and an array over it if possible. Return whether `_array` is current."""
-        held = self._held
-        if held is None or held._exclusive_buffer is not self._buffer:
-            held = self._memory
-            if held._exclusive_buffer is not self._buffer and not held.on_both_sides:
-                self._keep_array(held, self._layout)
-        return held._exclusive_buffer is self._buffer
+    def _make_writable(self, reason: str) -> bool:
+        """Prepare a write through the array, if nothing has to be moved or warned of for that.
 
-    def _keep_array(self, memory: SyncedMemory, layout: Layout) -> None:
-        """Make the array that computations use, if the memory's only buffer is on the device."""
-        buffer = memory.exclusive_buffer()
-        if buffer is not None and buffer is memory.buffer(self._side):
-            self._array = self._home.view(buffer, layout, writable=not self._readonly)
-            self._buffer = buffer
+        Returns
+        -------
+        bool
+            Whether the array may be written as it is.
+        """
+        if not self._make_readable():
+            return False
+        if not self._shortcut.writable:
+            claimed = self._memory.claim(self._side, self._layout, reason)
+            if claimed is None or claimed.buffer is not self._shortcut.buffer:
+                return False
+            self._shortcut = claimed
+        return self._shortcut.writable
+
+    def _attach(self, memory: SyncedMemory, layout: Layout) -> bool:
+        """Get the shortcut, and make an array over its buffer. Return whether it may be read."""
+        shortcut = memory.shortcut(self._side, layout)
+        if shortcut is None or shortcut is NO_SHORTCUT or layout.stop > memory.used_nbytes:
+            # In the last case, another thread has resized the Blob meanwhile.
+            return False
+        if self._array is None or shortcut.buffer is not self._shortcut.buffer:
+            self._array = self._home.view(shortcut.buffer, layout, writable=not self._readonly)
+        self._shortcut = shortcut
+        return shortcut.readable
 
     def _on_device(self, reason: str) -> tuple[Any, Home]:
         """Return data as an array to read on this Blob's device, and the home of the array."""
-        held = self._held
-        if held is None or held._exclusive_buffer is self._buffer:
+        if self._shortcut.readable:
             return self._array, self._home
-        layout, held = self._layout, self._memory
-        array = held.array(self._side, CONST, layout, reason)
-        if not held.on_both_sides:
-            self._keep_array(held, layout)
-        return array, self._home
+        layout, memory = self._layout, self._memory
+        if not self._attach(memory, layout):
+            buffer = memory.read(self._side, layout, reason)
+            if not self._attach(memory, layout) and self._shortcut.buffer is not buffer:
+                # Another thread has replaced the buffer meanwhile.
+                return self._home.view(buffer, layout, writable=False), self._home
+        return self._array, self._home
 
     # --- attributes ------------------------------------------------------------------------------
 
@@ -559,7 +567,7 @@ class BlobCore:
         If the other side was read meanwhile, the written side becomes the newest again.
         """
         held = self._held
-        if held is not None and held._fast_buffer is None:
+        if held is not None and not (self._shortcut.writable and home is self._home):
             layout = self._layout
             side = Side.HOST if home is HOST else Side.ACCELERATOR
             held.finish_write(side, *held.range_of(layout), reason)
@@ -569,74 +577,76 @@ class BlobCore:
     def _read_host(self, reason: str) -> NDArray[Any]:
         """Return a read-only array over data on the host."""
         kept = self._kept[HOST_DATA]
-        if kept is not None:
-            held: Any = self._held
-            if held._exclusive_buffer is kept[0]:
-                return kept[1].view()
-            if held.read_again(0, self._placed, reason, kept[0]):
-                return kept[1].view()
-        template = None if kept is None else kept[:2]
-        array: NDArray[Any] = self._memory.array(Side.HOST, CONST, self._layout, reason, template)
-        self._keep(HOST_DATA, self._memory)
+        if kept is not None and kept[0].readable:
+            return kept[1].view()
+        array: NDArray[Any] = self._read(HOST_DATA, reason)
         return array
 
     def _read(self, place: int, reason: str) -> Any:
         """Return a read-only array over data or diff on a side."""
+        memory = self._diff_memory() if place > GPU_DATA else self._memory
+        side = _SIDES[place & 1]
         kept = self._kept[place]
         if kept is not None:
-            held: Any = self._diff_memory() if place > GPU_DATA else self._held
-            if held.read_again(place & 1, self._placed, reason, kept[0]):
-                return kept[1].view()
-        memory = self._diff_memory() if place > GPU_DATA else self._memory
-        template = None if kept is None else kept[:2]
-        array = memory.array(_SIDES[place & 1], CONST, self._layout, reason, template)
+            shortcut = kept[0]
+            # The Blob may have another diff now, because its base shares one.
+            if shortcut.buffer is memory.buffer(side):
+                if shortcut.readable:
+                    return kept[1].view()
+                if memory.read(side, self._layout, reason) is shortcut.buffer:
+                    # Asks for the shortcut again.
+                    self._keep(place, memory)
+                    return kept[1].view()
+        array = memory.array(side, CONST, self._layout, reason)
         self._keep(place, memory)
         return array
 
     def _write(self, place: int, access: Access, reason: str) -> Any:
         """Return a writable borrow of data or diff on a side."""
+        memory = self._diff_memory() if place > GPU_DATA else self._memory
+        side = _SIDES[place & 1]
+        template = None
         kept = self._kept[place]
         if kept is not None and kept[2] is not None:
-            held: Any = self._diff_memory() if place > GPU_DATA else self._held
-            layout: Any = self._placed
-            array = held.lend_again(place & 1, access, layout, reason, kept[0], kept[2])
-            if array is not None:
-                return array
+            shortcut = kept[0]
+            if shortcut.writable and shortcut.buffer is memory.buffer(side):
+                array = kept[2].view()
+                memory.record_borrow(side, array)
+                if shortcut.writable:
+                    return array
+            template = shortcut.buffer, kept[2]
         self._require_writable(reason)
-        memory = self._diff_memory() if place > GPU_DATA else self._memory
-        template = None if kept is None or kept[2] is None else (kept[0], kept[2])
-        array = memory.lend(_SIDES[place & 1], access, self._layout, reason, template)
+        array = memory.lend(side, access, self._layout, reason, template)
         self._keep(place, memory)
         return array
 
     def _keep(self, place: int, memory: SyncedMemory) -> None:
         """Keep arrays from which later accesses make views, if NumPy computes on that side."""
-        side = place & 1
-        if memory._fast_buffer is None and not memory.on_both_sides:
-            # Sets the exclusive buffer, so that one comparison shows that nothing has changed.
-            memory.exclusive_buffer()
-        kept = self._kept[place]
-        if kept is not None and kept[0] is memory.buffer(_SIDES[side]):
-            return
-        home = memory.home(_SIDES[side])
-        if not home.native:
-            return
+        side = _SIDES[place & 1]
         layout = self._layout
-        buffer = memory.newest(side, layout)
-        if buffer is None:
+        shortcut = memory.shortcut(side, layout)
+        kept = self._kept[place]
+        if kept is not None and kept[0] is shortcut:
+            return
+        home = memory.home(side)
+        if not home.native or shortcut is None or shortcut is NO_SHORTCUT:
             return
         if layout.stop > memory.used_nbytes:
             # Another thread has resized the Blob meanwhile.
             return
-        const = home.view(buffer, layout, writable=False)
-        writable = exported = None
-        if not self._readonly:
-            writable = home.view(buffer, layout, writable=True)
-            # NumPy does not export bfloat16, nor `dlpack.export` negative strides.
-            if not is_bfloat16(layout.dtype) and not layout.backwards:
-                exported = writable
+        if kept is not None and kept[0].buffer is shortcut.buffer:
+            entry: Kept = (shortcut, *kept[1:])
+        else:
+            const = home.view(shortcut.buffer, layout, writable=False)
+            writable = exported = None
+            if not self._readonly:
+                writable = home.view(shortcut.buffer, layout, writable=True)
+                # NumPy does not export bfloat16, nor `dlpack.export` negative strides.
+                if not is_bfloat16(layout.dtype) and not layout.backwards:
+                    exported = writable
+            entry = shortcut, const, writable, exported, None
         arrays: list[Kept | None] = list(self._kept)
-        arrays[place] = buffer, const, writable, exported, None
+        arrays[place] = entry
         self._kept = tuple(arrays)
         # If another thread has resized the Blob meanwhile, these arrays are out of date.
         if self._placed is not layout:

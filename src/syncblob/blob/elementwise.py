@@ -49,11 +49,11 @@ def unary(kernel: Callable[..., Any], x: Any) -> Any:
         If `x` is neither a Blob nor a NumPy scalar, or the kernel does not take its dtype.
     """
     try:
-        current = x._array_is_current()
+        readable = x._shortcut.readable
     except AttributeError:
         x = as_blob(kernel.__name__, x)
-        current = False
-    if current:
+        readable = False
+    if readable:
         array = x._array
         home = x._home
     else:
@@ -98,18 +98,12 @@ def binary(  # noqa: C901  # cases are inlined, and arguments positional, to sav
     """
     if type(x1) is type(x2):
         try:
-            held1 = x1._held
-            held2 = x2._held
+            readable = x1._shortcut.readable and x2._shortcut.readable
         except AttributeError:
             x1 = as_blob(kernel.__name__, x1)
         else:
             home = x1._home
-            if (
-                (held1 is None or held1._exclusive_buffer is x1._buffer)
-                and (held2 is None or held2._exclusive_buffer is x2._buffer)
-                and home is x2._home
-                and home.direct
-            ):
+            if readable and home is x2._home and home.direct:
                 result = kernel(x1._array, x2._array)
                 if type(result) is not np.ndarray:
                     result = home.as_array(result)
@@ -117,7 +111,7 @@ def binary(  # noqa: C901  # cases are inlined, and arguments positional, to sav
             return _binary(kernel, x1, x2, operator)
     if type(x2) in SCALARS:
         try:
-            current = x1._array_is_current()
+            readable = x1._shortcut.readable
         except AttributeError:
             if type(x1) in SCALARS and isinstance(x2, np.generic):
                 x2 = as_blob(kernel.__name__, x2)
@@ -125,7 +119,7 @@ def binary(  # noqa: C901  # cases are inlined, and arguments positional, to sav
                 x1 = as_blob(kernel.__name__, x1)
         else:
             home = x1._home
-            if current and home.direct:
+            if readable and home.direct:
                 result = kernel(x1._array, x2)
                 if type(result) is not np.ndarray:
                     result = home.as_array(result)

@@ -47,8 +47,8 @@ def get_item(blob: AnyBlob, key: Any) -> AnyBlob:
         if not is_basic_index(key):
             return _selected(blob, key)
         full = _completed(key)
-    held = blob._held
-    if (held is not None and held._exclusive_buffer is blob._buffer) or blob._make_array_current():
+    # The first condition is the usual case of the second.
+    if (blob._array is not None and blob._held is not None) or blob._has_array():
         return blob._view_of_array(blob._array[full])
     return blob._view(blob._layout.derive(lambda a: a[full]))
 
@@ -62,16 +62,25 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:
     if (
         full is not None
         and type(value) in _NUMBERS
-        and (blob._array_is_current() or blob._make_array_current())
+        and (blob._shortcut.writable or blob._make_readable())
     ):
         home = blob._home
-        if home.direct:
-            blob._array[full] = value
-        else:
+        if not home.direct:
             require_device(home.device, "__setitem__")
-            home.compute(operator.setitem, blob._array, full, value)
-        blob._finish_write(home, "__setitem__")
-        return
+        if blob._shortcut.writable:
+            if home.direct:
+                blob._array[full] = value
+            else:
+                home.compute(operator.setitem, blob._array, full, value)
+            blob._finish_write(home, "__setitem__")
+            return
+        # A number that NumPy does not take changes no state.
+        np.empty((), blob.dtype)[()] = value
+        part: BlobCore = blob._view_of_array(blob._array[full])
+        if part._make_writable("__setitem__"):
+            home.compute(operator.setitem, part._array, ..., value)
+            part._finish_write(home, "__setitem__")
+            return
     require_device_of("__setitem__", blob)
     side = blob._side
     key = _plain(key)

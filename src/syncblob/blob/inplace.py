@@ -45,12 +45,10 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:  # noqa: C901,
     """
     if x1._readonly:
         x1._require_writable(f"in-place {kernel.__name__}")
-    held1 = x1._held
     home = x1._home
-    if held1 is None or held1._exclusive_buffer is x1._buffer:
+    if x1._shortcut.writable:
         if type(x2) is type(x1):
-            held2 = x2._held
-            if (held2 is None or held2._exclusive_buffer is x2._buffer) and home is x2._home:
+            if x2._shortcut.readable and home is x2._home:
                 array1 = x1._array
                 array2 = x2._array
                 if home.direct and array1.dtype is array2.dtype:
@@ -90,14 +88,13 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:  # noqa: C901,
             return answer
         x2 = other
     require_device_of(f"in-place {kernel.__name__}", x1, x2)
-    if not x1._array_is_current() or getattr(x2, "_home", home) is not home:
+    if not x1._shortcut.writable or getattr(x2, "_home", home) is not home:
         # Raise before anything is transferred.
         _require_same_dtype(kernel, x1.dtype, x2)
         _try_empty(kernel, x1, x2)
         _require_same_shape(kernel, x1.shape, getattr(x2, "shape", ()))
     (array1, array2), home, _ = gather(kernel.__name__, x1, x2)
-    if array1 is not x1._array:
-        # The array is read-only.
+    if home is not x1._home or not x1._make_writable(f"in-place {kernel.__name__}"):
         side = Side.HOST if home is HOST else Side.ACCELERATOR
         array1 = x1._array_on(side, MUTABLE, f"in-place {kernel.__name__}")
     return _write(kernel, x1, array1, array2, home)
@@ -105,8 +102,7 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:  # noqa: C901,
 
 def _finish_write(kernel: Callable[..., Any], x1: Any, home: Home) -> None:
     """Finish a write if the other side was read meanwhile."""
-    held = x1._held
-    if held is not None and held._fast_buffer is None:
+    if not x1._shortcut.writable:
         x1._finish_write(home, kernel.__name__)
 
 

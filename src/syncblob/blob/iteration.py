@@ -5,6 +5,9 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from syncblob.blob.core import HOST_DATA
+from syncblob.memory import NO_SHORTCUT
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -25,18 +28,20 @@ def iterate(blob: BlobCore) -> Iterator[Any]:
 
 def _elements(blob: BlobCore) -> Iterator[Any]:
     """Yield the elements of a 1-d Blob as NumPy scalars."""
-    blob._make_memory()
-    array: Any = ()
+    array: Any = None
     seen = None
+    shortcut = NO_SHORTCUT
     for place in count():
-        # A change on the accelerator replaces the map of the memory. A read while aliases may write
-        # there also replaces it, by an equal one. No local name keeps the memory over a `yield`,
-        # because `resize` counts references to it.
-        spans = blob._held._spans  # type: ignore[union-attr]  # it was made
-        if spans is not seen:
-            if spans != seen:
+        if not shortcut.readable:
+            # While aliases may write on the other side, no shortcut can be used. Then only a change
+            # of the map causes a new read. No local name keeps the memory over a `yield`, because
+            # `resize` counts references to it.
+            spans = blob._memory.spans
+            if array is None or spans != seen:
                 array = blob._read_host("__iter__")
-            seen = spans
+                kept = blob._kept[HOST_DATA]
+                shortcut = NO_SHORTCUT if kept is None else kept[0]
+                seen = None if shortcut.readable else spans
         try:
             element = array[place]
         except IndexError:

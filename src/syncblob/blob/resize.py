@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from syncblob._layout import Layout
 from syncblob._shape import as_shape
-from syncblob.blob.core import NO_BUFFER, NOTHING_KEPT, BlobCore, keep_diff
+from syncblob.blob.core import NOTHING_KEPT, BlobCore, keep_diff
 from syncblob.blob.forks import writes
 from syncblob.blob.views import shape_from
-from syncblob.memory import OVERWRITE
+from syncblob.memory import NO_SHORTCUT, OVERWRITE
 from syncblob.memory.leases import restore
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def assign(  # noqa: PLR0913  # contents, their place, and the reason
         if new is not old:
             blob._placed = new
             blob._array = None
-            blob._buffer = NO_BUFFER
+            blob._shortcut = NO_SHORTCUT
             blob._kept = NOTHING_KEPT
 
     try:

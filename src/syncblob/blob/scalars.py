@@ -50,7 +50,7 @@ def scalar(blob: BlobCore, kind: str, reason: str = "") -> Any:
         raise TypeError(
             f"only a 0-d Blob converts to {kind}, this one has shape {blob.shape}; use .{instead}"
         )
-    if blob._home is HOST and (blob._array_is_current() or blob._make_array_current()):
+    if blob._home is HOST and blob._make_readable():
         return blob._array.item()
     return blob._values(blob._layout, reason or f"__{kind}__").item()
 

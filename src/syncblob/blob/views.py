@@ -137,7 +137,7 @@ def refresh(blob: BlobCore) -> None:
 
 def reshape(blob: AnyBlob, shape: tuple[Any, ...], copy: bool | None) -> AnyBlob:
     """Return the elements in C order in another shape; see `Blob.reshape`."""
-    if not copy and blob._make_array_current() and blob._array.flags.c_contiguous:
+    if not copy and blob._has_array() and blob._array.flags.c_contiguous:
         try:
             return blob._view_of_array(blob._array.reshape(*shape))
         except (TypeError, ValueError):

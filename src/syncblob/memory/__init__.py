@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
+from syncblob.memory.shortcut import FRESH, NO_SHORTCUT, Shortcut
 from syncblob.memory.state import CONST, MUTABLE, OVERWRITE, Access, Head, Transition
 from syncblob.memory.synced_memory import SyncedMemory
 
-__all__ = ["CONST", "MUTABLE", "OVERWRITE", "Access", "Head", "SyncedMemory", "Transition"]
+__all__ = [
+    "CONST",
+    "FRESH",
+    "MUTABLE",
+    "NO_SHORTCUT",
+    "OVERWRITE",
+    "Access",
+    "Head",
+    "Shortcut",
+    "SyncedMemory",
+    "Transition",
+]

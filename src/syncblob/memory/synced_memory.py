@@ -31,6 +31,7 @@ from syncblob.interop.native import buffer_of
 from syncblob.memory.buffers import Buffers
 from syncblob.memory.gather import gather
 from syncblob.memory.leases import NO_LOANS, Exposure, Loans, restore
+from syncblob.memory.shortcut import NO_SHORTCUT, NO_SHORTCUTS, Shortcut, Shortcuts
 from syncblob.memory.sources import Source
 from syncblob.memory.span_limit import exceeds_limit, joined
 from syncblob.memory.spans import Run, Spans
@@ -46,7 +47,7 @@ from syncblob.memory.state import (
     plan_access,
 )
 from syncblob.memory.verify import Watch, verifying
-from syncblob.transfers import avoided, log_generation, recording
+from syncblob.transfers import avoided, follow_logs, log_generation, recording
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -69,8 +70,8 @@ _REMEMBERED = 8
 _BOTH = int(Head.SYNCED)
 _HOST = 1 << Side.HOST
 _ACCELERATOR = 1 << Side.ACCELERATOR
-_NEITHER = (None, None)
 _NOTHING_LENT = (NO_LOANS, NO_LOANS)
+_NEITHER = (False, False)
 
 
 class SyncedMemory:
@@ -108,14 +109,14 @@ class SyncedMemory:
         "__weakref__",
         "_buffers",
         "_device_home",
-        "_exclusive_buffer",
-        "_fast_buffer",
+        "_follows_logs",
         "_history",
         "_joined",
         "_last_used",
         "_loans",
         "_lock",
         "_moving",
+        "_shortcuts",
         "_source",
         "_spans",
         "_uploads",
@@ -130,14 +131,9 @@ class SyncedMemory:
     #   last, when the buffers hold them. A map that takes bytes from a side is assigned before they
     #   change.
     # - `_uploads` and `_watch` are set before `_spans` counts the bytes that they concern.
-    # - `_exclusive_buffer` and `_fast_buffer` are the buffer of one side while accesses of that
-    #   side have nothing to do: it alone holds everything, no upload is under way, nothing is
-    #   watched, and no alias may write on the other side. `_exclusive_buffer` is None if there is
-    #   a second buffer, because then open logs record accesses. A Blob compares the buffer under an
-    #   array that it keeps with these: that single comparison proves the array valid.
-    # - Every change calls `_invalidate_fast_path` first. A borrow or an alias made without the lock
-    #   is recorded before `_fast_buffer` is compared a second time. So either the change finds the
-    #   record, or the thread that made the array finds `_fast_buffer` cleared and tries again.
+    # - Every change revokes the shortcuts first. A borrow or an alias made without the lock is
+    #   recorded before `Shortcut.writable` is read a second time. So either the change finds the
+    #   record, or the thread that made the array finds the shortcut revoked and tries again.
 
     def __init__(
         self,
@@ -170,8 +166,9 @@ class SyncedMemory:
         self._moving = False
         # Whether spans of a map that was too long were ever joined.
         self._joined = False
-        self._exclusive_buffer: Any = None
-        self._fast_buffer: Any = None
+        self._shortcuts: Shortcuts = NO_SHORTCUTS
+        # Whether opened logs revoke the shortcuts.
+        self._follows_logs = False
         # The const exports that `verified_const` checks.
         self._watch: Watch | None = None
         self._history: list[_Noted] | None = None
@@ -493,25 +490,100 @@ class SyncedMemory:
         # Host reads do not wait for uploads.
         return self._buffers.sides[side] if not (side and self._uploads) else None
 
-    def exclusive_buffer(self) -> Any:
-        """Return the only buffer if accesses of its side change nothing, else None.
+    def shortcut(self, side: Side, layout: Layout) -> Shortcut | None:
+        """Return the shortcut for arrays over a layout on one side, up to date.
 
-        The answer holds until ``_exclusive_buffer`` is None again. Blobs read that attribute and
-        so skip this call. If there is a second buffer, ``_fast_buffer`` is set in its place; the
-        difference is that accesses must then be recorded in open logs.
+        Does not wait for transfers: while one is under way, nothing can be used at once.
 
-        Does not wait for transfers: while one is under way, the current answer is returned.
+        Returns
+        -------
+        Shortcut or None
+            None if the side has no buffer. The same object is returned as long as it has the same
+            one, unless the sides hold different parts of the memory.
         """
-        if self._moving or self._uploads:
-            return self._exclusive_buffer
+        buffer = self._buffers.sides[side]
+        if buffer is None:
+            return None
+        if self._moving:
+            return NO_SHORTCUT
         # Use `with`: after a plain `acquire()` an interrupt could leave the lock held.
         with self._lock:
-            spans = self._spans
-            found = self._found_exclusive(spans)
-            # A signal handler or a finaliser that changed anything since has replaced the map.
-            # None can run between this comparison and the assignment: nothing is called there.
-            self._exclusive_buffer, self._fast_buffer = found if self._spans is spans else _NEITHER
-            return self._exclusive_buffer
+            shortcuts = self._shortcuts
+            if shortcuts is NO_SHORTCUTS:
+                shortcuts = self._shortcuts = Shortcuts()
+            if not self._follows_logs and self._buffers.on_both_sides:
+                # Only memories with two buffers tell logs anything.
+                follow_logs(shortcuts)
+                self._follows_logs = True
+            buffer = self._buffers.sides[side]
+            start, stop = 0, self._spans.nbytes
+            if self._spans.uniform is None:
+                start, stop = self.range_of(layout)
+                shortcut = shortcuts.of_part(side, buffer, start, stop)
+            else:
+                shortcut = shortcuts.of_side(side, buffer)
+            epoch = shortcuts.epoch
+            usable = self._usable(side, start, stop)
+            # A signal handler or a finaliser that changed anything since has revoked the shortcuts.
+            # None can run between this comparison and the assignments: nothing is called there.
+            shortcut.readable, shortcut.writable = usable if shortcuts.epoch is epoch else _NEITHER
+            if shortcuts.epoch is not epoch:
+                # Another thread has opened a log, which needs no lock.
+                shortcuts.revoke()
+            return shortcut
+
+    def _usable(self, side: Side, start: int, stop: int) -> tuple[bool, bool]:
+        """Compute the attributes of a shortcut, under the lock: readable and writable."""
+        spans = self._spans
+        held = spans.uniform
+        mine = 1 << side
+        if held is None:
+            held = spans.common(start, stop)
+        # Host reads do not wait for uploads.
+        if not held & mine or self._watch is not None or (side and self._uploads) or self._moving:
+            return _NEITHER
+        if recording() and not self._is_noted(side, start, stop):
+            return _NEITHER
+        alone = held == mine if spans.uniform is not None else spans.any(start, stop) == mine
+        others = self._loans[1 - side]
+        return True, alone and not self._uploads and not others.may_write_in(start, stop)
+
+    def claim(self, side: Side, layout: Layout, reason: str) -> Shortcut | None:
+        """Make a side that holds all of a layout's range its only holder, in the simple case.
+
+        This is the first write after both sides were read. Nothing is copied or waited for, and
+        there is nothing to warn of.
+
+        Returns
+        -------
+        Shortcut or None
+            The shortcut, which is writable; None if it is another case, and nothing has changed.
+        """
+        with self._lock:
+            if self._moving:
+                return None
+            try:
+                # From here on, not even a finaliser can change anything.
+                self._moving = True
+                before = self._spans
+                start, stop = self.range_of(layout)
+                if (
+                    self._uploads
+                    or self._watch is not None
+                    or not before.common(start, stop) & (1 << side)
+                    or self._loans[1 - side].may_be_written
+                    or start == stop
+                    or exceeds_limit(before)
+                    or (recording() and not self._is_noted(side, start, stop))
+                ):
+                    return None
+                after = before.put(start, stop, 1 << side)
+                self._revoke_shortcuts()
+                self._spans = after
+            finally:
+                self._moving = False
+            self._note(reason, before, start, stop)
+        return self.shortcut(side, layout)
 
     def peek_at_source(self) -> NDArray[np.uint8] | None:
         """Return the bytes of the source, and keep nothing. The memory stays UNINITIALIZED.
@@ -567,11 +639,9 @@ class SyncedMemory:
         StaleAliasWarning
             If the access may write, and a writable alias of the other side overlaps its range.
         """
-        if access is CONST and not recording():
-            # This changes no state, so it needs no lock.
-            buffer = self.newest(side, layout)
-            if buffer is not None:
-                return self._buffers.home(side).view(buffer, layout, writable=False)
+        if access is CONST:
+            buffer = self.read(side, layout, reason)
+            return self._buffers.home(side).view(buffer, layout, writable=False)
         try:
             with self._lock:
                 return self._array(side, access, layout, reason, template, ())
@@ -579,6 +649,16 @@ class SyncedMemory:
             return announcing(
                 self, found.stale, reason, self._array, side, access, layout, reason, template
             )
+
+    def read(self, side: Side, layout: Layout, reason: str) -> Any:
+        """Prepare one side for a const access, as `array` does, and return the side's buffer."""
+        if not recording():
+            # This changes no state, so it needs no lock.
+            buffer = self.newest(side, layout)
+            if buffer is not None:
+                return buffer
+        with self._lock:
+            return self._acquire(side, CONST, layout, reason)
 
     def write(
         self,
@@ -622,8 +702,6 @@ class SyncedMemory:
         side's alone again. Bytes that the other side alone holds were written there since, and
         stay its own, unless spans were ever joined: then this side gets the whole range.
         """
-        if self._fast_buffer is not None:
-            return
         with self._lock:
             before = self._take(side, start, stop, everything=self._joined)
             if self._spans is not before:
@@ -648,77 +726,21 @@ class SyncedMemory:
                 self, found.stale, reason, self._borrow, side, access, layout, reason, template
             )
 
-    def lend_again(  # noqa: PLR0913, PLR0917  # an access, and its array
-        self,
-        side: int,
-        access: Access,
-        layout: Layout,
-        reason: str,
-        buffer: Any,
-        template: Any,
-    ) -> Any:
-        """Return a writable borrow as `lend` does, if at most one copy of all bytes is needed.
+    def record_borrow(self, side: int, array: NDArray[Any]) -> None:
+        """Record a writable borrow that was made by a shortcut; check `writable` once more after it.
 
         Parameters
         ----------
-        side, access, layout, reason
-            As for `array`.
-        buffer
-            The buffer of that side when `template` was made.
-        template
-            A private writable NumPy array over it. The borrow is a view of it.
-
-        Returns
-        -------
-        ndarray or None
-            None if the side has another buffer now, or more is needed. Call `lend` then.
+        side
+            The side.
+        array
+            The borrow.
         """
-        if self._exclusive_buffer is buffer or (self._fast_buffer is buffer and not recording()):
-            array = template.view()
-            # As `_own_loans`, without the call if the side has some already.
-            loans = self._loans[side]
-            if loans is NO_LOANS:
-                loans = self._own_loans(side)
-            loans.borrows.add(array)
-            if self._fast_buffer is buffer:
-                return array
-        if layout.whole:
-            with self._lock:
-                if self._again(side, access, layout, reason, buffer):
-                    array = template.view()
-                    self._own_loans(side).borrows.add(array)
-                    # A signal handler or a finaliser may have used the other side before that.
-                    if self._spans.uniform == 1 << side:
-                        return array
-        return None
-
-    def read_again(self, side: int, layout: Layout, reason: str, buffer: Any) -> bool:
-        """Prepare one side for a read, if at most one copy of all bytes is needed.
-
-        Parameters
-        ----------
-        side, layout, reason
-            As for `array`.
-        buffer
-            The buffer of that side that the caller knows.
-
-        Returns
-        -------
-        bool
-            True if the caller may now read an array over `buffer`, as from `array`.
-        """
-        # As `newest`, without the call.
-        spans = self._spans
-        held = spans.uniform
-        if held is None:
-            held = spans.common(*self.range_of(layout))
-        if held & (1 << side):
-            waits = self._watch is not None or (side and self._uploads) or recording()
-            return not waits and self._buffers.sides[side] is buffer
-        if not layout.whole:
-            return False
-        with self._lock:
-            return self._again(side, CONST, layout, reason, buffer)
+        # As `_own_loans`, without the call if the side has some already.
+        loans = self._loans[side]
+        if loans is NO_LOANS:
+            loans = self._own_loans(side)
+        loans.borrows.add(array)
 
     def export(  # noqa: PLR0913, PLR0917  # an access, and its consumer
         self,
@@ -752,21 +774,23 @@ class SyncedMemory:
                 self, found.stale, reason, self._leased, side, access, layout, reason, kind, target
             )
 
-    def export_again(  # noqa: PLR0913, PLR0917  # an alias, and its caller
+    def record_lease(  # noqa: PLR0913, PLR0917  # an alias, and its caller
         self,
-        buffer: Any,
-        template: NDArray[Any] | None,
+        side: int,
+        array: NDArray[Any],
         kind: str,
         start: int,
         stop: int,
         noted: NotedPlace | None = None,
-    ) -> NDArray[Any] | None:
-        """Return a writable alias on the host, as `export` does, if nothing has to be done first.
+    ) -> None:
+        """Record a writable alias that was made by a shortcut; see `record_borrow`.
 
         Parameters
         ----------
-        buffer, template
-            As for `lend_again`. `template` may be None if there is no such array.
+        side
+            The side.
+        array
+            The alias.
         kind
             The name of the protocol in the warning. Its consumers must keep the array itself, as
             those of DLPack do, and not only the base of its views.
@@ -774,23 +798,11 @@ class SyncedMemory:
             The range of the array.
         noted
             The place of the user's code, if the caller knows it.
-
-        Returns
-        -------
-        ndarray or None
-            As for `lend_again`.
         """
-        if template is None or not (
-            self._exclusive_buffer is buffer or (self._fast_buffer is buffer and not recording())
-        ):
-            return None
-        array = template.view()
-        # As in `lend_again`.
-        loans = self._loans[0]
+        loans = self._loans[side]
         if loans is NO_LOANS:
-            loans = self._own_loans(0)
+            loans = self._own_loans(side)
         loans.lease(array, kind, start, stop, noted)
-        return array if self._fast_buffer is buffer else None
 
     def elements(self, side: Side, layout: Layout, reason: str) -> Any:
         """Return an array of elements on one side, for the caller to copy.
@@ -867,7 +879,7 @@ class SyncedMemory:
         place = user_place() if place is None else place
         with self._lock:
             stop = self.nbytes if stop is None else stop
-            self._invalidate_fast_path()
+            self._revoke_shortcuts()
             self._take(side, start, min(stop, self.used_nbytes))
             loans = self._own_loans(side)
             loans.exposures = (
@@ -943,7 +955,7 @@ class SyncedMemory:
             after = None
             try:
                 self._moving = True
-                self._invalidate_fast_path()
+                self._revoke_shortcuts()
                 after = self._spans.resized(nbytes)
                 if nbytes > used:
                     after = self._zeroed(after, used, revoked)
@@ -970,7 +982,7 @@ class SyncedMemory:
 
     def refit(self, fitted: tuple[Spans, int]) -> None:
         """Undo `fit`."""
-        self._invalidate_fast_path()
+        self._revoke_shortcuts()
         self._spans = fitted[0]
         if self._source is not None:
             self._source.limit = fitted[1]
@@ -1010,7 +1022,7 @@ class SyncedMemory:
             Receives the arrays that had it.
         """
         with self._lock:
-            self._invalidate_fast_path()
+            self._revoke_shortcuts()
             for loans in self._loans:
                 loans.revoke(revoked)
 
@@ -1021,7 +1033,7 @@ class SyncedMemory:
 
     def lose(self) -> None:
         """Refuse all accesses from now on: another thread held the lock during a fork."""
-        self._invalidate_fast_path()
+        self._revoke_shortcuts()
         # With a watch, every access takes the lock.
         self._watch = Watch(self._lock, self._buffers.sides)
         self._lock = LostLock()  # type: ignore[assignment]  # stands in for the lock
@@ -1151,8 +1163,9 @@ class SyncedMemory:
             home.compute(deque, map(operator.call, calls), 0)
 
         self._acquire(side, access, layout, reason, announced, fill)
-        if self._fast_buffer is None:
-            self.finish_write(side, *self.range_of(layout), reason)
+        start, stop = self.range_of(layout)
+        if self._spans.uniform != 1 << side:
+            self.finish_write(side, start, stop, reason)
 
     def _alias(self, side: Side, buffer: Any, layout: Layout) -> tuple[Any, object]:
         """Return an array over one side's buffer, and the object that dies with its last use."""
@@ -1169,7 +1182,7 @@ class SyncedMemory:
     ) -> Any:
         """Make a const export that is checked."""
         with self._lock:
-            self._invalidate_fast_path()
+            self._revoke_shortcuts()
             buffer = self._acquire(side, CONST, layout, reason)
             array, owner = self._alias(side, buffer, layout)
             if isinstance(array, np.ndarray):
@@ -1266,22 +1279,6 @@ class SyncedMemory:
             return buffer
         return self._cross(side, access, start, stop, reason, announced, fill)
 
-    def _found_exclusive(self, spans: Spans) -> tuple[Any, Any]:
-        """Return what `_exclusive_buffer` and `_fast_buffer` should be."""
-        held = spans.uniform
-        if (
-            held not in {_HOST, _ACCELERATOR}
-            or self._uploads
-            or self._watch is not None
-            or self._moving
-        ):
-            return _NEITHER
-        side = held >> 1
-        if self._loans[1 - side].may_be_written:
-            return _NEITHER
-        buffer = self._buffers.sides[side]
-        return None if self._buffers.on_both_sides else buffer, buffer
-
     def _again(self, side: int, access: Access, layout: Layout, reason: str, buffer: Any) -> bool:
         """Prepare one side for an access of the whole memory, in the simple case.
 
@@ -1324,7 +1321,7 @@ class SyncedMemory:
                 return False
             else:
                 after = _BOTH
-            self._exclusive_buffer = self._fast_buffer = None
+            self._revoke_shortcuts()
             if not held & mine and access is not OVERWRITE and nbytes:
                 copied = buffers.bring_all(side, buffer, nbytes, reason)
             elif side and buffers.accelerator is not None and buffers.accelerator.asynchronous:
@@ -1371,9 +1368,6 @@ class SyncedMemory:
         if others.exposures:
             others.exposures = others.without_exposures(start, stop)
         if before.uniform == 1 << side:
-            # Nothing changes. Set up the fast path, so that the next access does not get here.
-            if self._fast_buffer is None:
-                self.exclusive_buffer()
             return
         # No borrow or alias can write on the other side: the access that synced both ended that.
         before = self._take(side, start, stop)
@@ -1403,6 +1397,7 @@ class SyncedMemory:
                 else:
                     after = before.replaced(_taken(before.runs(start, stop), side))
                 if after != before:
+                    self._revoke_shortcuts()
                     self._spans = self._shortened(after, None, start, stop)[1]
         finally:
             self._moving = False
@@ -1429,7 +1424,7 @@ class SyncedMemory:
         after = None
         try:
             self._moving = True
-            self._invalidate_fast_path()
+            self._revoke_shortcuts()
             # From here on, not even a finaliser can make an alias.
             others = self._loans[1 - side]
             # A signal handler may have started an upload since the caller waited.
@@ -1624,7 +1619,7 @@ class SyncedMemory:
         revoked: list[NDArray[Any]] = []
         try:
             self._moving = True
-            self._invalidate_fast_path()
+            self._revoke_shortcuts()
             require_announced(self._loans, announced, 0, used, *Side)
             for loans in self._loans:
                 loans.revoke(revoked)
@@ -1636,6 +1631,7 @@ class SyncedMemory:
             sides[side] = buffer
             self._spans = after
             self._loans[side].detach()
+            self._shortcuts.forget(side)
             self._source = None
             for loans in self._loans:
                 if loans.exposures:
@@ -1661,7 +1657,7 @@ class SyncedMemory:
         after = None
         try:
             self._moving = True
-            self._invalidate_fast_path()
+            self._revoke_shortcuts()
             # An alias of either side may write before the upload arrives, so neither is trusted.
             writers = [writer for loans in self._loans for writer in loans.writers(start, stop)]
             plan = plan_access(before, Side.ACCELERATOR, CONST, start, stop, there=writers)
@@ -1764,7 +1760,7 @@ class SyncedMemory:
     ) -> None:
         try:
             self._moving = True
-            self._invalidate_fast_path()
+            self._revoke_shortcuts()
             require_announced(self._loans, announced, 0, self.nbytes, *Side)
             if others:
                 with others[0].lock:
@@ -1774,18 +1770,19 @@ class SyncedMemory:
         finally:
             self._moving = False
 
-    def _invalidate_fast_path(self) -> None:
-        """Invalidate the lock-free paths before any change; see the top of this class."""
-        self._exclusive_buffer = None
-        self._fast_buffer = None
+    def _revoke_shortcuts(self) -> None:
+        """Revoke the shortcuts before any change; see the top of this class."""
+        self._shortcuts.revoke()
 
     def _note_use(self, side: Side, start: int, stop: int) -> None:
         """Record in the open logs the bytes that a copy at each change of side would have moved.
 
         These are the bytes that the other side used last and that this side holds already.
         """
-        if not self.on_both_sides or start >= stop:
+        if self._is_noted(side, start, stop):
             return
+        # The next use on the other side is to be recorded, too.
+        self._revoke_shortcuts()
         generation = log_generation()
         spans = self._spans
         last_used = self._last_used
@@ -1804,6 +1801,18 @@ class SyncedMemory:
         if nbytes:
             avoided(nbytes)
         self._last_used = generation, last.put(start, stop, 1 << side)
+
+    def _is_noted(self, side: Side, start: int, stop: int) -> bool:
+        """Tell whether the open logs know that a side was the last to use all of a range."""
+        if not self.on_both_sides or start >= stop:
+            return True
+        last_used = self._last_used
+        return (
+            last_used is not None
+            and last_used[0] == log_generation()
+            and last_used[1].nbytes == self._spans.nbytes
+            and last_used[1].alike(start, stop) == 1 << side
+        )
 
     def _note(  # noqa: PLR0913, PLR0917  # what the history says
         self, reason: str, before: Spans, start: int, stop: int, copied: str = "", depth: int = 3

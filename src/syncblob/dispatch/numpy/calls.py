@@ -232,7 +232,7 @@ class Operands:
     def _is_late(self, target: Any, *, whole: bool) -> bool:
         """Return whether a target is written after the call."""
         if isinstance(target, BlobCore):
-            current = target._home is self.home and target._array_is_current()
+            current = target._home is self.home and target._shortcut.writable
             return whole and not current and forgets_newest(target, bind(target, self.home))
         return self.home is not HOST and isinstance(target, np.ndarray)
 
@@ -256,7 +256,7 @@ class Operands:
         """Return a writable array for a Blob's data on the home."""
         self._blobs.append(x)
         self.written.append(x)
-        if x._home is self.home and x._array_is_current():
+        if x._home is self.home and x._make_writable(self.name):
             return x._array
         return x._array_on(bind(x, self.home), MUTABLE, self.name)
 

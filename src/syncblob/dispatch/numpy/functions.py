@@ -105,7 +105,7 @@ def array_ufunc(like: Any, ufunc: np.ufunc, method: str, inputs: Any, kwargs: An
 def _is_at_hand(blob: Any, other: Any) -> bool:
     """Return whether NumPy can compute with a Blob's array and an operand as they are."""
     home = blob._home
-    if not (home.direct and blob._array_is_current()):
+    if not (home.direct and blob._shortcut.readable):
         return False
     if isinstance(other, np.generic):
         return is_supported(other.dtype)

@@ -288,9 +288,7 @@ class Plan:
 
 def _view(x: Any, given: Any, array: Any, const: bool) -> Any:
     """Make a view of a Blob from a view of its array; None if the Blob has another array now."""
-    held = x._held
-    # The first condition is the usual case of the second.
-    if (held is None or held._exclusive_buffer is not x._buffer) and not x._make_array_current():
+    if not x._has_array():
         return None
     view = x._view_of_array(array)
     if x._array is not given:
@@ -310,13 +308,9 @@ class _OneBlob(Plan):
     def run(self, like: Any, args: Args, kwargs: Named) -> Any:  # noqa: C901, PLR0911  # inlined, because calls take time
         x = args[0]
         home = x._home
-        # `_array_is_current`, inlined.
-        held = x._held
-        if (
-            held is not None
-            and held._exclusive_buffer is not x._buffer
-            and not x._make_array_current()
-        ) or (self.makes_views and not home.direct):
+        if not (x._shortcut.readable or x._make_readable()) or (
+            self.makes_views and not home.direct
+        ):
             return Plan.run(self, like, args, kwargs)
         array = x._array
         if not home.direct:
@@ -371,10 +365,7 @@ class _SomeBlobs(Plan):
         operands: list[_Operand] = []
         for place in self.blobs:
             x = given[place]
-            held = x._held
-            if x._home is not home or (
-                held is not None and held._exclusive_buffer is not x._buffer
-            ):
+            if x._home is not home or not x._shortcut.readable:
                 return Plan.run(self, like, args, kwargs)
             given[place] = array = x._array
             operands.append((array, x))
@@ -414,10 +405,7 @@ def _arrays_in(items: Any, home: Home, operands: list[_Operand]) -> Any:
         x: Any = item
         kind = type(item)
         if isinstance(x, BlobCore):
-            held = x._held
-            if x._home is not home or (
-                held is not None and held._exclusive_buffer is not x._buffer
-            ):
+            if x._home is not home or not x._shortcut.readable:
                 return None
             operands.append((x._array, x))
             x = x._array

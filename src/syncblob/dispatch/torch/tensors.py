@@ -120,9 +120,12 @@ def alias_over(
     kept = blob._kept[place]
     if kept is not None and blob._home is HOST:
         layout: Any = blob._placed
-        array = memory.export_again(kept[0], kept[3], _KIND, layout.start, layout.stop, noted)
-        if array is not None:
-            return _of_capsule(array.__dlpack__())
+        shortcut, _, _, exported, _ = kept
+        if exported is not None and shortcut.writable and shortcut.buffer is memory.buffer(Side.HOST):
+            array = exported.view()
+            memory.record_lease(0, array, _KIND, layout.start, layout.stop, noted)
+            if shortcut.writable:
+                return _of_capsule(array.__dlpack__())
     tensor, _ = tensor_over_memory(memory, blob._layout, blob._side, MUTABLE, reason)
     blob._keep(place, memory)
     return tensor
@@ -219,10 +222,16 @@ def host_loan(x: BlobCore, reason: str) -> Loan | None:
         loan: Loan | None = kept[4]
         # The version check detects writes through references that were not found.
         if loan is not None and loan.tensor._version == loan.version:
+            shortcut = kept[0]
+            if shortcut.readable:
+                return loan
             held: Any = x._held
             layout: Any = x._placed
-            if held._exclusive_buffer is kept[0] or held.read_again(0, layout, reason, kept[0]):
-                return loan
+            if held.buffer(Side.HOST) is shortcut.buffer:
+                if held.read(Side.HOST, layout, reason) is shortcut.buffer:
+                    # Asks for the shortcut again.
+                    x._keep(HOST_DATA, held)
+                    return loan
     return _new_host_loan(x, reason)
 
 

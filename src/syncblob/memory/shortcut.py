@@ -1,0 +1,118 @@
+"""The shortcut: what an array over a buffer may be used for without asking the memory.
+
+Nearly every access has nothing to do, because its side holds the newest contents already. A Blob keeps
+an array with the `Shortcut` of the buffer under it, and one attribute of that tells whether the array
+may be read, or written, as it is. The memory computes the attributes in `SyncedMemory.shortcut`, and
+clears them in `Shortcuts.revoke`, before every change of state.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["FRESH", "NO_SHORTCUT", "NO_SHORTCUTS", "Shortcut", "Shortcuts"]
+
+# Programs that use more parts of a memory than this between two changes of state ask again.
+_MOST_PARTS = 64
+
+
+class Shortcut:
+    """A buffer of one side, and whether arrays over it, or over a part, may be used at once.
+
+    Attributes
+    ----------
+    buffer
+        The buffer.
+    readable
+        Whether a const access has nothing to do: the side holds the newest contents, nothing is
+        under way to it, and no open log has to be told.
+    writable
+        Whether this is true of every access: no other side holds them, no alias of another side may
+        write, and no upload reads them.
+    """
+
+    __slots__ = ("buffer", "readable", "writable")
+
+    def __init__(self, buffer: Any, *, usable: bool = False) -> None:
+        self.buffer: Any = buffer
+        self.readable: bool = usable
+        self.writable: bool = usable
+
+
+# The shortcut of an array without a memory, which nothing else uses.
+FRESH = Shortcut(None, usable=True)
+
+# The shortcut of a Blob without an array.
+NO_SHORTCUT = Shortcut(None)
+
+
+class Shortcuts:
+    """The shortcuts of a memory.
+
+    Use it under the memory's lock. Only `revoke` needs no lock, as it makes accesses slower at worst.
+
+    Attributes
+    ----------
+    sides
+        The shortcut of each side's buffer; valid for any part of it. None if it was never asked for.
+        It stays with the buffer, so that arrays are current again when their side is.
+    epoch
+        An object that is replaced whenever the shortcuts are revoked.
+    parts
+        Those of parts while the sides hold different parts of the memory, by side, start and stop.
+        They end with the next change.
+    """
+
+    __slots__ = ("__weakref__", "epoch", "parts", "sides")
+
+    def __init__(self) -> None:
+        self.epoch: object = object()
+        self.sides: list[Shortcut | None] = [None, None]
+        self.parts: dict[tuple[int, int, int], Shortcut] = {}
+
+    def of_side(self, side: int, buffer: Any) -> Shortcut:
+        """Return the shortcut of a side's buffer."""
+        shortcut = self.sides[side]
+        if shortcut is None or shortcut.buffer is not buffer:
+            shortcut = self.sides[side] = Shortcut(buffer)
+        return shortcut
+
+    def of_part(self, side: int, buffer: Any, start: int, stop: int) -> Shortcut:
+        """Return the shortcut of a part of a side's buffer."""
+        key = side, start, stop
+        shortcut = self.parts.get(key)
+        if shortcut is None or shortcut.buffer is not buffer:
+            if len(self.parts) >= _MOST_PARTS:
+                self.revoke()
+            shortcut = self.parts[key] = Shortcut(buffer)
+        return shortcut
+
+    def forget(self, side: int) -> None:
+        """Let go of a side's buffer, because the side gets another one."""
+        self.sides[side] = None
+
+    def revoke(self) -> None:
+        """Clear all shortcuts."""
+        self.epoch = object()
+        for shortcut in self.sides:
+            if shortcut is not None:
+                shortcut.readable = shortcut.writable = False
+        if self.parts:
+            parts, self.parts = self.parts, {}
+            for shortcut in parts.values():
+                shortcut.readable = shortcut.writable = False
+
+
+class _NoShortcuts(Shortcuts):
+    """The shortcuts of all memories that were never asked for one."""
+
+    __slots__ = ()
+
+    def forget(self, side: int) -> None:
+        """No-op: there is no buffer to let go of."""
+
+    def revoke(self) -> None:
+        """No-op: there is nothing to clear."""
+
+
+NO_SHORTCUTS = _NoShortcuts()

@@ -13,6 +13,7 @@ from benchmarks import (
     interop,
     memory,
     regions,
+    states,
     transfers,
 )
 from benchmarks.pipeline import comparison
@@ -35,5 +36,6 @@ GROUPS: dict[str, Callable[[Timer], Measured]] = {
     "memory": memory.measure,
     "pipeline": comparison.measure,
     "regions": regions.measure,
+    "states": states.measure,
     "transfers": transfers.measure,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -65,7 +66,9 @@ class Results:
             },
         }
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+        text = json.dumps(kept, indent=1)
+        # The fields of a row on one line.
+        path.write_text(re.sub(r"\n {5,}", " ", text) + "\n", encoding="utf-8")
 
     def describe(self) -> str:
         """Describe the machine and the versions in one line."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-__all__ = ["Goal", "Measured", "Row", "quantity"]
+__all__ = ["Cell", "Goal", "Measured", "Row", "quantity"]
 
-Unit = Literal["s", "B/s", "B", "bytes", "adds"]
+Unit = Literal["s", "B/s", "B", "bytes", "adds", "times"]
 
 _THOUSAND = 1000
 
@@ -29,6 +29,26 @@ class Goal:
 
 
 @dataclass(frozen=True)
+class Cell:
+    """The place of a row in a matrix. The line is that of `Row.ours`.
+
+    Attributes
+    ----------
+    column
+        The name of the column.
+    shows
+        What the matrix shows: the ratio to the rival, the difference from the rival in
+        microseconds, or the value.
+    mark
+        What it shows behind the number.
+    """
+
+    column: str
+    shows: Literal["ratio", "difference", "value"] = "ratio"
+    mark: str = ""
+
+
+@dataclass(frozen=True)
 class Row:
     """One comparison.
 
@@ -41,10 +61,12 @@ class Row:
     rival, rival_value
         Those of the rival in the same run. The value is None if there is no rival.
     unit
-        ``"s"``, ``"B/s"``, ``"B"``, ``"bytes"`` for exact numbers of bytes, or ``"adds"``: calls of
-        ``np.add`` of two small arrays, measured in the same run.
+        ``"s"``, ``"B/s"``, ``"B"``, ``"bytes"`` for exact numbers of bytes, ``"adds"``: calls of
+        ``np.add`` of two small arrays, measured in the same run, or ``"times"`` for multiples.
     goal
         None if the project has no goal for it.
+    cell
+        The place in the matrix of the section; None if the section is a list.
     """
 
     section: str
@@ -54,6 +76,7 @@ class Row:
     rival_value: float | None = None
     unit: Unit = "s"
     goal: Goal | None = None
+    cell: Cell | None = None
 
     @property
     def ratio(self) -> float | None:
@@ -91,12 +114,14 @@ class Row:
         }
         if self.goal is not None:
             kept["goal"] = {"of": self.goal.of, "limit": self.goal.limit, "met": self.met}
+        if self.cell is not None:
+            kept["cell"] = asdict(self.cell)
         return kept
 
     @classmethod
     def from_dict(cls, kept: dict[str, Any]) -> Row:
         """Return the row from the result of `to_dict`."""
-        goal = kept.get("goal")
+        goal, cell = kept.get("goal"), kept.get("cell")
         return cls(
             kept["section"],
             kept["ours"],
@@ -105,6 +130,7 @@ class Row:
             kept["rival_value"],
             kept["unit"],
             Goal(goal["limit"], goal["of"]) if goal else None,
+            Cell(**cell) if cell else None,
         )
 
 
@@ -134,8 +160,8 @@ def quantity(value: float, unit: Unit) -> str:
     """
     if unit == "bytes":
         return f"{value:,.0f} B"
-    if unit == "adds":
-        return f"{value:.2f} adds"
+    if unit in {"adds", "times"}:
+        return f"{value:.2f} {unit}"
     if unit == "B":
         return f"{value / 1e6:.1f} MB"
     if unit == "B/s":

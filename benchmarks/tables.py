@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from benchmarks.rows import quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from benchmarks.rows import Measured, Row
 
@@ -23,11 +23,15 @@ _LEFT = (True, False, True, False, False, False, True, True)
 def as_text(name: str, measured: Measured) -> str:
     """Return the results of a group as lines for a terminal."""
     rows = measured.rows
-    cells = [HEADS, *(_cells(row) for row in rows)]
+    cells = [HEADS, *(_cells(row) for row in rows if row.cell is None)]
     widths = [max(len(line[column]) for line in cells) for column in range(len(HEADS))]
     lines = []
     for section, members in _by_section(rows):
-        lines += ["", f"{name}: {section}", _aligned(HEADS, widths)]
+        lines += ["", f"{name}: {section}"]
+        if members[0].cell is not None:
+            lines += _matrix_as_text(members)
+            continue
+        lines.append(_aligned(HEADS, widths))
         lines += [_aligned(line, widths) for line in _without_repetition(members)]
     if measured.notes:
         lines += ["", *(f"{name}: {note}" for note in measured.notes)]
@@ -42,10 +46,14 @@ def as_markdown(rows: Iterable[Row]) -> str:
     """
     lines = []
     for section, members in _by_section(rows):
+        lines += [f"*{section}*", ""]
+        if members[0].cell is not None:
+            lines += [*_matrix_as_markdown(members), ""]
+            continue
         goals = [row.goal for row in members if row.goal]
         shown = [True, True, True, any(goal.of == "difference" for goal in goals), bool(goals)]
         heads = ("syncblob", "rival", "ratio", "difference", "goal")
-        lines += [f"*{section}*", "", _piped(compress(heads, shown))]
+        lines.append(_piped(compress(heads, shown)))
         lines.append(_piped(compress((":---", ":---", "---:", "---:", ":---"), shown)))
         for ours, value, rival, other, ratio, difference, goal, met in _without_repetition(members):
             verdict = f"{goal}: {met}" if goal else ""
@@ -53,6 +61,52 @@ def as_markdown(rows: Iterable[Row]) -> str:
             lines.append(_piped(compress(cells, shown)))
         lines.append("")
     return "\n".join(lines)
+
+
+# --- matrices -------------------------------------------------------------------------------------
+
+
+def _matrix(rows: list[Row]) -> tuple[list[str], dict[str, list[Row | None]]]:
+    """Return the names of the columns, and for each line its rows; None where there is none."""
+    columns = list(dict.fromkeys(row.cell.column for row in rows if row.cell))
+    found = {(row.ours, row.cell.column): row for row in rows if row.cell}
+    lines = dict.fromkeys(row.ours for row in rows)
+    return columns, {line: [found.get((line, column)) for column in columns] for line in lines}
+
+
+def _matrix_as_text(rows: list[Row]) -> Iterator[str]:
+    """Yield lines with numbers for the columns, and below them the names of these."""
+    columns, lines = _matrix(rows)
+    width = max(map(len, lines))
+    texts = {line: [_shown(row, "{}!") for row in cells] for line, cells in lines.items()}
+    yield " " * (width + 2) + "".join(f"{number:>8}" for number in range(1, len(columns) + 1))
+    for line, cells in texts.items():
+        yield f"  {line:<{width}}" + "".join(f"{text:>8}" for text in cells)
+    for number, column in enumerate(columns, 1):
+        yield f"  {number:>2} {column}"
+
+
+def _matrix_as_markdown(rows: list[Row]) -> Iterator[str]:
+    columns, lines = _matrix(rows)
+    yield _piped(["", *columns])
+    yield _piped([":---", *["---:"] * len(columns)])
+    for line, cells in lines.items():
+        yield _piped([f"`{line}`", *(_shown(row, "**{}**") for row in cells)])
+
+
+def _shown(row: Row | None, missed: str) -> str:
+    """Return the number in a cell of a matrix, in the format `missed` if it misses its goal."""
+    if row is None or row.cell is None:
+        return ""
+    number = {
+        "ratio": row.ratio,
+        "difference": (row.difference or 0.0) * 1e6,
+        "value": row.value,
+    }[row.cell.shows]
+    text = f"{number:.{2 if abs(number or 0.0) < 10 else 1}f}"  # noqa: PLR2004  # three figures that count
+    if row.met is False:
+        text = missed.format(text)
+    return text + row.cell.mark
 
 
 def _named(name: str, value: str) -> str:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from benchmarks.rows import Measured
 
 
-SHORT = {"array_api": "time, and rivals", "transfers": "bytes"}
+SHORT = {"array_api": "time, and rivals", "transfers": "bytes", "states": "a matrix"}
 
 
 @pytest.fixture(scope="module", params=tiers.representatives(sorted(GROUPS), SHORT))
@@ -40,7 +40,7 @@ def test_a_group_finds_something(measured):
 
 def test_no_two_rows_say_the_same(measured):
     _, found = measured
-    names = [(row.section, row.ours, row.rival) for row in found.rows]
+    names = [(row.section, row.ours, row.rival, row.cell) for row in found.rows]
     assert len(set(names)) == len(names)
 
 

@@ -10,7 +10,7 @@ from benchmarks import plot
 from benchmarks.groups import GROUPS
 from benchmarks.publish import PAGE, filled, main, published, shown, taken
 from benchmarks.results import Results, merged
-from benchmarks.rows import Goal, Measured, Row, quantity
+from benchmarks.rows import Cell, Goal, Measured, Row, quantity
 from benchmarks.tables import as_markdown, as_text
 
 SECONDS = Row("calls", "ours()", 2e-6, "theirs()", 4e-6, goal=Goal(0.6))
@@ -116,6 +116,51 @@ def test_the_tables_of_the_documentation():
         "| syncblob | rival | ratio |",
         "| :--- | :--- | ---: |",
         "| `push` 9.00 GB/s | `copy` 10.00 GB/s | 0.90 |",
+    ]
+
+
+MATRIX = [
+    Row("states", "worst", 3.0, unit="times", goal=Goal(2.5, "value"), cell=Cell("one", "value")),
+    Row("states", "worst", 1.5, unit="times", goal=Goal(2.5, "value"), cell=Cell("two", "value")),
+    Row("states", "a + b", 3e-6, "one buffer", 1e-6, cell=Cell("one")),
+    Row("states", "a.sum()", 5e-5, "one buffer", 2e-6, cell=Cell("two", "ratio", "*")),
+    Row("copies", "float(a)", 9e-6, "copies", 1e-6, cell=Cell("two", "difference")),
+]
+
+
+def test_the_matrix_of_a_terminal():
+    assert as_text("states", Measured(MATRIX)).splitlines() == [
+        "",
+        "states: states",
+        "                1       2",
+        "  worst     3.00!    1.50",
+        "  a + b      3.00        ",
+        "  a.sum()           25.0*",
+        "   1 one",
+        "   2 two",
+        "",
+        "states: copies",
+        "                 1",
+        "  float(a)    8.00",
+        "   1 two",
+    ]
+
+
+def test_the_matrix_of_the_documentation():
+    assert as_markdown(MATRIX).splitlines() == [
+        "*states*",
+        "",
+        "|  | one | two |",
+        "| :--- | ---: | ---: |",
+        "| `worst` | **3.00** | 1.50 |",
+        "| `a + b` | 3.00 |  |",
+        "| `a.sum()` |  | 25.0* |",
+        "",
+        "*copies*",
+        "",
+        "|  | two |",
+        "| :--- | ---: |",
+        "| `float(a)` | 8.00 |",
     ]
 
 

@@ -1,0 +1,457 @@
+"""The cost of a call in every state of a Blob, as a multiple of the same call on one buffer.
+
+The Blobs are 8x8, so that the cost is that of the call. A Blob with one buffer has never been used
+on the other side; nearly every Blob of a program that uses two sides is in another state. The *own
+side* is that of the Blob's device.
+
+All states of a call are timed in turn, each with its rival, in short samples. The fast ones of many
+samples count, because other work on the machine only adds time. A call that changes the state is
+timed once in each sample, and the state is re-established before it. A call that has to move bytes
+is compared with the device's copies of the same bytes.
+"""
+
+from __future__ import annotations
+
+import operator
+import statistics
+import warnings
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import repeat
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import syncblob as xp
+from benchmarks.rows import Cell, Goal, Measured, Row
+from syncblob import (
+    Blob,
+    DeviceGuardError,
+    StaleAliasWarning,
+    computed_on,
+    max_transfers,
+    record_transfers,
+)
+from syncblob._layout import Layout
+from syncblob.devices import Side, accelerator
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+
+    from benchmarks.timing import Timer
+
+    # A function of two 8x8 Blobs and a Blob of indices.
+    Call = Callable[[Any, Any, Any], object]
+
+__all__ = ["STATES", "State", "calls", "measure"]
+
+ROWS, COLUMNS = 8, 8
+SIMULATED = "simulated:0"
+# The devices of the Blobs, and the names of their own and their other sides.
+DEVICES = {"cpu": ("cpu", "gpu"), SIMULATED: ("gpu", "cpu")}
+# The samples of a call in one state, and the duration of one, in seconds.
+SAMPLES, SAMPLE = 100, 60e-6
+# The result is the sample with this rank, from 0 to 1: some are too fast by chance, most too slow.
+RANK = 0.1
+
+MEDIAN, WORST = 1.3, 2.5
+# The same while a log is open: it counts what the calls avoid.
+LOGGED_MEDIAN, LOGGED_WORST = 2.0, 5.0
+# Above the copies, for numbers and for PyTorch's functions.
+ABOVE_COPIES = 12e-6
+
+NOTES = (
+    "a star: the call changes the state, which is re-established before each call",
+    "in bold, or with an exclamation mark: a missed goal",
+)
+
+INDICES = [0, 2, 4]
+
+
+def calls(own: str, torch: Any) -> dict[str, Call]:
+    """Return the calls, for Blobs whose own side has the name ``"cpu"`` or ``"gpu"``."""
+    read, write = (operator.methodcaller(f"{access}{own}_data") for access in ("", "mutable_"))
+    found: dict[str, Call] = {
+        "a + b": lambda a, b, _: a + b,
+        "a @ b": lambda a, b, _: a @ b,
+        "a += b": lambda a, b, _: operator.iadd(a, b),
+        "a[2:4]": lambda a, _, __: a[2:4],
+        "a[[0, 2, 4]]": lambda a, _, __: a[INDICES],
+        "a[1, 1] = 2": lambda a, _, __: operator.setitem(a, (1, 1), 2),
+        "a[2:4] = 1": lambda a, _, __: operator.setitem(a, slice(2, 4), 1),
+        "float(a[1, 1])": lambda a, _, __: float(a[1, 1]),
+        "a.sum()": lambda a, _, __: a.sum(),
+        "np.sum(a)": lambda a, _, __: np.sum(a),
+        "np.concatenate([a, b])": lambda a, b, _: np.concatenate([a, b]),
+        "np.clip(a, 0, 1, out=b)": lambda a, b, _: np.clip(a, 0, 1, out=b),
+        "np.zeros_like(a)": lambda a, _, __: np.zeros_like(a),
+        "xp.take(a, i, axis=0)": lambda a, _, i: xp.take(a, i, axis=0),
+        f"a.{own}_data()": lambda a, _, __: read(a),
+        f"a.mutable_{own}_data()": lambda a, _, __: write(a),
+        "np.asarray(a)": lambda a, _, __: np.asarray(a),
+        "np.from_dlpack(a)": lambda a, _, __: np.from_dlpack(a),
+    }
+    if torch is not None:
+        found["torch.add(a, b)"] = lambda a, b, _: torch.add(a, b)
+        found["torch.reshape(a, (4, 16))"] = lambda a, _, __: torch.reshape(a, (4, 16))
+    return found
+
+
+# --- states ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class State:
+    """A state, and how to bring a Blob into it.
+
+    Attributes
+    ----------
+    name
+        Its name.
+    establish
+        A function of a Blob and the names of its own and its other side, ``"cpu"`` or ``"gpu"``. It
+        returns what must be kept alive. It is called again to re-establish the state.
+    made
+        A function of a shape and keywords that makes the Blob.
+    rows
+        The number of rows of the Blob.
+    view
+        Whether the calls use a view of its first eight rows.
+    new
+        Whether only new Blobs can be brought into the state.
+    during
+        What is open during the calls, for Blobs of a device.
+    median, worst
+        The goals for the calls that move no bytes, as multiples.
+    """
+
+    name: str
+    establish: Callable[[Any, str, str], object]
+    made: Callable[..., Any] = Blob
+    rows: int = ROWS
+    view: bool = False
+    new: bool = False
+    during: Callable[[str], AbstractContextManager[object]] = lambda _device: nullcontext()
+    median: float = MEDIAN
+    worst: float = WORST
+
+
+def _read(blob: Any, side: str) -> object:
+    return getattr(blob, f"{side}_data")()
+
+
+def _write(blob: Any, side: str) -> object:
+    return getattr(blob, f"mutable_{side}_data")()
+
+
+def _one_buffer(blob: Any, own: str, _other: str) -> None:
+    _write(blob, own)
+
+
+def _synced(blob: Any, own: str, other: str) -> None:
+    _write(blob, own)
+    _read(blob, other)
+
+
+def _own(blob: Any, own: str, other: str) -> None:
+    _read(blob, other)
+    _write(blob, own)
+
+
+def _other(blob: Any, own: str, other: str) -> None:
+    _read(blob, own)
+    _write(blob, other)
+
+
+def _split(blob: Any, own: str, other: str) -> None:
+    _own(blob, own, other)
+    _write(blob[ROWS:], other)
+
+
+def _alias(blob: Any, own: str, other: str) -> object:
+    _own(blob, own, other)
+    return np.from_dlpack(blob)
+
+
+def _alias_of_other_rows(blob: Any, own: str, other: str) -> object:
+    _own(blob, own, other)
+    return np.from_dlpack(blob[ROWS:])
+
+
+def _other_alias_of_other_rows(blob: Any, own: str, other: str) -> object:
+    _own(blob, own, other)
+    return np.from_dlpack(getattr(blob[ROWS:], other))
+
+
+def _borrow(blob: Any, own: str, other: str) -> object:
+    _read(blob, other)
+    return _write(blob, own)
+
+
+def _exposed(blob: Any, own: str, other: str) -> None:
+    _own(blob, own, other)
+    blob.memory.expose(Side.HOST if own == "cpu" else Side.ACCELERATOR)
+
+
+def _pushed(blob: Any, _own: str, _other: str) -> None:
+    _write(blob, "cpu")
+    blob.async_gpu_push()
+    blob.memory.accelerator.synchronize()
+
+
+def _first_rows(blob: Any, own: str, other: str) -> None:
+    _own(blob[:ROWS], own, other)
+
+
+class _Weights:
+    """A source that can be read in part, as that of a model's Blob."""
+
+    def __init__(self, nbytes: int) -> None:
+        self.nbytes = nbytes
+
+    def __call__(self) -> np.ndarray:
+        return np.zeros(self.nbytes, np.uint8)
+
+    def read_into(self, buffer: np.ndarray, _offset: int) -> None:
+        buffer[:] = 0
+
+
+def _of_source(shape: tuple[int, ...], dtype: Any = "float32", **keywords: Any) -> Blob:
+    nbytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    return Blob.from_source(shape, dtype, _Weights(nbytes), **keywords)
+
+
+RIVAL = State("one buffer", _one_buffer)
+STATES = (
+    replace(RIVAL, new=True),
+    State("SYNCED", _synced),
+    State("own side newest", _own),
+    State("other side newest", _other),
+    State("view of one buffer", _one_buffer, view=True, new=True),
+    State("view of SYNCED", _synced, view=True),
+    State("view of own side newest", _own, view=True),
+    State("view of other side newest", _other, view=True),
+    State("split, rows on own side", _split, rows=2 * ROWS, view=True),
+    State("alias", _alias),
+    State("alias of other rows", _alias_of_other_rows, rows=2 * ROWS, view=True),
+    State("other side: alias of other rows", _other_alias_of_other_rows, rows=2 * ROWS, view=True),
+    State("borrow kept", _borrow),
+    State("exposed", _exposed),
+    State(
+        "log open",
+        _own,
+        during=lambda _device: record_transfers(),
+        median=LOGGED_MEDIAN,
+        worst=LOGGED_WORST,
+    ),
+    State("max_transfers", _own, during=lambda _device: max_transfers(bytes=1 << 60)),
+    State("computed_on", _own, during=computed_on),
+    State("after a push", _pushed),
+    State("of a source", _own, _of_source),
+    State("of a source, in part", _first_rows, _of_source, rows=2 * ROWS, view=True),
+)
+
+
+class Operands:
+    """Two Blobs in a state, and a Blob of indices."""
+
+    def __init__(self, state: State, device: str) -> None:
+        self._state, self._device = state, device
+        self.during = partial(state.during, device)
+        self._make()
+        self.establish()
+
+    def _make(self) -> None:
+        self._blobs = [
+            self._state.made((self._state.rows, COLUMNS), device=self._device) for _ in range(2)
+        ]
+        for blob in self._blobs:
+            blob.memory.bind(accelerator(SIMULATED))
+        a, b = (blob[:ROWS] if self._state.view else blob for blob in self._blobs)
+        indices = Blob(len(INDICES), "int64", device=self._device)
+        indices[...] = INDICES
+        self.arguments = a, b, indices
+        self._kept: list[object] = []
+
+    def establish(self) -> None:
+        """Bring the Blobs into the state."""
+        if self._state.new:
+            self._make()
+        # The aliases of the last time must not become stale.
+        self._kept.clear()
+        self._kept = [self._state.establish(blob, *DEVICES[self._device]) for blob in self._blobs]
+
+    def describe(self) -> object:
+        """Return what a call may change about the state."""
+        part = Layout.raw(ROWS)
+        return [
+            (
+                [*memory.spans.runs(0, memory.used_nbytes)],
+                [memory.buffer_nbytes(side) for side in Side],
+                # None while an upload is under way.
+                [memory.newest(side, part) is None for side in Side],
+                memory.aliased,
+            )
+            for memory in (blob.memory for blob in self._blobs)
+        ]
+
+
+# --- times ----------------------------------------------------------------------------------------
+
+
+class Comparison:
+    """A call in a state, and its rival: the same call on one buffer, or the copies that it makes.
+
+    Attributes
+    ----------
+    copies
+        The direction and the number of bytes of each copy that the call has to make.
+    changes
+        Whether the call changes the state.
+    times, rival_times
+        The samples, in seconds.
+    """
+
+    def __init__(self, call: Call, operands: Operands, rival: Operands | None = None) -> None:
+        self._call, self._operands, self._rival = call, operands, rival
+        call(*operands.arguments)  # the first call makes plans and imports
+        operands.establish()
+        before = operands.describe()
+        with operands.during(), record_transfers() as log:
+            call(*operands.arguments)
+        self.copies = [(transfer.direction, transfer.nbytes) for transfer in log]
+        self.changes = operands.describe() != before
+        self.times: list[float] = []
+        self.rival_times: list[float] = []
+        self._repeats = 1
+        if not self.changes:
+            self._repeats = 10
+            self._repeats = max(1, int(SAMPLE / self._ours()))
+        self._copying = _copying(self.copies)
+
+    def sample(self) -> None:
+        """Time the call, and its rival."""
+        self.times.append(self._ours())
+        self.rival_times.append(self._rivals())
+
+    def _ours(self) -> float:
+        with self._operands.during():
+            if self.changes:
+                self._operands.establish()
+            return _time(self._call, self._operands.arguments, self._repeats)
+
+    def _rivals(self) -> float:
+        if self.copies or self._rival is None:
+            return _time(self._copying, (), 20)
+        if self.changes:
+            # The same work before both calls: it takes their code out of the processor's caches.
+            self._operands.establish()
+            self._rival.establish()
+        return _time(self._call, self._rival.arguments, self._repeats)
+
+
+def _time(call: Callable[..., object], arguments: tuple[object, ...], repeats: int) -> float:
+    start = perf_counter_ns()
+    for _ in repeat(None, repeats):
+        call(*arguments)
+    return (perf_counter_ns() - start) / repeats * 1e-9
+
+
+def _fast(times: list[float]) -> float:
+    return sorted(times)[int(RANK * len(times))]
+
+
+def _copying(copies: list[tuple[str, int]]) -> Callable[[], object]:
+    """Return a function that makes copies as the simulated device does, and nothing else."""
+    backend = accelerator(SIMULATED)
+    arguments: list[tuple[Callable[..., object], Any, Any]] = []
+    for direction, nbytes in copies:
+        host, buffer = backend.allocate_host(nbytes), backend.allocate(nbytes)
+        if direction == "upload":
+            arguments.append((backend.upload, host, buffer))
+        else:
+            arguments.append((backend.download, buffer, host))
+
+    def copy() -> None:
+        for function, source, target in arguments:
+            function(source, target)
+
+    return copy
+
+
+# --- rows -----------------------------------------------------------------------------------------
+
+
+def measure(timer: Timer) -> Measured:
+    """Time all calls in all states, on the host and on the simulated device."""
+    notes = list(NOTES)
+    try:
+        import torch  # a library that may be missing
+    except ImportError:
+        torch = None
+        notes.append("torch is not installed: its functions are not timed")
+    threads = torch.get_num_threads() if torch else 0
+    if torch:
+        # With several threads, their synchronisation would be measured.
+        torch.set_num_threads(1)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", StaleAliasWarning)
+            rows = [row for device in DEVICES for row in device_rows(timer, device, torch)]
+    finally:
+        if torch:
+            torch.set_num_threads(threads)
+    return Measured(rows, notes)
+
+
+def device_rows(timer: Timer, device: str, torch: Any) -> list[Row]:
+    """Time all calls in all states of Blobs of one device."""
+    multiples: list[Row] = []
+    above: list[Row] = []
+    for name, call in calls(DEVICES[device][0], torch).items():
+        goal = Goal(ABOVE_COPIES, "difference") if name.startswith(("float", "torch")) else None
+        for state, found in compared(timer, device, call).items():
+            mark = "*" if found.changes else ""
+            ours, rival = _fast(found.times), _fast(found.rival_times)
+            if found.copies:
+                section = f"{device}: above the copies, where bytes have to move, in microseconds"
+                cell = Cell(state, "difference", mark)
+                above.append(Row(section, name, ours, "the copies", rival, goal=goal, cell=cell))
+            else:
+                section = f"{device}: multiples of the same call on one buffer"
+                cell = Cell(state, "ratio", mark)
+                multiples.append(Row(section, name, ours, "one buffer", rival, cell=cell))
+    return [*_summary(multiples), *multiples, *above]
+
+
+def compared(timer: Timer, device: str, call: Call) -> dict[str, Comparison]:
+    """Time a call in all states of Blobs of one device that permit it."""
+    rival = Operands(RIVAL, device)
+    if Comparison(call, rival).copies:
+        # The host computes, as of every device without functions of its own.
+        rival = Operands(RIVAL, "cpu")
+    found = {}
+    for state in STATES:
+        # A guard forbids the device that computes, or an alias would become stale.
+        with suppress(DeviceGuardError, StaleAliasWarning):
+            found[state.name] = Comparison(call, Operands(state, device), rival)
+    for _ in range(1 if timer.brief else SAMPLES):
+        for comparison in found.values():
+            comparison.sample()
+    return found
+
+
+def _summary(rows: list[Row]) -> Iterator[Row]:
+    """Yield the median and the worst of the multiples of each state."""
+    section = rows[0].section
+    for state in STATES:
+        ratios = [row.value / row.rival_value for row in rows if row.cell.column == state.name]
+        for name, value, limit in (
+            ("median", statistics.median(ratios), state.median),
+            ("worst", max(ratios), state.worst),
+        ):
+            cell = Cell(state.name, "value")
+            yield Row(section, name, value, unit="times", goal=Goal(limit, "value"), cell=cell)

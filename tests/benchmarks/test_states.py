@@ -1,0 +1,117 @@
+"""The benchmark of states: the Blobs are in them, and the calls compute the same in each."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+from benchmarks import states
+from benchmarks.timing import Timer
+from syncblob import DeviceGuardError, Head, StaleAliasWarning, SyncedMemory
+from syncblob.devices import Side
+
+torch = pytest.importorskip("torch")
+
+# The head of the part that the calls use, that of all bytes, and the number of buffers.
+OWN, OTHER = "own side", "other side"
+EXPECTED = {
+    "one buffer": (OWN, OWN, 1),
+    "SYNCED": ("both", "both", 2),
+    "own side newest": (OWN, OWN, 2),
+    "other side newest": (OTHER, OTHER, 2),
+    "view of one buffer": (OWN, OWN, 1),
+    "view of SYNCED": ("both", "both", 2),
+    "view of own side newest": (OWN, OWN, 2),
+    "view of other side newest": (OTHER, OTHER, 2),
+    "split, rows on own side": (OWN, "split", 2),
+    "alias": (OWN, OWN, 2),
+    "alias of other rows": (OWN, OWN, 2),
+    "other side: alias of other rows": (OWN, "split", 2),
+    "borrow kept": (OWN, OWN, 2),
+    "exposed": (OWN, OWN, 2),
+    "log open": (OWN, OWN, 2),
+    "max_transfers": (OWN, OWN, 2),
+    "computed_on": (OWN, OWN, 2),
+    "after a push": ("both", "both", 2),
+    "of a source": (OWN, OWN, 2),
+    "of a source, in part": (OWN, "split", 2),
+}
+by_state = pytest.mark.parametrize("state", states.STATES, ids=lambda state: state.name)
+by_device = pytest.mark.parametrize("device", states.DEVICES)
+
+
+def test_there_are_20_calls_in_20_states():
+    assert [state.name for state in states.STATES] == list(EXPECTED)
+    assert len(states.calls("cpu", torch)) == 20
+
+
+@by_device
+@by_state
+def test_a_blob_is_in_the_state_also_when_it_is_established_again(state, device):
+    heads = {"both": Head.SYNCED, "split": Head.SPLIT}
+    heads |= dict(zip((OWN, OTHER), (Head.HEAD_AT_CPU, Head.HEAD_AT_GPU), strict=True))
+    if device != "cpu":
+        heads[OWN], heads[OTHER] = heads[OTHER], heads[OWN]
+    part, whole, buffers = EXPECTED[state.name]
+    operands = states.Operands(state, device)
+    for _ in range(2):
+        for blob in operands.arguments[:2]:
+            memory: SyncedMemory = blob.memory
+            assert blob.shape == (8, 8)
+            assert str(blob.device) == device
+            assert blob.head is heads[part]
+            assert memory.head is heads[whole]
+            assert sum(memory.buffer(side) is not None for side in Side) == buffers
+        with warnings.catch_warnings():
+            # These writes leave aliases behind.
+            warnings.simplefilter("ignore", StaleAliasWarning)
+            operands.arguments[0].mutable_gpu_data()
+            operands.arguments[1].mutable_cpu_data()
+        operands.establish()
+
+
+@pytest.mark.parametrize("name", states.calls("cpu", torch))
+@by_device
+def test_a_call_computes_the_same_in_each_state(name, device):
+    side = states.DEVICES[device][0]
+    call = states.calls(side, torch)[name.replace("cpu", side)]
+    results = []
+    for state in states.STATES:
+        operands = states.Operands(state, device)
+        for blob, value in zip(operands.arguments, (3, 0.5), strict=False):
+            blob[...] = value
+        if not state.new:
+            operands.establish()
+        with operands.during():
+            try:
+                result = call(*operands.arguments)
+            except (DeviceGuardError, StaleAliasWarning):
+                continue
+        if isinstance(result, torch.Tensor):
+            result = result.numpy()
+        results.append([np.array(x) for x in (result, *operands.arguments[:2]) if x is not None])
+    assert len(results) >= len(states.STATES) - 2
+    for result in results:
+        for array, expected in zip(result, results[0], strict=True):
+            assert np.array_equal(array, expected)
+
+
+def test_each_call_is_measured_in_each_state_that_permits_it():
+    measured = states.measure(Timer(brief=True))
+    for device, (side, _) in states.DEVICES.items():
+        found = {
+            (row.ours, row.cell.column): row
+            for row in measured.rows
+            if row.section.startswith(device)
+        }
+        expected = [*states.calls(side, torch), "median", "worst"]
+        missing = {(call, name) for call in expected for name in EXPECTED} - found.keys()
+        assert {name for _, name in missing} <= {"computed_on", "alias"}
+        assert all(call.startswith("torch") for call, _ in missing)
+        moves = {key for key, row in found.items() if row.rival == "the copies"}
+        assert ("a + b", "other side newest") in moves
+        assert ("a + b", "own side newest") not in moves
+        assert found["a += b", "SYNCED"].cell.mark == "*"
+        assert found["a += b", "own side newest"].cell.mark == ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from benchmarks.calls import on_both_sides
 from benchmarks.rows import Measured, Row
 from syncblob import Blob
 from syncblob._layout import Layout
@@ -18,9 +19,8 @@ __all__ = ["measure"]
 
 def measure(timer: Timer) -> Measured:
     """Time making and dropping writable exports of a memory, tracked and untracked."""
-    blob = Blob((16, 16))
+    blob = on_both_sides(Blob((16, 16)))
     memory, layout = blob.memory, Layout.c_order(blob.shape, blob.dtype)
-    memory.mutable_cpu_data()[...] = 1
     times = timer.medians(
         {
             "tracked": lambda: memory.export(Side.HOST, Access.MUTABLE, layout, "x", "DLPack"),

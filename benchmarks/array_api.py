@@ -8,7 +8,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.calls import on_both_sides
 from benchmarks.rows import Goal, Measured, Row
+from syncblob import Blob
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -26,11 +28,9 @@ CLOSE = ("asarray(a)", "float(x)", "sum(a)", "matmul(8x8, 8x8)")
 
 def small_operations(xp: Any) -> dict[str, Callable[[], object]]:
     """Return operations whose cost is mostly that of the call."""
-    one = xp.ones(1, dtype=xp.float32)
-    vector = xp.ones(100, dtype=xp.float32)
-    cube = xp.ones((4, 5, 6), dtype=xp.float32)
-    matrix = xp.ones((8, 8), dtype=xp.float32)
-    scalar = xp.asarray(1.0, dtype=xp.float32)
+    one, vector, cube, matrix, scalar = (
+        _used(xp.ones(shape, dtype=xp.float32)) for shape in (1, 100, (4, 5, 6), (8, 8), ())
+    )
     return {
         "zeros(1)": lambda: xp.zeros(1),
         "asarray(a)": lambda: xp.asarray(one),
@@ -45,11 +45,9 @@ def small_operations(xp: Any) -> dict[str, Callable[[], object]]:
 
 def sized_operations(xp: Any, size: int) -> dict[str, Callable[[], object]]:
     """Return operations on arrays of the given size."""
-    a = xp.ones(size, dtype=xp.float32)
-    b = xp.ones(size, dtype=xp.float32)
-    total = xp.ones(size, dtype=xp.float32)
-    indices = xp.arange(0, size, 2, dtype=xp.int64)
-    mask = xp.arange(size) % 2 == 0
+    a, b, total = (_used(xp.ones(size, dtype=xp.float32)) for _ in range(3))
+    indices = _used(xp.arange(0, size, 2, dtype=xp.int64))
+    mask = _used(xp.arange(size) % 2 == 0)
 
     def add_in_place() -> None:
         nonlocal total
@@ -64,6 +62,10 @@ def sized_operations(xp: Any, size: int) -> dict[str, Callable[[], object]]:
         "a[indices]": lambda: a[indices],
         "a[mask]": lambda: a[mask],
     }
+
+
+def _used(array: Any) -> Any:
+    return on_both_sides(array) if isinstance(array, Blob) else array
 
 
 def measure(timer: Timer) -> Measured:

@@ -1,4 +1,4 @@
-"""The extra cost of a call with Blobs, in calls of ``np.add``: for the groups of functions."""
+"""Blobs in their usual state, and the extra cost of calls with Blobs, in calls of ``np.add``."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from benchmarks.rows import Row
 from syncblob import Blob
+from syncblob.devices import CPU, accelerator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -19,16 +20,33 @@ if TYPE_CHECKING:
     # The name of a call, the call with Blobs, and the same with the library's own arrays.
     Pair = tuple[str, Callable[[], object], Callable[[], object]]
 
-__all__ = ["as_blob", "medians", "rows_in_adds"]
+__all__ = ["as_blob", "medians", "on_both_sides", "rows_in_adds"]
 
 # The array of ``np.add(a, a)``, whose time is the unit.
 _A = np.ones((8, 8), np.float32)
 
 
 def as_blob(array: np.ndarray) -> Blob:
-    """Return a Blob with a copy of an array."""
+    """Return a Blob with a copy of an array, used on both sides."""
     blob = Blob(array.shape, array.dtype)
     blob[...] = array
+    return on_both_sides(blob)
+
+
+def on_both_sides(blob: Blob) -> Blob:
+    """Read a Blob on its other side, then write it on its own, and return it.
+
+    That is the usual state of a Blob in a program that uses two sides: a Blob with one buffer has
+    fewer questions to answer.
+    """
+    if blob.device == CPU:
+        # Not a CUDA device, if there is one: its host buffers differ.
+        blob.memory.bind(accelerator("simulated:0"))
+        blob.gpu_data()
+        blob.mutable_cpu_data()
+    else:
+        blob.cpu_data()
+        blob.mutable_gpu_data()
     return blob
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import syncblob
+from benchmarks.calls import on_both_sides
 from benchmarks.machine import cuda_device
 from benchmarks.rows import Goal, Measured, Row
 from syncblob import Blob
@@ -76,10 +77,8 @@ def _rows(timer: Timer, section: str, pairs: list[Pair]) -> list[Row]:
 
 def accessor_pairs() -> list[Pair]:
     """Pair the accessors of each side with a slice of an ndarray."""
-    blob = Blob(SHAPE)
-    blob.mutable_cpu_data()[...] = 1
-    on_device = Blob(SHAPE, device="simulated")
-    on_device.mutable_gpu_data()[...] = 1
+    blob = on_both_sides(Blob(SHAPE))
+    on_device = on_both_sides(Blob(SHAPE, device="simulated"))
     array = np.ones(SHAPE, np.float32)
     calls: dict[str, Call] = {
         "blob.cpu_data()": blob.cpu_data,
@@ -95,8 +94,7 @@ def accessor_pairs() -> list[Pair]:
 
 def pairs_out(torch: Any) -> list[Pair]:
     """Pair calls that take a Blob with the same calls for a tensor or an ndarray."""
-    blob = Blob(SHAPE)
-    blob.mutable_cpu_data()[...] = 1
+    blob = on_both_sides(Blob(SHAPE))
     const = blob.const
     array = np.ones(SHAPE, np.float32)
     tensor = torch.ones(SHAPE)
@@ -178,8 +176,7 @@ def gpu_pairs() -> list[Pair]:
     """Pair accessors and protocols of a Blob on a GPU with those of CuPy arrays."""
     import cupy  # there is a CUDA device, so CuPy is there
 
-    blob = Blob(SHAPE, device=cuda_device())
-    blob.mutable_gpu_data()[...] = 1
+    blob = on_both_sides(Blob(SHAPE, device=cuda_device()))
     array = cupy.ones(SHAPE, np.float32)
     interface = Interface(array)
     return [
@@ -236,8 +233,7 @@ def gpu_pairs_of_torch(notes: list[str]) -> list[Pair]:
     if not torch.cuda.is_available():
         notes.append("this PyTorch has no CUDA: it is not compared on the GPU")
         return []
-    blob = Blob(SHAPE, device=cuda_device())
-    blob.mutable_gpu_data()[...] = 1
+    blob = on_both_sides(Blob(SHAPE, device=cuda_device()))
     array = cupy.ones(SHAPE, np.float32)
     tensor = torch.ones(SHAPE, device="cuda:0")
     return [

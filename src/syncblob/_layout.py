@@ -185,6 +185,49 @@ class Layout:
         """Return whether writing every element writes every one of the first `nbytes` bytes."""
         return not self.start and self.stop == nbytes and self.gapless
 
+    def reach(self, index: Any) -> tuple[int, int] | None:
+        """Return the range of bytes from the first element that an index selects to the last.
+
+        Parameters
+        ----------
+        index
+            A slice, or a tuple of integers and slices that are in bounds, perhaps with an Ellipsis
+            at the end.
+
+        Returns
+        -------
+        tuple or None
+            None if no element is selected, or if the index has other entries.
+        """
+        start = stop = self.offset
+        axes = zip(self.shape, self.strides, strict=True)
+        entries = index if type(index) is tuple else (index,)
+        if entries[-1:] == (...,):
+            entries = entries[:-1]
+        for entry in entries:
+            if type(entry) is int:
+                dim, step = next(axes)
+                place = (entry + dim if entry < 0 else entry) * step
+                start += place
+                stop += place
+            elif type(entry) is slice:
+                dim, step = next(axes)
+                selected = range(dim)[entry]
+                if not selected:
+                    return None
+                ends = selected[0] * step, selected[-1] * step
+                start += min(ends)
+                stop += max(ends)
+            else:
+                # An entry without an axis of its own, such as None.
+                return None
+        for dim, step in axes:
+            if not dim:
+                return None
+            start += min(0, (dim - 1) * step)
+            stop += max(0, (dim - 1) * step)
+        return start, stop + self.dtype.itemsize
+
     def aligned(self, dtype: np.dtype[np.generic]) -> bool:
         """Return whether elements of a dtype in this layout are aligned."""
         return all(step % dtype.alignment == 0 for step in (self.offset, *self.strides))

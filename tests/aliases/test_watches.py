@@ -134,15 +134,6 @@ def test_a_memory_that_keeps_its_size_keeps_watching() -> None:
             memory.cpu_data()
 
 
-def test_under_watch_there_is_no_exclusive_buffer() -> None:
-    memory = at(Side.HOST)
-    assert memory.exclusive_buffer() is not None
-    with verified_const():
-        export = under_watch(memory, Side.HOST)
-        assert memory.exclusive_buffer() is None
-        del export
-
-
 def test_a_write_through_a_const_export_is_found_by_the_next_read_of_a_blob() -> None:
     blob = Blob(COUNT, "uint8", device="simulated")
     blob.mutable_cpu_data()[...] = 1

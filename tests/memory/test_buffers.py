@@ -265,7 +265,7 @@ def test_bytes_come_into_use_without_an_accelerator() -> None:
     assert memory.cpu_data().tolist() == [7] * 8 + [0] * 8
 
 
-# --- exposures, exclusive buffers and uses -------------------------------------------------------
+# --- exposures and uses --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("side", Side)
@@ -316,73 +316,6 @@ def test_a_side_says_whether_it_needs_a_transfer(side: Side) -> None:
     assert not memory.holds_newest(side.other, 15, 24)
     assert not memory.holds_newest(side.other, 16, 25)
     assert memory.holds_newest(side, 0, NBYTES)
-
-
-@pytest.mark.parametrize("side", Side)
-def test_one_buffer_and_nothing_to_keep_in_step_with_it_is_the_exclusive_one(side: Side) -> None:
-    memory = SyncedMemory(NBYTES, device="simulated")
-    assert memory.exclusive_buffer() is None
-    getattr(memory, f"mutable_{READS[side]}")()
-    assert memory.exclusive_buffer() is memory.buffer(side)
-    getattr(memory, READS[side.other])()
-    assert memory.exclusive_buffer() is None
-    getattr(memory, f"mutable_{READS[side]}")()
-    assert memory.exclusive_buffer() is None
-
-
-def test_the_exclusive_buffer_is_given_as_long_as_it_is_alone() -> None:
-    for happens, alone in (
-        (lambda memory: memory.async_gpu_push(), False),
-        (lambda memory: memory.set_gpu_data(counting()), False),
-        (lambda memory: memory.set_cpu_data(counting()), True),
-        (lambda memory: memory.revoke([]), True),
-    ):
-        memory = SyncedMemory(NBYTES, device="simulated")
-        memory.mutable_cpu_data()
-        assert memory.exclusive_buffer() is memory.buffer(Side.HOST)
-        happens(memory)
-        assert memory.exclusive_buffer() is (memory.buffer(Side.HOST) if alone else None)
-
-
-def test_while_the_other_side_may_be_written_there_is_no_exclusive_buffer() -> None:
-    memory = SyncedMemory(NBYTES, device="simulated")
-    memory.mutable_cpu_data()
-    memory.expose(Side.ACCELERATOR)
-    assert memory.exclusive_buffer() is None
-
-
-def test_looking_for_the_exclusive_buffer_waits_for_no_transfer() -> None:
-    found: list[Any] = []
-    seen: list[Any] = []
-
-    def source() -> NDArray[np.uint8]:
-        thread = threading.Thread(target=lambda: found.append(memory.exclusive_buffer()))
-        thread.start()
-        thread.join(10)
-        seen.extend(found)
-        return counting()
-
-    memory = SyncedMemory(NBYTES, source=source)
-    memory.cpu_data()
-    assert seen == [None]
-
-
-def test_no_buffer_is_exclusive_if_a_signal_handler_writes_elsewhere_meanwhile(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    memory = SyncedMemory(NBYTES, device="simulated")
-    memory.overwrite_cpu_data()[...] = 1
-    found_exclusive = SyncedMemory._found_exclusive
-
-    def interrupted(self: SyncedMemory, spans: Any) -> Any:
-        found = found_exclusive(self, spans)
-        monkeypatch.undo()
-        memory.mutable_gpu_data()[...] = 2
-        return found
-
-    monkeypatch.setattr(SyncedMemory, "_found_exclusive", interrupted)
-    assert memory.exclusive_buffer() is None
-    assert memory.cpu_data().tolist() == [2] * NBYTES
 
 
 @pytest.mark.parametrize("side", Side)

@@ -194,14 +194,16 @@ def test_a_write_that_is_over_changes_nothing_else(side: Side) -> None:
     assert memory.head is Head(1 << side.other)
     getattr(memory, f"{here}_data")()
     getattr(memory, f"mutable_{here}_data")()
-    assert memory.exclusive_buffer() is None
-    fast = memory._fast_buffer
-    assert fast is not None
+    shortcut = memory.shortcut(side, Layout.raw(8))
+    assert shortcut is not None
+    assert shortcut.writable
     memory.finish_write(side, 0, 8, "a write")
-    assert memory._fast_buffer is fast
+    assert shortcut.writable
     getattr(memory, f"{there}_data")()
+    assert memory.shortcut(side, Layout.raw(8)) is shortcut
+    assert shortcut.readable
     memory.finish_write(side, 0, 8, "a write")
-    assert memory._fast_buffer is None
+    assert not shortcut.readable
 
 
 def test_each_copy_is_written_down_with_who_may_write_and_with_the_name_at_that_time() -> None:

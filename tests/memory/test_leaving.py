@@ -24,12 +24,13 @@ def made():
 
 def test_nothing_comes_between_while_memories_are_given_up():
     memories = [made() for _ in range(3)]
-    assert all(memory.exclusive_buffer() is not None for memory in memories)
+    shortcuts = [memory.shortcut(Side.HOST, Layout.raw(NBYTES)) for memory in memories]
+    assert all(shortcut.writable for shortcut in shortcuts)
     given_up = []
 
     def give_up():
+        assert not any(shortcut.readable for shortcut in shortcuts)
         for memory in memories:
-            assert memory.exclusive_buffer() is None
             with pytest.raises(RuntimeError, match="in the middle of a transfer"):
                 memory.mutable_cpu_data()
         given_up.append(True)
@@ -91,7 +92,7 @@ def test_of_a_lost_memory_nothing_is_given_that_was_kept():
     blob.mutable_cpu_data()[...] = 1
     for _ in range(3):
         blob.cpu_data(), blob.mutable_cpu_data(), np.from_dlpack(blob.cpu)
-    assert blob.memory.exclusive_buffer() is not None
+    assert blob.memory.shortcut(Side.HOST, Layout.raw(NBYTES)).writable
     blob.memory.lose()
     for access in (blob.cpu_data, blob.mutable_cpu_data, lambda: np.from_dlpack(blob.cpu)):
         with pytest.raises(RuntimeError, match=LOST):

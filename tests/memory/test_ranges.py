@@ -381,10 +381,10 @@ def test_what_was_found_before_fit_was_undone_is_not_believed_afterwards():
     memory = made("HHHHGGGG")
     fitted = memory.fitted()
     memory.fit(2 * UNIT)
-    assert memory.exclusive_buffer() is None
-    assert memory._fast_buffer is memory.buffer(HOST)
+    shortcut = memory.shortcut(HOST, Layout.raw(2 * UNIT))
+    assert shortcut.writable
     memory.refit(fitted)
-    assert memory._fast_buffer is None
+    assert not shortcut.readable
     assert memory.cpu_data().tolist() == VALUES.tolist()
 
 
@@ -448,18 +448,18 @@ def test_nothing_comes_between_while_bytes_come_into_use(simulated, monkeypatch)
     memory = made("G" * UNITS)
     memory.replace_side(ACCELERATOR, VALUES.copy())
     memory.fit(2 * UNIT)
-    memory.exclusive_buffer()
+    shortcut = memory.shortcut(ACCELERATOR, Layout.raw(2 * UNIT))
+    assert shortcut.writable
     refused = []
 
     def meddle(buffer):
-        assert memory.exclusive_buffer() is None
-        assert memory._fast_buffer is None
+        assert not shortcut.readable
+        assert not memory.shortcut(ACCELERATOR, Layout.raw(2 * UNIT)).readable
         with pytest.raises(RuntimeError, match="in the middle of a transfer"):
             memory.mutable_gpu_data()
         refused.append(True)
         buffer.fill(0)
 
-    assert memory._fast_buffer is not None
     with monkeypatch.context() as patch:
         patch.setattr(simulated, "zero", meddle)
         memory.fit(memory.nbytes)

@@ -332,7 +332,9 @@ class BlobCore:
                         backend=accelerator,
                         owned=True,
                     )
-                    array = home.view(memory.buffer(self._side), layout, writable=not self._readonly)
+                    array = home.view(
+                        memory.buffer(self._side), layout, writable=not self._readonly
+                    )
                 shortcut = memory.shortcut(self._side, layout)
                 # An interrupt or a fork before these lines changes nothing: without a memory, the
                 # array is the Blob.
@@ -389,12 +391,13 @@ class BlobCore:
         """
         if not self._make_readable():
             return False
-        if not self._shortcut.writable:
-            claimed = self._memory.claim(self._side, self._layout, reason)
-            if claimed is None or claimed.buffer is not self._shortcut.buffer:
-                return False
-            self._shortcut = claimed
-        return self._shortcut.writable
+        shortcut = self._shortcut
+        if shortcut.writable:
+            return True
+        memory, layout = self._memory, self._layout
+        return memory.claim(shortcut, self._side, *memory.range_of(layout), reason) and (
+            shortcut.writable or self._attach(memory, layout)
+        )
 
     def _attach(self, memory: SyncedMemory, layout: Layout) -> bool:
         """Get the shortcut, and make an array over its buffer. Return whether it may be read."""

@@ -74,12 +74,7 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:
                 home.compute(operator.setitem, blob._array, full, value)
             blob._finish_write(home, "__setitem__")
             return
-        # A number that NumPy does not take changes no state.
-        np.empty((), blob.dtype)[()] = value
-        part: BlobCore = blob._view_of_array(blob._array[full])
-        if part._make_writable("__setitem__"):
-            home.compute(operator.setitem, part._array, ..., value)
-            part._finish_write(home, "__setitem__")
+        if _set_claimed(blob, full, value):
             return
     require_device_of("__setitem__", blob)
     side = blob._side
@@ -110,6 +105,28 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:
     write_by(
         blob._memory, blob._layout, side, "__setitem__", operator.setitem, array, key, prepared
     )
+
+
+def _set_claimed(blob: BlobCore, full: Any, value: Any) -> bool:
+    """Write a number into some elements of a Blob whose side holds the newest of all of them.
+
+    They become that side's alone, and the others keep their heads. Returns whether they were
+    written; if not, nothing has changed.
+    """
+    memory, shortcut, side = blob._held, blob._shortcut, blob._side
+    # NumPy checks the index before the range is computed.
+    target = blob._array[full]
+    reach = blob._layout.reach(full)
+    if memory is None or reach is None:
+        return False
+    # A number that NumPy does not take changes no state.
+    np.empty((), target.dtype)[()] = value
+    if not memory.claim(shortcut, side, *reach, "__setitem__"):
+        return False
+    blob._home.compute(operator.setitem, target, ..., value)
+    if memory.spans.any(*reach) != 1 << side:
+        memory.finish_write(side, *reach, "__setitem__")
+    return True
 
 
 def assign_flat(blob: BlobCore, values: Any) -> None:

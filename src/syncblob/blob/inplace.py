@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from syncblob.interop.foreign import is_array, is_ndarray_like
 from syncblob.memory import MUTABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Hashable
 
     from syncblob.devices.base import Home
 
@@ -46,7 +46,7 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:  # noqa: C901,
     if x1._readonly:
         x1._require_writable(f"in-place {kernel.__name__}")
     home = x1._home
-    if x1._shortcut.writable:
+    if x1._shortcut.writable or (x1._shortcut.readable and _claims(kernel, x1, x2)):
         if type(x2) is type(x1):
             if x2._shortcut.readable and home is x2._home:
                 array1 = x1._array
@@ -98,6 +98,42 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:  # noqa: C901,
         side = Side.HOST if home is HOST else Side.ACCELERATOR
         array1 = x1._array_on(side, MUTABLE, f"in-place {kernel.__name__}")
     return _write(kernel, x1, array1, array2, home)
+
+
+def _claims(kernel: Callable[..., Any], x1: Any, x2: Any) -> bool:
+    """Prepare to write into an array that may be read, if the kernel will not raise."""
+    shape = x1._array.shape
+    if type(x2) in SCALARS:
+        known = _keeps_dtype(kernel, x1._array.dtype, type(x2))
+    elif type(x2) is type(x1) and x2._shortcut.readable and x1._home is x2._home:
+        array2 = x2._array
+        if array2.shape != shape and np.broadcast_shapes(shape, array2.shape) != shape:
+            return False
+        known = _keeps_dtype(kernel, x1._array.dtype, array2.dtype)
+    else:
+        return False
+    claimed: bool = known and x1._make_writable(f"in-place {kernel.__name__}")
+    return claimed
+
+
+@cache
+def _keeps_dtype(kernel: Hashable, dtype: Hashable, other: Hashable) -> bool:
+    """Tell whether a kernel computes elementwise with operands of two dtypes, giving the first.
+
+    The second may be the type of a scalar. Integers of Python may be too large for the dtype.
+    """
+    compute: Any = kernel
+    kind: Any = other
+    one = np.ones((), dtype)  # type: ignore[call-overload]  # it is a dtype
+    if compute is _corrected_elementwise.matmul or (kind is int and one.dtype.kind not in "fc"):
+        return False
+    try:
+        with np.errstate(all="ignore"):
+            result = compute(one, one.astype(kind) if isinstance(kind, np.dtype) else kind(1))
+    except TypeError:
+        return False
+    kept: bool = result.dtype == dtype
+    return kept
 
 
 def _finish_write(kernel: Callable[..., Any], x1: Any, home: Home) -> None:

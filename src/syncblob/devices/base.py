@@ -195,8 +195,15 @@ class Home(ABC):
         """Lay an array over a buffer, without a copy."""
 
     @abstractmethod
+    def address(self, array: Any) -> int:
+        """Return the address of the first element of an array of this home."""
+
     def layout(self, array: Any, buffer: Any) -> Layout:
         """Return the layout in its buffer of an array made by `view`, or of a view of one."""
+        from syncblob._layout import Layout
+
+        offset = self.address(array) - self.address(buffer) if array.size else 0
+        return Layout(tuple(array.shape), array.dtype, tuple(array.strides), offset)
 
     @abstractmethod
     def exporter(self, buffer: Any) -> Any:

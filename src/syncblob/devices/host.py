@@ -71,13 +71,10 @@ class NumpyHome(Home):
             array.flags.writeable = False
         return array
 
-    def layout(self, array: NDArray[Any], buffer: NDArray[np.uint8]) -> Layout:
-        """Return the layout of an array in its buffer."""
-        offset = 0
-        if array.size:
-            start: int = buffer.__array_interface__["data"][0]
-            offset = array.__array_interface__["data"][0] - start
-        return Layout(array.shape, array.dtype, array.strides, offset)
+    def address(self, array: NDArray[Any]) -> int:
+        """Return the address of the first element of an array."""
+        address: int = array.__array_interface__["data"][0]
+        return address
 
     def exporter(self, buffer: NDArray[np.uint8]) -> PickleBuffer:
         """Return a base for aliases, which NumPy does not skip as it skips arrays."""

@@ -1,9 +1,9 @@
 """The shortcut: what an array over a buffer may be used for without asking the memory.
 
-Nearly every access has nothing to do, because its side holds the newest contents already. A Blob keeps
-an array with the `Shortcut` of the buffer under it, and one attribute of that tells whether the array
-may be read, or written, as it is. The memory computes the attributes in `SyncedMemory.shortcut`, and
-clears them in `Shortcuts.revoke`, before every change of state.
+Nearly every access has nothing to do, because its side holds the newest contents already. A Blob
+keeps an array with the `Shortcut` of the buffer under it, whose attributes tell whether the array
+may be read, or written, as it is. The memory computes them in `SyncedMemory.shortcut`, and clears
+them in `Shortcuts.revoke`, before every change of state.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ NO_SHORTCUT = Shortcut(None)
 class Shortcuts:
     """The shortcuts of a memory.
 
-    Use it under the memory's lock. Only `revoke` needs no lock, as it makes accesses slower at worst.
+    Use it under the memory's lock. Only `revoke` needs none: at worst, it makes accesses slower.
 
     Attributes
     ----------
     sides
-        The shortcut of each side's buffer; valid for any part of it. None if it was never asked for.
+        The shortcut of each side's buffer, valid for any part of it; None if never asked for.
         It stays with the buffer, so that arrays are current again when their side is.
     epoch
         An object that is replaced whenever the shortcuts are revoked.

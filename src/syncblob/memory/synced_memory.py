@@ -548,42 +548,54 @@ class SyncedMemory:
         others = self._loans[1 - side]
         return True, alone and not self._uploads and not others.may_write_in(start, stop)
 
-    def claim(self, side: Side, layout: Layout, reason: str) -> Shortcut | None:
-        """Make a side that holds all of a layout's range its only holder, in the simple case.
+    def claim(self, shortcut: Shortcut, side: Side, start: int, stop: int, reason: str) -> bool:
+        """Make a side that holds all of a range its only holder, if nothing else has to be done.
 
         This is the first write after both sides were read. Nothing is copied or waited for, and
         there is nothing to warn of.
 
+        Parameters
+        ----------
+        shortcut
+            That of the side, or of a part of it with the range. It must be readable.
+        side, start, stop, reason
+            The write.
+
         Returns
         -------
-        Shortcut or None
-            The shortcut, which is writable; None if it is another case, and nothing has changed.
+        bool
+            Whether the range may be written at once. If not, nothing has changed.
         """
+        mine = 1 << side
         with self._lock:
-            if self._moving:
-                return None
+            if self._moving or not shortcut.readable:
+                return False
             try:
                 # From here on, not even a finaliser can change anything.
                 self._moving = True
                 before = self._spans
-                start, stop = self.range_of(layout)
+                nbytes = before.nbytes
+                others = self._loans[1 - side]
                 if (
-                    self._uploads
-                    or self._watch is not None
-                    or not before.common(start, stop) & (1 << side)
-                    or self._loans[1 - side].may_be_written
+                    (before.uniform is None and exceeds_limit(before))
+                    or others.leases
+                    or others.exposures
+                    or self._uploads
                     or start == stop
-                    or exceeds_limit(before)
-                    or (recording() and not self._is_noted(side, start, stop))
                 ):
-                    return None
-                after = before.put(start, stop, 1 << side)
-                self._revoke_shortcuts()
+                    return False
+                if before.any(start, stop) == mine:
+                    return True
+                whole = not start and stop == nbytes
+                after = Spans.whole(nbytes, mine) if whole else before.put(start, stop, mine)
+                self._shortcuts.revoke()
                 self._spans = after
+                if whole and shortcut is self._shortcuts.sides[side]:
+                    shortcut.readable = shortcut.writable = True
             finally:
                 self._moving = False
             self._note(reason, before, start, stop)
-        return self.shortcut(side, layout)
+        return True
 
     def peek_at_source(self) -> NDArray[np.uint8] | None:
         """Return the bytes of the source, and keep nothing. The memory stays UNINITIALIZED.
@@ -727,7 +739,7 @@ class SyncedMemory:
             )
 
     def record_borrow(self, side: int, array: NDArray[Any]) -> None:
-        """Record a writable borrow that was made by a shortcut; check `writable` once more after it.
+        """Record a writable borrow made by a shortcut. Check `writable` once more afterwards.
 
         Parameters
         ----------

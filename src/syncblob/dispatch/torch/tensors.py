@@ -121,7 +121,11 @@ def alias_over(
     if kept is not None and blob._home is HOST:
         layout: Any = blob._placed
         shortcut, _, _, exported, _ = kept
-        if exported is not None and shortcut.writable and shortcut.buffer is memory.buffer(Side.HOST):
+        if (
+            exported is not None
+            and shortcut.writable
+            and shortcut.buffer is memory.buffer(Side.HOST)
+        ):
             array = exported.view()
             memory.record_lease(0, array, _KIND, layout.start, layout.stop, noted)
             if shortcut.writable:

@@ -1,0 +1,455 @@
+"""Shortcuts: in which states an array may be used at once, and when that ends."""
+
+from __future__ import annotations
+
+import operator
+import threading
+import warnings
+from contextlib import nullcontext
+
+import numpy as np
+import pytest
+
+import syncblob
+from syncblob import (
+    Blob,
+    Head,
+    SyncedMemory,
+    TransferGuardError,
+    no_transfers,
+    record_transfers,
+    verified_const,
+)
+from syncblob._layout import Layout
+from syncblob.devices import Side
+from syncblob.memory import Access
+
+NBYTES = 8
+WHOLE = Layout.dense(np.empty(NBYTES, np.uint8))
+READS = {Side.HOST: "cpu_data", Side.ACCELERATOR: "gpu_data"}
+CONST, MUTABLE, OVERWRITE = Access
+COPIES = {Side.HOST: "download", Side.ACCELERATOR: "upload"}
+
+
+def used(side, *, both_sides=True):
+    """Make a memory that was written on one side, perhaps after a use of the other."""
+    memory = SyncedMemory(NBYTES, device="simulated")
+    if both_sides:
+        getattr(memory, READS[side.other])()
+    getattr(memory, f"mutable_{READS[side]}")()[:] = 1
+    return memory
+
+
+def usable(memory, side, layout=WHOLE):
+    """Tell what the shortcut of a layout allows: "rw", "r" or ""."""
+    shortcut = memory.shortcut(side, layout)
+    if shortcut is None:
+        return ""
+    assert shortcut.buffer is memory.buffer(side) or not shortcut.readable
+    assert shortcut.readable >= shortcut.writable
+    return "r" * shortcut.readable + "w" * shortcut.writable
+
+
+# --- states --------------------------------------------------------------------------------------
+
+
+def written_elsewhere(memory, side):
+    getattr(memory, f"mutable_{READS[side.other]}")()[:] = 3
+
+
+def synced(memory, side):
+    getattr(memory, READS[side.other])()
+
+
+# What happens to a memory that was written on one side, and what arrays may be used at once for
+# afterwards: on that side, and on the other. The last entry tells whether the other is used last.
+STATES = {
+    "nothing": (lambda *_: None, "rw", "", False),
+    "a read of the other side": (synced, "r", "r", True),
+    "a write on the other side": (written_elsewhere, "", "rw", True),
+    "a borrow": (lambda m, side: m.lend(side, MUTABLE, WHOLE, "use"), "rw", "", False),
+    "an alias": (lambda m, side: m.export(side, MUTABLE, WHOLE, "use", "DLPack"), "rw", "", False),
+    "an exposure": (lambda m, side: m.expose(side), "rw", "", False),
+    "an exposure of the other side": (lambda m, side: m.expose(side.other), "r", "", False),
+    "all loans taken back": (lambda m, *_: m.revoke([]), "rw", "", False),
+}
+
+
+@pytest.mark.parametrize("logging", [False, True])
+@pytest.mark.parametrize(("happens", "here", "there", "used_last"), STATES.values(), ids=STATES)
+@pytest.mark.parametrize("both_sides", [False, True])
+@pytest.mark.parametrize("side", Side)
+def test_what_arrays_may_be_used_for_depends_on_who_holds_the_newest_contents(  # noqa: PLR0913, PLR0917
+    side, both_sides, happens, here, there, used_last, logging
+):
+    with record_transfers() if logging else nullcontext():
+        memory = used(side, both_sides=both_sides)
+        kept = happens(memory, side)
+        if logging and memory.on_both_sides:
+            # The log wants to know of a use of the side that was not used last.
+            here, there = ("", there) if used_last else (here, "")
+        assert (usable(memory, side), usable(memory, side.other)) == (here, there)
+        del kept
+
+
+@pytest.mark.parametrize("side", Side)
+def test_the_shortcut_of_a_side_stays_the_same_while_the_heads_change(side):
+    memory = used(side)
+    shortcut = memory.shortcut(side, WHOLE)
+    for _ in range(3):
+        written_elsewhere(memory, side)
+        assert not shortcut.readable
+        getattr(memory, f"mutable_{READS[side]}")()
+        assert memory.shortcut(side, WHOLE) is shortcut
+        assert shortcut.writable
+
+
+@pytest.mark.parametrize("side", Side)
+def test_parts_may_be_used_on_the_side_that_holds_them(side):
+    memory = used(side)
+    memory.lend(side.other, MUTABLE, Layout.raw(2), "use")
+    for start, expected in ((0, ""), (1, ""), (2, "rw"), (6, "rw")):
+        assert usable(memory, side, Layout.raw(2, start)) == expected
+    assert usable(memory, side) == ""
+    assert usable(memory, side.other, Layout.raw(2)) == "rw"
+    getattr(memory, READS[side.other])()
+    assert usable(memory, side.other, Layout.raw(2)) == "rw"
+    assert usable(memory, side.other, Layout.raw(2, 1)) == "r"
+
+
+@pytest.mark.parametrize("side", Side)
+def test_an_alias_of_other_bytes_hinders_nobody(side):
+    memory = used(side)
+    alias = memory.export(side.other, MUTABLE, Layout.raw(2), "use", "DLPack")
+    assert usable(memory, side, Layout.raw(2, 2)) == "rw"
+    assert usable(memory, side, Layout.raw(2, 1)) == ""
+    del alias
+
+
+def test_a_change_ends_the_shortcuts_of_all_parts():
+    memory = SyncedMemory(1000, device="simulated")
+    memory.mutable_gpu_data()
+    memory.lend(Side.HOST, MUTABLE, Layout.raw(2), "use")
+    # More of them than are kept.
+    shortcuts = [memory.shortcut(Side.ACCELERATOR, Layout.raw(1, 2 + at)) for at in range(300)]
+    assert shortcuts[-1].writable
+    memory.lend(Side.HOST, MUTABLE, Layout.raw(1, 999), "use")
+    assert not any(shortcut.readable or shortcut.writable for shortcut in shortcuts)
+
+
+def test_an_upload_under_way_may_be_read_from_but_not_written_to(simulated):
+    memory = used(Side.HOST)
+    simulated.delay = 0.1
+    memory.async_gpu_push()
+    assert (usable(memory, Side.HOST), usable(memory, Side.ACCELERATOR)) == ("r", "")
+    assert simulated.uploads == 0
+    memory.gpu_data()
+    assert (usable(memory, Side.HOST), usable(memory, Side.ACCELERATOR)) == ("r", "r")
+
+
+def test_an_adopted_buffer_has_a_shortcut_of_its_own():
+    memory = used(Side.HOST)
+    old = memory.shortcut(Side.HOST, WHOLE)
+    memory.set_cpu_data(np.zeros(NBYTES, np.uint8))
+    new = memory.shortcut(Side.HOST, WHOLE)
+    assert not old.readable
+    assert new is not old
+    assert new.writable
+
+
+@pytest.mark.parametrize("side", Side)
+def test_under_watch_nothing_may_be_used_at_once(side):
+    memory = used(side)
+    shortcut = memory.shortcut(side, WHOLE)
+    with verified_const():
+        export = memory.export(side, CONST, WHOLE, "use", "NumPy")
+        assert not shortcut.readable
+        assert usable(memory, side) == ""
+        del export
+
+
+# --- logs ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("side", Side)
+def test_a_log_that_is_opened_is_told_of_the_next_use_of_each_side(side):
+    memory = used(side)
+    synced(memory, side)
+    shortcuts = [memory.shortcut(each, WHOLE) for each in Side]
+    assert all(shortcut.readable for shortcut in shortcuts)
+    with record_transfers() as log:
+        assert not any(shortcut.readable for shortcut in shortcuts)
+        for number, each in enumerate([side, side, side.other, side.other, side]):
+            # As code with a shortcut does.
+            if not memory.shortcut(each, WHOLE).readable:
+                memory.read(each, WHOLE, "use")
+            assert memory.shortcut(each, WHOLE).readable
+            assert log.avoided == [0, 0, 1, 1, 2][number]
+    assert memory.shortcut(side, WHOLE).readable
+
+
+def test_a_log_that_another_thread_opens_meanwhile_is_told_too(monkeypatch):
+    memory = used(Side.HOST)
+    log = record_transfers()
+    ask = SyncedMemory._usable
+
+    def interrupted(self, *args):
+        found = ask(self, *args)
+        monkeypatch.undo()
+        thread = threading.Thread(target=log.__enter__)
+        thread.start()
+        thread.join()
+        return found
+
+    monkeypatch.setattr(SyncedMemory, "_usable", interrupted)
+    try:
+        assert not memory.shortcut(Side.HOST, WHOLE).readable
+        memory.read(Side.HOST, WHOLE, "use")
+        assert memory.shortcut(Side.HOST, WHOLE).writable
+    finally:
+        log.__exit__()
+
+
+# --- interrupts and threads ----------------------------------------------------------------------
+
+
+def test_nothing_is_usable_if_a_signal_handler_writes_elsewhere_meanwhile(monkeypatch):
+    memory = used(Side.HOST)
+    ask = SyncedMemory._usable
+
+    def interrupted(self, *args):
+        found = ask(self, *args)
+        monkeypatch.undo()
+        memory.mutable_gpu_data()[...] = 2
+        return found
+
+    monkeypatch.setattr(SyncedMemory, "_usable", interrupted)
+    assert usable(memory, Side.HOST) == ""
+    assert memory.cpu_data().tolist() == [2] * NBYTES
+
+
+def test_asking_for_a_shortcut_waits_for_no_transfer(simulated, monkeypatch):
+    memory = used(Side.HOST)
+    copy = simulated.upload
+    found = []
+
+    def upload(*args):
+        thread = threading.Thread(target=lambda: found.append(usable(memory, Side.HOST)))
+        thread.start()
+        thread.join(10)
+        assert found == [""]
+        copy(*args)
+
+    monkeypatch.setattr(simulated, "upload", upload)
+    memory.gpu_data()
+    assert usable(memory, Side.HOST) == "r"
+
+
+@pytest.mark.parametrize("side", Side)
+def test_a_borrow_of_a_shortcut_that_is_revoked_meanwhile_is_made_again(side, monkeypatch):
+    blob = blob_on(side)
+    write = getattr(blob, f"mutable_{READS[side]}")
+    write()
+    record = SyncedMemory.record_borrow
+
+    def interrupted(self, *args):
+        record(self, *args)
+        monkeypatch.undo()
+        getattr(blob, READS[side.other])()
+
+    monkeypatch.setattr(SyncedMemory, "record_borrow", interrupted)
+    borrow = write()
+    borrow[...] = 5
+    assert getattr(blob, READS[side.other])().tolist() == [5] * NBYTES
+    assert not borrow.flags.writeable
+
+
+# --- the first write after both sides were read --------------------------------------------------
+
+
+@pytest.mark.parametrize(("start", "stop"), [(0, NBYTES), (2, 4)])
+@pytest.mark.parametrize("side", Side)
+def test_a_side_that_holds_a_range_becomes_its_only_holder(side, start, stop):
+    memory = used(side)
+    synced(memory, side)
+    shortcut = memory.shortcut(side, WHOLE)
+    known = memory.history
+    assert memory.claim(shortcut, side, start, stop, "use")
+    assert memory.head_over(start, stop) is Head(1 << side)
+    assert memory.shortcut(side, Layout.raw(stop - start, start)).writable
+    assert memory.head_over(stop, NBYTES) is (Head(1 << side) if stop == NBYTES else Head.SYNCED)
+    last = memory.history[-1]
+    assert (last.reason, last.copied, last.start, last.stop) == ("use", "", start, stop)
+    assert memory.claim(memory.shortcut(side, Layout.raw(2, 2)), side, 2, 4, "use again")
+    assert len(memory.history) == len(known) + 1
+
+
+@pytest.mark.parametrize(
+    "happens",
+    [
+        lambda memory: memory.lend(Side.ACCELERATOR, MUTABLE, Layout.raw(1), "use"),
+        lambda memory: memory.export(Side.ACCELERATOR, MUTABLE, Layout.raw(1), "use", "DLPack"),
+        lambda memory: memory.expose(Side.ACCELERATOR),
+        lambda memory: memory.async_gpu_push(),
+    ],
+    ids=["elsewhere", "alias", "exposure", "push"],
+)
+def test_where_more_has_to_be_done_nothing_is_claimed(happens, simulated):
+    simulated.delay = 0.1
+    memory = used(Side.HOST)
+    kept = happens(memory)
+    before = memory.spans, memory.history
+    shortcut = memory.shortcut(Side.HOST, WHOLE)
+    assert not memory.claim(shortcut, Side.HOST, 0, NBYTES, "use")
+    assert (memory.spans, memory.history) == before
+    del kept
+
+
+# --- Blobs ---------------------------------------------------------------------------------------
+
+
+def synced_blob(shape, device, dtype="float32"):
+    """Make a Blob of ones that was used on both sides, and then in a computation."""
+    blob = Blob(shape, dtype, device=device)
+    blob.memory.bind(syncblob.simulated())
+    blob.mutable_cpu_data()[...] = 1
+    blob.gpu_data(), blob.cpu_data(), blob + blob
+    return blob
+
+
+@pytest.mark.parametrize("device", ["cpu", "simulated"])
+def test_an_operator_that_raises_leaves_what_both_sides_hold(device):
+    blob = synced_blob(NBYTES, device, "int32")
+    assert blob.head is Head.SYNCED
+    other = Blob((2, NBYTES), "int32", device=device)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for operand, error in (
+            (blob, TypeError),
+            (other, ValueError),
+            (2.5, TypeError),
+            (1 << 40, OverflowError),
+        ):
+            with pytest.raises(error):
+                (operator.itruediv if operand is blob else operator.iadd)(blob, operand)
+        for key, value, error in (
+            (NBYTES, 1, IndexError),
+            (0, 1 << 40, OverflowError),
+            (slice(2), 1 << 40, OverflowError),
+        ):
+            with pytest.raises(error):
+                blob[key] = value
+    assert blob.head is Head.SYNCED
+    assert blob.tolist() == [1] * NBYTES
+
+
+KEYS = [3, -1, (2, -3), slice(1, 3), (slice(None, None, -2), 1), (..., 2), (slice(0), 1), (None, 1)]
+
+
+@pytest.mark.parametrize("key", KEYS, ids=repr)
+@pytest.mark.parametrize("device", ["cpu", "simulated"])
+def test_a_number_is_written_into_the_selected_elements_alone(device, key):
+    blob = synced_blob((4, 5), device)
+    expected = np.ones((4, 5), "f4")
+    for value in (7, 8):
+        blob[key] = value
+        expected[key] = value
+        selected = blob[key]
+        with record_transfers() as log:
+            there = blob.gpu_data() if device == "cpu" else blob.cpu_data()
+        assert there.tolist() == expected.tolist()
+        layout = selected._layout
+        assert log.nbytes == (layout.stop - layout.start if selected.size else 0)
+
+
+# --- copies of everything ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("side", Side)
+def test_what_is_written_and_written_again_is_noted_once(side):
+    blob = blob_on(side)
+    before = blob.memory.history
+    blob.memory.revoke([])
+    getattr(blob, f"mutable_{READS[side]}")()[...] = 2
+    assert blob.memory.history == before
+
+
+@pytest.mark.parametrize("side", Side)
+def test_the_side_that_a_copy_of_everything_fills_is_not_given_meanwhile(
+    side, simulated, monkeypatch
+):
+    blob = blob_on(side)
+    copy = getattr(simulated, COPIES[side.other])
+    refused = []
+
+    def meddle(*args):
+        for access in (READS[side.other], f"mutable_{READS[side.other]}", f"mutable_{READS[side]}"):
+            with pytest.raises(RuntimeError, match="in the middle of a transfer"):
+                getattr(blob, access)()
+        refused.append(True)
+        copy(*args)
+
+    monkeypatch.setattr(simulated, COPIES[side.other], meddle)
+    assert getattr(blob, READS[side.other])().tolist() == [1] * NBYTES
+    assert refused == [True]
+    getattr(blob, f"mutable_{READS[side]}")()
+
+
+def blob_on(side):
+    """Make a Blob that was used on both sides and then written on one of them."""
+    blob = Blob(NBYTES, "uint8", device="simulated")
+    for _ in range(2):
+        getattr(blob, READS[side.other])()
+        getattr(blob, f"mutable_{READS[side]}")()[...] = 1
+    return blob
+
+
+@pytest.mark.parametrize("access", ["", "mutable_"])
+@pytest.mark.parametrize("side", Side)
+def test_a_guard_names_the_access_that_would_copy_everything_again(side, access):
+    blob = blob_on(side)
+    access += READS[side.other]
+    with no_transfers(), pytest.raises(TransferGuardError, match=rf"\b{access}\b"):
+        getattr(blob, access)()
+    assert blob.head is Head(1 << side)
+    assert getattr(blob, access)().tolist() == [1] * NBYTES
+
+
+@pytest.mark.parametrize("side", Side)
+def test_a_size_that_changed_in_between_is_the_size_that_is_in_use(side, simulated):
+    blob = blob_on(side)
+    for nbytes in (3, NBYTES, 5):
+        blob.resize(nbytes)
+        for number in range(2):
+            simulated.reset_counts()
+            getattr(blob, f"mutable_{READS[side]}")()[...] = number
+            assert blob.head is Head(1 << side)
+            array = getattr(blob, READS[side.other])()
+            assert (array.tolist(), blob.head) == ([number] * nbytes, Head.SYNCED)
+            assert simulated.uploaded_bytes + simulated.downloaded_bytes == nbytes
+            assert blob.memory.used_nbytes == nbytes
+
+
+def test_heads_go_round_as_often_as_the_sides_are_written():
+    blob = blob_on(Side.HOST)
+    for number in range(6):
+        side = Side(number % 2)
+        getattr(blob, f"mutable_{READS[side]}")()[...] = number
+        assert blob.head is Head(1 << side)
+        assert getattr(blob, READS[side.other])().tolist() == [number] * NBYTES
+        assert blob.head is Head.SYNCED
+
+
+@pytest.mark.parametrize("side", Side)
+def test_a_guard_is_told_the_direction(side):
+    memory = used(side.other)
+    direction = "an upload" if side else "a download"
+    with no_transfers(), pytest.raises(TransferGuardError, match=direction):
+        getattr(memory, READS[side])()
+
+
+def test_an_access_again_is_noted_with_its_reason():
+    memory = SyncedMemory(NBYTES, device="simulated")
+    for access in ("mutable_cpu_data", "mutable_gpu_data") * 2:
+        getattr(memory, access)()
+        assert memory.history[-1].reason == access

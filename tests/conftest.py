@@ -15,6 +15,7 @@ from program_devices import Cuda, Simulated
 
 import syncblob
 from syncblob.devices import cuda
+from syncblob.memory import synced_memory
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -73,6 +74,14 @@ def simulated() -> Iterator[SimulatedBackend]:
     yield backend
     backend.delay = 0.0
     backend.synchronize()
+
+
+@pytest.fixture(scope="module")
+def exact_parts() -> Iterator[None]:
+    """Copy exactly the parts asked for, also of small memories, so that tests can count them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(synced_memory, "SMALL", 0)
+        yield
 
 
 @pytest.fixture(params=["lazy", "eager"])

@@ -34,6 +34,7 @@ def line() -> int:
     return frame.f_back.f_lineno
 
 
+@pytest.mark.usefixtures("exact_parts")
 @pytest.mark.parametrize(
     ("access", "reason", "offset", "nbytes"),
     [
@@ -75,6 +76,7 @@ def test_a_transfer_names_its_reason_its_bytes_and_is_the_users(
     assert str(transfer).startswith(text)
 
 
+@pytest.mark.usefixtures("exact_parts")
 def test_each_copy_of_a_part_is_an_entry_of_its_own() -> None:
     blob = at_gpu()
     blob.name = "weights"

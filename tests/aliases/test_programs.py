@@ -30,6 +30,9 @@ try:
 except ImportError:
     torch = None
 
+# They count the bytes of parts of small memories.
+pytestmark = pytest.mark.usefixtures("exact_parts")
+
 STEPS = 18
 CPU, GPU = "cpu", "gpu"
 OTHER = {CPU: GPU, GPU: CPU}

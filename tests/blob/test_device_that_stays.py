@@ -18,6 +18,9 @@ try:
 except ImportError:
     torch = None
 
+# They count the bytes of parts of small memories.
+pytestmark = pytest.mark.usefixtures("exact_parts")
+
 NONE, CPU, GPU, SYNCED, SPLIT = Head
 DEVICES = ["cpu", "simulated:0"]
 

@@ -15,6 +15,9 @@ import syncblob
 from syncblob import Blob, ConstWriteWarning, record_transfers, verified_const
 from syncblob.devices import Side
 
+# They count the bytes of parts of small memories.
+pytestmark = pytest.mark.usefixtures("exact_parts")
+
 torch = pytest.importorskip("torch", reason="torch is one of the consumers")
 
 

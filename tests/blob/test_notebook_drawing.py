@@ -13,6 +13,9 @@ import pytest
 from syncblob import Blob, record_transfers
 from syncblob.devices import Side
 
+# They count the bytes of parts of small memories.
+pytestmark = pytest.mark.usefixtures("exact_parts")
+
 
 def parsed(blob: Blob) -> ET.Element:
     return ET.fromstring(blob._repr_html_())  # noqa: S314  # our own

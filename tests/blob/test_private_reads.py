@@ -22,6 +22,9 @@ try:
 except ImportError:
     torch = None
 
+# They count the bytes of parts of small memories.
+pytestmark = pytest.mark.usefixtures("exact_parts")
+
 NONE, CPU, GPU, SYNCED, SPLIT = Head
 DTYPES = ["bool", "int8", "int64", "float16", "float32", "bfloat16", "complex64", "complex128"]
 

@@ -557,6 +557,7 @@ def test_it_notices_an_alias_that_does_not_go(tour_json, monkeypatch):
     assert steps[-1]["problems"][0].startswith("StaleAliasWarning: mutable_cpu_data leaves behind")
 
 
+@pytest.mark.usefixtures("exact_parts")
 def test_more_bytes_than_those_of_the_blob_are_noticed():
     with syncblob.use_device("simulated"):
         whole = Blob((2, 3))

@@ -22,6 +22,9 @@ from syncblob._layout import Layout
 from syncblob.devices import POISON, Side
 from syncblob.memory import Access
 
+# They count the bytes of parts of small memories.
+pytestmark = pytest.mark.usefixtures("exact_parts")
+
 UNIT = 8
 UNITS = 8
 NBYTES = UNIT * UNITS

@@ -42,6 +42,9 @@ try:
 except ImportError:
     torch = None
 
+# They count the bytes of parts of small memories.
+pytestmark = pytest.mark.usefixtures("exact_parts")
+
 STEPS = 24
 ITEMSIZE = 4
 # For the tests with threads.

@@ -13,6 +13,9 @@ from syncblob._layout import Layout
 from syncblob.devices import Side
 from syncblob.memory import Access, span_limit
 
+# They count the bytes of parts of small memories.
+pytestmark = pytest.mark.usefixtures("exact_parts")
+
 HOST, ACCELERATOR = Side
 CONST, MUTABLE, OVERWRITE = Access
 # A low limit saves time. `tests/devices/test_cuda.py` has a map of the usual length.

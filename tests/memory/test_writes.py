@@ -16,6 +16,9 @@ from syncblob.devices.host import NumpyHome
 from syncblob.memory import Access
 from syncblob.memory.leases import NUMPY
 
+# They count the bytes of parts of small memories.
+pytestmark = pytest.mark.usefixtures("exact_parts")
+
 NBYTES = 8
 READS = {Side.HOST: "cpu_data", Side.ACCELERATOR: "gpu_data"}
 PART = Layout.raw(4, 2)

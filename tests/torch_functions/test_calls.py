@@ -238,6 +238,7 @@ def test_an_out_that_is_a_part_without_gaps_is_overwritten_without_a_transfer(si
     assert (simulated.uploads, simulated.downloaded_bytes) == (0, 12)
 
 
+@pytest.mark.usefixtures("exact_parts")
 def test_an_out_with_gaps_is_brought_first_with_what_lies_in_them(simulated):
     blob = blob_in(GPU)
     simulated.reset_counts()

@@ -3,8 +3,8 @@
 A Blob is *untouched*, *fresh* or *settled*. A Blob made from a shape is untouched: it has a layout
 and a home. The result of a computation is fresh: it has an array that nothing else references, and
 the home of that array. The memory is made on demand: by nearly any use of an untouched Blob, and by
-any use of a fresh one except a computation. From then on the Blob is settled, and its array may be out
-of date: its shortcut tells.
+any use of a fresh one except a computation. From then on the Blob is settled, and its array may be
+out of date: its shortcut tells.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class BlobCore:
     #
     # - An untouched Blob has `NO_MEMORY` for `_held`, a layout, and no array.
     # - A fresh Blob has `_array`, and neither `_held` nor `_placed`. The array is the Blob.
-    # - A settled Blob has `_held`. `_array`, if there is one, has the Blob's layout, and may be read
+    # - A settled Blob has `_held`. `_array`, if there is one, has the Blob's layout. It may be read
     #   or written as it is while its shortcut says so. The memory revokes shortcuts before any
     #   change, so looking at an attribute without the lock is enough.
     # - `_held` is assigned last when a memory is made, because readers without the lock look at it
@@ -142,8 +142,8 @@ class BlobCore:
     _array: Any
     # The home of the Blob's device, where operations run and `_array` is.
     _home: Home
-    # The shortcut of the buffer under the array. For a fresh Blob `FRESH`, or, if the array still has
-    # another owner, one with the place in the user's code where it was taken in place of a buffer.
+    # The shortcut of the buffer under the array. For a fresh Blob `FRESH`, or, if the array still
+    # has another owner, one with the place in the user's code where it was taken for a buffer.
     _shortcut: Shortcut
     # The memory of data, and the layout of data in it; None for a fresh Blob. See `_memory`,
     # `_layout`.

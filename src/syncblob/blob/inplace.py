@@ -19,7 +19,7 @@ from syncblob.interop.foreign import is_array, is_ndarray_like
 from syncblob.memory import MUTABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable
 
     from syncblob.devices.base import Home
 
@@ -103,8 +103,11 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:  # noqa: C901,
 def _claims(kernel: Callable[..., Any], x1: Any, x2: Any) -> bool:
     """Prepare to write into an array that may be read, if the kernel will not raise."""
     shape = x1._array.shape
+    if not x1._home.direct:
+        # A guard may forbid it.
+        return False
     if type(x2) in SCALARS:
-        known = _keeps_dtype(kernel, x1._array.dtype, type(x2))
+        known = _keeps_dtype(kernel, x1._array.dtype, type(x2))  # type: ignore[arg-type]  # hashable
     elif type(x2) is type(x1) and x2._shortcut.readable and x1._home is x2._home:
         array2 = x2._array
         if array2.shape != shape and np.broadcast_shapes(shape, array2.shape) != shape:
@@ -117,19 +120,17 @@ def _claims(kernel: Callable[..., Any], x1: Any, x2: Any) -> bool:
 
 
 @cache
-def _keeps_dtype(kernel: Hashable, dtype: Hashable, other: Hashable) -> bool:
+def _keeps_dtype(kernel: Any, dtype: Any, other: Any) -> bool:
     """Tell whether a kernel computes elementwise with operands of two dtypes, giving the first.
 
     The second may be the type of a scalar. Integers of Python may be too large for the dtype.
     """
-    compute: Any = kernel
-    kind: Any = other
-    one = np.ones((), dtype)  # type: ignore[call-overload]  # it is a dtype
-    if compute is _corrected_elementwise.matmul or (kind is int and one.dtype.kind not in "fc"):
+    one: Any = np.ones((), dtype)
+    if kernel is _corrected_elementwise.matmul or (other is int and one.dtype.kind not in "fc"):
         return False
     try:
         with np.errstate(all="ignore"):
-            result = compute(one, one.astype(kind) if isinstance(kind, np.dtype) else kind(1))
+            result = kernel(one, one.astype(other) if isinstance(other, np.dtype) else other(1))
     except TypeError:
         return False
     kept: bool = result.dtype == dtype

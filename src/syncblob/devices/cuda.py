@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob._forks import notify
-from syncblob._layout import Layout
 from syncblob.devices.base import DLPACK_CUDA, Accelerator, Device, Push
 from syncblob.devices.host import HOST
 from syncblob.errors import DeviceMismatchError, NoDeviceError
@@ -30,6 +29,8 @@ if TYPE_CHECKING:
     from typing import Never
 
     from numpy.typing import NDArray
+
+    from syncblob._layout import Layout
 
 __all__ = ["CudaBackend", "current_index", "device_count"]
 

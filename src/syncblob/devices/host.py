@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob._forks import Lock
-from syncblob._layout import Layout
 from syncblob.devices.base import CPU, DLPACK_CPU, Home
 
 if TYPE_CHECKING:
@@ -18,6 +17,8 @@ if TYPE_CHECKING:
     from typing import Self
 
     from numpy.typing import NDArray
+
+    from syncblob._layout import Layout
 
 __all__ = ["HOST", "NumpyHome", "allow_direct_calls", "forbid_direct_calls"]
 

@@ -45,6 +45,7 @@ __all__ = [
     "CONST",
     "MUTABLE",
     "OVERWRITE",
+    "SMALL",
     "Access",
     "Head",
     "Plan",
@@ -73,6 +74,13 @@ class Head(enum.IntEnum):
 
 
 _BOTH = int(Head.SYNCED)
+
+SMALL = 1 << 14
+"""An access that has to copy a part of a memory of at most so many bytes copies all of it.
+
+That takes hardly longer: ``python -m benchmarks regions`` compares the two. And consumers that are
+given a view, and reach the rest of its base, find the newest contents there.
+"""
 
 
 class Access(enum.Enum):

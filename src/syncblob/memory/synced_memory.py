@@ -40,6 +40,7 @@ from syncblob.memory.state import (
     CONST,
     MUTABLE,
     OVERWRITE,
+    SMALL,
     Access,
     Head,
     Transition,
@@ -1452,7 +1453,12 @@ class SyncedMemory:
                 ranges.append(changed)
             self._revoke(side.other, ranges, revoked, writes=writes)
             initial = before.uniform == 0 and self._source is None
-            zeroed = initial and (access is not OVERWRITE or stop - start < before.nbytes)
+            part = stop - start < before.nbytes
+            zeroed = initial and (access is not OVERWRITE or part)
+            if sides[side] is None and side is Side.HOST:
+                # The caller of an access of a part may reach further, and must not find old bytes
+                # of the heap there.
+                zeroed = zeroed or part
             buffer = self._buffers.get(side, accelerator, zeroed=zeroed)
             copied = ""
             if pieces:
@@ -1525,6 +1531,17 @@ class SyncedMemory:
             )
             after = before.replaced(plan.runs if start < stop else [])
             pieces = plan.pieces
+        if (
+            pieces
+            and nbytes <= SMALL
+            and stop - start < nbytes
+            and not (there.borrows.live or there.may_be_written)
+        ):
+            # Everything comes along, except where other code may be writing.
+            writers = here.writers(0, nbytes) if here.may_be_written else ()
+            plan = plan_access(before, side, CONST, 0, nbytes, here=writers)
+            after = before.replaced(plan.runs)
+            return plan.pieces, after.put(start, stop, holder) if writes else after, (start, stop)
         more, after = self._shortened(after, side, start, stop)
         return sorted([*pieces, *more]) if more else pieces, after, (start, stop)
 

@@ -231,11 +231,11 @@ def host_loan(x: BlobCore, reason: str) -> Loan | None:
                 return loan
             held: Any = x._held
             layout: Any = x._placed
-            if held.buffer(Side.HOST) is shortcut.buffer:
-                if held.read(Side.HOST, layout, reason) is shortcut.buffer:
-                    # Asks for the shortcut again.
-                    x._keep(HOST_DATA, held)
-                    return loan
+            current = held.buffer(Side.HOST) is shortcut.buffer
+            if current and held.read(Side.HOST, layout, reason) is shortcut.buffer:
+                # Asks for the shortcut again.
+                x._keep(HOST_DATA, held)
+                return loan
     return _new_host_loan(x, reason)
 
 

@@ -1,0 +1,131 @@
+"""Small memories: an access of a part that has to copy brings everything."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import syncblob
+from syncblob import Blob, Head, SyncedMemory, record_transfers
+from syncblob._layout import Layout
+from syncblob.devices import Side
+from syncblob.memory import Access
+from syncblob.memory.state import SMALL
+
+scipy_linalg = pytest.importorskip("scipy.linalg")
+
+CONST, MUTABLE, OVERWRITE = Access
+PART = Layout.raw(8, 16)
+READS = {Side.HOST: "cpu_data", Side.ACCELERATOR: "gpu_data"}
+
+
+def newest_on(side, nbytes=64):
+    """Make a memory that was used on both sides, and then written on one of them."""
+    memory = SyncedMemory(nbytes, device="simulated")
+    getattr(memory, READS[side.other])()
+    getattr(memory, f"mutable_{READS[side]}")()[:] = np.arange(nbytes) % 251
+    return memory
+
+
+@pytest.mark.parametrize("access", [CONST, MUTABLE])
+@pytest.mark.parametrize("side", Side)
+def test_an_access_of_a_part_that_has_to_copy_brings_everything_in_one_copy(side, access):
+    memory = newest_on(side.other)
+    with record_transfers() as log:
+        memory.array(side, access, PART, "use")
+    assert [(transfer.offset, transfer.nbytes) for transfer in log] == [(0, 64)]
+    assert memory.buffer(side).tolist() == [*range(64)]
+    assert memory.head_over(24, 64) is Head.SYNCED
+    assert memory.head_over(16, 24) is (Head.SYNCED if access is CONST else Head(1 << side))
+
+
+@pytest.mark.parametrize("side", Side)
+def test_where_nothing_has_to_be_copied_nothing_is(side):
+    memory = newest_on(side.other)
+    with record_transfers() as log:
+        memory.array(side, OVERWRITE, PART, "use")
+        memory.array(side, CONST, PART, "use")
+    assert not log
+    assert memory.head_over(24, 64) is Head(1 << side.other)
+
+
+@pytest.mark.parametrize("nbytes", [SMALL, SMALL + 1])
+def test_only_a_small_memory_is_brought_whole(nbytes):
+    memory = newest_on(Side.HOST, nbytes)
+    with record_transfers() as log:
+        memory.array(Side.ACCELERATOR, CONST, PART, "use")
+    assert log.nbytes == (nbytes if nbytes <= SMALL else PART.nbytes)
+
+
+@pytest.mark.parametrize("lends", ["borrow", "alias", "exposure"])
+@pytest.mark.parametrize("side", Side)
+def test_what_other_code_may_be_writing_stays_where_it_is(side, lends):
+    memory = newest_on(side.other)
+    other = Layout.raw(8, 40)
+    if lends == "borrow":
+        kept = memory.lend(side.other, MUTABLE, other, "use")
+    elif lends == "alias":
+        kept = memory.export(side.other, MUTABLE, other, "use", "NumPy")
+    else:
+        memory.expose(side.other, start=40, stop=48)
+        kept = memory.buffer(side.other)[40:48]
+    with record_transfers() as log:
+        for access in (CONST, MUTABLE):
+            memory.array(side, access, PART, "use")
+    assert [(transfer.offset, transfer.nbytes) for transfer in log] == [(16, 8)]
+    kept[...] = 5
+    assert getattr(memory, READS[side])()[40:48].tolist() == [5] * 8
+
+
+@pytest.mark.parametrize("side", Side)
+def test_writes_into_a_part_do_not_take_the_rest(side):
+    """Two sides that work on parts of their own do so without transfers, once each has its part."""
+    memory = newest_on(side.other)
+    memory.array(side, MUTABLE, PART, "use")[:] = 7
+    with record_transfers() as log:
+        for _ in range(3):
+            memory.array(side.other, MUTABLE, Layout.raw(8), "use")[:] = 3
+            memory.array(side, MUTABLE, PART, "use")[:] = 7
+    assert not log
+    expected = [3] * 8 + [*range(8, 16)] + [7] * 8 + [*range(24, 64)]
+    assert memory.cpu_data().tolist() == memory.gpu_data().tolist() == expected
+
+
+def test_of_a_source_everything_is_read():
+    contents = np.arange(64, dtype=np.uint8)
+    memory = SyncedMemory(64, device="simulated", source=lambda: contents)
+    memory.array(Side.HOST, CONST, PART, "use")
+    assert memory.buffer(Side.HOST).tolist() == contents.tolist()
+    assert memory.head is Head.HEAD_AT_CPU
+
+
+def test_a_host_buffer_of_which_a_part_is_needed_has_zeros_elsewhere(monkeypatch):
+    # Stands for what the heap has left there.
+    monkeypatch.setattr(np, "empty", lambda shape, dtype: np.full(shape, 0xA5, dtype))
+    for access in (CONST, MUTABLE, OVERWRITE):
+        memory = SyncedMemory(SMALL + 1, device="simulated")
+        memory.mutable_gpu_data()[:] = 1
+        memory.array(Side.HOST, access, PART, "use")
+        buffer = memory.buffer(Side.HOST).tolist()
+        assert set(buffer[:16] + buffer[24:]) == {0}
+        if access is not OVERWRITE:
+            assert buffer[16:24] == [1] * 8
+
+
+@pytest.mark.parametrize("device", ["cpu", "simulated"])
+def test_who_reaches_beyond_a_view_finds_the_newest_contents(device):
+    blob = Blob(6, dtype="float64", device=device)
+    blob.memory.bind(syncblob.simulated())
+    blob.gpu_data()
+    blob.cpu_data()
+    blob[...] = [1, 2, 3, 4, 5, 6]
+    found = np.lib.stride_tricks.as_strided(blob[3:], (3,), (-8,))
+    assert np.asarray(found).tolist() == [4, 3, 2]
+    for make in (scipy_linalg.circulant, scipy_linalg.toeplitz):
+        expected = make(np.array([1.0, 2, 3]))
+        assert np.asarray(make(blob[:3])).tolist() == expected.tolist()
+    windows = np.lib.stride_tricks.sliding_window_view(blob, 2)
+    assert isinstance(windows, Blob)
+    assert windows.tolist() == [[1, 2], [2, 3], [3, 4], [4, 5], [5, 6]]
+    with pytest.raises(ValueError, match="const"):
+        windows[0] = 1

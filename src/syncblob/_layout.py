@@ -111,6 +111,18 @@ class Layout:
         return layout
 
     @classmethod
+    def of_array(cls, array: Any, offset: int) -> Layout:
+        """Return the layout of an array whose first element is at an offset in its memory."""
+        if not (array.size and array.flags.c_contiguous):
+            return cls(tuple(array.shape), array.dtype, tuple(array.strides), offset)
+        # As `dense`: the usual case, in fewer steps.
+        layout = cls.dense(array)
+        layout.offset = layout.start = offset
+        layout.stop += offset
+        layout.whole = False
+        return layout
+
+    @classmethod
     def raw(cls, nbytes: int, offset: int = 0) -> Layout:
         """Return the layout of bytes."""
         return cls((nbytes,), UINT8, None, offset)
@@ -256,7 +268,7 @@ class Layout:
         offset = self.offset
         if view.size:
             offset = view.__array_interface__["data"][0] - _DUMMY_ADDRESS
-        return Layout(view.shape, view.dtype, view.strides, offset)
+        return Layout.of_array(view, offset)
 
     def __eq__(self, other: object) -> bool:
         """Compare field by field."""

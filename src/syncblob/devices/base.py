@@ -7,6 +7,8 @@ import sys
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
+from syncblob._layout import Layout
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
@@ -15,7 +17,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import device as torch_device
 
-    from syncblob._layout import Layout
 
 __all__ = [
     "CPU",
@@ -200,10 +201,8 @@ class Home(ABC):
 
     def layout(self, array: Any, buffer: Any) -> Layout:
         """Return the layout in its buffer of an array made by `view`, or of a view of one."""
-        from syncblob._layout import Layout
-
         offset = self.address(array) - self.address(buffer) if array.size else 0
-        return Layout(tuple(array.shape), array.dtype, tuple(array.strides), offset)
+        return Layout.of_array(array, offset)
 
     @abstractmethod
     def exporter(self, buffer: Any) -> Any:

@@ -90,7 +90,7 @@ def test_shape_messages_merge():
         b"\x0a\x01\x02\x08\x03\x0a\x01\x04",
         b"\x0a\x02\x02\x03\x12\x01x\x0a\x01\x04",
         b"\x08\x82\x00\x0a\x04\x83\x80\x00\x04",
-        b"\x0b\x0c\x0d\x00\x00\x00\x00\x0a\x03\x02\x03\x04",
+        b"\x13\x14\x15\x00\x00\x00\x00\x0a\x03\x02\x03\x04",
     ],
 )
 def test_layouts_of_the_dims(dims):
@@ -153,13 +153,34 @@ SHAPE_4 = b"\x3a\x02\x08\x04"
         unpacked(1) + b"\x7b\x7c" + unpacked(2, 3, 4),
         # The same tag, encoded in two bytes.
         b"\xad\x00" + floats(1) + unpacked(2) + b"\xaa\x00\x08" + floats(3, 4),
-        # Field 5 with wire types that it cannot have, which are ignored.
-        packed(1, 2, 3) + b"\x28\x63" + b"\x29" + bytes(8) + b"\x2b\x2c" + packed(4),
+        # Fields of NVCaffe with wire types that they cannot have there, which are ignored.
+        packed(1, 2, 3) + b"\x52\x01\x00" + b"\x60\x63" + b"\x6b\x6c" + packed(4),
     ],
 )
 def test_layouts_of_the_values(pieces):
     assert values_of(SHAPE_4 + pieces) == [1, 2, 3, 4]
     assert values_of(pieces + SHAPE_4) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("field", "name"),
+    [
+        (b"\x0a\x01\x02", r"field 1 \(num\) has wire type LENGTH"),
+        (b"\x25" + bytes(4), r"field 4 \(width\) has wire type FIXED32"),
+        (b"\x28\x05", r"field 5 \(data; in C3D, width\) has wire type VARINT"),
+        (b"\x29" + bytes(8), r"field 5 \(data; in C3D, width\) has wire type FIXED64"),
+        (b"\x33\x34", r"field 6 \(diff\) has wire type GROUP_START"),
+        (b"\x38\x04", r"field 7 \(shape\) has wire type VARINT"),
+        (b"\x3a\x05\x0d" + bytes(4), r"field 1 \(dim\) has wire type FIXED32"),
+        (b"\x45" + bytes(4), r"field 8 \(double_data\) has wire type FIXED32"),
+    ],
+)
+def test_a_field_of_caffes_with_another_wire_type_is_named(field, name):
+    """protobuf would skip it, and the rest would be taken for all that there is."""
+    for data in (SHAPE_4 + packed(1, 2, 3, 4) + field, field + SHAPE_4 + packed(1, 2, 3, 4)):
+        BlobProto.FromString(data)
+        with pytest.raises(ModelFileError, match=name + r".*a fork of Caffe"):
+            values_of(data)
 
 
 def test_a_long_row_of_unpacked_values_is_read_whole():

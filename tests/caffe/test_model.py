@@ -15,7 +15,9 @@ from syncblob.caffe import Layer, LayerBlobs, ModelFile, _streams, open_model, r
 from syncblob.caffe._blob_index import Values
 from syncblob.caffe._disk import OpenFile
 from syncblob.caffe._pb.caffe_pb2 import BlobProto, BlobShape, LayerParameter, NetParameter
+from syncblob.caffe._wire import length_field
 from syncblob.devices import use_device
+from syncblob.errors import ModelFileError
 from syncblob.memory import Head
 
 BLOB = BlobProto(shape=BlobShape(dim=[2]), data=[0, 1])
@@ -139,16 +141,36 @@ def test_v1_types_that_caffe_does_not_know(write):
     assert [layer.type for layer in net.layers] == ["", "Convolution"]
 
 
-def test_fields_of_the_wrong_wire_type_are_skipped(write):
-    # Name, type, bottom and blobs as numbers, in a layer that also has a name.
-    layer = b"\x0a\x01a" + b"\x08\x01\x10\x04\x18\x01\x38\x01"
-    # The net's name and another layer as numbers, and the name of an input.
-    content = b"\x08\x41\x1a\x01x" + b"\xa2\x06" + bytes([len(layer)]) + layer + b"\xa0\x06\x05"
-    net = open_model(write(content))
-    assert (net.name, len(net.layers)) == ("", 1)
-    assert open_model(write(b"\x12\x00" + b"\x3a\x00")).version == 1
-    (layer,) = net.layers
-    assert (layer.name, layer.type, layer.bottoms, len(layer.blobs)) == ("a", "", (), 0)
+@pytest.mark.parametrize(
+    ("version", "field", "name"),
+    [
+        (None, b"\x08\x41", r"field 1 \(name\) has wire type VARINT"),
+        (None, b"\x10\x41", r"field 2 \(layers\) has wire type VARINT"),
+        (None, b"\xa0\x06\x05", r"field 100 \(layer\) has wire type VARINT"),
+        (2, b"\x08\x01", r"field 1 \(name\) has wire type VARINT"),
+        (2, b"\x10\x04", r"field 2 \(type\) has wire type VARINT"),
+        (2, b"\x38\x01", r"field 7 \(blobs\) has wire type VARINT"),
+        (1, b"\x2a\x04ReLU", r"field 5 \(type\) has wire type LENGTH"),
+        (1, b"\x08\x01", r"field 1 \(layer\) has wire type VARINT"),
+        (0, b"\x90\x03\x01", r"field 50 \(blobs\) has wire type VARINT"),
+    ],
+)
+def test_a_field_of_caffes_with_another_wire_type_is_named(write, version, field, name):
+    """protobuf would skip it, and the layer or its blobs would be missing."""
+    content = b"\xa2\x06\x03\x0a\x01a" + field
+    if version is not None:
+        layer = {2: b"\x0a\x01a", 1: b"\x22\x01a", 0: b""}[version] + field
+        layer = length_field(1, layer) if version == 0 else layer
+        content = length_field(100 if version == 2 else 2, layer)
+    NetParameter.FromString(content)
+    with pytest.raises(ModelFileError, match=name):
+        open_model(write(content))
+
+
+def test_fields_that_are_not_read_may_have_any_wire_type(write):
+    # The net's debug_info (7) as a text, and a layer's phase (10) as one.
+    content = b"\x3a\x00" + length_field(100, b"\x0a\x01a\x52\x00")
+    assert list(open_model(write(content))) == ["a"]
 
 
 def test_reprs(write, v2_net):

@@ -14,6 +14,7 @@ from syncblob.caffe._pb.caffe_pb2 import (
     NetParameter,
     SolverState,
 )
+from syncblob.caffe._wire import length_field
 from syncblob.caffe.solver_state import open_solver_state, save_solver_state
 from syncblob.errors import ModelFileError
 from syncblob.memory import Head
@@ -46,6 +47,36 @@ def test_an_old_solver_state_has_no_step(write):
 def test_numbers_are_int32(write):
     state = open_solver_state(write(b"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x12\x00"))
     assert state.iter == -1
+
+
+@pytest.mark.parametrize(
+    ("reader", "field", "name"),
+    [
+        (open_solver_state, b"\x0a\x00", r"field 1 \(iter\)"),
+        (open_solver_state, b"\x22\x00", r"field 4 \(current_step\)"),
+        (open_solver_state, b"\x1d" + bytes(4), r"field 3 \(history\)"),
+        (read_blobs, b"\x0d" + bytes(4), r"field 1 \(blobs\)"),
+    ],
+)
+def test_a_field_of_caffes_with_another_wire_type_is_named(write, reader, field, name):
+    state = SolverState(iter=7, learned_net="net", history=BLOBS).SerializeToString()
+    with pytest.raises(ModelFileError, match=name + " has wire type"):
+        reader(write(state + field if reader is open_solver_state else field))
+
+
+def c3d_mean(values):
+    """Return a BlobProto of C3D: num, channels, length, height, width and data, 1 to 6."""
+    dims = b"".join(bytes([number << 3, dim]) for number, dim in enumerate((1, 3, 1, 2, 2), 1))
+    return dims + length_field(6, np.asarray(values, "<f4").tobytes())
+
+
+def test_the_mean_of_c3d_is_no_solver_state_and_no_model(write):
+    path = write(c3d_mean(range(12)))
+    for reader in (open_solver_state, open_model):
+        with pytest.raises(ModelFileError, match=r"this is one blob .* use read_blob"):
+            reader(path)
+    with pytest.raises(ModelFileError, match=r"field 5 \(data; in C3D, width\) .* a fork of Caffe"):
+        read_blob(path)
 
 
 def test_rows_of_blobs(write):

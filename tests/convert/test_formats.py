@@ -11,6 +11,8 @@ from comparable_models import layers_of, need_library_of
 
 import syncblob
 from syncblob import ModelFileError
+from syncblob.caffe._pb.caffe_pb2 import BlobProto, NetParameter, SolverState
+from syncblob.caffe._wire import length_field
 from syncblob.convert import (
     _hdf5,
     convert,
@@ -320,3 +322,39 @@ def test_a_zip_archive_that_cannot_be_listed_is_no_reason_to_give_up(tmp_path):
     assert format_of(tmp_path / "x") == "npz"
     with pytest.raises(syncblob.ModelFileError, match="zip archive without arrays"):
         open_weights(tmp_path / "x")
+
+
+# Weak evidence: fields that also occur in other messages.
+_V1_NET = length_field(2, b"\x22\x01a" + length_field(6, b"\x3a\x02\x08\x02"))  # no values
+_ONE_NUMBER = b"\x08\x05"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("x.caffemodel", _V1_NET, r"layer 'a', byte 7: a blob of shape \(2,\) needs 2 values"),
+        ("x", _V1_NET, r"layer 'a', byte 7: a blob of shape \(2,\) needs 2 values"),
+        ("x.binaryproto", _ONE_NUMBER + b"\x10\x03\x2d", "is truncated"),
+        ("x.binaryproto", b"\x08\x01\x10\x03\x18\x01\x20\x04\x28\x05", r"field 5 \(data; in C3D"),
+        ("x", b"\x08\x01\x10\x03\x18\x01\x20\x04\x28\x05", r"field 5 \(data; in C3D"),
+    ],
+)
+def test_weak_evidence_for_another_message_does_not_hide_the_error(tmp_path, name, content, words):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ModelFileError, match=words):
+        format_of(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (SolverState(iter=5, learned_net="x"), "solverstate"),
+        (SolverState(history=[BlobProto(data=[1])]), "solverstate"),
+        (BlobProto(num=1, channels=1, height=1, width=1, data=[1]), "binaryproto"),
+        (NetParameter(name="x"), "caffemodel"),
+    ],
+)
+@pytest.mark.parametrize("name", ["x", "x.caffemodel", "x.binaryproto", "x.solverstate"])
+def test_messages_are_known_by_their_contents(tmp_path, content, kind, name):
+    (tmp_path / name).write_bytes(content.SerializeToString())
+    assert format_of(tmp_path / name) == kind

@@ -1,8 +1,8 @@
 """Compares the scanner with protobuf: both accept or both refuse, and find the same bits.
 
-Known and intended differences: the scanner refuses shapes of more than 64 axes, and files that it
-recognises as messages of another type; protobuf 7 accepts field number 0 within a group, unlike
-other releases and Caffe.
+Known and intended differences: the scanner refuses shapes of more than 64 axes, files that it
+recognises as messages of another type, and Caffe's fields with another wire type than Caffe's;
+protobuf 7 accepts field number 0 within a group, unlike other releases and Caffe.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from caffe_oracle import (
     blobs_as_caffe_reads_them,
     contents_of,
     net_as_caffe_reads_it,
+    refuse_wrong_types,
 )
 from google.protobuf.internal import api_implementation
 from google.protobuf.message import DecodeError
@@ -63,8 +64,10 @@ def check_blob(data):
     """Compare the two, and Caffe's rules, on a BlobProto."""
     buffer = np.frombuffer(data, np.uint8)
     try:
-        expected = contents_of(BlobProto.FromString(data))
-    except DecodeError:
+        message = BlobProto.FromString(data)
+        refuse_wrong_types(message)
+        expected = contents_of(message)
+    except (DecodeError, RefusedError):
         with pytest.raises(ModelFileError):
             contents_by_scanner(data)
         with pytest.raises(ModelFileError):
@@ -89,6 +92,7 @@ def check_net(data):
     buffer = np.frombuffer(data, np.uint8)
     try:
         net = NetParameter.FromString(data)
+        refuse_wrong_types(net)
         version, layers = net_as_caffe_reads_it(net)
     except (DecodeError, RefusedError):
         with pytest.raises(ModelFileError):
@@ -141,6 +145,7 @@ def _check_blobs(path, kind, field, read):
     buffer = np.frombuffer(data, np.uint8)
     try:
         message = kind.FromString(data)
+        refuse_wrong_types(message)
         expected = blobs_as_caffe_reads_them(getattr(message, field))
     except (DecodeError, RefusedError):
         with pytest.raises(ModelFileError):

@@ -10,6 +10,8 @@ import math
 from dataclasses import dataclass, field
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.message import Message
+from google.protobuf.unknown_fields import UnknownFieldSet
 
 from syncblob.caffe._older_formats import V0_LAYER_TYPES, V1_LAYER_TYPES
 from syncblob.caffe._pb import caffe_pb2
@@ -142,6 +144,18 @@ class ExpectedLayer:
 
 class RefusedError(Exception):
     """Caffe would stop here."""
+
+
+def refuse_wrong_types(message):
+    """Raise RefusedError if a field of Caffe has a wire type that Caffe's has not."""
+    fields = message.DESCRIPTOR.fields
+    known = {field.number for field in fields if not field.name.startswith("raw")}
+    if any(field.field_number in known for field in UnknownFieldSet(message)):
+        raise RefusedError
+    for entry, value in message.ListFields():
+        if entry.message_type is not None:
+            for part in [value] if isinstance(value, Message) else value:
+                refuse_wrong_types(part)
 
 
 def net_as_caffe_reads_it(net):

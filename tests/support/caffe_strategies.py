@@ -66,13 +66,10 @@ def fields(draw, number, wire_type, levels=3):
 
 @st.composite
 def unknown_fields(draw, levels=3):
-    """A field that BlobProto lacks, or has with another wire type."""
+    """A field that BlobProto lacks, or that NVCaffe's has with another wire type."""
     number, wire_type = draw(numbers), draw(wire_types)
-    known = {(number, VARINT) for number in LEGACY} | {(7, LENGTH)}
-    known |= {(number, LENGTH) for number in LISTS}
-    known |= {(10, VARINT), (11, VARINT), (12, LENGTH), (13, LENGTH)}
-    known |= {(5, FIXED32), (6, FIXED32), (8, FIXED64), (9, FIXED64)}
-    assume((number, wire_type) not in known)
+    assume(number not in {*LEGACY, *LISTS, 7})
+    assume((number, wire_type) not in {(10, VARINT), (11, VARINT), (12, LENGTH), (13, LENGTH)})
     return draw(fields(number, wire_type, levels))
 
 

@@ -10,6 +10,9 @@ The rules are those of Caffe's ``Blob::FromProto`` and of protobuf:
 - values may be packed, unpacked, in several pieces or mixed: the pieces are joined in order;
 - without any of these, NVCaffe's raw_data and raw_diff are used, whose type is a field of its own:
   they may be half-precision.
+
+Unlike protobuf, it refuses Caffe's own fields with another wire type. C3D, for example, has the
+dimensions num, channels, length, height and width in the fields 1 to 5, and values in field 6.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from syncblob.caffe._fields import (
     DOUBLE_DATA,
     DOUBLE_DIFF,
     LEGACY_DIMS,
+    LEGACY_NAMES,
     RAW_DATA,
     RAW_DATA_TYPE,
     RAW_DIFF,
@@ -60,6 +64,14 @@ _RAW_TYPES = (_DOUBLE, _FLOAT, np.dtype("<f2"))
 _RAW_TYPES_END = 6
 """Types above the floats are integers and booleans, which NVCaffe does not read."""
 _UNPACKED = {_FLOAT: WireType.FIXED32, _DOUBLE: WireType.FIXED64}
+# The names of Caffe's fields, for error messages.
+_NAMES = dict(
+    zip(
+        (*LEGACY_DIMS, DATA, DIFF, SHAPE, DOUBLE_DATA, DOUBLE_DIFF),
+        (*LEGACY_NAMES, "data; in C3D, width", "diff", "shape", "double_data", "double_diff"),
+        strict=True,
+    )
+)
 
 _CHUNK = 1 << 20
 """Bytes of values to convert at a time."""
@@ -268,16 +280,18 @@ def _find_parts(reader: WireReader, start: int, stop: int, depth: int) -> _Parts
         number = field.number
         if number in parts.runs:
             parts.runs[number] += _runs_of(reader, field)
-        elif field.wire_type is WireType.LENGTH:
-            if number == SHAPE:
-                _add_dims(parts.dims, reader, field, depth + 1)
-            elif number in (RAW_DATA, RAW_DIFF):
-                parts.raw[number] = field
-        elif field.wire_type is WireType.VARINT:
+        elif number == SHAPE and field.wire_type is WireType.LENGTH:
+            _add_dims(parts.dims, reader, field, depth + 1)
+        elif number in LEGACY_DIMS and field.wire_type is WireType.VARINT:
+            parts.legacy_dims[number] = field.int32
+        elif number in _NAMES:
+            raise reader.wrong_type(field, _NAMES[number])
+        # Only NVCaffe has the rest, so another fork may use these numbers in its own way.
+        elif number in (RAW_DATA, RAW_DIFF) and field.wire_type is WireType.LENGTH:
+            parts.raw[number] = field
+        elif number in (RAW_DATA_TYPE, RAW_DIFF_TYPE) and field.wire_type is WireType.VARINT:
             value = field.int32
-            if number in LEGACY_DIMS:
-                parts.legacy_dims[number] = value
-            elif number in (RAW_DATA_TYPE, RAW_DIFF_TYPE) and 0 <= value < _RAW_TYPES_END:
+            if 0 <= value < _RAW_TYPES_END:
                 parts.raw_types[number] = value
     return parts
 
@@ -324,7 +338,7 @@ def _runs_of(reader: WireReader, field: Field) -> list[Run]:
     if field.wire_type is _UNPACKED[dtype]:
         return [Run(field.start, field.records, field.stride)]
     if field.wire_type is not WireType.LENGTH:
-        return []
+        raise reader.wrong_type(field, _NAMES[field.number])
     return _packed_run(reader, field, dtype)
 
 
@@ -351,6 +365,8 @@ def _add_dims(dims: list[int], reader: WireReader, shape: Field, depth: int) -> 
             room = MAX_AXES + 1 - len(dims)
             packed = islice(reader.varints(field.start, field.stop), room)
             dims.extend(signed(value, 64) for value in packed)
+        else:
+            raise reader.wrong_type(field, "dim")
         if len(dims) > MAX_AXES:  # Caffe stops at 32
             raise reader.error(
                 f"a shape has at most {MAX_AXES} axes, this one has more: "

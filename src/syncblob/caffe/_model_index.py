@@ -23,10 +23,11 @@ from syncblob.caffe._other_formats import refuse_other_messages
 from syncblob.caffe._wire import WireType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Mapping
 
     from syncblob.caffe._blob_index import BlobIndex
     from syncblob.caffe._wire import Field, WireReader
+    from syncblob.errors import ModelFileError
 
 __all__ = ["LayerIndex", "ModelIndex", "index_model"]
 
@@ -42,7 +43,7 @@ class _LayerFormat(NamedTuple):
     type: Kind
     bottom: Kind
     top: Kind
-    blob: Kind
+    blobs: Kind
 
 
 def _format(version: int, type_: WireType) -> _LayerFormat:
@@ -51,7 +52,7 @@ def _format(version: int, type_: WireType) -> _LayerFormat:
         type=(TYPE[version], type_),
         bottom=(BOTTOM[version], WireType.LENGTH),
         top=(TOP[version], WireType.LENGTH),
-        blob=(BLOBS[version], WireType.LENGTH),
+        blobs=(BLOBS[version], WireType.LENGTH),
     )
 
 
@@ -61,6 +62,12 @@ _V0_WITHIN_V1: Kind = (V0_LAYER, WireType.LENGTH)
 _V0_NAME: Kind = (NAME[0], WireType.LENGTH)
 _V0_TYPE: Kind = (TYPE[0], WireType.LENGTH)
 _V0_BLOB: Kind = (BLOBS[0], WireType.LENGTH)
+
+# The names of the fields, by kind.
+_OF_NET = {_NET_NAME: "name", _V1_LAYER: "layers", _V2_LAYER: "layer"}
+_OF_V2 = dict(zip(_V2, _V2._fields, strict=True))
+_OF_V1 = {**dict(zip(_V1, _V1._fields, strict=True)), _V0_WITHIN_V1: "layer"}
+_OF_V0 = {_V0_NAME: "name", _V0_TYPE: "type", _V0_BLOB: "blobs"}
 
 _Fields = dict[Kind, list["Field"]]
 
@@ -97,36 +104,26 @@ def index_model(reader: WireReader) -> ModelIndex:
     Raises
     ------
     ModelFileError
-        If protobuf would refuse one of its layers, if a blob does not match its shape, if the net
-        has both V1 and V2 layers or padding that no layer can take over, or if it is not a net.
+        If protobuf would refuse one of its layers, if a field has another wire type than in Caffe,
+        if a blob does not match its shape, if the net has both V1 and V2 layers or padding that no
+        layer can take over, or if it is not a net.
     """
-    name = ""
-    layers: _Fields = {_V1_LAYER: [], _V2_LAYER: []}
-    kinds = set()
-    for field in reader.fields(0, reader.size):
-        kind = field.number, field.wire_type
-        kinds.add(kind)
-        if kind in layers:
-            layers[kind].append(field)
-        elif kind == _NET_NAME:
-            name = reader.text(field)
-
-    v1_layers, v2_layers = layers[_V1_LAYER], layers[_V2_LAYER]
-    if not v2_layers:
-        refuse_other_messages(reader, kinds)
+    fields = _fields_of_net(reader)
+    name = _last(_texts(reader, fields[_NET_NAME]))
+    v1_layers, v2_layers = fields[_V1_LAYER], fields[_V2_LAYER]
     if not v1_layers:
-        v2_parts = [_parts(reader, layer, _V2) for layer in v2_layers]
-        require_few(reader, sum(1 + len(found[_V2.blob]) for found in v2_parts))
+        v2_parts = [_parts(reader, layer, _OF_V2) for layer in v2_layers]
+        require_few(reader, sum(1 + len(found[_V2.blobs]) for found in v2_parts))
         indexes = tuple(
             _index_layer(reader, layer, found, _V2)
             for layer, found in zip(v2_layers, v2_parts, strict=True)
         )
         return ModelIndex(name, 2, indexes)
-    parts = [_parts(reader, layer, (*_V1, _V0_WITHIN_V1)) for layer in v1_layers]
-    require_few(reader, sum(1 + len(found[_V1.blob]) for found in parts))
+    parts = [_parts(reader, layer, _OF_V1) for layer in v1_layers]
+    require_few(reader, sum(1 + len(found[_V1.blobs]) for found in parts))
     if any(found[_V0_WITHIN_V1] for found in parts):
-        dropped = [_parts(reader, layer, _V2)[_V2.blob] for layer in v2_layers]
-        for blobs in (*dropped, *(found[_V1.blob] for found in parts)):
+        dropped = [_parts(reader, layer, _OF_V2)[_V2.blobs] for layer in v2_layers]
+        for blobs in (*dropped, *(found[_V1.blobs] for found in parts)):
             _parse_blobs(reader, blobs, depth=2)
         return ModelIndex(name, 0, _index_v0(reader, v1_layers, parts))
     if v2_layers:
@@ -142,14 +139,47 @@ def index_model(reader: WireReader) -> ModelIndex:
     return ModelIndex(name, 1, indexes)
 
 
-def _parts(reader: WireReader, layer: Field, kinds: Iterable[Kind], *, depth: int = 1) -> _Fields:
+def _fields_of_net(reader: WireReader) -> _Fields:
+    """Collect the fields of the net itself; refuse other messages."""
+    found: _Fields = {kind: [] for kind in _OF_NET}
+    kinds = set()
+    wrong = None
+    for field in reader.fields(0, reader.size):
+        kind = field.number, field.wire_type
+        kinds.add(kind)
+        if kind in found:
+            found[kind].append(field)
+        elif wrong is None:
+            wrong = _wrong_type(reader, field, _OF_NET)
+    if not found[_V2_LAYER]:
+        refuse_other_messages(reader, kinds)  # its error says more than that of a field
+    if wrong is not None:
+        raise wrong
+    return found
+
+
+def _parts(
+    reader: WireReader, layer: Field, names: Mapping[Kind, str], *, depth: int = 1
+) -> _Fields:
     """Collect the fields of some kinds in the message of a layer."""
-    found: _Fields = {kind: [] for kind in kinds}
+    found: _Fields = {kind: [] for kind in names}
     for field in reader.fields(layer.start, layer.stop, depth=depth):
         kind = field.number, field.wire_type
         if kind in found:
             found[kind].append(field)
+        elif wrong := _wrong_type(reader, field, names):
+            raise wrong
     return found
+
+
+def _wrong_type(
+    reader: WireReader, field: Field, names: Mapping[Kind, str]
+) -> ModelFileError | None:
+    """Return the exception for a field that has the number of another kind."""
+    for (number, _), name in names.items():
+        if number == field.number:
+            return reader.wrong_type(field, name)
+    return None
 
 
 def _index_layer(
@@ -164,7 +194,7 @@ def _index_layer(
         _last(types),
         _texts(reader, found[layout.bottom]),
         _texts(reader, found[layout.top]),
-        _index_blobs(reader.within(name), found[layout.blob], depth=2),
+        _index_blobs(reader.within(name), found[layout.blobs], depth=2),
         1 if layout is _V1 else 2,
         layer.start,
         layer.stop,
@@ -207,9 +237,9 @@ def _index_v0(
 
 def _v0_parts(reader: WireReader, nested: list[Field]) -> _Fields:
     """Collect the fields of the messages in a layer. Several messages are merged in order."""
-    joined: _Fields = {_V0_NAME: [], _V0_TYPE: [], _V0_BLOB: []}
+    joined: _Fields = {kind: [] for kind in _OF_V0}
     for field in nested:
-        for kind, fields in _parts(reader, field, joined, depth=2).items():
+        for kind, fields in _parts(reader, field, _OF_V0, depth=2).items():
             joined[kind] += fields
     return joined
 

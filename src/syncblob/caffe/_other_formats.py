@@ -20,6 +20,7 @@ from syncblob.caffe._fields import (
     ITER,
     LAYERS,
     LEARNED_NET,
+    LEGACY_DIMS,
     RAW_DATA,
     ROW_OF_BLOBS,
     SHAPE,
@@ -220,7 +221,10 @@ _LAYERS_OR_LEARNED_NET = LEARNED_NET
 _V2_LAYER = (LAYERS[2], WireType.LENGTH)
 _NUM_OR_ITER = ITER
 _INPUT_OR_HISTORY = HISTORY
-_VALUES_OR_SHAPE = {
+_OF_A_BLOB = {
+    # The second and the third field of a net or a state are a string or messages.
+    (LEGACY_DIMS[1], WireType.VARINT),
+    (LEGACY_DIMS[2], WireType.VARINT),
     (DATA, WireType.LENGTH),
     (DATA, WireType.FIXED32),
     (SHAPE, WireType.LENGTH),
@@ -241,7 +245,7 @@ def _identify(kinds: Kinds) -> tuple[str, ...]:
             found = ("solver state",)
         else:
             found = ("model",) if _NAME_OR_BLOB in kinds else ("model", "solver state")
-    if not kinds.isdisjoint(_VALUES_OR_SHAPE):
+    if not kinds.isdisjoint(_OF_A_BLOB):
         return (*found, "blob")  # a fork may have added fields to it
     if found:
         return found

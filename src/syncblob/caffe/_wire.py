@@ -2,7 +2,10 @@
 
 A message is a sequence of fields, each a *tag* and a payload. The tag is a varint with the number
 of the field and one of six wire types. The wire type determines where the payload ends. A reader
-skips fields whose number or wire type it does not know; this is how formats can be extended.
+skips fields whose number it does not know; this is how formats can be extended. protobuf also skips
+a field that it knows if it has another wire type. Here this is an error (`WireReader.wrong_type`),
+because such a file belongs to a fork that uses the number for something else, and what the rest of
+it means is a guess.
 
 The rules for valid messages are those of protobuf's own parsers (C++ and upb):
 
@@ -165,6 +168,15 @@ class WireReader:
     def error(self, message: str, offset: int) -> ModelFileError:
         """Return the exception for a problem at `offset`."""
         return ModelFileError(message, path=self.path, offset=offset, layer=self.layer)
+
+    def wrong_type(self, field: Field, name: str) -> ModelFileError:
+        """Return the exception for a field of Caffe that has another wire type than in Caffe."""
+        return self.error(
+            f"field {field.number} ({name}) has wire type {field.wire_type.name}, unlike Caffe's: "
+            f"the {self.subject} is damaged, or was written by a fork of Caffe that uses the "
+            f"number for something else",
+            field.start,
+        )
 
     @property
     def subject(self) -> str:

@@ -27,6 +27,12 @@ if TYPE_CHECKING:
 __all__ = ["SolverState", "open_solver_state", "save_solver_state"]
 
 _INT32 = range(-(2**31), 2**31)
+_NAMES = {
+    ITER[0]: "iter",
+    LEARNED_NET[0]: "learned_net",
+    HISTORY[0]: "history",
+    CURRENT_STEP[0]: "current_step",
+}
 
 
 @dataclass(slots=True, eq=False)
@@ -98,6 +104,8 @@ def open_solver_state(path: Source) -> SolverState:
                 learned_net = reader.text(found)
             elif kind == HISTORY:
                 history.append(found)
+            elif found.number in _NAMES:
+                raise reader.wrong_type(found, _NAMES[found.number])
         require_few(reader, len(history))
         indexes = [
             index_blob(reader.within(f"history {number}"), blob.start, blob.stop, depth=1)

@@ -115,19 +115,18 @@ def _which_message(path: str | os.PathLike[str], head: bytes, promised: str | No
     known = promised is None or promised in _MESSAGES
     verdicts: list[ModelFileError] = []
     failures: list[ModelFileError] = []
-    empty = []
+    uncertain = []
     for kind in sorted(_MESSAGES, key=lambda kind: kind != promised):
         try:
-            found = _MESSAGES[kind](path)
+            certain = _MESSAGES[kind](path)
         except ModelFileError as error:
             (verdicts if error.message.startswith(_VERDICT) else failures).append(error)
             continue
-        if found or kind == promised:
+        if certain:
             return kind
-        # Nearly all byte strings are messages with only unknown fields.
-        empty.append(kind)
-    if empty and known:
-        return empty[0]
+        uncertain.append(kind)
+    if promised in uncertain:
+        return promised
     if failures and head and is_text(head):
         raise ModelFileError(
             "expected a file of weights, got a text; Caffe's weights are in a .caffemodel",
@@ -135,6 +134,8 @@ def _which_message(path: str | os.PathLike[str], head: bytes, promised: str | No
         )
     if failures and (known or not head):
         raise failures[0]
+    if uncertain and known:
+        return uncertain[0]
     if verdicts and not failures:
         raise verdicts[0]
     # Without a promised format, the file has been recognized or has raised above.
@@ -164,9 +165,11 @@ def _has_values(path: str | os.PathLike[str]) -> bool:
 
 def _has_history(path: str | os.PathLike[str]) -> bool:
     state = open_solver_state(path)
-    return bool(state.history or state.iter)
+    return bool(state.history or (state.iter and state.learned_net))
 
 
+# The functions return whether a file certainly is such a message. Nearly all byte strings are
+# messages with only unknown fields, and the fields of one message often occur in another.
 _MESSAGES: dict[str, Callable[[str | os.PathLike[str]], bool]] = {
     "caffemodel": _has_layers,
     "binaryproto": _has_values,

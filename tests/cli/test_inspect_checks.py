@@ -134,6 +134,14 @@ def test_a_batch_norm_without_a_type_is_known_by_its_shapes(run, tmp_path):
     assert (found["kind"], found["affected"]) == ("negative variance", 2)
 
 
+def test_a_check_of_nothing_finds_no_peace(run, write_model):
+    path = write_model(("x", "ReLU", []))
+    for more in ([], ["--json"]):
+        done = run("inspect", path, "--check", *more)
+        assert (done.status, done.out) == (1, "")
+        assert "--check: expected blobs to check, got none" in done.err
+
+
 def test_a_mean_has_no_filters(run, tmp_path):
     syncblob.write_blob(np.zeros((1, 3, 2, 2), "f4"), tmp_path / "x.binaryproto")
     done = run("inspect", tmp_path / "x.binaryproto", "--check")

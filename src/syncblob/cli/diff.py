@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from syncblob.cli._comparison import Status, compare
 from syncblob.cli._console import Cell, Column, Output, print_json, printable
 from syncblob.cli._contents import open_contents
+from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,13 +25,15 @@ Compare two files of weights, blob by blob: which were added, removed or
 reshaped, and how much the values of the others differ. The files may have
 different formats.
 
-Exit status: 0 if they are the same, 1 if they differ, 2 for errors.
+Exit status: 0 if they are the same, 1 if they differ, 2 for errors. It is an
+error if neither file has a blob.
 """
 EPILOG = """\
 Blobs are matched by the name of their layer and by their number in it. Values
-are compared as numbers, whatever their dtypes; layers without blobs, types and
-gradients are not compared. The relative difference of a blob is its largest
-difference divided by the largest magnitude in it. NaN is the same as NaN.
+are compared as numbers, whatever their dtypes; layers without blobs, types,
+gradients and the iteration of a solver are not compared. The relative
+difference of a blob is its largest difference divided by the largest magnitude
+in it. NaN is the same as NaN.
 
 --json prints one object:
   a, b, tolerance    the paths; the value of --tolerance
@@ -88,11 +91,16 @@ def run(arguments: argparse.Namespace) -> int:
     Raises
     ------
     ModelFileError, OSError, ModuleNotFoundError
-        If a file cannot be read.
+        If a file cannot be read, or neither has a blob.
     """
     output = None if arguments.json else Output()
     before, after = open_contents(arguments.a), open_contents(arguments.b)
     compared = list(compare(before, after, arguments.tolerance))
+    if not compared:
+        raise ModelFileError(
+            f"expected blobs to compare, got none in this file, and none in {arguments.b}",
+            path=arguments.a,
+        )
     if output is None:
         print_json(_as_json(arguments, compared))
     else:

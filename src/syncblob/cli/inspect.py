@@ -27,7 +27,7 @@ SUMMARY = "list the layers and blobs of a file, and check its weights"
 DESCRIPTION = """\
 List the layers of a file: types, shapes, dtypes and sizes. The weights
 themselves are not read, unless an option asks for more. Exit status 1 means
-that the file cannot be read, or that --check found trouble.
+that the file cannot be read, or that --check found trouble or nothing to check.
 
 Files may be .caffemodel, .caffemodel.h5, .binaryproto, .solverstate,
 .safetensors, .npz, .npy, .h5, .pt and .pth; and .prototxt, the definition of
@@ -131,6 +131,8 @@ def run(arguments: argparse.Namespace) -> int:
         import_optional("matplotlib", "plot")
     if arguments.settings:
         contents.as_model()  # raises if there are none, before anything is printed
+    if arguments.check and not contents.blobs:
+        raise ModelFileError("--check: expected blobs to check, got none", path=arguments.file)
     wishes = Wishes(arguments.stats, arguments.hist, arguments.settings)
     checked = check(contents) if arguments.check else None
     plotted = 0 if arguments.plot is None else _plot(contents, Path(arguments.plot))

@@ -90,6 +90,56 @@ def test_dead_filters(run, write_model, kind, arrays, dead):
     assert done.status == bool(dead)
 
 
+_STATISTICS = [np.array([-1, 1], "f4"), np.array([4, 9], "f4")]
+_AFFINE = [np.array([1, -2], "f4"), np.array([-3, 5], "f4")]
+_ZERO, _ONE = np.zeros(1, "f4"), np.ones(1, "f4")
+_NEGATIVE = np.array([-4, 9], "f4")
+
+
+def _four_axes(arrays):
+    return [array.reshape(1, -1, 1, 1) for array in arrays]
+
+
+@pytest.mark.parametrize("kind", ["BatchNorm", ""])
+@pytest.mark.parametrize(
+    ("arrays", "troubles"),
+    [
+        ([*_STATISTICS, _ONE], []),
+        ([*_STATISTICS, _ZERO], [(2, "scale factor 0")]),
+        ([_STATISTICS[0], _NEGATIVE, _ZERO], [(1, "negative variance"), (2, "scale factor 0")]),
+        ([_ONE, _ONE, _ZERO], [(2, "scale factor 0")]),
+        # NVCaffe since 0.16, whose correction is 0 in older files.
+        ([*_STATISTICS, _ZERO, *_AFFINE], []),
+        ([_STATISTICS[0], _NEGATIVE, _ONE, *_AFFINE], [(1, "negative variance")]),
+        # NVCaffe before 0.16.
+        (_four_axes([*_AFFINE, *_STATISTICS, _ZERO]), []),
+        (_four_axes([np.zeros(2, "f4"), _STATISTICS[1], _ONE]), []),
+        (_four_axes([*_AFFINE, _STATISTICS[0], _NEGATIVE, _ZERO]), [(3, "negative variance")]),
+    ],
+)
+def test_batch_norms_of_caffe_and_nvcaffe(run, write_model, kind, arrays, troubles):
+    done = run("inspect", write_model(("bn", kind, arrays)), "--check", "--json")
+    found = json.loads(done.out)
+    assert [(trouble["blob"], trouble["kind"]) for trouble in found["troubles"]] == troubles
+    assert found["unchecked"] == []
+    assert done.status == bool(troubles)
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        [*_AFFINE, *_STATISTICS],
+        [_ONE] * 5,
+        [*_STATISTICS, np.ones(3, "f4")],
+        [np.ones((2, 2), "f4"), np.ones((2, 2), "f4"), _ONE],
+    ],
+)
+def test_the_order_of_the_blobs_of_a_batch_norm_is_not_guessed(run, write_model, arrays):
+    done = run("inspect", write_model(("bn", "BatchNorm", arrays)), "--check", "--json")
+    found = json.loads(done.out)
+    assert (done.status, found["troubles"], found["unchecked"]) == (0, [], ["bn"])
+
+
 _BATCH_NORM = [np.zeros(2, "f4"), np.array([-1, -2], "f4"), np.ones(1, "f4")]
 
 
@@ -110,7 +160,7 @@ def test_what_was_not_checked_is_said(run, write_model, kind, arrays, unclear):
     path = write_model(("x", kind, arrays), ("known", "Convolution", [_filters()]))
     done = run("inspect", path, "--check")
     assert done.status == 0
-    assert ("Not checked: 1 layer without a type (x): for negative" in done.out) == unclear
+    assert ("Not checked: 1 layer of unknown type or layout (x): for" in done.out) == unclear
     assert ("and no filter is dead" in done.out) != unclear
     found = json.loads(run("inspect", path, "--check", "--json").out)
     assert found["unchecked"] == ["x"] * unclear
@@ -121,7 +171,7 @@ def test_what_was_not_checked_is_said_beside_troubles_too(run, write_model):
     path = write_model(*((name, "", [_filters(2)]) for name in names))
     done = run("inspect", path, "--check")
     assert done.status == 1
-    assert "Not checked: 10 layers without a type (x0, x1, x2, x3, x4, x5, x6, x7, ...)" in done.out
+    assert "Not checked: 10 layers of unknown type or layout (x0, x1, x2, x3, x4," in done.out
     assert json.loads(run("inspect", path, "--check", "--json").out)["unchecked"] == names
 
 

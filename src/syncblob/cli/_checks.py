@@ -1,4 +1,4 @@
-"""Checks of weights: non-finite values, dead filters, negative variances."""
+"""Checks of weights: non-finite values, dead filters, statistics of batch normalization."""
 
 from __future__ import annotations
 
@@ -28,7 +28,22 @@ _MATRIX = 2
 # The axis of the filters in a weight, if it is not the first. An Embed layer has no filters, and
 # rows of zeros are usual there.
 _FILTER_AXES = {"Deconvolution": 1, "Embed": None}
-_BATCH_NORM, _VARIANCE = "BatchNorm", 1
+_BATCH_NORM = "BatchNorm"
+# The numbers of the variance and of the factor to divide it by, for the sizes of the blobs of a
+# BatchNorm layer: "c" is the number of channels. NVCaffe's has five blobs if it includes a Scale
+# layer: mean, variance, a correction, scale and bias; before version 0.16 scale, bias, mean,
+# variance and a correction. NVCaffe does not use the correction.
+_VARIANCE_AND_FACTOR = {
+    "c": (None, None),
+    "cc": (1, None),
+    "cc1": (1, 2),
+    "1": (None, None),
+    "11": (1, None),
+    "111": (1, 2),
+    "cc1cc": (1, None),
+    "cccc1": (3, None),
+}
+_FEWEST_TO_TELL = 3
 
 # At most this many filters are listed.
 _SHOWN = 8
@@ -42,7 +57,8 @@ class Trouble(NamedTuple):
     layer, blob
         The layer's name and the number of the blob.
     kind
-        ``"NaN"``, ``"infinite"``, ``"dead filters"`` or ``"negative variance"``.
+        ``"NaN"``, ``"infinite"``, ``"dead filters"``, ``"negative variance"`` or ``"scale factor
+        0"``, with which Caffe takes mean and variance as 0.
     affected
         The number of values or filters with the problem.
     total
@@ -67,8 +83,8 @@ class Checked(NamedTuple):
     troubles
         The problems.
     unchecked
-        The names of layers whose types are needed but not in the file: they may have variances, or
-        filters along another axis.
+        The names of layers that may have variances, or filters along another axis, because the file
+        does not contain their types, or the blobs of a BatchNorm layer have an unknown order.
     filters
         Whether the file may contain filters.
     """
@@ -86,32 +102,48 @@ def check(contents: Contents) -> Checked:
 
 
 def _is_unclear(layer: LayerLike) -> bool:
-    if layer.type or not layer.blobs or _is_batch_norm(layer):
+    if not layer.blobs or _variance_and_factor(layer) is not None:
         return False
-    return layer.blobs[0].ndim >= _MATRIX or len(layer.blobs) > _VARIANCE + 1
-
-
-def _is_batch_norm(layer: LayerLike) -> bool:
-    """Recognize a BatchNorm layer by its type or, without one, by its unique shapes."""
     if layer.type:
         return layer.type == _BATCH_NORM
-    shapes = [blob.shape for blob in layer.blobs]
-    return len(shapes[0]) == 1 and shapes == [shapes[0], shapes[0], (1,)]
+    return layer.blobs[0].ndim >= _MATRIX or len(layer.blobs) >= _FEWEST_TO_TELL
+
+
+def _variance_and_factor(layer: LayerLike) -> tuple[int | None, int | None] | None:
+    """Return the numbers of these blobs of a BatchNorm layer; None if they are not known.
+
+    A layer without a type is recognized by the sizes of its blobs, if it has enough of them.
+    """
+    blobs = layer.blobs
+    may_be_one = layer.type == _BATCH_NORM if layer.type else len(blobs) >= _FEWEST_TO_TELL
+    if not may_be_one or any(blob.size != max(blob.shape, default=1) for blob in blobs):
+        return None
+    channels = blobs[0].size if blobs else 0
+    sizes = ("1" if blob.size == 1 else "c" if blob.size == channels else "?" for blob in blobs)
+    return _VARIANCE_AND_FACTOR.get("".join(sizes))
 
 
 def _check_layers(layers: Iterable[LayerLike], *, filters: bool) -> Iterator[Trouble]:
     for layer in layers:
+        statistics = _variance_and_factor(layer)
+        variance, factor = statistics or (None, None)
         for index, blob in enumerate(layer.blobs):
             yield from _count(layer, index, blob, "NaN", np.isnan)
             yield from _count(layer, index, blob, "infinite", np.isinf)
-            if index == _VARIANCE and _is_batch_norm(layer):
+            if index == variance:
                 yield from _count(layer, index, blob, "negative variance", _is_negative)
-            if index == 0 and filters:
+            if index == factor:
+                yield from _count(layer, index, blob, "scale factor 0", _is_zero)
+            if index == 0 and filters and statistics is None:
                 yield from _dead_filters(layer, blob)
 
 
 def _is_negative(values: NDArray[np.float64]) -> NDArray[np.bool]:
     return values < 0
+
+
+def _is_zero(values: NDArray[np.float64]) -> NDArray[np.bool]:
+    return values == 0
 
 
 def _count(layer: LayerLike, index: int, blob: Blob, kind: str, test: _Test) -> Iterator[Trouble]:

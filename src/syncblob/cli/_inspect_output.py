@@ -212,8 +212,9 @@ def _show_troubles(output: Output, checked: Checked) -> None:
         more = ", ..." if len(checked.unchecked) > _NAMED else ""
         output.line(
             ("Not checked", "yellow"),
-            f": {counted(len(checked.unchecked), 'layer')} without a type ({names}{more}): for "
-            f"negative variances, and for dead filters along other axes than the first.",
+            f": {counted(len(checked.unchecked), 'layer')} of unknown type or layout "
+            f"({names}{more}): for negative variances, for scale factors of 0, and for dead "
+            f"filters along other axes than the first.",
         )
 
 

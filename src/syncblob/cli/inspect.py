@@ -38,7 +38,8 @@ The format is recognized by the contents of the file, not by its name.
 
 --check looks for NaN and infinities; for dead filters, whose weights are all
 smaller than a millionth of the largest of the blob; and for negative variances
-in BatchNorm layers. It lists layers that it cannot check without their type.
+and scale factors of 0 in BatchNorm layers, whose blobs may be those of NVCaffe.
+It lists layers that it cannot check without their type.
 
 --json prints one object:
   file, format       the path; "caffemodel", "binaryproto", "solverstate", ...
@@ -61,9 +62,10 @@ with --hist
 and with --check the object has
   troubles           each with layer, blob (its number), kind, affected, total,
                      where; empty if there are none
-  unchecked          names of layers without a type, which were not checked for
-                     negative variances, nor for dead filters along axes other
-                     than the first
+  unchecked          names of layers without a type, or with BatchNorm blobs in
+                     an unknown order, which were not checked for negative
+                     variances, scale factors of 0, nor for dead filters along
+                     axes other than the first
 With --settings each layer has
   settings           its other fields in Caffe's message, by Caffe's names
 """

@@ -178,7 +178,7 @@ def test_without_rich_it_says_what_to_install(command, spawn, write_model):
 
 
 def test_an_interrupt_is_no_traceback(run, monkeypatch, write_model):
-    def interrupted(_path):
+    def interrupted(*_):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(inspect, "open_contents", interrupted)

@@ -157,8 +157,8 @@ class Contents(NamedTuple):
         }
 
 
-def open_contents(path: str) -> Contents:
-    """Open a file, whose format is recognized by its contents.
+def open_contents(path: str, key: str | None = None) -> Contents:
+    """Open a file, whose format is recognized by its contents. `key` is as for `open_weights`.
 
     Raises
     ------
@@ -166,12 +166,12 @@ def open_contents(path: str) -> Contents:
         If the file cannot be opened.
     """
     kind = format_of(path)
-    if kind == _CAFFEMODEL:
+    if key is None and kind == _CAFFEMODEL:
         model = syncblob.open_model(path)
         return Contents(path, kind, model.layers, model.name, model.version, source=model)
-    if kind == _SOLVER_STATE:
+    if key is None and kind == _SOLVER_STATE:
         return _solver_state(path)
-    weights = open_weights(path)
+    weights = open_weights(path, key=key)
     if kind in _LONE:
         return Contents(path, kind, lone=weights.only(), source=weights)
     return Contents(path, weights.kind, weights.layers, weights.name, source=weights)

@@ -64,6 +64,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="convert only layers with matching names, such as 'conv*'; can be repeated",
     )
     parser.add_argument(
+        "--key", metavar="KEY", help="of a checkpoint with several nets, the one with this key"
+    )
+    parser.add_argument(
         "--no-description",
         action="store_false",
         dest="description",
@@ -88,6 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.target,
         dtype=arguments.dtype,
         layers=arguments.layers,
+        key=arguments.key,
         description=arguments.description,
     ) as conversion:
         if not arguments.dry_run:

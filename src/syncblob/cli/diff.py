@@ -70,6 +70,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=0.0,
         help="relative difference up to which a blob is the same; default 0",
     )
+    for side in ("a", "b"):
+        parser.add_argument(
+            f"--key-{side}",
+            metavar="KEY",
+            help=f"of a checkpoint {side.upper()} with several nets, the one with this key",
+        )
     parser.add_argument("--json", action="store_true", help="print JSON, with all blobs")
 
 
@@ -94,7 +100,8 @@ def run(arguments: argparse.Namespace) -> int:
         If a file cannot be read, or neither has a blob.
     """
     output = None if arguments.json else Output()
-    before, after = open_contents(arguments.a), open_contents(arguments.b)
+    before = open_contents(arguments.a, arguments.key_a)
+    after = open_contents(arguments.b, arguments.key_b)
     compared = list(compare(before, after, arguments.tolerance))
     if not compared:
         raise ModelFileError(

@@ -109,6 +109,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_shape,
         help="for a definition: the shape of an input, as data=1,3,224,224",
     )
+    parser.add_argument(
+        "--key", metavar="KEY", help="of a checkpoint with several nets, the one with this key"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON, with exact sizes")
     parser.add_argument(
         "--prototxt",
@@ -162,20 +165,24 @@ def _opened(arguments: argparse.Namespace) -> Contents:
     path = arguments.file
     if not is_definition(path):
         _refuse(arguments, ("phase", "shape"), "for definitions only, .prototxt files")
-        return open_contents(path)
+        return open_contents(path, arguments.key)
     shapes = None if arguments.shape is None else dict(arguments.shape)
     try:
         contents = open_definition(path, arguments.phase, shapes)
     except ModelFileError:
         if path.lower().endswith(".prototxt") or arguments.phase or shapes:
             raise
-        return open_contents(path)  # its error names the actual format
-    _refuse(arguments, ("stats", "hist", "check", "plot"), "for weights, which a definition lacks")
+        return open_contents(path, arguments.key)  # its error names the actual format
+    _refuse(
+        arguments,
+        ("stats", "hist", "check", "plot", "key"),
+        "for weights, which a definition lacks",
+    )
     return contents
 
 
 def _refuse(arguments: argparse.Namespace, names: tuple[str, ...], why: str) -> None:
-    given = [f"--{name}" for name in names if getattr(arguments, name)]
+    given = [f"--{name}" for name in names if getattr(arguments, name) not in (None, False)]
     if given:
         raise ModelFileError(f"{', '.join(given)}: {why}", path=arguments.file)
 

@@ -182,6 +182,7 @@ def convert(  # noqa: PLR0913  # the options of the command
     *,
     dtype: DTypeLike | None = None,
     layers: str | Collection[str] = (),
+    key: str | None = None,
     description: bool = True,
     progress: Callable[[int], object] | None = None,
 ) -> None:
@@ -202,6 +203,8 @@ def convert(  # noqa: PLR0913  # the options of the command
     layers
         A pattern such as ``"conv*"``, or several; only layers with matching names are written.
         Empty for all.
+    key
+        The key of the net in a checkpoint of PyTorch's with several nets, as for `open_weights`.
     description
         Whether ``.npz``, ``.safetensors`` and HDF5 files also store the types and settings of the
         layers, as an entry ``syncblob``. A ``.caffemodel`` always stores them. In files without
@@ -222,17 +225,18 @@ def convert(  # noqa: PLR0913  # the options of the command
         If the library for one of the formats is not installed.
     """
     with plan_conversion(
-        source, path, dtype=dtype, layers=layers, description=description
+        source, path, dtype=dtype, layers=layers, key=key, description=description
     ) as conversion:
         conversion.run(progress)
 
 
-def plan_conversion(
+def plan_conversion(  # noqa: PLR0913  # the options of the command
     source: str | os.PathLike[str],
     path: str | os.PathLike[str],
     *,
     dtype: DTypeLike | None = None,
     layers: str | Collection[str] = (),
+    key: str | None = None,
     description: bool = True,
 ) -> Conversion:
     """Plan and check a conversion, without reading values or writing a file.
@@ -259,7 +263,7 @@ def plan_conversion(
         raise FileNotFoundError(errno.ENOENT, "the folder to write to does not exist", str(folder))
     if Path(path).is_dir():
         raise IsADirectoryError(errno.EISDIR, "expected a file to write, got a folder", path)
-    weights = open_weights(source)
+    weights = open_weights(source, key=key)
     try:
         chosen = _choose(weights, [layers] if isinstance(layers, str) else layers)
         _require_names(chosen, path)

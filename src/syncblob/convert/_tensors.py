@@ -8,6 +8,7 @@ from typing import Any
 from syncblob.blob import Blob
 from syncblob.caffe import ModelFile, squeezed_blobs
 from syncblob.convert._batch_norm import for_caffe
+from syncblob.convert._checkpoint import flatten
 from syncblob.convert._naming import group_names, name_tensors
 from syncblob.convert._weights import LayerWeights
 from syncblob.convert.caffe_models import as_layer
@@ -59,22 +60,33 @@ def from_tensors(tensors: Mapping[str, Any], name: str = "") -> ModelFile:
     ----------
     tensors
         Arrays of any library by name, such as a ``state_dict``. Their memory is shared if possible;
-        see `syncblob.Blob.asarray`.
+        see `syncblob.Blob.asarray`. The names in nested dictionaries are joined with dots. The
+        entries ``_extra_state`` of PyTorch's modules are left out.
     name
         The name of the net.
 
     Raises
     ------
     TypeError
-        If `tensors` is not a mapping.
+        If `tensors` is not a mapping, or one of the entries is not an array.
+    ValueError
+        If two tensors get one name.
     """
     if not isinstance(tensors, Mapping):
         raise TypeError(
             f"expected a mapping from names to arrays, got {type(tensors).__name__}; for a PyTorch "
             f"module use module.state_dict()"
         )
+    flat = flatten(tensors, lambda _: True).tensors
     grouped = (
-        LayerWeights(layer, kind, (), (), {key: Blob.asarray(tensors[key]) for key in names})
-        for layer, kind, names in group_names(tensors)
+        LayerWeights(layer, kind, (), (), {key: _as_blob(key, flat[key]) for key in names})
+        for layer, kind, names in group_names(flat)
     )
     return ModelFile(name, [as_layer(layer) for layer in for_caffe(grouped)])
+
+
+def _as_blob(name: str, array: Any) -> Blob:
+    try:
+        return Blob.asarray(array)
+    except TypeError as error:
+        raise TypeError(f"tensor {name!r}: {error}") from error

@@ -14,6 +14,7 @@ import numpy as np
 from syncblob._dtypes import as_dtype, is_bfloat16
 from syncblob._optional import import_optional
 from syncblob.caffe import blob_values
+from syncblob.convert._checkpoint import choose_net
 from syncblob.convert._npz import is_archive, require_whole_archive
 from syncblob.convert._structure import assemble
 from syncblob.convert._values import ALL_DTYPES, lazy_blob
@@ -22,11 +23,11 @@ from syncblob.errors import ModelFileError
 if TYPE_CHECKING:
     from pathlib import Path
     from types import ModuleType
-    from typing import TypeGuard
 
     from numpy.typing import NDArray
     from torch import Tensor
 
+    from syncblob.convert._checkpoint import Found
     from syncblob.convert._weights import Weights
 
 __all__ = ["DTYPES", "check", "read", "write"]
@@ -35,12 +36,13 @@ DTYPES = ALL_DTYPES
 
 # Torch's message for a class that it refuses to load.
 _REFUSED = re.compile(r"Unsupported global: GLOBAL ([\w.]+)")
-# The usual key of the weights in a checkpoint.
-_USUAL_KEY = "state_dict"
 
 
-def read(path: str) -> Weights:
-    """Open a file. Its tensors are memory-mapped, except those of files older than PyTorch 1.6."""
+def read(path: str, key: str | None = None) -> Weights:
+    """Open a file. Its tensors are memory-mapped, except those of files older than PyTorch 1.6.
+
+    `key` is as for `choose_net`.
+    """
     torch = import_optional("torch")
     archive = is_archive(path)
     require_whole_archive(path, "the file of PyTorch's")
@@ -57,11 +59,13 @@ def read(path: str) -> Weights:
             f"torch.save(model.state_dict(), path)",
             path=path,
         ) from error
+    found = _find_state(torch, loaded, key, path)
     tensors = {
-        name: _lazy_blob(torch, name, tensor, path)
-        for name, tensor in _find_state(torch, loaded, path).items()
+        name: _lazy_blob(torch, name, tensor, path) for name, tensor in found.tensors.items()
     }
-    return assemble(path, "torch", tensors, None, close=lambda: None)
+    weights = assemble(path, "torch", tensors, None, close=lambda: None)
+    weights.others = found.others
+    return weights
 
 
 def _reason(error: Exception) -> str:
@@ -74,28 +78,21 @@ def _reason(error: Exception) -> str:
     return "it is damaged, or was not written by torch.save"
 
 
-def _find_state(torch: ModuleType, loaded: Any, path: str) -> Mapping[str, Tensor]:
-    """Return the loaded state_dict, or that in a checkpoint."""
-    if _is_state(loaded, torch):
-        return loaded
-    entries = loaded if isinstance(loaded, Mapping) else {}
-    states = {key: value for key, value in entries.items() if _is_state(value, torch) and value}
-    if _USUAL_KEY in states:
-        return states[_USUAL_KEY]
-    if len(states) == 1:
-        return next(iter(states.values()))
-    found = f"a dictionary of {list(entries)[:8]}" if entries else type(loaded).__name__
-    raise ModelFileError(
-        f"expected a state_dict, a dictionary of tensors, or a checkpoint with one of them, "
-        f"got {found}",
-        path=path,
-    )
-
-
-def _is_state(value: Any, torch: ModuleType) -> TypeGuard[Mapping[str, Tensor]]:
-    return isinstance(value, Mapping) and all(
-        isinstance(key, str) and isinstance(tensor, torch.Tensor) for key, tensor in value.items()
-    )
+def _find_state(torch: ModuleType, loaded: Any, key: str | None, path: str) -> Found:
+    """Return the tensors of a state_dict, or of that in a checkpoint."""
+    expected = "expected a state_dict, a dictionary of tensors, or a checkpoint with one of them"
+    if not isinstance(loaded, Mapping):
+        raise ModelFileError(f"{expected}, got {type(loaded).__name__}", path=path)
+    try:
+        return choose_net(loaded, key, lambda value: isinstance(value, torch.Tensor))
+    except ValueError as error:
+        raise ModelFileError(f"{expected}, but {error}", path=path) from error
+    except TypeError as error:
+        raise ModelFileError(
+            f"{expected}, but {error}; save a state_dict: torch.save(model.state_dict(), path), or "
+            f"choose a dictionary of the file by its key: open_weights(path, key=...), or --key",
+            path=path,
+        ) from error
 
 
 def _lazy_blob(torch: ModuleType, name: str, tensor: Tensor, path: str) -> Any:

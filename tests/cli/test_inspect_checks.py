@@ -386,3 +386,20 @@ def test_a_solver_state(run, inspect_json, tmp_path):
     out = run("inspect", path, "--check").out
     assert "learned net   x_iter_7" in out
     assert "history" in out
+
+
+def test_a_tensor_that_cannot_be_read(run, inspect_json, tmp_path):
+    torch = pytest.importorskip("torch")
+    bad = torch.ones(2).to(torch.float8_e4m3fn)
+    path = tmp_path / "x.pt"
+    torch.save({"good.weight": torch.ones(2), "bad.weight": bad, "bad.bias": torch.ones(2)}, path)
+    done = run("inspect", path, "--stats")
+    assert done.status == 0
+    assert "Not shown: the layers of 1 tensor that cannot be read: tensor 'bad.weight'" in done.out
+    found = inspect_json(path)
+    assert [layer["name"] for layer in found["layers"]] == ["good"]
+    assert list(found["unreadable"]) == ["bad.weight"]
+    for arguments in (["inspect", path, "--check"], ["diff", path, path]):
+        done = run(*arguments)
+        assert (done.status, done.out) == (2 if arguments[0] == "diff" else 1, "")
+        assert "tensor 'bad.weight' has dtype float8_e4m3fn" in done.err

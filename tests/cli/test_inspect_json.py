@@ -91,6 +91,7 @@ def test_json_exactly(inspect_json, small_model):
         "solver": None,
         "shapes": None,
         "totals": {"layers": 3, "blobs": 4, "parameters": 23, "bytes": 104},
+        "unreadable": {},
     }
 
 

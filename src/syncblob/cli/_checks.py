@@ -143,7 +143,8 @@ def _is_negative(values: NDArray[np.float64]) -> NDArray[np.bool]:
 
 
 def _is_zero(values: NDArray[np.float64]) -> NDArray[np.bool]:
-    return values == 0
+    zero: NDArray[np.bool] = values == 0
+    return zero
 
 
 def _count(layer: LayerLike, index: int, blob: Blob, kind: str, test: _Test) -> Iterator[Trouble]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import syncblob
@@ -83,6 +84,8 @@ class Contents(NamedTuple):
         weights.
     no_shapes
         Why the shapes are not known.
+    unreadable
+        The names of the tensors that a Blob cannot hold, and why. Their layers are left out.
     """
 
     path: str
@@ -95,6 +98,7 @@ class Contents(NamedTuple):
     source: ModelFile | Weights | None = None
     shapes: dict[str, tuple[int, ...]] | None = None
     no_shapes: str = ""
+    unreadable: Mapping[str, str] = MappingProxyType({})
 
     @property
     def description(self) -> str:
@@ -129,6 +133,11 @@ class Contents(NamedTuple):
         for layer in self.source.layers:
             _ = layer.proto  # parsed before anything is printed
         return self.source
+
+    def require_readable(self) -> None:
+        """Raise ModelFileError if a tensor of the file is left out."""
+        for reason in self.unreadable.values():
+            raise ModelFileError(reason, path=self.path)
 
     @property
     def file_bytes(self) -> int:
@@ -174,7 +183,10 @@ def open_contents(path: str, key: str | None = None) -> Contents:
     weights = open_weights(path, key=key)
     if kind in _LONE:
         return Contents(path, kind, lone=weights.only(), source=weights)
-    return Contents(path, weights.kind, weights.layers, weights.name, source=weights)
+    layers = [layer for layer in weights.layers if not layer.unreadable]
+    return Contents(
+        path, weights.kind, layers, weights.name, source=weights, unreadable=weights.unreadable
+    )
 
 
 def _solver_state(path: str) -> Contents:

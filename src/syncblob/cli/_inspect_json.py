@@ -47,6 +47,7 @@ def as_json(contents: Contents, wishes: Wishes, checked: Checked | None) -> dict
         "solver": contents.solver,
         "shapes": contents.shapes,
         "totals": contents.totals,
+        "unreadable": dict(contents.unreadable),
     }
     if wishes.settings:
         layers = contents.as_model().layers

@@ -39,6 +39,10 @@ def show(output: Output, contents: Contents, wishes: Wishes, checked: Checked | 
         _show_layers(output, contents)
         if wishes.settings:
             _show_settings(output, contents)
+    if contents.unreadable:
+        count = counted(len(contents.unreadable), "tensor")
+        first = printable(next(iter(contents.unreadable.values())))
+        output.line((f"Not shown: the layers of {count} that cannot be read: {first}.", "dim"))
     if contents.lone is None and contents.blobs:
         if wishes.stats:
             _show_stats(output, contents)

@@ -97,11 +97,13 @@ def run(arguments: argparse.Namespace) -> int:
     Raises
     ------
     ModelFileError, OSError, ModuleNotFoundError
-        If a file cannot be read, or neither has a blob.
+        If a file or one of its tensors cannot be read, or neither file has a blob.
     """
     output = None if arguments.json else Output()
     before = open_contents(arguments.a, arguments.key_a)
     after = open_contents(arguments.b, arguments.key_b)
+    for contents in (before, after):
+        contents.require_readable()
     compared = list(compare(before, after, arguments.tolerance))
     if not compared:
         raise ModelFileError(

@@ -54,6 +54,8 @@ It lists layers that it cannot check without their type.
   shapes             for a definition, the shapes of the tops by name; null if
                      they are not known
   totals             layers, blobs, parameters, bytes (of the weights)
+  unreadable         names of tensors of dtypes that cannot be read, such as
+                     float8, each with the reason; their layers are left out
 A blob is {shape, dtype, parameters, bytes}. With --stats it also has
   stats              min, mean, max, std of its finite values (null if there
                      are none) and non_finite, the number of NaN and infinities
@@ -136,8 +138,10 @@ def run(arguments: argparse.Namespace) -> int:
         import_optional("matplotlib", "plot")
     if arguments.settings:
         contents.as_model()  # raises if there are none, before anything is printed
-    if arguments.check and not contents.blobs:
-        raise ModelFileError("--check: expected blobs to check, got none", path=arguments.file)
+    if arguments.check:
+        contents.require_readable()
+        if not contents.blobs:
+            raise ModelFileError("--check: expected blobs to check, got none", path=arguments.file)
     wishes = Wishes(arguments.stats, arguments.hist, arguments.settings)
     checked = check(contents) if arguments.check else None
     plotted = 0 if arguments.plot is None else _plot(contents, Path(arguments.plot))

@@ -31,7 +31,7 @@ from syncblob.convert._structure import (
     describe,
     read_description,
 )
-from syncblob.convert._values import ALL_DTYPES, lazy_blob, while_open
+from syncblob.convert._values import ALL_DTYPES, lazy_blob, or_error, while_open
 from syncblob.convert._weights import Weights
 from syncblob.convert.recognition import read_head
 from syncblob.errors import ModelFileError
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
+
+    from syncblob.convert._weights import Entry
 
 __all__ = ["DTYPES", "DTYPES_CAFFE", "check", "check_caffe", "read", "write", "write_caffe"]
 
@@ -146,14 +148,14 @@ def _read_caffe(path: str, text: str | None) -> Weights:
     return Weights(path, kind, name=name, layers=layers, settings=settings, close=model.close)
 
 
-def _tensors(file: Any, path: str, text: str | None = None) -> tuple[dict[str, Any], list[str]]:
+def _tensors(file: Any, path: str, text: str | None = None) -> tuple[dict[str, Entry], list[str]]:
     """Return all datasets as tensors, and the names of links that are not followed.
 
     Links within the file are followed, except from a group to itself or one that contains it. The
     description is no tensor; `text` is None if there is none.
     """
     h5py = import_optional("h5py", "hdf5")
-    tensors: dict[str, Any] = {}
+    tensors: dict[str, Entry] = {}
     links = []
     seen: set[int] = set()
     repeated = 0
@@ -206,17 +208,16 @@ def _followed(group: Any, key: bytes) -> Any:
     return entry
 
 
-def _lazy_blob(name: str, dataset: Any, path: str) -> Any:
+def _lazy_blob(name: str, dataset: Any, path: str) -> Entry:
     what = f"dataset {name!r}"
+    if dataset.shape is None:
+        return ModelFileError(f"{what} has no values", path=path)
     # The size of the open file; its path may name another file by now.
     size = dataset.file.id.get_filesize()
-    problem = hdf5_problem(dataset, what, size, harmless=_HARMLESS)
-    if dataset.shape is None:
-        problem = f"{what} has no values"
-    if problem:
+    if problem := hdf5_problem(dataset, what, size, harmless=_HARMLESS):
         raise ModelFileError(problem, path=path)
     read = while_open(partial(_values, dataset, name, path), path, lambda: not dataset)
-    return lazy_blob(dataset.shape, dataset.dtype, read, name=name, path=path)
+    return or_error(lazy_blob, dataset.shape, dataset.dtype, read, name=name, path=path)
 
 
 def _values(dataset: Any, name: str, path: str) -> NDArray[np.generic]:

@@ -13,13 +13,13 @@ from numpy.lib import format as npy
 
 from syncblob.caffe import blob_values
 from syncblob.convert._structure import STRUCTURE, assemble, describe
-from syncblob.convert._values import ALL_DTYPES, lazy_blob, while_open
+from syncblob.convert._values import ALL_DTYPES, lazy_blob, or_error, while_open
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from syncblob.convert._weights import Weights
+    from syncblob.convert._weights import Entry, Weights
 
 __all__ = ["DTYPES", "check", "is_archive", "read", "require_whole_archive", "write"]
 
@@ -76,7 +76,7 @@ def read(path: str) -> Weights:
         archive.close()
         raise ModelFileError("this is a zip archive without arrays (.npy)", path=path)
     try:
-        tensors = {}
+        tensors: dict[str, Entry] = {}
         texts = []
         text = None
         for name, info in members.items():
@@ -87,7 +87,15 @@ def read(path: str) -> Weights:
             if header.dtype.kind in "US":
                 texts.append(name)
                 continue
-            tensors[name] = lazy_blob(
+            if header.dtype.hasobject:
+                tensors[name] = ModelFileError(
+                    f"array {info.filename!r} holds Python objects, which could run code when "
+                    f"loaded; save arrays of numbers",
+                    path=path,
+                )
+                continue
+            tensors[name] = or_error(
+                lazy_blob,
                 header.shape,
                 header.dtype,
                 while_open(
@@ -125,11 +133,7 @@ def _read_header(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: str) -> 
     except Exception as error:  # a damaged archive raises nearly any exception
         raise ModelFileError(f"array {info.filename!r} is damaged ({error})", path=path) from error
     if dtype.hasobject:
-        raise ModelFileError(
-            f"array {info.filename!r} holds Python objects, which could run code when loaded; "
-            f"save arrays of numbers",
-            path=path,
-        )
+        return _Header(shape, dtype)  # pickled, so its size says nothing about that of the member
     nbytes = int(np.prod(shape, dtype=object)) * dtype.itemsize
     if nbytes != info.file_size - start:
         raise ModelFileError(

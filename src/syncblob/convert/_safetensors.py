@@ -12,7 +12,7 @@ import numpy as np
 from syncblob._optional import import_optional
 from syncblob.caffe import blob_values
 from syncblob.convert._structure import STRUCTURE, assemble, describe
-from syncblob.convert._values import lazy_blob, while_open
+from syncblob.convert._values import lazy_blob, or_error, while_open
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
@@ -65,7 +65,8 @@ def read(path: str) -> Weights:
     for name in file.keys():  # noqa: SIM118  # not a mapping
         header = file.get_slice(name)
         found = header.get_dtype()
-        tensors[name] = lazy_blob(
+        tensors[name] = or_error(
+            lazy_blob,
             header.get_shape(),
             _NAMES.get(found, found),
             while_open(partial(_values, file, name), path, closed.is_set),

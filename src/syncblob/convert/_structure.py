@@ -12,13 +12,13 @@ from base64 import b64decode, b64encode
 from typing import TYPE_CHECKING, NamedTuple
 
 from syncblob.convert._naming import group_names
-from syncblob.convert._weights import LayerWeights, Weights
+from syncblob.convert._weights import LayerWeights, Weights, as_tensors
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from syncblob.blob import Blob
+    from syncblob.convert._weights import Entry
 
 __all__ = ["STRUCTURE", "Described", "assemble", "damaged", "describe", "read_description"]
 
@@ -39,15 +39,15 @@ class Described(NamedTuple):
     definition: bytes
     legacy: frozenset[str]
 
-    def with_blobs(self, blobs: Iterable[Blob]) -> LayerWeights:
-        """Return the layer with its values.
+    def with_blobs(self, blobs: Iterable[Entry]) -> LayerWeights:
+        """Return the layer with its values, or errors in place of some.
 
         Raises
         ------
         ValueError
             If the number of Blobs is not that of the names in the text.
         """
-        tensors = dict(zip(self.tensors, blobs, strict=True))
+        tensors = as_tensors(dict(zip(self.tensors, blobs, strict=True)))
         return LayerWeights(
             self.name,
             self.type,
@@ -112,7 +112,7 @@ def read_description(text: str, *, path: str) -> tuple[str, bytes, list[Describe
 def assemble(
     path: str,
     kind: str,
-    tensors: dict[str, Blob],
+    tensors: dict[str, Entry],
     text: str | None,
     *,
     close: Callable[[], object],
@@ -124,18 +124,21 @@ def assemble(
     path, kind, close
         As for `Weights`.
     tensors
-        The tensors of the file.
+        The tensors of the file, or errors in place of those that a Blob cannot hold.
     text
         The result of `describe` when the file was written; None for files of other programs.
 
     Raises
     ------
     ModelFileError
-        If the text is damaged, or describes other tensors.
+        If the text is damaged, or describes other tensors. If a Blob can hold none of the tensors.
     """
+    errors = [entry for entry in tensors.values() if isinstance(entry, ModelFileError)]
+    if errors and len(errors) == len(tensors):
+        raise errors[0]
     if text is None:
         grouped = tuple(
-            LayerWeights(name, layer_type, (), (), {key: tensors[key] for key in names})
+            LayerWeights(name, layer_type, (), (), as_tensors({key: tensors[key] for key in names}))
             for name, layer_type, names in group_names(tensors)
         )
         return Weights(path, kind, name="", layers=grouped, close=close)

@@ -17,7 +17,7 @@ from syncblob.caffe import blob_values
 from syncblob.convert._checkpoint import choose_net
 from syncblob.convert._npz import is_archive, require_whole_archive
 from syncblob.convert._structure import assemble
-from syncblob.convert._values import ALL_DTYPES, lazy_blob
+from syncblob.convert._values import ALL_DTYPES, lazy_blob, or_error
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
@@ -61,7 +61,8 @@ def read(path: str, key: str | None = None) -> Weights:
         ) from error
     found = _find_state(torch, loaded, key, path)
     tensors = {
-        name: _lazy_blob(torch, name, tensor, path) for name, tensor in found.tensors.items()
+        name: or_error(_lazy_blob, torch, name, tensor, path)
+        for name, tensor in found.tensors.items()
     }
     weights = assemble(path, "torch", tensors, None, close=lambda: None)
     weights.others = found.others

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike, NDArray
 
-__all__ = ["ALL_DTYPES", "lazy_blob", "while_open"]
+__all__ = ["ALL_DTYPES", "lazy_blob", "or_error", "while_open"]
 
 ALL_DTYPES = frozenset((*NAMES, "bfloat16"))
 
@@ -45,10 +45,25 @@ def lazy_blob(
         import_optional("ml_dtypes", "bfloat16")
     try:
         native = as_dtype(dtype.newbyteorder("=") if isinstance(dtype, np.dtype) else dtype)
+    except TypeError as error:
+        raise ModelFileError(
+            f"tensor {name!r} has dtype {dtype}, which a Blob cannot hold; convert it to float32, "
+            f"for example, with the library that wrote the file",
+            path=path,
+        ) from error
+    try:
         shape = tuple(shape)
         return Blob.from_source(shape, native, partial(_read_bytes, read, shape, native))
     except (TypeError, ValueError) as error:
         raise ModelFileError(f"tensor {name!r}: {error}", path=path) from error
+
+
+def or_error(make: Callable[..., Blob], *arguments: Any, **options: Any) -> Blob | ModelFileError:
+    """Make a Blob; return the error if a Blob cannot hold the tensor."""
+    try:
+        return make(*arguments, **options)
+    except ModelFileError as error:
+        return error
 
 
 def while_open(

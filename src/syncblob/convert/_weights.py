@@ -2,19 +2,65 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from syncblob.errors import ModelFileError
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Self
 
     from syncblob.blob import Blob
 
-__all__ = ["LayerWeights", "Weights"]
+    Entry = Blob | ModelFileError
+
+__all__ = ["LayerWeights", "Weights", "as_tensors"]
 
 # The name of a tensor from a format without names.
 _MEAN = "mean"
+
+
+class _Tensors(Mapping[str, "Blob"]):
+    """Tensors by name, of which a Blob cannot hold some: accessing one of these raises its error.
+
+    So the others can be read, and a loop over all of them does not miss any in silence.
+    """
+
+    __slots__ = ("entries",)
+
+    def __init__(self, entries: dict[str, Entry]) -> None:
+        self.entries = entries
+
+    def __getitem__(self, name: str) -> Blob:
+        entry = self.entries[name]
+        if isinstance(entry, ModelFileError):
+            raise ModelFileError(entry.message, path=entry.path)
+        return entry
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.entries
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.entries)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __repr__(self) -> str:
+        return repr(self.entries)
+
+
+def as_tensors(entries: dict[str, Entry]) -> Mapping[str, Blob]:
+    """Return tensors by name. Accessing one that is an error raises the error."""
+    if any(isinstance(entry, ModelFileError) for entry in entries.values()):
+        return _Tensors(entries)
+    return entries  # type: ignore[return-value]  # they are all Blobs
+
+
+def _entries(tensors: Mapping[str, Blob]) -> Mapping[str, Entry]:
+    return tensors.entries if isinstance(tensors, _Tensors) else tensors
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,7 +74,8 @@ class LayerWeights:
     bottoms, tops
         The names of the inputs and the outputs; empty if the file does not contain them.
     tensors
-        The tensors by name, such as ``"conv1.weight"``, in the order of Caffe's blobs.
+        The tensors by name, such as ``"conv1.weight"``, in the order of Caffe's blobs. Accessing
+        one that a Blob cannot hold, such as one of float8, raises ModelFileError.
     definition
         The serialized LayerParameter message of Caffe, without name, type, bottom, top and blobs.
     legacy
@@ -39,7 +86,7 @@ class LayerWeights:
     type: str
     bottoms: tuple[str, ...]
     tops: tuple[str, ...]
-    tensors: dict[str, Blob]
+    tensors: Mapping[str, Blob]
     definition: bytes = b""
     legacy: frozenset[str] = frozenset()
 
@@ -47,6 +94,15 @@ class LayerWeights:
     def blobs(self) -> tuple[Blob, ...]:
         """The tensors without their names."""
         return tuple(self.tensors.values())
+
+    @property
+    def unreadable(self) -> dict[str, str]:
+        """The names of the tensors that a Blob cannot hold, and why."""
+        return {
+            name: entry.message
+            for name, entry in _entries(self.tensors).items()
+            if isinstance(entry, ModelFileError)
+        }
 
 
 class Weights:
@@ -122,9 +178,18 @@ class Weights:
         return cls(path, kind, name="", layers=(layer,), close=lambda: None)
 
     @property
-    def tensors(self) -> dict[str, Blob]:
-        """All tensors by name, layer by layer."""
-        return {name: blob for layer in self.layers for name, blob in layer.tensors.items()}
+    def tensors(self) -> Mapping[str, Blob]:
+        """All tensors by name, layer by layer.
+
+        Accessing one that a Blob cannot hold, such as one of float8, raises ModelFileError.
+        """
+        layers = [_entries(layer.tensors) for layer in self.layers]
+        return as_tensors({name: entry for layer in layers for name, entry in layer.items()})
+
+    @property
+    def unreadable(self) -> dict[str, str]:
+        """The names of the tensors that a Blob cannot hold, and why."""
+        return {name: why for layer in self.layers for name, why in layer.unreadable.items()}
 
     @property
     def nbytes(self) -> int:
@@ -161,8 +226,9 @@ class Weights:
 
     def __repr__(self) -> str:
         """Return the path, the format and the sizes."""
-        tensors = self.tensors
+        entries = _entries(self.tensors).values()
+        values = sum(entry.size for entry in entries if not isinstance(entry, ModelFileError))
         return (
             f"<Weights {self.path!r}, {self.kind}: {len(self.layers)} layers, "
-            f"{len(tensors)} tensors, {sum(blob.size for blob in tensors.values())} values>"
+            f"{len(entries)} tensors, {values} values>"
         )

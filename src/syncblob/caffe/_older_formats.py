@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "SPECS",
     "V0_LAYER_TYPES",
     "V1_LAYER_TYPES",
     "V1_TYPE_NUMBERS",
@@ -135,7 +136,7 @@ _DATA_LAYERS: Final = {
     V1_TYPE_NUMBERS["WindowData"]: "window_data_param",
 }
 
-_SPECS: Final = {
+SPECS: Final = {
     "param": "name",
     "blob_share_mode": "share_mode",
     "blobs_lr": "lr_mult",
@@ -172,7 +173,8 @@ def upgrade_net(net: NetParameter) -> NetParameter:
     if upgraded.layers:
         if upgraded.layer:
             raise ValueError(
-                "the net has layers of two formats, 'layers' and 'layer'; Caffe refuses it too"
+                "the net has layers of two formats, 'layers' and 'layer'; Caffe refuses it too. "
+                "Write all of them as 'layer', the current format"
             )
         for layer in upgraded.layers:
             _fill_from_v1(upgraded.layer.add(), layer)
@@ -261,11 +263,11 @@ def _fill_from_v1(new: LayerParameter, old: V1LayerParameter) -> None:
         name = field.name
         if name == "type":
             new.type = V1_LAYER_TYPES[value]
-        elif name in _SPECS:
+        elif name in SPECS:
             while len(new.param) < len(value):
                 new.param.add()
             for spec, setting in zip(new.param, value, strict=False):
-                _put(spec, _SPECS[name], setting)
+                _put(spec, SPECS[name], setting)
         elif name in _TEXTS:
             add_texts(new, name, value)
         elif name in _REPEATED:

@@ -227,6 +227,23 @@ def test_models_and_solver_states_are_told_apart(h5, tmp_path):
         read_blob(tmp_path / "third.h5")
 
 
+def test_data_for_a_layer_is_no_model(tmp_path):
+    path = tmp_path / "train.h5"
+    with h5py.File(path, "w") as file:
+        file["data"] = np.zeros((8, 1, 4, 4), "f4")
+        file["label"] = np.zeros(8, "f4")
+    with pytest.raises(ModelFileError, match=r"got a dataset, the input of a .* HDF5Data"):
+        open_model(path)
+
+
+def test_a_group_with_the_name_of_a_model_s(tmp_path):
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["data/images"] = np.zeros((8, 1, 4, 4), "f4")
+        file["data/labels"] = np.zeros(8, "f4")
+    with pytest.raises(ModelFileError, match=r"named by numbers, got \['images', 'labels'\]; this"):
+        open_model(tmp_path / "x.h5")
+
+
 # --- errors ---------------------------------------------------------------------------------------
 
 

@@ -327,6 +327,12 @@ class _Walk:
     def layers(self, name: str) -> list[tuple[str, Datasets]]:
         """Return the groups inside a root group that have datasets or are empty."""
         group = self._child(self.root, name)
+        if name == "data" and isinstance(group, self.h5py.Dataset):
+            raise self.error(
+                "expected a group 'data' with the layers of a model, got a dataset, the input of a "
+                "layer of type HDF5Data; h5py opens it, and so does syncblob.convert.open_weights",
+                group,
+            )
         return list(self._groups(group, self.offset, ""))
 
     def blobs(self, name: str, datasets: Datasets, diffs: Datasets) -> tuple[Blob, ...]:
@@ -335,6 +341,10 @@ class _Walk:
         blobs = []
         for number in range(len(datasets)):
             dataset = datasets.get(str(number))
+            if dataset is None and not any(map(str.isdecimal, datasets)):
+                raise self.error(
+                    f"expected datasets named by numbers, got {sorted(datasets)}; {OTHER_HDF5}"
+                )
             if dataset is None:
                 raise self.error(
                     f"expected datasets '0' to '{len(datasets) - 1}', got {sorted(datasets)}: "

@@ -53,8 +53,8 @@ _OTHER_KIND = {
     "it, and its field net or train_net names the net",
     "SolverParameter": "this is the definition of a net, not of a solver; read_prototxt reads it",
 }
-# Errors that follow from settings of one format of layers in the other. Those of param look like any
-# syntax error, so the text before them counts too.
+# Errors that follow from settings of one format of layers in the other. Those of param look like
+# any syntax error, so the text before them counts too.
 _NO_TYPE = re.compile('Enum type "V1LayerParameter.LayerType" has no value named "?(\\w+)')
 _NO_STRING = re.compile("Expected string but found: '(\\w+)'")
 _MIXED_PARAMS = {

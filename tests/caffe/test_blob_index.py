@@ -66,6 +66,17 @@ def test_one_legacy_dim_makes_the_others_zero(axis, value):
     assert index_message(**{name: value}, shape=[3]).shape == expected
 
 
+def test_absent_legacy_dims_are_one_if_there_are_values():
+    mean = {"channels": 3, "height": 2, "width": 2}
+    found = index_message(**mean, data=range(12))
+    assert (found.shape, found.legacy) == ((1, 3, 2, 2), True)
+    assert index_message(width=3, double_data=range(3)).shape == (1, 1, 1, 3)
+    with pytest.raises(ModelFileError, match=r"\(1, 3, 2, 2\) needs 12 values of data, got 11"):
+        index_message(**mean, data=range(11))
+    with pytest.raises(ModelFileError, match=r"\(0, 3, 2, 2\) needs 0 values of data, got 12"):
+        index_message(num=0, **mean, data=range(12))
+
+
 def test_the_last_of_a_repeated_scalar_counts():
     dims = b"\x10\x01\x18\x01\x20\x01"
     assert index(b"\x08\x09" + dims + b"\x08\x02" + packed(1, 2)).shape == (2, 1, 1, 1)

@@ -1,8 +1,9 @@
 """Compares the scanner with protobuf: both accept or both refuse, and find the same bits.
 
 Known and intended differences: the scanner refuses shapes of more than 64 axes, files that it
-recognises as messages of another type, and Caffe's fields with another wire type than Caffe's;
-protobuf 7 accepts field number 0 within a group, unlike other releases and Caffe.
+recognises as messages of another type, and Caffe's fields with another wire type than Caffe's. It
+takes absent dimensions of the older formats as 1 if there are values, which Caffe refuses. protobuf
+7 accepts field number 0 within a group, unlike other releases and Caffe.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from caffe_oracle import (
     NetParameter,
     RefusedError,
     SolverState,
-    as_caffe_chooses,
+    as_syncblob_chooses,
     blobs_as_caffe_reads_them,
     contents_of,
     net_as_caffe_reads_it,
@@ -79,7 +80,7 @@ def check_blob(data):
         if is_meant(error):
             return
         raise
-    chosen = as_caffe_chooses(expected)
+    chosen = as_syncblob_chooses(expected)
     if chosen is None:
         with pytest.raises(ModelFileError):
             index_blob(WireReader(buffer), 0, len(data))

@@ -7,7 +7,7 @@ file. So the settings of layers, which are parsed later, are unknown fields, as 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import Message
@@ -131,6 +131,16 @@ def as_caffe_chooses(contents):
     return tuple(dims), f"float{8 * max(width, diff_width if diff else 0)}", data, diff
 
 
+def as_syncblob_chooses(contents):
+    """Return what FromProto reads, or would read if absent legacy dimensions were 1."""
+    chosen = as_caffe_chooses(contents)
+    data = chosen_values(contents, "data")
+    if chosen is None and contents.legacy and data and data[0]:
+        legacy = {name: contents.legacy.get(name, 1) for name in LEGACY.values()}
+        chosen = as_caffe_chooses(replace(contents, legacy=legacy))
+    return chosen
+
+
 @dataclass
 class ExpectedLayer:
     """A layer after Caffe's upgrades."""
@@ -180,8 +190,8 @@ def _layer(layer, kind):
 
 
 def blobs_as_caffe_reads_them(protos):
-    """Return blobs as `as_caffe_chooses` does; RefusedError if FromProto would stop."""
-    blobs = [as_caffe_chooses(contents_of(proto)) for proto in protos]
+    """Return blobs as `as_syncblob_chooses` does; RefusedError if FromProto would stop."""
+    blobs = [as_syncblob_chooses(contents_of(proto)) for proto in protos]
     if None in blobs:
         raise RefusedError
     return blobs

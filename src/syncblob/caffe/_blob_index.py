@@ -2,8 +2,10 @@
 
 The rules are those of Caffe's ``Blob::FromProto`` and of protobuf:
 
-- if any of num, channels, height and width is present, these four are the shape, absent ones are 0,
-  and the `shape` message is ignored; with neither, the Blob has no axes and one value;
+- if any of num, channels, height and width is present, these four are the shape and the `shape`
+  message is ignored; with neither, the Blob has no axes and one value. Absent ones are 0 in Caffe,
+  which then refuses any values; here they are 1 if there are values, such as those of a mean
+  without num;
 - several `shape` messages are merged by joining their dimensions; a repeated scalar field has its
   last value;
 - double_data takes precedence over data, and double_diff over diff, if it holds any value;
@@ -302,7 +304,8 @@ def _interpret(parts: _Parts, reader: WireReader, start: int, stop: int) -> Blob
     diff = _choose(parts, reader, (DOUBLE_DIFF, DIFF, RAW_DIFF, RAW_DIFF_TYPE))
     dims = parts.dims
     if parts.legacy_dims:
-        dims = [parts.legacy_dims.get(number, 0) for number in LEGACY_DIMS]
+        absent = 1 if data.count else 0
+        dims = [parts.legacy_dims.get(number, absent) for number in LEGACY_DIMS]
     try:
         shape = as_shape(dims, data.dtype.itemsize)
     except ValueError as error:

@@ -1018,10 +1018,10 @@ class Blob(Operators, NdarrayMethods):
         return copying.to_device(self, device, stream=stream)
 
     def copy_from(self, source: Any, *, copy_diff: bool = False, resize: bool = False) -> None:
-        """Copy the contents of another Blob, on this Blob's device.
+        """Copy the data of another Blob, or with `copy_diff` its diff and no data.
 
-        Newer contents of the source on the other side are transferred first. This Blob's old
-        contents are not.
+        Runs on this Blob's device. Newer contents of the source on the other side are transferred
+        first. This Blob's old contents are not.
 
         Parameters
         ----------
@@ -1029,7 +1029,9 @@ class Blob(Operators, NdarrayMethods):
             A Blob of this shape, or any array (then there is no diff to copy). Another dtype is
             converted if that is NumPy's ``same_kind``.
         copy_diff
-            Copy diff to diff, and not data.
+            False copies data and leaves diff as it is. True copies diff and leaves data as it is,
+            like Caffe's CopyFrom. Call it once with each to copy both. True is the same as
+            ``blob.diff.copy_from(source.diff)``, which is clearer.
         resize
             Take the source's shape first if it differs.
 

@@ -95,7 +95,10 @@ def copy_from(blob: BlobCore, source: Any, *, copy_diff: bool, resize: bool) -> 
     blob._require_writable("copy_from")
     if not isinstance(source, BlobCore):
         if copy_diff:
-            raise TypeError(f"copy_diff needs a Blob, got {type(source).__name__}")
+            raise TypeError(
+                f"copy_diff=True copies the diff of a Blob and no data, got "
+                f"{type(source).__name__}; blob.diff.copy_from(array) copies an array into the diff"
+            )
         source = blob_to_read(native_array(source)[0], blob)
     _require_conversion(source.dtype, blob.dtype)
     if source.shape != blob.shape and not resize:

@@ -687,6 +687,7 @@ LENDERS = {
 READ_ONLY_LENDERS = {
     "interface": lambda array: Lender(array, interface={"data": (array.data.ptr, True)}),
     "DLPack": lambda array: Lender(array, capsule=read_only),
+    "unversioned DLPack": lambda array: Lender(array, capsule=lambda _: array.__dlpack__()),
 }
 
 
@@ -723,6 +724,15 @@ def bfloat16(capsule):
     from syncblob.interop import _capsule
 
     return _capsule.edit(capsule, code=_capsule.BFLOAT)
+
+
+def test_a_type_that_no_blob_has_is_named(cupy):
+    from syncblob.interop import _capsule
+
+    array = cupy.asarray(values("uint8"))
+    lender = Lender(array, capsule=lambda capsule: _capsule.edit(capsule, code=10))
+    with pytest.raises(TypeError, match="hold float8_e4m3fn, the DLPack type of this Lender"):
+        Blob.from_dlpack(lender)
 
 
 def test_an_array_of_cupys_is_taken_as_it_is(cupy):

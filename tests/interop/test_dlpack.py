@@ -285,15 +285,22 @@ class KnowsStreamOnly(Producer):
         return self.array.__dlpack__(stream=stream)
 
 
-class HandWritten:
-    """A legacy producer that does not use NumPy, and counts the calls of its deleter."""
+class IgnoresKeywords(Producer):
+    """A producer that accepts every keyword, and returns an unversioned capsule, as JAX does."""
 
-    def __init__(self, array, *, null=False, strides=True):
+    def __dlpack__(self, **_):
+        return self.array.__dlpack__()
+
+
+class HandWritten:
+    """An unversioned producer that does not use NumPy, and counts the calls of its deleter."""
+
+    def __init__(self, array, *, null=False, strides=True, dtype=(2, 32, 1)):
         self.array, self.deleted = array, 0
         self.dims = (ctypes.c_int64 * 2)(*array.shape)
         self.steps = (ctypes.c_int64 * 2)(*(step // array.itemsize for step in array.strides))
         self.deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._delete)
-        tensor = Tensor(None if null else address(array), (1, 0), 2, 2, 32, 1, self.dims)
+        tensor = Tensor(None if null else address(array), (1, 0), 2, *dtype, self.dims)
         tensor.strides = self.steps if strides else None
         self.managed = Legacy(tensor, None, ctypes.cast(self.deleter, ctypes.c_void_p))
 
@@ -309,11 +316,10 @@ class HandWritten:
 
 
 @pytest.mark.parametrize("take", [Blob.from_dlpack, Blob.asarray, syncblob.from_dlpack])
-@pytest.mark.parametrize("producer", [Producer, KnowsNoKeywords, KnowsStreamOnly])
 @pytest.mark.parametrize("view", [lambda a: a, lambda a: a.T, lambda a: a[::-1, ::-1]])
-def test_memory_of_any_producer_is_adopted_to_write(take, producer, view):
+def test_memory_of_any_producer_is_adopted_to_write(take, view):
     array = view(values())
-    blob = take(producer(array))
+    blob = take(Producer(array))
     assert (blob.shape, blob.strides, blob.head) == (array.shape, array.strides, CPU)
     assert address(blob.cpu_data()) == address(array)
     blob[...] = 7
@@ -325,22 +331,95 @@ def test_memory_of_any_producer_is_adopted_to_write(take, producer, view):
 def test_every_dtype_comes_in(dtype, producer):
     array = values(dtype)
     blob = Blob.from_dlpack(producer(array))
-    assert (blob.dtype, address(blob.cpu_data())) == (dtype, address(array))
-    assert blob.tolist() == array.tolist()
+    assert (blob.dtype, blob.tolist()) == (dtype, array.tolist())
+    assert (address(blob.cpu_data()) == address(array)) == (producer is Producer)
+
+
+@pytest.mark.parametrize("producer", [KnowsNoKeywords, KnowsStreamOnly, IgnoresKeywords])
+@pytest.mark.parametrize("device", [None, "cpu", "simulated"])
+@pytest.mark.parametrize("take", [Blob.from_dlpack, Blob.asarray, syncblob.from_dlpack])
+def test_memory_in_an_unversioned_capsule_is_copied_because_it_may_be_immutable(
+    take, device, producer
+):
+    array = values()
+    blob = take(producer(array), device=device)
+    blob += 100
+    blob.on("simulated")[...] = 7
+    assert blob.cpu_data().tolist() == [[7] * 3] * 2
+    assert array.tolist() == values().tolist()
+
+
+@pytest.mark.parametrize("take", [Blob.from_dlpack, Blob.asarray])
+def test_and_refused_where_a_copy_is_excluded(take):
+    array = values()
+    error = BufferError if take == Blob.from_dlpack else ValueError
+    with pytest.raises(error, match=r"copy=False.*read-only"):
+        take(IgnoresKeywords(array), copy=False)
+    for side in ("cpu", "gpu"):
+        blob = Blob((2, 3), device="simulated")
+        for setter in (f"set_{side}_data", f"set_{side}_diff"):
+            with pytest.raises(ValueError, match="expected a writable array"):
+                getattr(blob, setter)(IgnoresKeywords(array))
+        with pytest.raises(ValueError, match="expected a writable array"):
+            getattr(blob.memory, f"set_{side}_data")(IgnoresKeywords(array))
+        assert (blob.head, blob.diff_head) == (NONE, NONE)
+
+
+class Unversioned(np.ndarray):
+    """An ndarray of a NumPy before 2.1."""
+
+    def __dlpack__(self, *, stream=None):
+        return super().__dlpack__(stream=stream)
+
+
+@pytest.mark.parametrize("take", [Blob.from_dlpack, syncblob.from_dlpack])
+def test_an_ndarray_and_a_tensor_say_what_their_unversioned_capsules_do_not(take, monkeypatch):
+    array = values()
+    assert address(take(array.view(Unversioned)).cpu_data()) == address(array)
+    torch = pytest.importorskip("torch")
+    export = torch.Tensor.__dlpack__
+
+    def unversioned(tensor, *, stream=None):
+        return export(tensor, stream=stream)
+
+    monkeypatch.setattr(torch.Tensor, "__dlpack__", unversioned)
+    for tensor in (torch.ones(3), torch.ones(3, dtype=torch.bfloat16)):
+        take(tensor)[...] = 7
+        assert tensor.tolist() == [7] * 3
 
 
 @pytest.mark.parametrize("strides", [True, False])
-def test_a_hand_written_legacy_capsule_is_adopted_and_deleted_once(strides):
+def test_a_hand_written_unversioned_capsule_is_copied_and_deleted_once(strides):
     producer = HandWritten(values(), strides=strides)
     blob = Blob.from_dlpack(producer)
-    assert address(blob.mutable_cpu_data()) == address(producer.array)
-    assert blob.tolist() == values().tolist()
-    view = blob[0]
-    del blob
-    assert producer.deleted == 0
-    del view
     gc.collect()
     assert producer.deleted == 1
+    assert blob.tolist() == values().tolist()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "name"),
+    [
+        ((0, 4, 1), "int4"),
+        ((1, 2, 1), "uint2"),
+        ((2, 128, 1), "float128"),
+        ((2, 32, 4), "float32x4"),
+        ((3, 64, 1), "handle64"),
+        ((4, 16, 2), "bfloat16x2"),
+        ((5, 32, 1), "complex32"),
+        ((6, 1, 1), "bool1"),
+        ((7, 8, 1), "float8_e3m4"),
+        ((10, 8, 1), "float8_e4m3fn"),
+        ((12, 8, 1), "float8_e5m2"),
+        ((17, 4, 2), "float4_e2m1fnx2"),
+        ((99, 8, 1), "code99_8"),
+    ],
+)
+@pytest.mark.parametrize("take", [Blob.from_dlpack, Blob.asarray])
+def test_a_type_that_no_blob_has_is_named(take, dtype, name):
+    producer = HandWritten(np.zeros((2, 8), "f8"), dtype=dtype)
+    with pytest.raises(TypeError, match=f"hold {name}, the DLPack type of this HandWritten"):
+        take(producer)
 
 
 def test_a_tensor_without_elements_may_have_no_address():

@@ -230,7 +230,7 @@ def test_a_blob_keeps_a_tensors_memory():
 
 def test_a_tensor_of_a_type_a_blob_cannot_hold_is_refused():
     for make in (Blob.asarray, Blob.from_dlpack):
-        with pytest.raises(TypeError, match=r"cannot hold the dtype of this Tensor, torch\.float8"):
+        with pytest.raises(TypeError, match="cannot hold float8_e4m3fn"):
             make(torch.zeros(2, dtype=torch.float8_e4m3fn))
 
 

@@ -1,12 +1,17 @@
-"""Editing DLPack capsules: the fields that NumPy and CuPy provide no way to set.
+"""Reading and editing DLPack capsules: the fields that NumPy and CuPy do not show or set.
 
-The structures are those of ``dlpack.h``, version 1.0.
+The structures are those of ``dlpack.h``, version 1.0; the type codes are those of version 1.1.
 """
 
 from __future__ import annotations
 
 import ctypes
+import sys
 from typing import TYPE_CHECKING
+
+import numpy as np
+
+from syncblob._dtypes import NAMES
 
 if TYPE_CHECKING:
     from typing import Any
@@ -19,12 +24,20 @@ __all__ = [
     "edit",
     "is_read_only",
     "is_versioned",
-    "type_code",
+    "is_writable_type",
+    "supported_type",
 ]
 
 # DLDataTypeCode
 UINT = 1
 BFLOAT = 4
+# The names of types, by code; the bits follow if the name does not contain them.
+_TYPES = (
+    *("int{}", "uint{}", "float{}", "handle{}", "bfloat{}", "complex{}", "bool{}", "float8_e3m4"),
+    *("float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2"),
+    *("float8_e5m2fnuz", "float8_e8m0fnu", "float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn"),
+)
+_SUPPORTED = frozenset({*NAMES, "bfloat16", "bool8"})
 # DLPACK_FLAG_BITMASK_*
 READ_ONLY = 1
 IS_COPIED = 2
@@ -94,15 +107,44 @@ def _managed(capsule: Any) -> _DLManagedTensor | _DLManagedTensorVersioned:
     return _DLManagedTensor.from_address(_get_pointer(capsule, _LEGACY))
 
 
-def is_read_only(capsule: Any) -> bool:
-    """Return whether an unused capsule has the read-only flag."""
+def is_read_only(capsule: Any, producer: Any) -> bool:
+    """Return whether the memory of an unused capsule must not be written."""
     managed = _managed(capsule)
-    return isinstance(managed, _DLManagedTensorVersioned) and bool(managed.flags & READ_ONLY)
+    if isinstance(managed, _DLManagedTensorVersioned):
+        return bool(managed.flags & READ_ONLY)
+    return not is_writable_type(producer)
 
 
-def type_code(capsule: Any) -> int:
-    """Return the DLPack type code of an unused capsule."""
-    return _managed(capsule).dl_tensor.dtype.code
+def is_writable_type(producer: Any) -> bool:
+    """Return whether the memory in an unversioned capsule may be written, judged by its producer.
+
+    Such a capsule has no read-only flag, and JAX and PyArrow put immutable memory into it.
+    """
+    if isinstance(producer, np.ndarray):
+        return producer.flags.writeable
+    torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
+    return isinstance(producer, (getattr(torch, "Tensor", ()), getattr(cupy, "ndarray", ())))
+
+
+def supported_type(capsule: Any, producer: Any) -> str:
+    """Return the name of an unused capsule's type, such as ``"float32"``.
+
+    Raises
+    ------
+    TypeError
+        If Blobs do not support the type.
+    """
+    dtype = _managed(capsule).dl_tensor.dtype
+    known = dtype.code < len(_TYPES)
+    name = _TYPES[dtype.code].format(dtype.bits) if known else f"code{dtype.code}_{dtype.bits}"
+    if dtype.lanes != 1:
+        name = f"{name}x{dtype.lanes}"
+    if name not in _SUPPORTED:
+        raise TypeError(
+            f"a Blob cannot hold {name}, the DLPack type of this {type(producer).__name__}; "
+            "convert it to another one first"
+        )
+    return name
 
 
 def edit(

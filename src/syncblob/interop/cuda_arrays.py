@@ -87,7 +87,7 @@ def _writable(array: Any, copy: bool | None) -> Any:
 
 
 class _Producer:
-    """A DLPack producer that records the read-only flag of its capsule, which CuPy ignores."""
+    """A DLPack producer that records whether its capsule is read-only, which CuPy ignores."""
 
     def __init__(self, producer: Any) -> None:
         self._producer = producer
@@ -95,7 +95,8 @@ class _Producer:
 
     def __dlpack__(self, **keywords: Any) -> Any:
         capsule = self._producer.__dlpack__(**keywords)
-        self.read_only = _capsule.is_read_only(capsule)
+        _capsule.supported_type(capsule, self._producer)
+        self.read_only = _capsule.is_read_only(capsule, self._producer)
         return capsule
 
     def __dlpack_device__(self) -> tuple[int, int]:

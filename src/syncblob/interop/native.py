@@ -166,7 +166,7 @@ def buffer_of(
     if isinstance(array, np.ndarray) and not array.flags.writeable:
         raise ValueError(
             "expected a writable array, because transfers write into it, got a read-only one; "
-            "use .copy() first"
+            "use numpy.array() first"
         )
     return home.wrap(array), backend
 
@@ -229,20 +229,15 @@ def _import_host(x: Any, copy: bool | None) -> NDArray[Any]:
     holder = _Holder(capsule)
     try:
         array = np.from_dlpack(holder)
-    except (RuntimeError, BufferError) as error:  # BufferError since NumPy 2.5
-        if _capsule.type_code(capsule) != _capsule.BFLOAT:
-            if "dtype" not in str(error):
-                raise
-            raise TypeError(
-                f"a Blob cannot hold the dtype of this {type(x).__name__}, {x.dtype}; convert it "
-                "to another one first"
-            ) from None
+    except (RuntimeError, BufferError):  # BufferError since NumPy 2.5
         # NumPy does not support bfloat16, and has not consumed the capsule.
+        if _capsule.supported_type(capsule, x) != "bfloat16":
+            raise
         _capsule.edit(capsule, code=_capsule.UINT)
         array = np.from_dlpack(holder).view(as_dtype("bfloat16"))
-    if not (array.flags.writeable or _capsule.is_versioned(capsule)):
-        # Unversioned capsules have no read-only flag. NumPy treats them as read-only; all other
-        # consumers, and their producers, treat them as writable.
+    writable = array.flags.writeable or _capsule.is_versioned(capsule)
+    if not writable and _capsule.is_writable_type(x):
+        # NumPy treats all memory in unversioned capsules as read-only.
         array = np.asarray(_Writable(array)).view(array.dtype)
     return array
 

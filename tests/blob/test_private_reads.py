@@ -289,12 +289,17 @@ HOST_COPIES = {
     "astype on the host": lambda b: b.on("cpu").astype("complex128").cpu_data(),
     "pickle": loaded,
     "pickle, out of band": loaded_out_of_band,
+    "copy": lambda b: b.on("cpu").copy().cpu_data(),
 }
 DEVICE_COPIES = {
     "to_device": lambda b: b.on("cpu").to_device("simulated:0").gpu_data(),
     "astype": lambda b: b.astype("complex128").gpu_data(),
     "from_dlpack": lambda b: np.from_dlpack(b.gpu, copy=True),
     "np.array": lambda b: np.array(b.gpu, copy=True),
+    "copy": lambda b: b.copy().gpu_data(),
+    "copy in Fortran order": lambda b: b.copy("F").gpu_data(),
+    "copy.copy": lambda b: copy.copy(b).gpu_data(),
+    "deepcopy": lambda b: copy.deepcopy(b.const).gpu_data(),
 }
 if torch is not None:
     HOST_COPIES["torch"] = lambda b: b.on("cpu").to_torch(copy=True).numpy()
@@ -368,17 +373,48 @@ def test_and_so_is_one_on_the_accelerator(simulated, make, view):
 
 
 @pytest.mark.parametrize("view", [*GAPS.values(), *DENSE.values()], ids=[*GAPS, *DENSE])
+@pytest.mark.parametrize("device", ["cpu", "simulated:0"])
 @pytest.mark.parametrize("head", [CPU, GPU, SYNCED])
 @pytest.mark.parametrize("make", [Blob.copy, copy.deepcopy, lambda b: b.const.copy()])
-def test_a_blobs_copy_is_made_where_the_contents_are(simulated, make, head, view):
+def test_a_blobs_copy_is_made_on_its_device_and_used_there(simulated, make, head, device, view):
     blob, expected = blob_in(head, "float32", (4, 6)), view(values("float32", (4, 6)))
     blob.diff[...] = values("float32", (4, 6)) + 1
-    before = state(blob)
+    blob.cpu_diff()
+    blob.gpu_diff()
     simulated.reset_counts()
-    result = make(view(blob))
-    assert (moved(simulated), state(blob)) == ((0, 0), before)
-    assert (result.device, result.tolist()) == (blob.device, expected.tolist())
-    assert result.diff.tolist() == (expected + 1).tolist()
+    result = make(view(blob.on(device)))
+    side = CPU if device == "cpu" else GPU
+    lacking = 0 if head in (side, SYNCED) else expected.nbytes
+    assert sorted(moved(simulated)) == [0, lacking]
+    assert (result.head, result.diff_head, result.device) == (side, side, device)
+    with syncblob.no_transfers():
+        result += 1
+        result.diff += 1
+    assert result.tolist() == (expected + 1).tolist()
+    assert result.diff.tolist() == (expected + 2).tolist()
+    assert blob.tolist() == values("float32", (4, 6)).tolist()
+
+
+def test_copies_of_what_was_written_on_the_host_upload_it_once(simulated):
+    blob = Blob(1000, device="simulated")
+    blob.overwrite_cpu_data()[...] = blob.overwrite_cpu_diff()[...] = 1
+    simulated.reset_counts()
+    for _ in range(5):
+        result = blob.copy()
+        result += 1
+        result.diff += 1
+    assert moved(simulated) == (2 * blob.nbytes, 0)
+
+
+def test_a_copy_of_a_blob_made_smaller_moves_only_its_elements(simulated):
+    blob = Blob(10, device="simulated")
+    everything = blob[...]
+    blob.mutable_cpu_data()[...] = np.arange(10)
+    blob.resize(4)
+    simulated.reset_counts()
+    assert blob.copy().head is GPU
+    assert moved(simulated) == (16, 0)
+    assert [everything[at].head for at in (3, 4)] == [SYNCED, CPU]
 
 
 def test_a_blobs_copy_of_a_split_view_with_gaps_gathers_on_its_device(simulated):

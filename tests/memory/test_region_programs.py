@@ -1130,7 +1130,7 @@ def test_a_blob_made_smaller_stands_for_all_in_use_but_in_private_reads() -> Non
     assert (blob.head, shown_alone.head) == (Head.SPLIT, Head.HEAD_AT_CPU)
     with record_transfers() as log:
         assert (blob.item(2), blob.data_at(3)) == (2, 3)
-        assert blob.copy().head is Head.HEAD_AT_CPU
+        assert shown_alone.copy().head is Head.HEAD_AT_CPU
         assert str(blob) == "[0 1 2 3]"
         assert shown_alone.tolist() == shown_alone.cpu_data().tolist() == [0, 1, 2, 3]
     assert not log

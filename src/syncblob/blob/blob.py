@@ -945,7 +945,8 @@ class Blob(Operators, NdarrayMethods):
     def copy(self, order: Literal["C", "F", "A", "K"] = "C") -> Self:
         """Return an independent copy of data, and of diff if there is one.
 
-        Each is copied on a side that holds all of its newest contents, without a transfer. The
+        Copies on this Blob's device, after transferring what is newer on the other side, so that a
+        second copy transfers nothing. Of a view with gaps only the elements are transferred. The
         copy of a const view is writable.
 
         Parameters

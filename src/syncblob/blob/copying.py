@@ -123,23 +123,16 @@ def copy_from(blob: BlobCore, source: Any, *, copy_diff: bool, resize: bool) -> 
 
 
 def _duplicate(blob: BlobCore, memory: SyncedMemory) -> SyncedMemory:
-    """Copy this Blob's elements from a memory to a new one, on a side that holds them."""
-    layout = blob._layout
+    """Copy this Blob's elements from a memory to a new one, on this Blob's device."""
     if memory.blank:
         duplicate = memory.successor(blob.nbytes)
         duplicate.name = ""
         return duplicate
-    side = blob._side
-    held = memory.spans.common(layout.start, layout.stop)
-    if held and not held & (1 << side):
-        side = side.other
+    # Only the elements of this Blob move, even if the memory has more in use.
+    side, layout = blob._side, blob._layout.of_view()
     home = memory.home(side)
-    if held:
-        # Causes no transfer, even if the memory has more elements in use than this Blob.
-        layout = layout.of_view()
-    if held or layout.gapless:
-        array = memory.array(side, CONST, layout, "copy")
-        contents = home.compute(array.copy, order="C")
+    if layout.gapless:
+        contents = home.compute(memory.array(side, CONST, layout, "copy").copy, order="C")
     else:
         contents = memory.gather(side, layout, "copy")
     return SyncedMemory.adopting(

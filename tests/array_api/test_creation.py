@@ -110,7 +110,7 @@ def test_linspace_takes_ends_that_are_blobs(on, device) -> None:
     np.testing.assert_array_equal(np.asarray(columns), expected)
     assert xp.linspace(end, 5, 3, device="cpu").device == "cpu"
     with pytest.raises(TypeError, match=r"asarray\(\) first"):
-        xp.linspace(end, np.ones(2), 3)
+        xp.linspace(end, [1.0, 2.0], 3)
 
 
 def test_full_with_a_blob_takes_its_dtype() -> None:
@@ -274,8 +274,6 @@ def test_grids_are_a_tuple_of_blobs_with_memories_of_their_own() -> None:
     assert [part.shape for part in xp.meshgrid(x, y, indexing="ij")] == [(3, 2), (3, 2)]
     with pytest.raises(ValueError, match="indexing"):
         xp.meshgrid(x, y, indexing="yx")
-    with pytest.raises(TypeError, match="asarray"):
-        xp.meshgrid(x, np.arange(2))
 
 
 @pytest.mark.parametrize("other", [None, 3, [1]])

@@ -56,7 +56,9 @@ def test_transpose_is_a_view(blob, axes):
 
 def test_what_is_no_blob_is_refused(blob):
     with pytest.raises(TypeError, match="asarray"):
-        xp.einsum("ij,ij->", blob, ARRAY)
+        xp.einsum("ij,ij->", ARRAY, ARRAY)
+    with pytest.raises(TypeError, match="asarray"):
+        xp.einsum("ij,ij->", blob, ARRAY.tolist())
     with pytest.raises(TypeError, match="asarray"):
         xp.pad(ARRAY, 1)
     with pytest.raises(TypeError, match="asarray"):

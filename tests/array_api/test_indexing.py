@@ -85,7 +85,7 @@ def test_refused(call, error, on):
 
 
 @pytest.mark.parametrize("function", [xp.take, xp.take_along_axis])
-@pytest.mark.parametrize("other", [np.ones(2), [1.0, 2.0], 1.0, None], ids=repr)
-def test_other_than_blobs_are_refused(function, other):
+@pytest.mark.parametrize("other", [[1.0, 2.0], 1.0, None], ids=repr)
+def test_other_than_arrays_are_refused(function, other):
     with pytest.raises(TypeError, match="Blob"):
         function(other, xp.asarray([0]))

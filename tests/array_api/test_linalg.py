@@ -225,10 +225,10 @@ def test_of_one_operand_refuses_vectors_and_others_than_blobs(on, name):
 
 
 @pytest.mark.parametrize("name", ["cross", "outer", "solve"])
-def test_of_two_operands_refuses_others_than_blobs(on, name):
+def test_of_two_operands_refuses_others_than_arrays(on, name):
     function = getattr(linalg, name)
     x = on(np.eye(3))
-    for other in (np.eye(3), [1.0], 1.0, None):
+    for other in ([1.0], 1.0, None):
         for operands in ((x, other), (other, x)):
             with pytest.raises(TypeError, match="expects a Blob"):
                 function(*operands)

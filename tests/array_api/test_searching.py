@@ -120,7 +120,7 @@ def test_where_across_devices_is_on_the_accelerator(accelerator):
         (lambda x: xp.where(x, 1.0, 2.0), TypeError),
         (lambda x: xp.where(True, x, x), TypeError),  # noqa: FBT003  # the condition
         (lambda x: xp.where(x, None, x), TypeError),
-        (lambda x: xp.where(x, x, np.ones(3)), TypeError),
+        (lambda x: xp.where(x, x, [1, 1, 1]), TypeError),
         (lambda x: xp.where(x, x, Blob(2)), ValueError),
     ],
 )

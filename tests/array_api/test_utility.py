@@ -78,7 +78,7 @@ def test_differences_across_devices_are_on_the_accelerator(accelerator):
         (lambda x: xp.diff(x, prepend=x[0]), ValueError),
         (lambda x: xp.diff(x, prepend=x[:1]), ValueError),
         (lambda x: xp.diff(x, prepend=0), TypeError),
-        (lambda x: xp.diff(x, append=np.ones((2, 1))), TypeError),
+        (lambda x: xp.diff(x, append=[[1], [1]]), TypeError),
     ],
 )
 def test_refused(call, error, on):

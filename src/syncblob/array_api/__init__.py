@@ -4,7 +4,8 @@ https://data-apis.org/array-api/2025.12/
 
 `syncblob` exports all of these names. The functions call the device's array library, NumPy or CuPy,
 and correct it where it differs from the standard. A NumPy scalar counts as a Blob without
-axes, on the device of the other operands, or else on the default device.
+axes, on the device of the other operands, or else on the default device. Beside a Blob, an array of
+another library counts as a Blob too, as for operators.
 """
 
 from __future__ import annotations

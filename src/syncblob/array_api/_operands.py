@@ -22,7 +22,7 @@ __all__ = [
 
 
 def require_blobs(name: str, operands: Sequence[Any]) -> Sequence[Any]:
-    """Return the operands, with Blobs in the place of NumPy scalars; see `as_blob`.
+    """Return the operands, with Blobs in place of scalars and arrays; see `as_blob`.
 
     Raises
     ------
@@ -50,6 +50,8 @@ def require_two(name: str, x1: Any, x2: Any) -> tuple[Any, Any]:
 
 def require_blob_and_scalar(name: str, x1: Any, x2: Any, *beside: Any) -> tuple[Any, Any]:
     """Return two Blobs, or a Blob and a scalar. Without a Blob, a NumPy scalar becomes one.
+
+    Beside a Blob, arrays become Blobs; see `as_blob`.
 
     Raises
     ------
@@ -82,7 +84,7 @@ def require_integers(name: str, x: Blob) -> None:
 
 
 def require_some(name: str, arrays: Sequence[Any]) -> Sequence[Any]:
-    """Return one Blob or more, with Blobs in the place of NumPy scalars; see `as_blob`.
+    """Return one Blob or more, in place of scalars and arrays; see `as_blob`.
 
     Raises
     ------

@@ -13,6 +13,8 @@ import numpy as np
 from syncblob._dtypes import as_dtype, is_bfloat16
 from syncblob.blob import Blob
 from syncblob.blob.operands import PYTHON_SCALARS, SCALARS, as_blob, is_number
+from syncblob.interop.foreign import is_array
+from syncblob.interop.native import native_array
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -76,11 +78,11 @@ def astype(
     Parameters
     ----------
     x
-        The Blob.
+        The Blob; or an array of another library, which is converted as by `asarray`.
     dtype
         The new dtype.
     copy
-        False returns `x` itself if it has that dtype.
+        False returns `x` itself if it is a Blob of that dtype.
     device
         The device of the result; None for that of `x`.
 
@@ -89,6 +91,9 @@ def astype(
     TypeError
         For a conversion from complex to real dtypes; take `real` or `abs` first.
     """
+    if is_array(x) and not isinstance(x, Blob):
+        # xarray promotes the dtypes of arrays beside a Blob.
+        x = Blob.asarray(x, device=device)
     x = as_blob("astype", x)
     wanted = as_dtype(dtype)
     if x.dtype.kind == "c" and wanted.kind not in "cb":
@@ -201,7 +206,8 @@ def result_type(
     Parameters
     ----------
     *arrays_and_dtypes
-        Blobs, dtypes and scalars; at least one of them not a Python scalar.
+        Blobs, arrays of other libraries, dtypes and scalars; at least one of them not a Python
+        scalar.
 
     Raises
     ------
@@ -216,5 +222,7 @@ def result_type(
     return np.result_type(*parts)
 
 
-def _dtype_of(x: object) -> np.dtype[np.generic]:
-    return x.dtype if isinstance(x, (Blob, np.generic)) else as_dtype(x)  # type: ignore[arg-type]  # raises for others
+def _dtype_of(x: Any) -> np.dtype[np.generic]:
+    if isinstance(x, (Blob, np.generic)):
+        return x.dtype
+    return as_dtype(native_array(x)[0].dtype if is_array(x) else x)

@@ -3,7 +3,7 @@
 https://numpy.org/doc/stable/reference/routines.html
 
 They compute on their operands' device; if the operands are on both the CPU and an accelerator, they
-compute on the accelerator. Operands that are not Blobs raise a TypeError.
+compute on the accelerator. Without a Blob among the operands, they raise a TypeError.
 """
 
 from __future__ import annotations

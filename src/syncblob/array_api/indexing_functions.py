@@ -5,7 +5,7 @@ https://data-apis.org/array-api/2025.12/API_specification/indexing_functions.htm
 Both return a new Blob. They compute on their operands' device, without a transfer; if the operands
 are on both the CPU and an accelerator, they compute on the accelerator. Negative indices count from
 the end. Indices out of range raise an IndexError on the host. On CUDA devices they select another
-element, because CuPy does not check them. Operands that are not Blobs raise a TypeError.
+element, because CuPy does not check them. One operand may be an array of another library.
 """
 
 from __future__ import annotations

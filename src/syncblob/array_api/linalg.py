@@ -2,7 +2,7 @@
 
 https://data-apis.org/array-api/2025.12/extensions/linear_algebra_functions.html
 
-Operands are Blobs; arrays of other libraries raise a TypeError. The last two axes are those of the
+Operands are Blobs, beside a Blob also arrays of other libraries. The last two axes are those of the
 matrices, the axes before them those of a stack. Every function returns new Blobs, except those
 documented to return a view. Every function computes on its operands' device, without a transfer; if
 they are on both the CPU and an accelerator, it computes on the accelerator.

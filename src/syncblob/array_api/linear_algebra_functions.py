@@ -2,10 +2,10 @@
 
 https://data-apis.org/array-api/2025.12/API_specification/linear_algebra_functions.html
 
-Operands are Blobs; arrays of other libraries and scalars raise a TypeError. Dtypes are promoted as
-in NumPy. Every function computes on its operands' device, without a transfer; if they are on both
-the CPU and an accelerator, it computes on the accelerator. The extension ``syncblob.linalg`` also
-contains these functions.
+Operands are Blobs; beside a Blob, also arrays of other libraries. Python scalars raise a TypeError.
+Dtypes are promoted as in NumPy. Every function computes on its operands' device, without a
+transfer; if they are on both the CPU and an accelerator, it computes on the accelerator. The
+extension ``syncblob.linalg`` also contains these functions.
 """
 
 from __future__ import annotations

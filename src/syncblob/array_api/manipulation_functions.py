@@ -4,7 +4,7 @@ https://data-apis.org/array-api/2025.12/API_specification/manipulation_functions
 
 Functions that return views read no element and cause no transfer. The others compute on their
 operands' device, without a transfer; if the operands are on both the CPU and an accelerator, they
-compute on the accelerator. Operands that are not Blobs raise a TypeError.
+compute on the accelerator. Without a Blob among the operands, they raise a TypeError.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _REVERSED = slice(None, None, -1)
 def broadcast_arrays(*arrays: Blob) -> tuple[Blob, ...]:
     """Broadcast Blobs to their common shape; see `broadcast_to`.
 
-    Each stays on its device.
+    Each stays on its device. An array of another library is copied, for that of the first Blob.
 
     Returns
     -------
@@ -64,7 +64,12 @@ def broadcast_arrays(*arrays: Blob) -> tuple[Blob, ...]:
     ValueError
         If the shapes do not broadcast.
     """
-    blobs = require_blobs("broadcast_arrays", arrays)
+    blobs = list(require_blobs("broadcast_arrays", arrays))
+    for place, (x, given) in enumerate(zip(blobs, arrays, strict=True)):
+        if not isinstance(given, (Blob, np.generic)):
+            # A view of the array itself would miss later writes to it.
+            like = next(other for other in arrays if isinstance(other, Blob))
+            blobs[place] = x.copy().on(like.device)
     shape = np.broadcast_shapes(*(x.shape for x in blobs))
     return tuple(broadcast_to(x, shape) for x in blobs)
 
@@ -363,7 +368,7 @@ def repeat(x: Blob, repeats: int | Blob, /, *, axis: int | None = None) -> Blob:
     Raises
     ------
     TypeError
-        If `repeats` is neither an integer nor a Blob of integers.
+        If `repeats` is neither an integer nor an array of integers.
     ValueError
         If a count is negative, or `repeats` does not broadcast to the length of the axis.
     IndexError

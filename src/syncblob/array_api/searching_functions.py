@@ -3,8 +3,8 @@
 https://data-apis.org/array-api/2025.12/API_specification/searching_functions.html
 
 Every function returns new Blobs. It computes on its operands' device, without a transfer; if they
-are on both the CPU and an accelerator, it computes on the accelerator. Operands that are neither
-Blobs nor, if allowed, scalars raise a TypeError. Indices are 64-bit integers.
+are on both the CPU and an accelerator, it computes on the accelerator. Beside a Blob, operands may
+be arrays of other libraries. Indices are 64-bit integers.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def where(
     Raises
     ------
     TypeError
-        If neither of `x1` and `x2` is a Blob.
+        If both of `x1` and `x2` are scalars, or no operand is a Blob.
     ValueError
         If the shapes do not broadcast.
     OverflowError

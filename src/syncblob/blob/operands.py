@@ -75,7 +75,8 @@ def as_blob(name: str, x: Any, *beside: Any) -> Any:
     name
         The operation, for the message.
     x
-        The Blob or scalar. Beside a Blob, also an instance of a subclass of a Python scalar's type.
+        The Blob or scalar. Beside a Blob, also an array of another library, only to be read, or an
+        instance of a subclass of a Python scalar's type.
     *beside
         The scalar goes to the device of the first Blob among these, or else to the default device.
 
@@ -86,12 +87,16 @@ def as_blob(name: str, x: Any, *beside: Any) -> Any:
     """
     if isinstance(x, BlobCore):
         return x
-    device = next((other.device for other in beside if isinstance(other, BlobCore)), None)
-    if device is not None and is_number(x) and type(x) not in PYTHON_SCALARS:
+    like = next((other for other in beside if isinstance(other, BlobCore)), None)
+    if like is not None and is_number(x) and type(x) not in PYTHON_SCALARS:
         # As in NumPy, it has a dtype of its own, and does not adapt to that of the Blob.
         x = np.asarray(x)[()]
     if isinstance(x, np.generic) and is_supported(x.dtype):
+        device = None if like is None else like.device
         return BlobCore._class_of_results.asarray(x, device=device)
+    operand = NotImplemented if like is None else converted(x, like)
+    if operand is not NotImplemented:
+        return operand
     # `from None` hides the AttributeError that callers handle.
     raise refusal(name, x) from None
 

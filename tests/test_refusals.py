@@ -63,6 +63,15 @@ REFUSED = {
         r"this needs matplotlib.*pip install 'syncblob\[plot\]'",
     ),
     "a dtype of None": (lambda: Blob(3, None), TypeError, "float64"),
+    "values for a shape": (lambda: Blob(np.arange(3)), TypeError, r"shape.*syncblob\.asarray\(\)"),
+    "a Blob for a shape": (lambda: Blob(Blob(2, "int8")), TypeError, r"syncblob\.asarray\(\)"),
+    "an array of no axes for a shape": (lambda: Blob(np.array(3)), TypeError, r"asarray\(\)"),
+    "floats for a shape": (lambda: Blob([1.0, 2.0]), TypeError, r"syncblob\.asarray\(\)"),
+    "values for the shape of a source": (
+        lambda: Blob.from_source(np.arange(3), "float32", bytes),
+        TypeError,
+        r"syncblob\.asarray\(\)",
+    ),
     "a source that gives bytes": (
         lambda: Blob.from_source((3,), "float32", lambda: bytes(12)).cpu_data(),
         TypeError,

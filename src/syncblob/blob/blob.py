@@ -1329,13 +1329,13 @@ class Blob(Operators, NdarrayMethods):
         dtype
             Convert to another dtype, as a private, writable copy.
         copy
-            True returns a private, writable copy; False raises if a conversion or a download is
-            needed.
+            True returns a private, writable copy; False raises if a conversion is needed. A
+            download into the Blob's own host memory is no copy.
 
         Raises
         ------
         ValueError
-            If `copy` is False and a conversion or a download is needed.
+            If `copy` is False and a conversion is needed.
         """
         if dtype is None and copy is None and not verifying():
             return self._read_host("__array__")

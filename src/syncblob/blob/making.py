@@ -16,6 +16,7 @@ from syncblob.devices import CPU, Device, default_device, home_of
 from syncblob.interop import shared_memory
 from syncblob.interop.adopt import adopt
 from syncblob.interop.cuda_arrays import backend_of
+from syncblob.interop.foreign import is_array
 from syncblob.interop.native import import_array, memory_of_tensor, native_array
 from syncblob.memory import SyncedMemory
 
@@ -29,7 +30,18 @@ __all__ = ["asarray", "dense_layout", "from_dlpack", "from_source", "in_shared_m
 
 
 def dense_layout(shape: Any, dtype: DTypeLike) -> Layout:
-    """Check a shape and a dtype, and return the C-contiguous layout of a whole memory."""
+    """Check a shape and a dtype, and return the C-contiguous layout of a whole memory.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If one of them is invalid. An array is no shape: it was meant for values.
+    """
+    if type(shape) not in {tuple, int} and is_array(shape):
+        raise TypeError(
+            f"expected a shape, one integer or a tuple of them, got {type(shape).__name__}; for a "
+            "Blob of values use syncblob.asarray(), for a shape in an array tuple()"
+        )
     resolved = as_dtype(dtype)
     return _dense_layout(as_shape(shape, resolved.itemsize), resolved)
 

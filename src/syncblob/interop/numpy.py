@@ -40,20 +40,12 @@ def to_ndarray(  # noqa: PLR0913  # the export, and the protocol's keywords
         The consumer's access. Conversions and copies always take the const path.
     """
     convert = dtype is not None and np.dtype(dtype) != layout.dtype
-    if copy is False:
-        _refuse_copy(memory, layout, side, dtype if convert else None)
+    if convert and copy is False:
+        raise ValueError(
+            f"copy=False was asked for, but a conversion from {layout.dtype} to {np.dtype(dtype)} "
+            "is needed; leave out copy=False"
+        )
     if convert or copy:
         array = memory.elements(side, layout, "__array__")
         return array.astype(dtype) if convert else array.copy()
     return memory.export(side, access, layout, "__array__", NUMPY)
-
-
-def _refuse_copy(memory: SyncedMemory, layout: Layout, side: Side, dtype: DTypeLike | None) -> None:
-    """Raise ValueError if a transfer, or a conversion to `dtype`, is needed."""
-    if dtype is not None:
-        needed = f"a conversion from {layout.dtype} to {np.dtype(dtype)}"
-    elif not memory.holds_newest(side, *memory.range_of(layout)):
-        needed = "a download" if side is Side.HOST else "an upload"
-    else:
-        return
-    raise ValueError(f"copy=False was asked for, but {needed} is needed; leave out copy=False")

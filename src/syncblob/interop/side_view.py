@@ -68,14 +68,14 @@ class SideView:
         dtype
             Convert to another dtype, as a private copy.
         copy
-            True returns a private copy; False raises if a conversion or a transfer is needed.
+            True returns a private copy; False raises if a conversion is needed.
 
         Raises
         ------
         TypeError
             If the side is on a CUDA device, which NumPy cannot access.
         ValueError
-            If `copy` is False and a conversion or a transfer is needed.
+            If `copy` is False and a conversion is needed.
         """
         memory, layout = self._what()
         home = memory.home(self._side)

@@ -18,6 +18,7 @@ __all__ = [
     "can_hold",
     "is_bfloat16",
     "is_supported",
+    "numpy_dtype",
 ]
 
 UINT8 = np.dtype(np.uint8)
@@ -81,18 +82,7 @@ def as_dtype(dtype: DTypeLike) -> np.dtype[np.generic]:
         return _BY_NAME[dtype]
     except (KeyError, TypeError):
         pass
-    if isinstance(dtype, str) and dtype == "bfloat16":
-        return _bfloat16()
-    if dtype is None:
-        raise TypeError("expected a dtype, got None, which NumPy would take for float64")
-    try:
-        result: np.dtype[np.generic] = np.dtype(dtype)
-    except TypeError as error:
-        # For example Blob(2, 3), or Blob(2, torch.float32).
-        named = 'dtypes are named as "float32" or numpy.float32'
-        shape = "a shape of several dimensions is one tuple"
-        advice = shape if isinstance(dtype, int) else named
-        raise TypeError(f"expected a dtype, got {dtype!r} ({error}); {advice}") from None
+    result = numpy_dtype(dtype)
     if is_supported(result):
         return result
     if result.kind in "OSUMm":
@@ -108,6 +98,28 @@ def as_dtype(dtype: DTypeLike) -> np.dtype[np.generic]:
     raise TypeError(
         f"a Blob holds {', '.join(NAMES)} or bfloat16 (with ml_dtypes), got {result!r}{advice}"
     )
+
+
+def numpy_dtype(dtype: DTypeLike) -> np.dtype[np.generic]:
+    """Convert to a NumPy dtype, which Blobs need not support.
+
+    Raises
+    ------
+    TypeError
+        If it is no dtype, or needs ml_dtypes, which is not installed.
+    """
+    if isinstance(dtype, str) and dtype == "bfloat16":
+        return _bfloat16()
+    if dtype is None:
+        raise TypeError("expected a dtype, got None, which NumPy would take for float64")
+    try:
+        return np.dtype(dtype)
+    except TypeError as error:
+        # For example Blob(2, 3), or Blob(2, torch.float32).
+        named = 'dtypes are named as "float32" or numpy.float32'
+        shape = "a shape of several dimensions is one tuple"
+        advice = shape if isinstance(dtype, int) else named
+        raise TypeError(f"expected a dtype, got {dtype!r} ({error}); {advice}") from None
 
 
 def _bfloat16() -> np.dtype[np.generic]:

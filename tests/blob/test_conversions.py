@@ -154,6 +154,33 @@ def test_astype_gives_numpys_values(source, target):
     assert blob_in(CPU, source).astype(target).tobytes() == expected.tobytes()
 
 
+@pytest.mark.parametrize("dtype", [">f8", object, str, "S3", "M8[s]", np.longdouble, "V4"])
+@pytest.mark.parametrize("head", [CPU, GPU])
+def test_astype_to_a_dtype_that_no_blob_has_gives_numpys_array(simulated, head, dtype):
+    blob = blob_in(head)
+    simulated.reset_counts()
+    for view in (lambda a: a, lambda a: a[:, ::2], lambda a: a.T):
+        expected = view(values()).astype(dtype)
+        result = view(blob).astype(dtype)
+        assert (type(result), result.dtype) == (np.ndarray, expected.dtype)
+        assert result.tolist() == expected.tolist()
+    assert simulated.uploads == 0
+    assert simulated.downloaded_bytes == (24 if head is GPU else 0)
+    assert blob.T.astype(dtype, "F").flags.f_contiguous
+    with pytest.raises(TypeError, match="safe"):
+        blob_in(head, "float64").astype(">f4", casting="safe")
+    other = "simulated" if head is CPU else "cpu"
+    if other == "simulated":
+        with syncblob.computed_on(other), pytest.raises(syncblob.DeviceGuardError):
+            blob.astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["nonsense", None, 5])
+def test_astype_refuses_what_is_no_dtype(dtype):
+    with pytest.raises(TypeError, match="expected a dtype"):
+        blob_in(CPU).astype(dtype)
+
+
 @pytest.mark.parametrize("dtype", ["S3", "O", "datetime64[s]", ">f4", "longdouble", "nonsense"])
 def test_dtypes_a_blob_cannot_hold_are_refused(dtype):
     with pytest.raises(TypeError):

@@ -292,8 +292,9 @@ def test_if_one_of_several_outs_cannot_be_written_neither_is(simulated, call, sw
         failing = contextlib.nullcontext()
         if reason == "transfer":
             # With a mask, the contents come to the device first.
+            copies = tuple(out.copy() for out in outs)
             wanted = simulated.uploads + simulated.downloads
-            call(x, tuple(out.copy() for out in outs), **options)
+            call(x, copies, **options)
             wanted = simulated.uploads + simulated.downloads - wanted
             failing = simulated.failing(transfer=max(wanted, 1))
         elif reason == "guard":

@@ -681,7 +681,8 @@ class Blob(Operators, NdarrayMethods):
         ----------
         dtype
             The dtype of the view; None for this one. If the itemsize differs, the length
-            of the last axis changes.
+            of the last axis changes. For a dtype that Blobs do not support, the view is a
+            read-only ndarray over the host side: a const access.
 
         Raises
         ------
@@ -980,7 +981,8 @@ class Blob(Operators, NdarrayMethods):
         Parameters
         ----------
         dtype
-            The new dtype.
+            The new dtype. For one that Blobs do not support, the result is an ndarray, converted
+            on the host.
         order
             The memory layout, as for `numpy.ndarray.astype`. By default a copy is in C order, as
             every copy of a Blob.
@@ -994,7 +996,7 @@ class Blob(Operators, NdarrayMethods):
         Raises
         ------
         TypeError
-            If `casting` does not allow the conversion, or Blobs do not support the dtype.
+            If `casting` does not allow the conversion, or `dtype` is no dtype.
         """
         del subok
         return copying.astype(self, dtype, order, casting, copy=copy)

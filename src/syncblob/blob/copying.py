@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob._dtypes import as_dtype, is_bfloat16
+from syncblob._dtypes import is_bfloat16, is_supported, numpy_dtype
 from syncblob._layout import Layout
 from syncblob.blob.core import BlobCore
 from syncblob.blob.flags import Flags
 from syncblob.blob.operands import blob_to_read, require_device_of
 from syncblob.blob.resize import assign
 from syncblob.devices import HOST, Device, Side, home_of
+from syncblob.guards import require_device
 from syncblob.interop.native import native_array
 from syncblob.memory import CONST, MUTABLE, SyncedMemory
 
@@ -54,7 +55,11 @@ def _axes_in_memory(blob: BlobCore, order: str) -> list[int]:
 
 def astype(blob: AnyBlob, dtype: DTypeLike, order: Any, casting: Any, *, copy: bool) -> AnyBlob:
     """Return data in another dtype, converted on this Blob's device; see `Blob.astype`."""
-    wanted = as_dtype(dtype)
+    wanted = numpy_dtype(dtype)
+    if not is_supported(wanted):
+        require_device(HOST.device, "astype")
+        array: Any = blob._elements(Side.HOST, "astype").astype(wanted, order or "C", casting)
+        return array  # type: ignore[no-any-return]  # an ndarray, as of NumPy's functions
     if order is not None or casting != "unsafe":
         # NumPy checks the arguments.
         np.empty(0, blob.dtype).astype(wanted, order, casting)

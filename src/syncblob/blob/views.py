@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from typing import TYPE_CHECKING, Any
 
-from syncblob._dtypes import as_dtype
+from syncblob._dtypes import is_supported, numpy_dtype
 from syncblob._layout import Layout
 from syncblob._shape import as_shape, is_integer
 from syncblob.blob.compute import result_on
@@ -54,7 +54,11 @@ def view_as(blob: AnyBlob, dtype: DTypeLike | None) -> AnyBlob:
     layout = blob._layout
     if dtype is None:
         return blob._view(layout)
-    wanted = as_dtype(dtype)
+    wanted = numpy_dtype(dtype)
+    if not is_supported(wanted):
+        # The dtype itself, because it may be a type of ndarrays.
+        array: Any = blob._read_host("view").view(dtype)
+        return array  # type: ignore[no-any-return]  # an ndarray, as of NumPy's functions
     view = layout.derive(lambda a: a.view(wanted))
     if not view.aligned(wanted):
         raise ValueError(

@@ -31,6 +31,9 @@ def test_lists_and_scalars_are_numpys(dtype):
     blob, expected = blob_in(GPU, dtype), values(dtype)
     assert blob.tolist() == expected.tolist()
     assert blob.T.tobytes() == expected.T.tobytes()
+    for order in "CFA":
+        for view in (lambda a: a, lambda a: a.T, lambda a: a[:, ::2]):
+            assert view(blob).tobytes(order) == view(expected).tobytes(order)
     for place in ((1, 2), (5,), ((0, 1),)):
         assert blob.item(*place) == expected.item(*place)
     assert type(blob.item(5)) is type(expected.item(5))

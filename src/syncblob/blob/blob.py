@@ -1230,9 +1230,15 @@ class Blob(Operators, NdarrayMethods):
         """
         return self._elements(Side.HOST, "tolist").tolist()
 
-    def tobytes(self) -> bytes:
-        """Return a copy of the elements' bytes in C order. Reads on the host, as `tolist`."""
-        return self._elements(Side.HOST, "tobytes").tobytes()
+    def tobytes(self, order: Literal["C", "F", "A"] = "C") -> bytes:
+        """Return a copy of the elements' bytes. Reads on the host, as `tolist`.
+
+        Parameters
+        ----------
+        order
+            The order of the elements, as for `numpy.ndarray.tobytes`.
+        """
+        return self._elements(Side.HOST, "tobytes").tobytes(order)
 
     def tofile(self, fid: Any, sep: str = "", format: str = "%s") -> None:  # noqa: A002  # NumPy's
         """Write the elements in C order to a file; see `numpy.ndarray.tofile`.

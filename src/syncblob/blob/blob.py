@@ -1349,7 +1349,12 @@ class Blob(Operators, NdarrayMethods):
             return self._read_host("__array__")
         return numpy_protocol.to_ndarray(self._memory, self._layout, dtype, copy)
 
-    def to_numpy(self, dtype: DTypeLike | None = None, copy: bool = False) -> NDArray[Any]:  # noqa: FBT002  # pandas' parameters
+    def to_numpy(
+        self,
+        dtype: DTypeLike | None = None,
+        copy: bool = False,  # noqa: FBT002  # pandas' parameters
+        na_value: Any = ...,
+    ) -> NDArray[Any]:
         """Return data on the host as `numpy.asarray` does: read-only, downloaded if needed.
 
         Matplotlib, pandas and others call this method, which has pandas' name.
@@ -1360,8 +1365,12 @@ class Blob(Operators, NdarrayMethods):
             Convert to another dtype, as a private, writable copy.
         copy
             True makes a private, writable copy.
+        na_value
+            The value in place of NaN, if there is one, in a private copy. NaN stays by default.
         """
-        return self.__array__(dtype, copy or None)
+        if na_value is ...:
+            return self.__array__(dtype, copy or None)
+        return numpy_protocol.filled(self.__array__(None, copy or None), dtype, na_value)
 
     @property
     def ctypes(self) -> Any:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from syncblob._layout import Layout
     from syncblob.memory import SyncedMemory
 
-__all__ = ["to_ndarray"]
+__all__ = ["filled", "to_ndarray"]
 
 
 def to_ndarray(  # noqa: PLR0913  # the export, and the protocol's keywords
@@ -49,3 +49,14 @@ def to_ndarray(  # noqa: PLR0913  # the export, and the protocol's keywords
         array = memory.elements(side, layout, "__array__")
         return array.astype(dtype) if convert else array.copy()
     return memory.export(side, access, layout, "__array__", NUMPY)
+
+
+def filled(array: NDArray[Any], dtype: DTypeLike | None, value: Any) -> NDArray[Any]:
+    """Return an array with a value in place of NaN, in another dtype; see `Blob.to_numpy`."""
+    wanted = array.dtype if dtype is None else np.dtype(dtype)
+    missing = array != array  # noqa: PLR0124  # NaN alone differs from itself
+    if missing.any():
+        # Objects are stored as they are, and before a conversion to integers no NaN may be left.
+        array = array.astype(object if wanted.hasobject else array.dtype)
+        array[missing] = value
+    return array.astype(wanted, copy=False)

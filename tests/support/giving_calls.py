@@ -77,7 +77,7 @@ def _(x):
     random.shuffle(x)
 
 
-@giving("numpy", "rng.shuffle(b)", NUMBERS, "np.asarray(b.cpu)")
+@giving("numpy", "rng.shuffle(b), of rows", GRAY, "np.asarray(b.cpu)")
 def _(x):
     np.random.default_rng(1).shuffle(x)
 
@@ -94,14 +94,21 @@ def _(x):
     return torch.from_numpy(x).mul_(2).tolist()
 
 
-@giving("torch", "tensor[b]", np.array([0, 1]), "b.to_torch()")
+@giving("torch", "torch.tensor([b, b])", GRAY, "b")
+def _(x):
+    import torch
+
+    return torch.tensor([x, x]).tolist()
+
+
+@giving("torch", "tensor[b]", np.array([0, 1]), "b")
 def _(x):
     import torch
 
     return torch.tensor(GRAY)[x].tolist()
 
 
-@giving("torch", "tensor[b] = value", np.array([0, 1]), "b.to_torch()")
+@giving("torch", "tensor[b] = value", np.array([0, 1]), "b")
 def _(x):
     import torch
 

@@ -366,21 +366,30 @@ def _import_messages() -> Messages:
 _register_messages(_import_messages)
 
 
-def _register_with_distributed() -> None:
-    """Register the module that deserializes Blobs with distributed, if that is loaded.
+def _register_with_loaded() -> None:
+    """Register Blobs with the loaded libraries that have a registry of array types.
 
-    A worker imports this package when it receives its first Blob, and must then deserialize it.
+    One of them is distributed: a worker imports this package when it receives its first Blob, and
+    must then deserialize it.
     """
+    # Here, because at the top these would be public names.
+    from contextlib import suppress
+    from importlib import import_module
+
+    supported = {"dask.array": "dask", "einops": "einops", "torch.utils.data": "torch_data"}
+    for library, module in supported.items():
+        if library in sys.modules:
+            # The import fails while the library itself is being imported.
+            with suppress(ImportError):
+                import_module(f"syncblob.integrations.{module}")
     protocol = sys.modules.get("distributed.protocol.serialize")
     if protocol is not None:
-        from importlib import import_module  # only if distributed is loaded
-
         protocol.dask_deserialize.register_lazy(
             "syncblob", lambda: import_module("syncblob.integrations.dask")
         )
 
 
-_register_with_distributed()
+_register_with_loaded()
 
 
 def __dir__() -> list[str]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections import UserDict
 from typing import NamedTuple
 
@@ -30,6 +32,33 @@ def test_a_batch_is_a_tensor_of_its_own(dtype):
     assert [blob.head for blob in blobs] == heads
     expected = torch.from_dlpack(syncblob.asarray(values(dtype)))
     assert all(torch.equal(sample, expected) for sample in batch)
+
+
+def test_syncblob_registers_with_a_torch_that_is_loaded():
+    code = (
+        "import torch, syncblob; "
+        "from torch.utils.data import DataLoader; "
+        "(batch,) = DataLoader([syncblob.ones(3), syncblob.ones(3)], batch_size=2); "
+        "assert batch.tolist() == [[1, 1, 1]] * 2"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_library_that_imports_syncblob_while_it_is_imported_is_left_alone(tmp_path):
+    for library in ("einops", "torch/utils/data", "dask/array"):
+        package = tmp_path / library
+        package.mkdir(parents=True)
+        for folder in (package, *package.parents):
+            if folder == tmp_path:
+                break
+            (folder / "__init__.py").write_text("import syncblob")
+        name = library.replace("/", ".")
+        code = f"import {name}, syncblob; assert float(syncblob.ones(()).item()) == 1"
+        subprocess.run([sys.executable, "-c", code], check=True, env=environment(tmp_path))
+
+
+def environment(folder):
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), *sys.path])}
 
 
 def test_samples_may_be_tuples_and_dicts_and_views():

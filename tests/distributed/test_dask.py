@@ -216,6 +216,21 @@ def test_all_kinds_of_blobs_travel(made):
     np.testing.assert_array_equal(np.asarray(result), np.asarray(blob))
 
 
+def test_syncblob_registers_with_a_dask_that_is_loaded():
+    code = """
+import dask.array as da
+import syncblob
+from dask.sizeof import sizeof
+
+blob = syncblob.ones((4, 3))
+assert sizeof(blob) == 96
+chunked = da.from_array(blob.reshape(-1), chunks=4)
+assert float(da.percentile(chunked, 50).compute()) == 1
+assert isinstance((da.ones((4, 3), chunks=2) + blob).compute(), syncblob.Blob)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 PROGRAM = """
 def main():
     # Here: the workers import this program, and are to know of Blobs only when they see one.

@@ -79,6 +79,14 @@ def test_asnumpy_and_the_way_back(blob):
     assert np.asarray(backend.arange(2, 5)).tolist() == [2, 3, 4]
 
 
+def test_syncblob_registers_with_an_einops_that_is_loaded():
+    code = (
+        "import einops, syncblob; "
+        "assert einops.rearrange(syncblob.ones((2, 3)), 'a b -> b a').shape == (3, 2)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_importing_syncblob_does_not_import_einops():
     code = "import syncblob, sys; sys.exit('einops' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

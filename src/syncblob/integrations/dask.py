@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import pickle
+import sys
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ from syncblob.blob import Blob
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["BlobBackendEntrypoint", "deserialize", "serialize"]
+__all__ = ["BlobBackendEntrypoint", "deserialize", "register_with_distributed", "serialize"]
 
 
 class BlobBackendEntrypoint(ArrayBackendEntrypoint):
@@ -134,6 +135,12 @@ def _register() -> None:
     to_numpy_dispatch.register(Blob, lambda data, **_: np.asarray(data))
     percentile_lookup.register(Blob, percentile_lookup.dispatch(np.ndarray))
     array_creation_dispatch.register_backend("syncblob", BlobBackendEntrypoint())
+    if "distributed" in sys.modules:
+        register_with_distributed()
+
+
+def register_with_distributed() -> None:
+    """Register the serialization of Blobs, if distributed is installed; imports it."""
     if find_spec("distributed") is not None:
         protocol = importlib.import_module("distributed.protocol")
         protocol.dask_serialize.register(Blob, serialize)

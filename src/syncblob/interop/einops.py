@@ -1,4 +1,7 @@
-"""einops: importing this module makes ``einops.rearrange`` and its other functions accept Blobs."""
+"""einops: importing this module makes ``einops.rearrange`` and its other functions accept Blobs.
+
+`syncblob` does it too, if einops was imported first.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """torch.utils.data: batches made from Blobs, and batches as Blobs on a device.
 
 Importing this module makes ``default_collate`` accept Blobs. It collates them into a tensor, as it
-does ndarrays and tensors, on the Blobs' device; the Blobs are only read. Spawned workers must
-import this module too; they do if the loader's ``collate_fn`` is `collate`.
+does ndarrays and tensors, on the Blobs' device; the Blobs are only read. `syncblob` does it too, if
+torch was imported first, as in the workers of a loader.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from typing import NamedTuple
 
@@ -271,6 +272,24 @@ def test_an_out_of_another_shape_is_refused_and_keeps_what_it_had(shape):
         torch.add(T, 1, out=blob)
     assert blob.head is GPU
     assert blob.tolist() == values(shape=shape).tolist()
+
+
+@pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")
+@pytest.mark.parametrize("head", Head)
+@pytest.mark.parametrize(
+    "make", [lambda out: torch.add(T, 1, out=out), lambda out: torch.cat([T, T], out=out)]
+)
+def test_an_out_that_is_empty_or_too_small_is_refused_with_its_shape(make, head):
+    for shape in ((0,), (2, 0), (2,)):
+        blob = blob_in(head, shape=shape)
+        before = blob.tolist(), blob.head
+        with pytest.raises(ValueError, match=rf"{re.escape(str(shape))}; resize it first"):
+            make(blob)
+        assert blob.tolist() == before[0]
+        assert blob.size or blob.head is before[1]
+        assert not blob.memory.aliased
+        blob.resize(make(torch.empty(0)).shape)
+        assert make(blob).tolist() == blob.tolist() == make(torch.empty(0)).tolist()
 
 
 @pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")

@@ -93,6 +93,14 @@ def call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str,
         else:
             result = _compute(function, values, names)
         return running.finish(result)
+    except RuntimeError as error:
+        if "not resizable" not in str(error) or not running.written:
+            raise
+        shapes = " and ".join(str(x.shape) for x in running.written)
+        raise ValueError(
+            f"{plan.name} gives more elements than the Blob to be written has, of shape {shapes}; "
+            "resize it first"
+        ) from error
     finally:
         if isinstance(home, Accelerator):
             # Also after a failure, because work queued before it still runs.
@@ -458,10 +466,11 @@ class _Call:
     def _overwritten_tensor(self, x: BlobCore) -> torch.Tensor:
         """Return a tensor to overwrite completely. Causes no transfer.
 
-        Torch resizes an output of another shape before it fails, and writes it without gaps.
+        Torch resizes an output of another shape before it fails, and writes it without gaps. An
+        empty one, which torch's users resize so, is left as it was.
         """
         x._require_writable(self._name)
-        alone = len(self.written) == 1 and x._layout.gapless
+        alone = len(self.written) == 1 and x._layout.gapless and x.size
         if alone and not forgets_newest(x, bind(x, self._home)):
             return self._written_tensor(x)
         scratch = over.empty(x._layout, self._device)

@@ -16,6 +16,7 @@ import pytest
 import tiers
 from made_blobs import address, blob_in, values
 
+import syncblob
 from syncblob import Blob, Head
 
 DTYPES = [
@@ -364,3 +365,48 @@ def test_from_dlpack_with_copy_false_reaches_a_simulated_device_without_a_downlo
     assert address(array) == address(blob.gpu_data())
     assert blob.head is GPU
     assert address(np.from_dlpack(blob, copy=False)) == address(blob.gpu_data())
+
+
+# --- numpy.testing -------------------------------------------------------------------------------
+
+ASSERTIONS = {
+    name: getattr(np.testing, name)
+    for name in """
+        assert_equal assert_almost_equal assert_array_equal assert_array_almost_equal
+        assert_allclose assert_array_almost_equal_nulp assert_array_max_ulp
+    """.split()
+}
+
+
+@pytest.mark.parametrize("device", ["cpu", "simulated"])
+@pytest.mark.parametrize("numbers", [[1, 2], [[0.0, -1], [2, 3]], [np.nan, 1], [np.nan] * 2, 5.0])
+@pytest.mark.parametrize("name", ASSERTIONS)
+def test_numpys_assertions_compare_blobs_as_arrays(name, numbers, device):
+    array = np.array(numbers, "f8")
+    blob, other = (syncblob.asarray(array, device=device, copy=True) for _ in range(2))
+    try:
+        ASSERTIONS[name](array, array.copy())
+    except AssertionError:
+        # Of NaN, in units in the last place.
+        return
+    for pair in ((blob, other), (blob, array), (array, blob)):
+        ASSERTIONS[name](*pair)
+    if np.isnan(array).all():
+        return
+    for pair in ((blob, other + 1), (blob + 1, array), (array, blob + 1)):
+        with pytest.raises(AssertionError):
+            ASSERTIONS[name](*pair)
+
+
+def test_of_complex_numbers_and_with_a_tolerance_too():
+    blob = syncblob.asarray(np.array([1 + 1j, np.nan]), copy=True)
+    np.testing.assert_equal(blob, blob.copy())
+    np.testing.assert_almost_equal(blob, blob + 1e-9)
+    with pytest.raises(AssertionError, match="to 3 decimals"):
+        np.testing.assert_almost_equal(blob, blob + 0.01j, decimal=3)
+    np.testing.assert_almost_equal(blob, blob + 0.01j, decimal=1)
+    with pytest.raises(AssertionError, match="as said"):
+        np.testing.assert_equal(blob, blob + 1, err_msg="as said")
+    np.testing.assert_array_less(blob.real - 1, blob.real)
+    with pytest.raises(TypeError, match="only a 0-d Blob converts to bool"):
+        assert blob == blob.copy()

@@ -1270,7 +1270,7 @@ class Blob(Operators, NdarrayMethods):
 
     def __bool__(self) -> bool:
         """Convert a 0-d Blob. Transfers only its element, and changes no state."""
-        return bool(scalars.scalar(self, "bool"))
+        return scalars.truth(self)
 
     def __int__(self) -> int:
         """Convert a 0-d Blob. Transfers only its element, and changes no state."""

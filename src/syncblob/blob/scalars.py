@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,9 +10,11 @@ import numpy as np
 from syncblob.devices import HOST, Side
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from syncblob.blob.core import BlobCore
 
-__all__ = ["index", "item", "scalar"]
+__all__ = ["index", "item", "scalar", "truth"]
 
 # Alternatives to a conversion to one number.
 _FOR_MANY = {"bool": "any() or all()", "a rounded number": "round()"}
@@ -53,6 +56,43 @@ def scalar(blob: BlobCore, kind: str, reason: str = "") -> Any:
     if blob._home is HOST and blob._make_readable():
         return blob._array.item()
     return blob._values(blob._layout, reason or f"__{kind}__").item()
+
+
+def truth(blob: BlobCore) -> bool:
+    """Return the element of a 0-d Blob as a bool; see `Blob.__bool__`."""
+    try:
+        return bool(scalar(blob, "bool"))
+    except TypeError:
+        if not (blob.size and _assert_arrays(sys._getframe(2))):
+            raise
+        # The answer that ends the assertion, whichever of its comparisons this is.
+        return bool(np.asarray(blob).any())
+
+
+def _assert_arrays(caller: FrameType) -> bool:
+    """Do what two assertions of NumPy's do for ndarrays. Return whether one of them is the caller.
+
+    `numpy.testing.assert_equal` and `assert_almost_equal` take what is no ndarray for a scalar, and
+    ask for the truth of comparisons. No protocol reaches them.
+
+    Raises
+    ------
+    AssertionError
+        If the arrays differ.
+    """
+    testing = sys.modules.get("numpy.testing")
+    if testing is None:
+        return False
+    given = caller.f_locals
+    if caller.f_code is testing.assert_equal.__code__:
+        testing.assert_array_equal(given["actual"], given["desired"], given["err_msg"])
+    elif caller.f_code is testing.assert_almost_equal.__code__:
+        testing.assert_array_almost_equal(
+            given["actual"], given["desired"], given["decimal"], given["err_msg"]
+        )
+    else:
+        return False
+    return True
 
 
 def index(blob: BlobCore) -> int:

@@ -91,9 +91,10 @@ def astype(
     TypeError
         For a conversion from complex to real dtypes; take `real` or `abs` first.
     """
-    if is_array(x) and not isinstance(x, Blob):
+    given: Any = x
+    if is_array(given) and not isinstance(given, Blob):
         # xarray promotes the dtypes of arrays beside a Blob.
-        x = Blob.asarray(x, device=device)
+        x = Blob.asarray(given, device=device)
     x = as_blob("astype", x)
     wanted = as_dtype(dtype)
     if x.dtype.kind == "c" and wanted.kind not in "cb":

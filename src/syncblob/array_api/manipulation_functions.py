@@ -64,12 +64,13 @@ def broadcast_arrays(*arrays: Blob) -> tuple[Blob, ...]:
     ValueError
         If the shapes do not broadcast.
     """
-    blobs = list(require_blobs("broadcast_arrays", arrays))
-    for place, (x, given) in enumerate(zip(blobs, arrays, strict=True)):
-        if not isinstance(given, (Blob, np.generic)):
+    given: tuple[Any, ...] = arrays
+    blobs = list(require_blobs("broadcast_arrays", given))
+    for place, x in enumerate(given):
+        if not isinstance(x, (Blob, np.generic)):
             # A view of the array itself would miss later writes to it.
-            like = next(other for other in arrays if isinstance(other, Blob))
-            blobs[place] = x.copy().on(like.device)
+            like = next(other for other in given if isinstance(other, Blob))
+            blobs[place] = blobs[place].copy().on(like.device)
     shape = np.broadcast_shapes(*(x.shape for x in blobs))
     return tuple(broadcast_to(x, shape) for x in blobs)
 

@@ -58,8 +58,9 @@ def astype(blob: AnyBlob, dtype: DTypeLike, order: Any, casting: Any, *, copy: b
     wanted = numpy_dtype(dtype)
     if not is_supported(wanted):
         require_device(HOST.device, "astype")
+        # An ndarray, as of NumPy's functions.
         array: Any = blob._elements(Side.HOST, "astype").astype(wanted, order or "C", casting)
-        return array  # type: ignore[no-any-return]  # an ndarray, as of NumPy's functions
+        return array
     if order is not None or casting != "unsafe":
         # NumPy checks the arguments.
         np.empty(0, blob.dtype).astype(wanted, order, casting)

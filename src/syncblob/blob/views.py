@@ -56,9 +56,9 @@ def view_as(blob: AnyBlob, dtype: DTypeLike | None) -> AnyBlob:
         return blob._view(layout)
     wanted = numpy_dtype(dtype)
     if not is_supported(wanted):
-        # The dtype itself, because it may be a type of ndarrays.
+        # An ndarray, as of NumPy's functions. `dtype` itself, which may be a type of ndarrays.
         array: Any = blob._read_host("view").view(dtype)
-        return array  # type: ignore[no-any-return]  # an ndarray, as of NumPy's functions
+        return array
     view = layout.derive(lambda a: a.view(wanted))
     if not view.aligned(wanted):
         raise ValueError(

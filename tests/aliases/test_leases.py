@@ -251,8 +251,9 @@ def test_a_side_tells_what_it_is() -> None:
     assert blob.gpu.__dlpack_device__() == (1, 1)
     assert not hasattr(blob.cpu, "__cuda_array_interface__")
     assert not hasattr(blob.gpu, "__cuda_array_interface__")
+    assert np.shares_memory(np.asarray(blob.gpu, copy=False), blob.gpu_data())
     with pytest.raises(ValueError, match="copy=False"):
-        np.asarray(blob.gpu, copy=False)
+        np.asarray(blob.gpu, "float64", copy=False)
 
 
 # --- aliases of unknown lifetime -----------------------------------------------------------------

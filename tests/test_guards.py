@@ -36,6 +36,7 @@ from syncblob import (
     no_transfers,
     record_transfers,
     use_device,
+    verified_const,
 )
 from syncblob.devices import (
     HOST,
@@ -45,6 +46,7 @@ from syncblob.devices import (
     unregister,
 )
 from syncblob.dispatch.numpy import tables
+from syncblob.memory import verify
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -333,6 +335,86 @@ def test_a_block_may_end_in_another_context() -> None:
     context.run(blob.gpu_data)
     guard.__exit__()
     assert blob.head is Head.SYNCED
+
+
+def refuses_transfers() -> bool:
+    blob = at_cpu()
+    with contextlib.suppress(TransferGuardError):
+        blob.gpu_data()
+    return blob.head is Head.HEAD_AT_CPU
+
+
+def computes_only_there() -> bool:
+    with contextlib.suppress(DeviceGuardError):
+        xp.ones(3, device="cpu")
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    ("make", "active"),
+    [
+        (no_transfers, refuses_transfers),
+        (lambda: max_transfers(bytes=1), refuses_transfers),
+        (lambda: computed_on("simulated"), computes_only_there),
+    ],
+)
+@pytest.mark.parametrize("mine", [True, False])
+@pytest.mark.parametrize("stack", [True, False])
+def test_a_block_that_another_thread_leaves_ends_and_its_own_continue(
+    make: Callable[[], guards.Guard], active: Callable[[], bool], *, mine: bool, stack: bool
+) -> None:
+    guard = make()
+
+    def guarded() -> Iterator[None]:
+        with guard:
+            yield
+
+    def guarded_by_a_stack() -> Iterator[None]:
+        with contextlib.ExitStack() as entered:
+            entered.enter_context(guard)
+            yield
+
+    generators = [guarded_by_a_stack() if stack else guarded()]
+    begun, finalised = threading.Event(), threading.Event()
+
+    def begin() -> tuple[bool, bool]:
+        next(generators[0])
+        before = active()
+        begun.set()
+        assert finalised.wait(10)
+        return before, active()
+
+    with ThreadPoolExecutor(1) as pool:
+        seen = pool.submit(begin)
+        assert begun.wait(10)
+        with guard if mine else contextlib.nullcontext():
+            generators.clear()
+            finalised.set()
+            assert seen.result() == (True, False)
+            assert active() is mine
+        assert not active()
+    assert HOST.direct
+
+
+def test_logs_and_verified_const_end_on_any_thread() -> None:
+    log = record_transfers()
+
+    def observed() -> Iterator[None]:
+        with log, verified_const():
+            yield
+
+    generators = [observed()]
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(next, generators[0]).result()
+        go_there(at_cpu())
+        assert (len(log), verify.verifying()) == (1, True)
+        generators.clear()
+        go_there(at_cpu())
+        assert (len(log), verify.verifying()) == (1, False)
+        pool.submit(go_there, at_cpu()).result()
+    assert len(log) == 1
+    assert HOST.direct
 
 
 # --- decorators ----------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
@@ -24,6 +25,7 @@ from syncblob.errors import DeviceGuardError, TransferGuardError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from types import CodeType
     from typing import Self
 
 __all__ = [
@@ -43,11 +45,12 @@ _Result = TypeVar("_Result")
 
 
 class _Block:
-    """One run of a guarded block: its counts, and whether it has ended."""
+    """One run of a guarded block: its counts, the frame that it is in, and whether it has ended."""
 
-    __slots__ = ("count", "nbytes", "over")
+    __slots__ = ("count", "frame", "nbytes", "over")
 
-    def __init__(self) -> None:
+    def __init__(self, frame: tuple[int, CodeType] | None = None) -> None:
+        self.frame = frame
         self.count: int = 0
         self.nbytes: int = 0
         # A task started in the block has a copy of the context, and may outlive the block.
@@ -67,7 +70,8 @@ class Guard:
 
     Each ``with`` statement and each call of a decorated function is a new block. A block applies to
     its own context until it ends: the thread or asyncio task that runs it, and tasks started in it.
-    The guards of all running blocks apply.
+    The guards of all running blocks apply. A block may be left in another context, as when another
+    thread closes or finalises a generator: it ends, and the blocks of that context continue.
     """
 
     def __init__(self) -> None:
@@ -78,7 +82,7 @@ class Guard:
 
     def __enter__(self) -> Self:
         """Begin a block."""
-        block = _Block()
+        block = _Block(_with_frame())
         try:
             self._begin(block)
             _running.set((*_still_running(), (self, block)))
@@ -89,11 +93,13 @@ class Guard:
 
     def __exit__(self, *_exception: object) -> None:
         """End the block. Other blocks of this context continue, whichever ends first."""
-        block = self._innermost()
-        if block is None:
-            # A generator or a fixture may end in another context than it began.
-            with self._lock.held:
-                block = self._blocks[-1] if self._blocks else None
+        frame = _with_frame()
+        with self._lock.held:
+            blocks = [*reversed(self._blocks)]
+        # A generator or a fixture may end in another context than it began, one in which this guard
+        # has other blocks: only its frame is the same. An ExitStack may leave it in another frame.
+        block = next((block for block in blocks if block.frame == frame), None)
+        block = block or self._innermost() or next(iter(blocks), None)
         if block is not None:
             self._end(block)
 
@@ -155,6 +161,14 @@ class Guard:
             if guard is self and not block.over:
                 return block
         return None
+
+
+def _with_frame() -> tuple[int, CodeType]:
+    """Return what identifies the frame of a block, without keeping its variables alive."""
+    frame: Any = sys._getframe(2)  # noqa: SLF001  # documented, in spite of its name
+    while frame.f_globals.get("__name__") == "contextlib" and frame.f_back is not None:
+        frame = frame.f_back
+    return id(frame), frame.f_code
 
 
 def _still_running() -> tuple[tuple[Guard, _Block], ...]:

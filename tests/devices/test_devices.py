@@ -7,6 +7,7 @@ import contextvars
 import copy
 import pickle
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -89,6 +90,56 @@ def test_blocks_of_use_device_end_in_any_order_and_in_any_context() -> None:
         assert [*outer, *elsewhere] == []
         assert syncblob.default_device() == "simulated:3"
     assert syncblob.default_device() == "cpu"
+
+
+@pytest.mark.parametrize("task", [False, True])
+def test_a_block_that_another_context_leaves_ends_in_its_own(*, task: bool) -> None:
+    def on(device: str) -> Iterator[None]:
+        with use_device(device):
+            yield
+
+    def here() -> str:
+        return str(syncblob.default_device())
+
+    mine, theirs = (contextvars.copy_context() for _ in range(2))
+    block = on("simulated:1")
+    mine.run(next, block)
+    if task:
+        # It has the device that it was started with, until the block is left from outside.
+        theirs = mine.run(contextvars.copy_context)
+    outer = on("simulated:2")
+    theirs.run(next, outer)
+    del block  # finalised here, in a third context
+    assert (here(), mine.run(here), theirs.run(here)) == ("cpu", "cpu", "simulated:2")
+    block = on("simulated:1")
+    mine.run(next, block)
+    theirs.run(block.close)
+    assert mine.run(Blob, 3).device == mine.run(here) == "cpu"
+    assert theirs.run(Blob, 3).device == theirs.run(here) == "simulated:2"
+    theirs.run(outer.close)
+    assert theirs.run(here) == "cpu"
+
+
+def test_a_thread_that_finalises_a_generator_of_another_keeps_its_device() -> None:
+    def on(device: str) -> Iterator[None]:
+        with use_device(device):
+            yield
+
+    def begin() -> tuple[str, str]:
+        next(generators[0])
+        begun.set()
+        assert finalised.wait(10)
+        return str(syncblob.default_device()), str(Blob(3).device)
+
+    generators = [on("simulated:1")]
+    begun, finalised = threading.Event(), threading.Event()
+    with ThreadPoolExecutor(1) as pool, use_device("simulated:2"):
+        seen = pool.submit(begin)
+        assert begun.wait(10)
+        generators.clear()
+        finalised.set()
+        assert seen.result() == ("cpu", "cpu")
+        assert syncblob.default_device() == "simulated:2"
 
 
 def test_use_device_that_is_interrupted_at_its_beginning_changes_nothing() -> None:

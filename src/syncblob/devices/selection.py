@@ -38,8 +38,22 @@ _registered: set[str] = set()
 _backends: dict[Device, Accelerator] = {}
 _backends_lock = Lock()
 _process_default = CPU
-# The devices of the `use_device` blocks of this context, outermost first.
-_chosen: ContextVar[tuple[Device, ...]] = ContextVar("syncblob_device", default=())
+
+
+class _Block:
+    """A `use_device` block: its device, and whether it was left in another context."""
+
+    __slots__ = ("device", "over")
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self.over = False
+
+
+# The `use_device` blocks of this context, outermost first.
+_chosen: ContextVar[tuple[_Block, ...]] = ContextVar("syncblob_device", default=())
+# Tells contexts apart: its tokens can be reset only in the context that made them.
+_entered: ContextVar[None] = ContextVar("syncblob_entered")
 
 
 def accelerator(device: Device | str) -> Accelerator:
@@ -149,9 +163,7 @@ def home_of(device: Device | str | None = None) -> Home:
         If the device is not available.
     """
     if device is None:
-        # As `default_device`, without the call.
-        chosen = _chosen.get()
-        device = chosen[-1] if chosen else _process_default
+        device = default_device() if _chosen.get() else _process_default
     # The usual object, without a call. An equal Device that is another object takes the next line.
     if device is CPU:
         return HOST
@@ -186,8 +198,10 @@ def current_accelerator() -> Accelerator:
 
 def default_device() -> Device:
     """Return the device of new Blobs: that of `use_device`, else the process's default."""
-    chosen = _chosen.get()
-    return chosen[-1] if chosen else _process_default
+    for block in reversed(_chosen.get()):
+        if not block.over:
+            return block.device
+    return _process_default
 
 
 def set_default_device(device: Device | str) -> None:
@@ -214,7 +228,8 @@ def use_device(device: Device | str) -> Iterator[Device]:
     """Make `device` the default inside a ``with`` block.
 
     The setting is context-local: other threads and asyncio tasks do not see it, except tasks that
-    are started in the block.
+    are started in the block. A block that is left in another context, as when another thread closes
+    or finalises a generator, ends everywhere, and changes nothing else there.
 
     Parameters
     ----------
@@ -228,13 +243,19 @@ def use_device(device: Device | str) -> Iterator[Device]:
     """
     device = Device(device)
     home_accelerator(device)
+    block = _Block(device)
+    token = _entered.set(None)
     try:
-        _chosen.set((*_chosen.get(), device))
+        _chosen.set((*_chosen.get(), block))
         yield device
     finally:
-        # No token is reset: a block in a generator may end before an inner one, or in another
-        # context.
-        _chosen.set(tuple(other for other in _chosen.get() if other is not device))
+        # Not by a token: a block in a generator may end before an inner one.
+        _chosen.set(tuple(other for other in _chosen.get() if other is not block))
+        try:
+            _entered.reset(token)
+        except ValueError:
+            # This is another context, and that of the block cannot be changed from here.
+            block.over = True
 
 
 def devices() -> tuple[Device, ...]:

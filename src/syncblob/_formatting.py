@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["counted", "human_bytes"]
+__all__ = ["counted", "extend", "human_bytes"]
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _KIBI = 1024
@@ -11,6 +11,15 @@ _KIBI = 1024
 def counted(number: int, noun: str, plural: str = "") -> str:
     """Return a number with its noun, in the plural if needed."""
     return f"{number} {noun}" if number == 1 else f"{number} {plural or f'{noun}s'}"
+
+
+def extend(error: BaseException, text: str) -> None:
+    """Append a text to the message of an error."""
+    message = str(error)
+    error.args = (f"{message}; {text}" if message else text,)
+    if text not in str(error):
+        # Its class does not take the message from `args`, as that of NumPy's MemoryError.
+        error.add_note(text)
 
 
 def human_bytes(nbytes: int) -> str:

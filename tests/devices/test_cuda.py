@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import types
 import weakref
 from contextlib import suppress
@@ -234,6 +235,24 @@ def test_an_allocation_that_fails_changes_nothing(machine):
         blob.gpu_data()
     assert blob.head is CPU
     assert blob.gpu_data().tolist() == values().tolist()
+
+
+def test_a_device_without_memory_says_what_is_used_and_what_helps(cupy, machine):
+    blob = blob_in(CPU)
+    blob.name = "weights"
+    kept = cupy.zeros(1 << 20, "u1")
+    with machine.failing(allocation=1), pytest.raises(cupy.cuda.memory.OutOfMemoryError) as caught:
+        blob.gpu_data()
+    text = str(caught.value)
+    del caught
+    assert text.startswith("Out of memory allocating 24 bytes")
+    assert re.search(r"; \S+ GiB of the \S+ GiB of cuda:0 are free, and CuPy keeps \S+ ", text)
+    assert "get_default_memory_pool().free_all_blocks() frees" in text
+    assert "gpu_data needs 24 B on cuda:0 for Blob 'weights' of shape (2, 3), float32, 24 " in text
+    assert f"at {__file__}:" in text
+    del kept
+    with machine.failing(allocation=1), pytest.raises(MemoryError, match=r"CuPy keeps 1\.0 MiB"):
+        syncblob.zeros(3, device="cuda:0") + 1
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -525,8 +544,9 @@ def test_the_buffer_under_an_array_is_its_bytes(cupy, backend):
     assert backend.wrap(cupy.empty((0, 3))).shape == (0,)
     with cupy.cuda.Device(1):
         elsewhere = cupy.zeros(3)
-    with pytest.raises(syncblob.DeviceMismatchError, match="cuda:1"):
+    with pytest.raises(syncblob.DeviceMismatchError, match=r"shape \(3,\) on cuda:1") as caught:
         backend.wrap(elsewhere)
+    assert f"at {__file__}:" in str(caught.value)
 
 
 def test_results_are_arrays_of_the_device(cupy):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from syncblob import DeviceMismatchError, Head, SyncedMemory, record_transfers, use_device
+from syncblob import Blob, DeviceMismatchError, Head, SyncedMemory, record_transfers, use_device
 from syncblob import simulated as simulated_device
 from syncblob._layout import Layout
 from syncblob.devices import CPU, HOST, POISON, Side
@@ -105,10 +105,106 @@ def test_two_accelerators_are_told_apart_with_what_to_do() -> None:
     memory = SyncedMemory(NBYTES, device="simulated:0")
     with pytest.raises(DeviceMismatchError) as caught:
         memory.bind(simulated_device(1))
-    assert str(caught.value) == (
-        "expected memory of simulated:1, got memory of simulated:0; accelerators do not exchange "
-        "data directly: use .to_device() on one of the two first"
+    text = str(caught.value)
+    assert text.startswith(
+        "expected memory of simulated:1, got Blob of 64 bytes, on simulated:0, at " + __file__
     )
+    assert text.endswith(
+        ": memory.bind(simulated_device(1)); accelerators do not exchange data directly: use "
+        ".to_device() on one of the two first"
+    )
+
+
+# --- errors --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "mix",
+    [
+        lambda one, two: one + two,
+        np.add,
+        lambda one, two: np.concatenate([one, two]),
+        lambda one, two: one.__setitem__(..., two),
+        lambda one, two: two.on(one.device),
+        lambda one, two: one.share_data(two),
+    ],
+)
+def test_operands_on_two_accelerators_are_named(mix: Any) -> None:
+    one, two = (Blob((2, 3), device=f"simulated:{index}") for index in range(2))
+    two.name = "bias"
+    with pytest.raises(DeviceMismatchError) as caught:
+        mix(one, two)
+    text = str(caught.value)
+    assert "got Blob 'bias' of " in text
+    assert ", on simulated:1, at " + __file__ in text
+
+
+def described(error: MemoryError) -> str:
+    assert type(error) is MemoryError
+    return str(error)
+
+
+@pytest.mark.parametrize("kind", ["allocation", "host_allocation"])
+def test_without_memory_the_error_names_blob_line_and_remedy(
+    simulated: SimulatedBackend, kind: str
+) -> None:
+    blob = Blob((2, 3), device="simulated:0", name="weights")
+    access = blob.mutable_gpu_data if kind == "allocation" else blob.cpu_data
+    where = "simulated:0" if kind == "allocation" else "cpu"
+    with simulated.failing(**{kind: 1}), pytest.raises(MemoryError, match="injected") as caught:
+        access()
+    text = described(caught.value)
+    assert (
+        f"; {access.__name__} needs 24 B on {where} for Blob 'weights' of shape (2, 3), float32, "
+        f"24 bytes, at {__file__}:"
+    ) in text
+    assert "access(); delete Blobs and aliases that are no longer needed" in text
+    assert blob.head is Head.UNINITIALIZED
+
+
+@pytest.mark.parametrize(
+    ("access", "what"),
+    [
+        (lambda blob: blob.prefetch(), "Blob of 24 bytes"),
+        (lambda blob: blob.async_gpu_push(), "Blob of 24 bytes"),
+        (lambda blob: blob + 1, "Blob of shape (2, 3), float32, 24 bytes"),
+        (
+            lambda blob: blob._memory.gather(Side.ACCELERATOR, blob[:, ::2]._layout, "copy"),
+            "Blob of shape (2, 2), float32, 16 bytes",
+        ),
+    ],
+)
+def test_every_way_to_need_memory_names_the_blob(
+    simulated: SimulatedBackend, access: Any, what: str
+) -> None:
+    blob = Blob((2, 3), device="simulated:0")
+    blob.mutable_cpu_data()[...] = 1
+    with simulated.failing(allocation=1), pytest.raises(MemoryError) as caught:
+        access(blob)
+    assert f"on simulated:0 for {what}, at {__file__}:" in described(caught.value)
+
+
+@pytest.mark.parametrize("device", ["cpu", "simulated:0"])
+def test_more_memory_than_there_is_is_refused_with_the_blob(device: str) -> None:
+    blob = Blob(1 << 58, "int8", device=device, name="huge")
+    with pytest.raises(MemoryError) as caught:
+        blob[3].mutable_cpu_data()
+    text = described(caught.value)
+    assert text.startswith(f"{device} has no memory for {1 << 58} more bytes; mutable_cpu_data ")
+    assert "needs 262144.0 TiB on cpu for Blob 'huge' of shape (), int8, 1 bytes, at " in text
+
+
+def test_the_error_of_a_source_is_explained_too() -> None:
+    def source() -> NDArray[np.uint8]:
+        raise shortage
+
+    # Its message does not come from its arguments.
+    shortage = np._core._exceptions._ArrayMemoryError((3,), np.dtype("f8"))  # type: ignore[attr-defined]  # NumPy's private type
+    memory = SyncedMemory(NBYTES, source=source, name="file")
+    with pytest.raises(MemoryError, match="Unable to allocate") as caught:
+        memory.cpu_data()
+    assert caught.value is shortage
+    assert "for Blob 'file' of shape (64,), uint8, " in caught.value.__notes__[0]
 
 
 @pytest.mark.parametrize("device", ["cpu", "simulated:1"])

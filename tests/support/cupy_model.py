@@ -96,7 +96,7 @@ def pointerGetAttributes(ptr: int) -> PointerAttributes:
 
 
 _RUNTIME = """getDeviceCount getDevice setDevice deviceSynchronize memcpy memcpyAsync memsetAsync
-    streamCreateWithPriority streamDestroy streamGetFlags streamSynchronize streamQuery
+    memGetInfo streamCreateWithPriority streamDestroy streamGetFlags streamSynchronize streamQuery
     streamWaitEvent streamBeginCapture streamEndCapture streamIsCapturing eventCreateWithFlags
     eventDestroy eventRecord eventQuery eventSynchronize""".split()
 
@@ -451,6 +451,9 @@ class MemoryPool:
     def free_all_blocks(self, stream: Any = None) -> None:
         del stream
         _machine.forget_free()
+
+    def free_bytes(self) -> int:
+        return _machine.free_bytes(self)
 
 
 class _Pooled(_Allocated):

@@ -64,7 +64,7 @@ def share_data(blob: BlobCore, other: BlobCore) -> None:
     if other._memory is blob._memory:
         return
     if isinstance(blob._home, Accelerator):
-        other._memory.bind(blob._home)
+        other._memory.bind(blob._home, other._layout)
     alone = blob._owns_data_alone()
 
     def replace() -> None:
@@ -82,7 +82,7 @@ def share_diff(blob: BlobCore, other: BlobCore) -> None:
     if diff is blob._diff:
         return
     if isinstance(blob._home, Accelerator):
-        diff.bind(blob._home)
+        diff.bind(blob._home, other._layout)
 
     def replace() -> None:
         blob._kept = NOTHING_KEPT

@@ -179,7 +179,7 @@ def bind(x: BlobCore, home: Home) -> Side:
         If the memory is on another accelerator.
     """
     if isinstance(home, Accelerator):
-        x._memory.bind(home)
+        x._memory.bind(home, x._layout)
         return Side.ACCELERATOR
     return Side.HOST
 

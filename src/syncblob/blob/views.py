@@ -106,10 +106,10 @@ def on_device(blob: AnyBlob, device: Device | str) -> AnyBlob:
     """Return a view whose operations run on another device; see `Blob.on`."""
     home = home_of(device)
     if isinstance(home, Accelerator):
-        blob._memory.bind(home)
+        blob._memory.bind(home, blob._layout)
         diff = blob._existing_diff()
         if diff is not None:
-            diff.bind(home)
+            diff.bind(home, blob._layout)
     view = blob._view(blob._layout)
     view._home = home
     return view

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob._forks import notify
+from syncblob._formatting import extend, human_bytes
+from syncblob._source_lines import user_line
 from syncblob.devices.base import DLPACK_CUDA, Accelerator, Device, Push
 from syncblob.devices.host import HOST
 from syncblob.errors import DeviceMismatchError, NoDeviceError
@@ -117,7 +119,11 @@ class CudaBackend(Accelerator):
     def compute(self, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
         """Call the function with this device as CuPy's current one."""
         with self._context:
-            return function(*args, **keywords)
+            try:
+                return function(*args, **keywords)
+            except MemoryError as error:
+                extend(error, self._shortage())
+                raise
 
     def as_array(self, result: Any) -> Any:
         """Return an array. CuPy returns no scalars, but array-api-compat may return Python's."""
@@ -136,10 +142,21 @@ class CudaBackend(Accelerator):
         with self._context:
             if zeroed:
                 self._refuse_capture("setting memory to zero")
-            buffer = self._cupy.empty(nbytes, dtype=np.uint8)
+            buffer = self.compute(self._cupy.empty, nbytes, dtype=np.uint8)
             if zeroed:
                 self._zero_now(buffer)
         return buffer
+
+    def _shortage(self) -> str:
+        """Return how much memory is in use, and what frees some."""
+        # CuPy's pool and PyTorch's allocator keep memory that was freed, each for itself.
+        kept = human_bytes(self._cupy.get_default_memory_pool().free_bytes())
+        free, total = map(human_bytes, self._cupy.cuda.runtime.memGetInfo())
+        return (
+            f"{free} of the {total} of {self.device} are free, and CuPy keeps {kept}, which "
+            "cupy.get_default_memory_pool().free_all_blocks() frees; "
+            "torch.cuda.empty_cache() frees what PyTorch keeps"
+        )
 
     def allocate_host(self, nbytes: int, *, zeroed: bool = False) -> NDArray[np.uint8]:
         """Return a page-locked host buffer, or an ordinary one if no memory can be page-locked.
@@ -392,8 +409,9 @@ class CudaBackend(Accelerator):
         """Return the buffer under a C-contiguous CuPy array of this device, without a copy."""
         if array.device.id != self.device.index:
             raise DeviceMismatchError(
-                f"expected an array on {self.device}, got one on cuda:{array.device.id}; arrays "
-                "are not copied between accelerators: copy it through the host"
+                f"expected an array on {self.device}, got one of shape {array.shape} on "
+                f"cuda:{array.device.id}, at {user_line().described()}; arrays are not copied "
+                "between accelerators: copy it through the host"
             )
         with self._context:
             if array.size == 0:

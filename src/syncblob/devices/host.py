@@ -55,7 +55,11 @@ class NumpyHome(Home):
     def allocate(self, nbytes: int, *, zeroed: bool = False) -> NDArray[np.uint8]:
         """Return a new buffer, aligned to 64 bytes."""
         make = np.zeros if zeroed else np.empty
-        block = make(nbytes + _ALIGNMENT, dtype=np.uint8)
+        try:
+            block = make(nbytes + _ALIGNMENT, dtype=np.uint8)
+        except MemoryError:
+            # NumPy's message has the shape of this block, which nobody has asked for.
+            raise MemoryError(f"{self.device} has no memory for {nbytes} more bytes") from None
         start = -block.__array_interface__["data"][0] % _ALIGNMENT
         return block[start : start + nbytes]
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any
 
+from syncblob._formatting import extend, human_bytes
+from syncblob._source_lines import user_line
 from syncblob.devices import HOST, Side, current_accelerator, default_device, home_accelerator
 from syncblob.memory.spans import Spans
 from syncblob.transfers import Copying, download, observed, push, upload
 
 if TYPE_CHECKING:
+    from syncblob._layout import Layout
     from syncblob.devices.base import Accelerator, Home, Push
     from syncblob.memory.sources import Source
 
@@ -95,6 +98,35 @@ class Buffers:
         if partner is not None:
             return partner.allocate_host(self.nbytes, zeroed=zeroed)
         return HOST.allocate(self.nbytes, zeroed=zeroed)
+
+    def described(self, layout: Layout | None = None) -> str:
+        """Describe the Blob of this memory that has a layout, for messages."""
+        name = f" {self.name!r}" if self.name else ""
+        if layout is None:
+            return f"Blob{name} of {self.nbytes} bytes"
+        return f"Blob{name} of shape {layout.shape}, {layout.dtype.name}, {layout.nbytes} bytes"
+
+    def explain_shortage(
+        self, error: MemoryError, side: Side, nbytes: int, reason: str, layout: Layout | None = None
+    ) -> None:
+        """Add to an error which access of which Blob needed memory, and what helps.
+
+        Parameters
+        ----------
+        error
+            Its message is extended.
+        side, nbytes
+            The memory that was needed.
+        reason, layout
+            The access.
+        """
+        extend(
+            error,
+            f"{reason} needs {human_bytes(nbytes)} on {self.home(side).device} for "
+            f"{self.described(layout)}, at {user_line().described()}; delete Blobs and aliases "
+            "that are no longer needed, because a Blob keeps a buffer on each side that was used, "
+            "or work on smaller parts",
+        )
 
     def copying(self, accelerator: Accelerator, reason: str, because: str = "") -> Copying:
         """Return the description of a copy of this memory for the journal and the guards."""

@@ -54,7 +54,11 @@ def gather(  # noqa: PLR0913, PLR0917  # a memory's parts, and what is wanted of
         array = home.view(buffers.sides[side], layout, writable=False)
         return home.compute(array.copy, order="C")
     dense = Layout.c_order(layout.shape, layout.dtype)
-    target = home.allocate(dense.nbytes)
+    try:
+        target = home.allocate(dense.nbytes)
+    except MemoryError as error:
+        buffers.explain_shortage(error, side, dense.nbytes, reason, dense)
+        raise
     for offset, part in _parts(layout, spans, 0):
         place = target[offset : offset + part.nbytes]
         held = spans.common(part.start, part.stop)

@@ -16,7 +16,7 @@ import numpy as np
 
 from syncblob._forks import LostLock, is_lost, notify
 from syncblob._layout import Layout
-from syncblob._source_lines import Place, user_instruction, user_place
+from syncblob._source_lines import Place, user_instruction, user_line, user_place
 from syncblob.devices import (
     CPU,
     HOST,
@@ -937,8 +937,15 @@ class SyncedMemory:
 
     # --- what Blobs and protocols use ------------------------------------------------------------
 
-    def bind(self, accelerator: Accelerator) -> None:
+    def bind(self, accelerator: Accelerator, layout: Layout | None = None) -> None:
         """Bind this memory to an accelerator.
+
+        Parameters
+        ----------
+        accelerator
+            The accelerator.
+        layout
+            That of the Blob that is to be used there, for the error.
 
         Raises
         ------
@@ -951,7 +958,9 @@ class SyncedMemory:
                 self._buffers.accelerator = accelerator
             elif bound is not accelerator:
                 raise DeviceMismatchError(
-                    f"expected memory of {accelerator.device}, got memory of {bound.device}; "
+                    f"expected memory of {accelerator.device}, got "
+                    f"{self._buffers.described(layout)}, on {bound.device}, at "
+                    f"{user_line().described()}; "
                     "accelerators do not exchange data directly: use .to_device() on one of the "
                     "two first"
                 )
@@ -1290,7 +1299,11 @@ class SyncedMemory:
             and self._again(side, access, layout, reason, buffer)
         ):
             return buffer
-        return self._cross(side, access, start, stop, reason, announced, fill)
+        try:
+            return self._cross(side, access, start, stop, reason, announced, fill)
+        except MemoryError as error:
+            self._buffers.explain_shortage(error, side, self.nbytes, reason, layout)
+            raise
 
     def _again(self, side: int, access: Access, layout: Layout, reason: str, buffer: Any) -> bool:
         """Prepare one side for an access of the whole memory, in the simple case.
@@ -1710,7 +1723,9 @@ class SyncedMemory:
             self._spans = after
             host.borrows.forget()
             self._note(reason, before, start, stop, "upload")
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, MemoryError):
+                buffers.explain_shortage(error, Side.ACCELERATOR, self.nbytes, reason)
             if self._spans is not after:
                 # Some uploads may be under way already, and no access would wait for them. They
                 # must not arrive when the buffer holds something newer, so wait for them here.

@@ -133,7 +133,7 @@ def test_a_transfer_names_who_makes_it_necessary_at_each_access() -> None:
         blob.cpu_data()
     aliased, adopted = log[0], log[1]
     assert aliased.because == log[2].because
-    assert aliased.because.startswith(f"a DLPack alias of the host side, made at {__file__}:")
+    assert aliased.because.startswith(f"a DLPack alias of the host side, created at {__file__}:")
     assert adopted.because.startswith(f"the host side, exposed at {__file__}:")
     assert "; again at each access, because of the host side" in str(adopted)
     assert [transfer.because for transfer in log[4:]] == ["", ""]

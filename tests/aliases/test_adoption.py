@@ -113,7 +113,7 @@ def test_a_write_ends_the_exposure_of_what_it_writes_and_of_nothing_else(side: S
 def test_an_alias_of_any_byte_is_warned_of_by_an_adoption(side: Side, place: int) -> None:
     memory = at(Side.HOST)
     alias = memory.export(Side.HOST, Access.MUTABLE, Layout.raw(1, place), "use", "DLPack")
-    with pytest.warns(StaleAliasWarning, match=r"^adoption leaves behind a DLPack alias"):
+    with pytest.warns(StaleAliasWarning, match=r"^adoption makes a DLPack alias"):
         memory.replace_side(side, np.full(COUNT, 5, np.uint8))
     assert alias.tolist() == [1]
 

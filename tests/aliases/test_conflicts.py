@@ -48,7 +48,7 @@ def test_it_warns_at_the_line_of_the_user_and_names_the_line_of_the_alias(name: 
         CONFLICTS[name](blob)
     (warning,) = caught
     text = str(warning.message)
-    assert text.startswith(f"{name.strip()} leaves behind a DLPack alias (torch) of the host side")
+    assert text.startswith(f"{name.strip()} makes a DLPack alias (torch) of the host side")
     assert f"{__file__}:" in text
     assert "tensor = torch.from_dlpack(blob)" in text
     assert warning.filename == __file__
@@ -106,7 +106,7 @@ def test_every_kind_of_alias_is_named() -> None:
     with pytest.warns(StaleAliasWarning) as caught:
         blob.mutable_gpu_data()
     text = str(caught[0].message)
-    assert text.count("of the host side, made at") == 3
+    assert text.count("of the host side, created at") == 3
     assert "a NumPy alias of the host side" in text
     assert "a DLPack alias of the host side" in text
     del kept

@@ -63,7 +63,7 @@ def test_the_place_of_an_alias_is_where_it_was_asked_for() -> None:
 def test_the_warning_names_the_access_that_leaves_an_alias_behind(use: str, access: Access) -> None:
     memory = at_cpu()
     alias = memory.export(Side.HOST, Access.MUTABLE, WHOLE, "test", "DLPack")
-    with pytest.warns(StaleAliasWarning, match="^my access leaves behind a DLPack alias"):
+    with pytest.warns(StaleAliasWarning, match="^my access makes a DLPack alias"):
         getattr(memory, use)(Side.ACCELERATOR, access, WHOLE, "my access")
     assert alias is not None
 
@@ -74,14 +74,23 @@ def test_the_warning_in_full() -> None:
     kept = [np.from_dlpack(blob.cpu) for _ in range(3)]
     with pytest.warns(StaleAliasWarning) as caught:
         blob.mutable_gpu_data()
-    made = f"a DLPack alias of the host side, made at {__file__}:"
+    made = f"a DLPack alias of the host side, created at {__file__}:"
     line = next(iter(blob.memory.loans(Side.HOST).leases)).place.line
     one = f"{made}{line.lineno}: {line.text}"
     assert str(caught[0].message) == (
-        f"mutable_gpu_data leaves behind {one}; {one}; {one}. Later writes through it are "
-        "lost, and it does not see this change. Delete it first, or make a new one afterwards"
+        f"mutable_gpu_data makes 3 aliases stale ({one}; {one}; {one}): later writes through them "
+        "are lost, and they will not show this change. Delete them before the write, or create new "
+        "ones afterwards"
     )
-    assert len(kept) == 3
+    del kept[1:]
+    with pytest.warns(StaleAliasWarning) as caught:
+        blob.mutable_gpu_data()
+    assert str(caught[0].message) == (
+        "mutable_gpu_data makes a DLPack alias of the host side stale (created at "
+        f"{__file__}:{line.lineno}: {line.text}): later writes through it are lost, and it will "
+        "not show this change. Delete it before the write, or create a new one afterwards"
+    )
+    assert len(kept) == 1
 
 
 def test_the_usual_filter_remembers_in_the_users_module_what_was_said() -> None:

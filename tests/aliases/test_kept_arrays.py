@@ -127,7 +127,7 @@ def test_aliases_are_seen_and_named(both_sides: bool) -> None:
         blob.mutable_gpu_data()
     text = str(caught[0].message)
     assert text.startswith(
-        "mutable_gpu_data leaves behind a DLPack alias of the host side, made at"
+        "mutable_gpu_data makes a DLPack alias of the host side stale (created at"
     )
     assert f"{__file__}:" in text
     assert "alias = np.from_dlpack(blob)" in text

@@ -12,7 +12,13 @@ import numpy as np
 import pytest
 
 import syncblob
-from syncblob import Blob, ConstWriteWarning, record_transfers, verified_const
+from syncblob import (
+    Blob,
+    ConstWriteWarning,
+    StaleAliasWarning,
+    record_transfers,
+    verified_const,
+)
 from syncblob.devices import Side
 
 # They count the bytes of parts of small memories.
@@ -55,7 +61,7 @@ def test_it_names_living_aliases_exposure_and_the_last_transitions() -> None:
     tensor = torch.from_dlpack(blob.cpu)
     blob.gpu_data()
     text = str(blob.explain())
-    assert "a DLPack alias (torch) of the host side, made at " + __file__ in text
+    assert "a DLPack alias (torch) of the host side, created at " + __file__ in text
     assert "an alias may write there at any moment" in text
     assert "gpu_data: HEAD_AT_CPU, upload, at " + __file__ in text
     assert "older contents" in text
@@ -65,6 +71,105 @@ def test_it_names_living_aliases_exposure_and_the_last_transitions() -> None:
     assert "exposed" in str(adopted.explain())
     blob.diff[...] = 1
     assert "diff head" in str(blob.explain())
+
+
+def line_of(blob: Blob, reason: str) -> str:
+    """Return the last access with a reason, as explain shows it."""
+    last = next(one for one in reversed(blob.memory.history) if one.reason == reason)
+    return f"{reason} at {last.place.line.described()}"
+
+
+def test_a_stale_alias_is_called_stale_with_the_access_that_made_it_so() -> None:
+    blob = at_cpu()
+    tensor, array = torch.from_dlpack(blob.cpu), np.asarray(blob[0].cpu)
+    blob.gpu_data()
+    labels = [label for label, _ in blob.explain().rows]
+    assert (labels.count("alias"), labels.count("stale alias")) == (2, 0)
+    with pytest.warns(StaleAliasWarning):
+        blob.mutable_gpu_data()
+    since = f"; stale since {line_of(blob, 'mutable_gpu_data')}"
+    # A second write makes neither staler.
+    with pytest.warns(StaleAliasWarning):
+        blob.mutable_gpu_data()
+    stale = sorted(text for label, text in blob.explain().rows if label == "stale alias")
+    assert len(stale) == 2
+    assert stale[0].startswith("a DLPack alias (torch) of the host side, created at ")
+    assert stale[0].endswith(since)
+    assert stale[1].endswith(f", bytes 0 to 12; read-only{since}")
+    assert "stale since " in blob._repr_html_()
+    # Its side is up to date again.
+    blob.cpu_data()
+    texts = sorted(text for label, text in blob.explain().rows if label == "alias")
+    assert [text.rpartition("; ")[2] == "read-only" for text in texts] == [False, True]
+    assert "stale" not in str(blob.explain())
+    with pytest.warns(StaleAliasWarning):
+        blob[0].overwrite_gpu_data()
+    since = line_of(blob, "overwrite_gpu_data")
+    texts = [text for label, text in blob.explain().rows if label == "stale alias"]
+    assert sum(text.endswith(f"; partly stale since {since}") for text in texts) == 1
+    assert sum(text.endswith(f"read-only; stale since {since}") for text in texts) == 1
+    assert tensor is not None
+    assert array is not None
+
+
+def test_an_alias_that_an_adoption_made_stale_says_so() -> None:
+    blob = at_cpu()
+    alias = np.from_dlpack(blob.cpu)
+    with pytest.warns(StaleAliasWarning):
+        blob.set_gpu_data(np.zeros((2, 3), "f4"))
+    assert rows_of(blob)["stale alias"].endswith(f"; stale since {line_of(blob, 'adoption')}")
+    assert alias is not None
+
+
+@pytest.mark.parametrize(
+    ("access", "reason"),
+    [
+        (lambda blob: blob.gpu_data(), "gpu_data"),
+        (lambda blob: blob.mutable_gpu_data(), "mutable_gpu_data"),
+        (lambda blob: blob.overwrite_gpu_data(), "overwrite_gpu_data"),
+        (lambda blob: blob.async_gpu_push(), "async_gpu_push"),
+        (lambda blob: blob.set_gpu_data(np.zeros((2, 3), "f4")), "adoption"),
+        (lambda blob: blob.set_cpu_data(np.zeros((2, 3), "f4")), "adoption"),
+    ],
+)
+def test_a_borrow_that_ended_is_shown_with_both_accesses(access, reason) -> None:
+    blob = at_cpu()
+    first = line_of(blob, "mutable_cpu_data")
+    # The second is made on the fast path.
+    kept = [blob.mutable_cpu_data(), blob.mutable_cpu_data()]
+    assert "ended borrow" not in str(blob.explain())
+    access(blob)
+    with pytest.raises(ValueError, match="read-only"):
+        kept[0][0] = 1
+    ended = [text for label, text in blob.explain().rows if label == "ended borrow"]
+    since = f"an array of the host side; read-only since {line_of(blob, reason)}"
+    assert ended == [f"{since}; created no earlier than {first}"] * 2
+    assert ">2 ended borrows<" in blob._repr_html_()
+    del kept[1]
+    assert str(blob.explain()).count("ended borrow") == 1
+    kept.clear()
+    assert "ended borrow" not in str(blob.explain())
+
+
+def test_a_borrow_of_a_part_is_shown_with_its_bytes_and_only_the_last_are_kept() -> None:
+    blob = split()
+    row, other = blob[20:24].mutable_cpu_data(), blob[30:].mutable_cpu_data()
+    created = line_of(blob, "mutable_cpu_data")
+    blob[22:23].gpu_data()
+    ended = rows_of(blob)["ended borrow"]
+    assert ended.startswith("an array of the host side, bytes 20 to 24; read-only since gpu_data ")
+    assert "created no earlier than mutable_cpu_data at " in ended
+    assert other.flags.writeable
+    assert created not in ended or "blob[20:24]" in created
+    kept = []
+    for _ in range(20):
+        kept.append(blob[40:].mutable_cpu_data())
+        blob[40:].gpu_data()
+    assert [label for label, _ in blob.explain().rows].count("ended borrow") == 8
+    kept += [blob[40:].mutable_cpu_data() for _ in range(20)]
+    blob[40:].gpu_data()
+    assert [label for label, _ in blob.explain().rows].count("ended borrow") == 8
+    assert row is not None
 
 
 def test_only_the_last_transitions_are_kept() -> None:
@@ -160,7 +265,7 @@ def test_below_it_are_the_ranges_of_living_aliases() -> None:
     assert rows["host aliases"] == NONE * 2 + FULL * 4 + NONE * 34
     assert rows["accelerator aliases"] == NONE * 30 + FULL * 10
     text = str(blob.explain())
-    assert f"the host side, made at {__file__}" in text
+    assert f"the host side, created at {__file__}" in text
     assert "np.asarray(blob[4:8].cpu), np.asarray(blob[6:12].cpu), bytes 4 to 8" in text
     assert ", bytes 60 to 80" in text
     del first, second, third

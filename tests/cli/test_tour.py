@@ -554,7 +554,7 @@ def test_it_notices_an_alias_that_does_not_go(tour_json, monkeypatch):
     assert first["title"] == "torch lets go"
     assert first["problems"] == ["aliases on: expected none, got accelerator"]
     assert steps[-1]["title"] == "NumPy writes"
-    assert steps[-1]["problems"][0].startswith("StaleAliasWarning: mutable_cpu_data leaves behind")
+    assert steps[-1]["problems"][0].startswith("StaleAliasWarning: mutable_cpu_data makes a")
 
 
 @pytest.mark.usefixtures("exact_parts")

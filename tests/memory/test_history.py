@@ -260,7 +260,7 @@ def test_an_export_that_leaves_an_alias_behind_is_noted_as_any_other() -> None:
     memory, target = memory_at(C), Target()
     everything = Layout.raw(NBYTES)
     alias = memory.export(Side.HOST, Access.MUTABLE, everything, "first", "DLPack")
-    with record_transfers() as log, pytest.warns(StaleAliasWarning, match="second leaves"):
+    with record_transfers() as log, pytest.warns(StaleAliasWarning, match="second makes"):
         memory.export(Side.ACCELERATOR, Access.OVERWRITE, everything, "second", "a kind", target)
     del alias
     assert (memory.history[-1].reason, memory.head, len(log)) == ("second", G, 0)

@@ -38,7 +38,7 @@ def test_a_write_brings_what_it_needs_and_warns_of_the_alias_that_it_leaves(side
     alias = memory.export(side.other, Access.MUTABLE, PART, "use", "DLPack") if aliased else None
     with record_transfers() as log:
         if aliased:
-            with pytest.warns(StaleAliasWarning, match=r"^a write leaves behind a DLPack alias"):
+            with pytest.warns(StaleAliasWarning, match=r"^a write makes a DLPack alias"):
                 memory.write(side, access, PART, "a write", np.copyto, 5)
         else:
             memory.write(side, access, PART, "a write", np.copyto, 5)
@@ -60,7 +60,7 @@ def test_each_write_over_a_living_alias_of_the_other_side_warns(side, way):
     use = getattr(memory, way)
     alias = memory.export(side.other, Access.MUTABLE, PART, "use", "DLPack")
     for _ in range(2):
-        with pytest.warns(StaleAliasWarning, match="leaves behind a DLPack alias"):
+        with pytest.warns(StaleAliasWarning, match="makes a DLPack alias"):
             use(side, Access.MUTABLE, PART, "a use")
         assert memory.head_over(2, 6) is Head(1 << side)
     entries = [(entry.reason, entry.start, entry.stop) for entry in memory.history[1:]]
@@ -213,7 +213,7 @@ def test_an_assignment_warns_of_an_alias_that_a_handler_makes_in_its_midst():
         )
 
     with (
-        pytest.warns(StaleAliasWarning, match="leaves behind a DLPack alias"),
+        pytest.warns(StaleAliasWarning, match="makes a DLPack alias"),
         at_the_start_of(NumpyHome.view, handler),
     ):
         blob.on("cpu")[...] = np.full(4, 5, np.float32)

@@ -6,17 +6,22 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from syncblob._formatting import counted
 from syncblob.blob.notebook_drawing import HomeSeen, Lent, MemorySeen, covered, document, joined
 from syncblob.devices import Side
 from syncblob.errors import NoDeviceError
 from syncblob.memory import Head, SyncedMemory
+from syncblob.memory.state import transition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from syncblob._layout import Layout
     from syncblob.blob.core import BlobCore
+    from syncblob.memory.leases import Lease
+    from syncblob.memory.state import Noted
 
 __all__ = ["Explanation"]
 
@@ -94,33 +99,65 @@ def _seen(memory: SyncedMemory, layout: Layout) -> MemorySeen:
     homes = []
     for side in Side:
         loans = memory.loans(side)
-        lent = [
-            Lent(
-                "alias",
-                f"{lease.described(side)}{_bytes(memory, lease.start, lease.stop)}",
-                lease.start,
-                lease.stop,
-            )
-            for lease in list(loans.leases)
-        ]
+        lent = [_alias(memory, side, lease) for lease in list(loans.leases)]
         for exposure in loans.exposures:
             whose = f"the {side.name.lower()} side, to an alias of unknown lifetime"
             where = _bytes(memory, exposure.start, exposure.stop)
             text = f"{whose}, at {exposure.place.line.described()}{where}"
             lent.append(Lent("exposed", text, exposure.start, exposure.stop))
         newest = joined((run.start, run.stop) for run in runs if run.holders & (1 << side))
+        ended = [*_ended(memory, side)]
         homes.append(
-            HomeSeen(side, _contents(memory, side), memory.buffer_nbytes(side), newest, lent)
+            HomeSeen(side, _contents(memory, side), memory.buffer_nbytes(side), newest, lent, ended)
         )
     history = [str(transition) for transition in memory.history]
     view = layout.start, layout.stop
     return MemorySeen(head, nbytes, view, _part(memory, layout), homes, history)
 
 
+def _alias(memory: SyncedMemory, side: Side, lease: Lease) -> Lent:
+    """Describe an alias, and since when it is stale."""
+    start, stop = lease.start, min(lease.stop, memory.used_nbytes)
+    lacking = sum(run.nbytes for run in memory.spans.lacking(start, stop, 1 << side))
+    text = f"{lease.described(side)}{_bytes(memory, lease.start, lease.stop)}"
+    if lease.revoked:
+        text += "; read-only"
+    if lacking:
+        noted = getattr(lease, "ended", None)
+        since = "" if noted is None else f" since {_access(noted)}"
+        text += f"; {'partly ' if lacking < stop - start else ''}stale{since}"
+    return Lent("stale alias" if lacking else "alias", text, lease.start, lease.stop)
+
+
+def _access(noted: Noted) -> str:
+    """Return the access of an entry of the history, and its line."""
+    access = transition(noted)
+    return f"{access.reason} at {access.place.line.described()}"
+
+
+def _ended(memory: SyncedMemory, side: Side) -> Iterator[str]:
+    """Describe the last borrows that ended, are still alive, and cannot be written any more."""
+    buffer = memory.buffer(side)
+    for array, ended, made in memory.loans(side).ended_borrows(side):
+        where = ""
+        if isinstance(buffer, np.ndarray) and np.may_share_memory(array, buffer):
+            origin = buffer.__array_interface__["data"][0]
+            low, high = np.lib.array_utils.byte_bounds(array)
+            where = _bytes(memory, low - origin, high - origin)
+        # To record each borrow would slow the accessors. None is older than the access that gave
+        # its side the contents.
+        created = f"; created no earlier than {_access(made)}" if made else ""
+        yield (
+            f"an array of the {side.name.lower()} side{where}; read-only since {_access(ended)}"
+            f"{created}"
+        )
+
+
 def _rows(memory: MemorySeen) -> list[tuple[str, str]]:
     rows = [(home.side.name.lower(), home.contents) for home in memory.homes]
     rows += _picture(memory)
     rows += [(lent.label, lent.text) for home in memory.homes for lent in home.lent]
+    rows += [("ended borrow", ended) for home in memory.homes for ended in home.ended]
     rows += [("then", transition) for transition in memory.history]
     return rows
 

@@ -66,6 +66,8 @@ class HomeSeen(NamedTuple):
         The ranges of which it holds the newest contents, in order.
     lent
         The ranges that other code may write.
+    ended
+        Descriptions of borrows that have become read-only.
     """
 
     side: Side
@@ -73,6 +75,7 @@ class HomeSeen(NamedTuple):
     allocated: int | None
     newest: list[tuple[int, int]]
     lent: list[Lent]
+    ended: list[str]
 
 
 class MemorySeen(NamedTuple):
@@ -165,6 +168,9 @@ def _memory(memory: MemorySeen) -> Iterator[str]:
     lent = [_fact(one.label, one.text) for home in memory.homes for one in home.lent]
     if lent:
         yield _folded(counted(len(lent), "alias", "aliases"), lent, shown=len(lent) <= _LISTED)
+    ended = [_fact("", text) for home in memory.homes for text in home.ended]
+    if ended:
+        yield _folded(counted(len(ended), "ended borrow"), ended, shown=False)
     if memory.history:
         yield _folded(
             f"history: the last {counted(len(memory.history), 'transition')}",

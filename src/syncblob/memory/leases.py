@@ -23,13 +23,14 @@ import numpy as np
 from syncblob._source_lines import Place, user_instruction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from typing import ClassVar
 
     from numpy.typing import NDArray
 
     from syncblob._source_lines import NotedPlace
     from syncblob.devices.base import Side
+    from syncblob.memory.state import Noted
 
 __all__ = [
     "NO_LOANS",
@@ -45,6 +46,10 @@ __all__ = [
 # their write permission, and a warning is emitted as well: their slices, and tensors over them,
 # have a permission of their own.
 NUMPY = "NumPy"
+
+
+# The number of ended borrows of a side that are remembered.
+_REMEMBERED = 8
 
 
 class _Reference(weakref.ref[Any]):
@@ -124,12 +129,16 @@ class Borrows:
                 low, high = np.lib.array_utils.byte_bounds(array)
                 yield array, low - origin, high - origin
 
-    def forget(self) -> None:
-        """Forget the revoked borrows. Borrows made since stay."""
+    def forget(self) -> list[NDArray[Any]]:
+        """Forget the revoked borrows, and return them. Borrows made since stay."""
+        revoked = []
         for borrow in list(self.live):
             array = borrow()
             if array is None or not array.flags.writeable:
                 self.live.discard(borrow)
+            if array is not None and not array.flags.writeable:
+                revoked.append(array)
+        return revoked
 
     def __len__(self) -> int:
         """Count the borrows that are alive."""
@@ -160,14 +169,18 @@ class Lease(_Reference):
         Its range.
     noted
         The fields of `place`.
+    ended
+        The entry of the memory's history that last made it stale. Absent until then, because most
+        aliases never become stale.
     """
 
-    __slots__ = ("kind", "noted", "start", "stop")
+    __slots__ = ("ended", "kind", "noted", "start", "stop")
 
     kind: str
     start: int
     stop: int
     noted: NotedPlace
+    ended: Noted
 
     @property
     def place(self) -> Place:
@@ -180,13 +193,13 @@ class Lease(_Reference):
         array = self() if self.kind == NUMPY else None
         return array is not None and not array.flags.writeable
 
+    def named(self, side: Side) -> str:
+        """Return its kind, its consumer and its side."""
+        return f"a {self.kind} alias{self.place.consumer} of the {side.name.lower()} side"
+
     def described(self, side: Side) -> str:
         """Describe this alias: its kind, its side, and the line that made it."""
-        place = self.place
-        return (
-            f"a {self.kind} alias{place.consumer} of the {side.name.lower()} side, made at "
-            f"{place.line.described()}"
-        )
+        return f"{self.named(side)}, created at {self.place.line.described()}"
 
 
 class Exposure(NamedTuple):
@@ -237,9 +250,12 @@ class Loans:
     exporter
         A buffer, and the object that its aliases are made over; see `Home.exporter`. If the side
         has no alias yet, the buffer is None or not the side's current one.
+    ended
+        Weak references to the last borrows that ended, each with the memory's history at that time;
+        see `ended_borrows`.
     """
 
-    __slots__ = ("_discard", "borrows", "exporter", "exposures", "leases")
+    __slots__ = ("_discard", "borrows", "ended", "exporter", "exposures", "leases")
 
     def __init__(self) -> None:
         self.borrows: Borrows = Borrows()
@@ -247,6 +263,7 @@ class Loans:
         self._discard: Callable[[Lease], None] = self.leases.discard
         self.exposures: tuple[Exposure, ...] = ()
         self.exporter: tuple[Any, Any] = (None, None)
+        self.ended: tuple[tuple[_Reference, tuple[Noted, ...]], ...] = ()
 
     @property
     def may_be_written(self) -> bool:
@@ -332,11 +349,62 @@ class Loans:
             if lease.kind is NUMPY and lease.start < lease.stop:
                 _revoke(lease(), revoked)
 
+    def note_end(self, history: Sequence[Noted], side: Side) -> None:
+        """Forget the revoked borrows, and note for `explain` what ended them, and stale aliases.
+
+        Parameters
+        ----------
+        history
+            The memory's history. Its last entry is an access of the other side.
+        side
+            This side.
+        """
+        borrows = self.borrows.forget()
+        if borrows:
+            # A copy, and no search in it, because only `explain` needs more.
+            known = (*history,)
+            ended = [(_Reference(array), known) for array in borrows[-_REMEMBERED:]]
+            self.ended = (*self.ended, *ended)[-_REMEMBERED:]
+        if self.leases:
+            _, before, after, *_, start, stop = history[-1]
+            for lease in self.leases_in(start, stop):
+                part = max(start, lease.start), min(stop, lease.stop)
+                if before.any(*part) & ~after.common(*part) & (1 << side):
+                    lease.ended = history[-1]
+
+    def ended_borrows(self, side: Side) -> Iterator[tuple[NDArray[Any], Noted, Noted | None]]:
+        """Yield the last borrows of this side that ended and are alive.
+
+        Yields
+        ------
+        ndarray
+            The borrow.
+        Noted
+            The access that ended it.
+        Noted or None
+            The access that gave its side the contents, which the borrow is not older than.
+        """
+        for reference, history in self.ended:
+            array = reference()
+            if array is not None:
+                *earlier, ended = history
+                given = (one for one in reversed(earlier) if _gives(one, *ended[-2:], 1 << side))
+                yield array, ended, next(given, None)
+
     def detach(self) -> None:
         """Forget all aliases, because the side gets another buffer."""
         self.leases.clear()
+        self.ended = ()
         self.exposures = ()
         self.exporter = (None, None)
+
+
+def _gives(noted: Noted, start: int, stop: int, holder: int) -> bool:
+    """Tell whether an access has made one side the only holder of a range."""
+    _, before, after, *_ = noted
+    if stop > min(before.nbytes, after.nbytes):
+        return False
+    return after.any(start, stop) == holder != before.any(start, stop)
 
 
 class _NoLoans(Loans):

@@ -7,7 +7,6 @@ Then `announcing` warns and repeats the access.
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from syncblob._source_lines import warn_user
@@ -36,6 +35,15 @@ __all__ = ["Unannounced", "announcing", "require_announced"]
 
 _NAMED_AT_MOST = 3
 
+_ADVICE = (
+    "later writes through it are lost, and it will not show this change. Delete it before the "
+    "write, or create a new one afterwards"
+)
+_ADVICE_FOR_SEVERAL = (
+    "later writes through them are lost, and they will not show this change. Delete them before "
+    "the write, or create new ones afterwards"
+)
+
 # How often an access warns, and looks for aliases that were made since, before it gives up.
 _MOST_WARNINGS = 100
 
@@ -57,16 +65,17 @@ def warn_of_stale_aliases(action: str, stale: Stale) -> None:
     """
     if not stale:
         return
-    each = (lease.described(side) for side, leases in stale for lease in leases)
-    described = [*islice(each, _NAMED_AT_MOST)]
-    named = "; ".join(described)
-    unnamed = sum(len(leases) for _, leases in stale) - len(described)
-    more = f"; and {unnamed} more" if unnamed else ""
-    warn_user(
-        f"{action} leaves behind {named}{more}. Later writes through it are lost, and it does not "
-        "see this change. Delete it first, or make a new one afterwards",
-        StaleAliasWarning,
-    )
+    leases = [(lease, side) for side, leases in stale for lease in leases]
+    if len(leases) == 1:
+        lease, side = leases[0]
+        made = f"{lease.named(side)} stale (created at {lease.place.line.described()})"
+        advice = _ADVICE
+    else:
+        described = "; ".join(lease.described(side) for lease, side in leases[:_NAMED_AT_MOST])
+        more = f"; and {len(leases) - _NAMED_AT_MOST} more" if leases[_NAMED_AT_MOST:] else ""
+        made = f"{len(leases)} aliases stale ({described}{more})"
+        advice = _ADVICE_FOR_SEVERAL
+    warn_user(f"{action} makes {made}: {advice}", StaleAliasWarning)
 
 
 class Unannounced(Exception):  # noqa: N818  # it is caught, and turned into a warning

@@ -32,14 +32,18 @@ import enum
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
+from syncblob._source_lines import Place
 from syncblob.devices import Side
 from syncblob.memory.spans import Run, Spans
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from types import CodeType
 
-    from syncblob._source_lines import Place
     from syncblob.memory.leases import Exposure, Lease
+
+    # The fields of a Transition, with maps for heads.
+    Noted = tuple[str, Spans, Spans, str, CodeType, int, str | None, int, int]
 
 __all__ = [
     "CONST",
@@ -52,6 +56,7 @@ __all__ = [
     "Transition",
     "head_over",
     "plan_access",
+    "transition",
 ]
 
 
@@ -126,6 +131,20 @@ class Transition(NamedTuple):
         head = self.after.name
         change = head if self.before is self.after else f"{self.before.name} -> {head}"
         return f"{self.reason}: {change}{copied}, at {self.place.line.described()}"
+
+
+def transition(noted: Noted) -> Transition:
+    """Make a transition of what a memory has noted of it."""
+    reason, before, after, copied, code, instruction, library, start, stop = noted
+    return Transition(
+        reason,
+        head_over(before, 0, before.nbytes),
+        head_over(after, 0, after.nbytes),
+        copied,
+        Place(code, instruction, library),
+        start,
+        stop,
+    )
 
 
 class Plan(NamedTuple):

@@ -46,13 +46,13 @@ from syncblob.memory.state import (
     Transition,
     head_over,
     plan_access,
+    transition,
 )
 from syncblob.memory.verify import Watch, verifying
 from syncblob.transfers import avoided, follow_logs, log_generation, recording
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-    from types import CodeType
 
     from numpy.typing import NDArray
 
@@ -60,9 +60,7 @@ if TYPE_CHECKING:
     from syncblob.devices.base import Accelerator, Home, Push
     from syncblob.memory.leases import Lease
     from syncblob.memory.sources import Function
-
-    # The fields of a Transition, with maps for heads.
-    _Noted = tuple[str, Spans, Spans, str, CodeType, int, str | None, int, int]
+    from syncblob.memory.state import Noted
 
 __all__ = ["SyncedMemory"]
 
@@ -172,7 +170,7 @@ class SyncedMemory:
         self._follows_logs = False
         # The const exports that `verified_const` checks.
         self._watch: Watch | None = None
-        self._history: list[_Noted] | None = None
+        self._history: list[Noted] | None = None
         # While a log is open: its generation, and the side that last used each byte.
         self._last_used: tuple[int, Spans] | None = None
         self._lock = threading.RLock()
@@ -422,20 +420,7 @@ class SyncedMemory:
     @property
     def history(self) -> tuple[Transition, ...]:
         """The last transitions, oldest first."""
-        return tuple(
-            Transition(
-                reason,
-                head_over(before, 0, before.nbytes),
-                head_over(after, 0, after.nbytes),
-                copied,
-                Place(code, instruction, library),
-                start,
-                stop,
-            )
-            for reason, before, after, copied, code, instruction, library, start, stop in tuple(
-                self._history or ()
-            )
-        )
+        return tuple(map(transition, tuple(self._history or ())))
 
     @property
     def lock(self) -> threading.RLock:
@@ -1492,10 +1477,10 @@ class SyncedMemory:
                 self._source = None
             if writes and others.exposures:
                 others.exposures = others.without_exposures(start, stop)
-            if revoked:
-                others.borrows.forget()
             if copied or after != before:
-                self._note(reason, before, start, stop, copied)
+                history = self._note(reason, before, start, stop, copied)
+                if revoked or (writes and others.leases):
+                    others.note_end(history, side.other)
         except BaseException:
             if written and after is not None:
                 # An interrupt came right after the write. The parts that this side held before
@@ -1675,11 +1660,12 @@ class SyncedMemory:
             self._loans[side].detach()
             self._shortcuts.forget(side)
             self._source = None
-            for loans in self._loans:
+            history = self._note("adoption", before, 0, used)
+            for adopted, loans in zip(Side, self._loans, strict=True):
                 if loans.exposures:
                     loans.exposures = loans.without_exposures(0, capacity)
-                loans.borrows.forget()
-            self._note("adoption", before, 0, used)
+                if loans is not NO_LOANS:
+                    loans.note_end(history, adopted)
         except BaseException:
             if sides[side] is not buffer:
                 restore(revoked)
@@ -1721,8 +1707,9 @@ class SyncedMemory:
                 self._note_use(Side.ACCELERATOR, start, stop)
             self._uploads = uploads
             self._spans = after
-            host.borrows.forget()
-            self._note(reason, before, start, stop, "upload")
+            history = self._note(reason, before, start, stop, "upload")
+            if revoked:
+                host.note_end(history, Side.HOST)
         except BaseException as error:
             if isinstance(error, MemoryError):
                 buffers.explain_shortage(error, Side.ACCELERATOR, self.nbytes, reason)
@@ -1860,8 +1847,10 @@ class SyncedMemory:
 
     def _note(  # noqa: PLR0913, PLR0917  # what the history says
         self, reason: str, before: Spans, start: int, stop: int, copied: str = "", depth: int = 3
-    ) -> None:
+    ) -> list[Noted]:
         """Append a transition to the history, in raw form: `history` makes the `Transition`.
+
+        Returns the raw history.
 
         Parameters
         ----------
@@ -1873,11 +1862,11 @@ class SyncedMemory:
         noted = (reason, before, self._spans, copied, *user_instruction(depth), start, stop)
         history = self._history
         if history is None:
-            self._history = [noted]
-            return
+            history = self._history = []
         history.append(noted)
         if len(history) > _REMEMBERED:
             del history[0]
+        return history
 
 
 class _Upload(NamedTuple):

@@ -138,7 +138,8 @@ class TransferLog:
         """Return the pairs of lines that transfer the contents of one memory back and forth.
 
         A pair is reported if uploads for one line and downloads for the other have alternated at
-        least four times in a row, each over some of the bytes of the one before.
+        least four times in a row, each over some of the bytes of the one before. Transfers that
+        an alias adds between them are left out.
         """
         by_memory: dict[int, list[Transfer]] = {}
         for transfer in self:
@@ -146,7 +147,7 @@ class TransferLog:
         counts: Counter[tuple[SourceLine, SourceLine]] = Counter()
         nbytes: Counter[tuple[SourceLine, SourceLine]] = Counter()
         for transfers in by_memory.values():
-            for run in _alternations(transfers):
+            for run in _alternations(_without_repeated(transfers)):
                 if len(run) < _ALTERNATIONS:
                     continue
                 lines = _lines(run[0], run[1])
@@ -282,6 +283,22 @@ def _lines(first: Transfer, second: Transfer) -> tuple[SourceLine, SourceLine]:
     if first.direction == "upload":
         return first.line, second.line
     return second.line, first.line
+
+
+def _without_repeated(transfers: list[Transfer]) -> list[Transfer]:
+    """Leave out the transfers that an alias adds before another one in the same direction.
+
+    While an alias may write, each read on the other side copies again.
+    """
+    kept = []
+    for index, transfer in enumerate(transfers):
+        if transfer.because:
+            later = transfers[index + 1 : index + 1 + _MOST_PARTS]
+            following = next((other for other in later if _overlap(transfer, other)), None)
+            if following is not None and following.direction == transfer.direction:
+                continue
+        kept.append(transfer)
+    return kept
 
 
 def _alternations(transfers: list[Transfer]) -> Iterator[list[Transfer]]:

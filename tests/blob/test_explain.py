@@ -398,6 +398,39 @@ def test_two_lines_that_send_contents_to_and_fro_are_found() -> None:
     assert "ping-pong: 6 transfers of 144 bytes to and fro between" in log.summary()
 
 
+@pytest.mark.parametrize("before", [True, False])
+def test_uploads_that_an_alias_adds_do_not_hide_it(*, before: bool) -> None:
+    blob = at_cpu()
+    alias = np.from_dlpack(blob.cpu)
+    warnings.simplefilter("ignore", StaleAliasWarning)
+    with record_transfers() as log:
+        for _ in range(4):
+            if before:
+                blob[0].gpu_data()
+                blob.gpu_data()
+            blob.mutable_gpu_data()
+            blob.cpu_data()
+            if not before:
+                blob.gpu_data()
+                blob[0].gpu_data()
+    assert (log.uploads, log.downloads) == (12, 4)
+    (found,) = log.ping_pongs()
+    assert (found.transfers, found.nbytes) == (8, 192)
+    assert found.upload_line.text == "blob.mutable_gpu_data()"
+    assert found.download_line.text == "blob.cpu_data()"
+    assert alias is not None
+
+
+def test_uploads_that_an_alias_repeats_are_no_ping_pong_without_downloads() -> None:
+    blob = at_cpu()
+    alias = np.from_dlpack(blob.cpu)
+    with record_transfers() as log:
+        for _ in range(5):
+            blob.gpu_data()
+    assert (log.uploads, log.ping_pongs()) == (5, [])
+    assert alias is not None
+
+
 def test_there_and_back_is_no_ping_pong() -> None:
     blob = at_cpu()
     with record_transfers() as log:

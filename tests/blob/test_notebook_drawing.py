@@ -10,7 +10,8 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 
-from syncblob import Blob, record_transfers
+from syncblob import Blob, SyncedMemory, record_transfers
+from syncblob._layout import Layout
 from syncblob.devices import Side
 
 # They count the bytes of parts of small memories.
@@ -54,6 +55,59 @@ def test_each_home_shows_which_bytes_it_holds_newest():
     assert [ranges(marks) for _, marks in pictures(blob)] == [[(0, 25), (50, 25)], [(25, 75)]]
     blob.cpu_data()
     assert [ranges(marks) for _, marks in pictures(blob)] == [[(0, 100)], [(25, 75)]]
+
+
+def values(blob: Blob) -> str | None:
+    """Return the values that are shown; None if there is only the reason why they are not."""
+    root = parsed(blob)
+    facts = ["".join(each.itertext()) for each in root.findall("div")]
+    left_out = "values not on the host; print() brings those that it shows" in facts
+    assert left_out == (root.find("pre") is None)
+    return root.findtext("pre")
+
+
+def test_values_that_the_host_holds_are_shown_as_str_does():
+    blob = Blob((400, 3), "int16", device="simulated")
+    assert values(blob) == str(blob)
+    blob[...] = np.arange(1200).reshape(400, 3)
+    with record_transfers() as log:
+        assert values(blob) is None
+        blob[:3].cpu_data()
+        assert values(blob) is None
+        blob[-3:].cpu_data()
+        shown = values(blob)
+    assert (log.downloads, len(log)) == (2, 2)
+    assert shown == str(blob)
+    assert "..." in shown
+    assert values(blob[0, 1:3]) == "[1 2]"
+    assert values(blob[5:8]) is None
+    assert values(blob[0, 1]) == "1"
+    assert "<pre" not in blob.explain()._repr_html_(), "it is about the sides"
+
+
+@pytest.mark.parametrize("shape", [(), (0, 2), (2, 2)])
+def test_values_of_other_blobs(shape):
+    assert values(Blob(shape)) == str(Blob(shape))
+    assert values(Blob.asarray(np.ones(shape))) == str(np.ones(shape))
+
+
+def test_values_are_not_read_from_a_source():
+    def source():
+        raise AssertionError("it was read")
+
+    memory = SyncedMemory(8, source=source)
+    blob = Blob._of(memory, Layout.c_order((2,), np.dtype("f4")))
+    assert values(blob) is None
+
+
+def test_the_sizes_of_large_homes_follow_in_larger_units():
+    blob = Blob(1000, device="simulated")
+    blob.cpu_data()
+    assert "4000 bytes, up to date (3.9 KiB)" in blob._repr_html_()
+    small = Blob(3)
+    small.cpu_data()
+    assert "<b>host</b> 12 bytes, up to date</div>" in small._repr_html_()
+    assert "float:" not in blob._repr_html_(), "it would stand in the middle of a sentence"
 
 
 def test_the_homes_have_colours_that_the_colour_blind_can_tell_apart():

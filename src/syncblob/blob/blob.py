@@ -1318,8 +1318,8 @@ class Blob(Operators, NdarrayMethods):
         return text.values_of(self)
 
     def _repr_html_(self) -> str:
-        """Show `explain` in a notebook."""
-        return self.explain()._repr_html_()
+        """Show `explain` in a notebook, and the values that the host holds. Transfers nothing."""
+        return self.explain().drawn(text.values_on_host(self))
 
     # --- array libraries; reading protocols take the const path, writing ones the mutable path ---
 

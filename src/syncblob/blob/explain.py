@@ -90,6 +90,13 @@ class Explanation:
         """Return a drawing of the two sides for a notebook."""
         return document(self.title, self._facts, self._memories)
 
+    def drawn(self, values: str | None) -> str:
+        """Return the drawing, with the values of the Blob as text; None if the host lacks them."""
+        facts = self._facts
+        if values is None:
+            facts = [("values", "not on the host; print() brings those that it shows"), *facts]
+        return document(self.title, facts, self._memories, values or "")
+
 
 def _seen(memory: SyncedMemory, layout: Layout) -> MemorySeen:
     """Describe a memory. Neither transfers nor synchronizes."""

@@ -22,6 +22,9 @@ _COLOURS = {Side.HOST: "#D55E00", Side.ACCELERATOR: "#0072B2"}
 # A map with more pieces is drawn as this many equal parts.
 _MOST_PIECES = 100
 
+# Sizes from this number of bytes on are also written in KiB and larger units.
+_LARGE = 1024
+
 # Up to this many aliases are listed unfolded.
 _LISTED = 4
 
@@ -31,6 +34,7 @@ _LEGEND = (
 )
 
 _LANE, _STRIP = 18, 5  # heights in pixels
+_VALUES = "overflow-x:auto;max-height:20em;margin:4px 0;padding:0;background:none"
 _BOX = "border:1px solid rgba(128,128,128,.5);border-radius:4px;padding:4px 8px;margin:4px 0"
 
 
@@ -125,7 +129,10 @@ def joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def document(
-    title: str, facts: Sequence[tuple[str, str]], memories: Sequence[tuple[str, MemorySeen]]
+    title: str,
+    facts: Sequence[tuple[str, str]],
+    memories: Sequence[tuple[str, MemorySeen]],
+    values: str = "",
 ) -> str:
     """Return the HTML of a Blob.
 
@@ -137,8 +144,13 @@ def document(
         Labels and texts to show below the title.
     memories
         Headings and memories to draw. An empty heading is omitted.
+    values
+        The values as text, shown below the title.
     """
-    parts = [f"<strong>{_escaped(title)}</strong>", *(_fact(*fact) for fact in facts)]
+    parts = [f"<strong>{_escaped(title)}</strong>"]
+    if values:
+        parts.append(f"<pre style='{_VALUES}'>{_escaped(values)}</pre>")
+    parts += [_fact(*fact) for fact in facts]
     for heading, memory in memories:
         if heading:
             parts.append(_fact(heading, memory.head))
@@ -157,9 +169,9 @@ def _memory(memory: MemorySeen) -> Iterator[str]:
         # that the bytes of both are next to each other.
         strips = [_lane(home, memory.nbytes), _strip(home.lent, memory.nbytes, "alias")]
         pictures = "".join(strips if home.side is Side.ACCELERATOR else reversed(strips))
-        fact = _fact(home.side.name.lower(), home.contents)
-        if home.allocated:
-            fact = f"<div style='float:right'>{human_bytes(home.allocated)}</div>{fact}"
+        # The text has the number of bytes.
+        size = f" ({human_bytes(home.allocated)})" if (home.allocated or 0) >= _LARGE else ""
+        fact = _fact(home.side.name.lower(), f"{home.contents}{size}")
         yield f"<div style='{_BOX}'>{fact}{pictures if memory.nbytes else ''}</div>"
     start, stop = memory.view
     if memory.nbytes and memory.view != (0, memory.nbytes):

@@ -15,12 +15,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from syncblob._layout import Layout
     from syncblob.blob.core import BlobCore
 
     # Returns the elements of one block: a slice for each axis, with a start and a stop.
     Read = Callable[[tuple[slice, ...]], NDArray[Any]]
 
-__all__ = ["described", "text_of", "values_of"]
+__all__ = ["described", "text_of", "values_of", "values_on_host"]
 
 
 def described(blob: BlobCore) -> str:
@@ -38,9 +39,7 @@ def values_of(blob: BlobCore) -> str:
     memory, layout = blob._memory, blob._layout
 
     def read(key: tuple[slice, ...]) -> NDArray[Any]:
-        # The Ellipsis makes it a view even for 0-d.
-        index: Any = (*key, ...)
-        return blob._values(layout.derive(lambda array: array[index]), "str")
+        return blob._values(_block(layout, key), "str")
 
     accelerator = memory.accelerator
     if (
@@ -54,6 +53,28 @@ def values_of(blob: BlobCore) -> str:
         return text_of(layout.shape, layout.dtype, read)
     except TransferGuardError as error:
         return _without_values(blob, error.allowed)
+
+
+def values_on_host(blob: BlobCore) -> str | None:
+    """Return the values as text if that transfers nothing and reads no source, else None."""
+    memory, layout = blob._memory, blob._layout
+
+    def read(key: tuple[slice, ...]) -> NDArray[Any]:
+        block = _block(layout, key)
+        if not (memory.blank or memory.spans.common(block.start, block.stop) & (1 << Side.HOST)):
+            raise LookupError
+        return blob._values(block, "_repr_html_")
+
+    try:
+        return text_of(layout.shape, layout.dtype, read)
+    except LookupError:
+        return None
+
+
+def _block(layout: Layout, key: tuple[slice, ...]) -> Layout:
+    # The Ellipsis makes it a view even for 0-d.
+    index: Any = (*key, ...)
+    return layout.derive(lambda array: array[index])
 
 
 def _without_values(blob: BlobCore, reason: str) -> str:

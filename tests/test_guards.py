@@ -30,6 +30,7 @@ from syncblob import (
     Head,
     NoDeviceError,
     TransferGuardError,
+    TransferLog,
     computed_on,
     guards,
     max_transfers,
@@ -1092,6 +1093,9 @@ def test_operations_ask_no_guard_where_none_is_open() -> None:
         with guard:
             assert HOST.direct
             assert backend.direct
+    with record_transfers(operations=True):
+        assert not HOST.direct
+        assert not backend.direct
     with computed_on("cpu"), computed_on("cpu"):
         assert not HOST.direct
         assert not backend.direct
@@ -1099,9 +1103,16 @@ def test_operations_ask_no_guard_where_none_is_open() -> None:
     assert backend.direct
 
 
-@pytest.mark.parametrize("make", [no_transfers, lambda: computed_on("simulated")])
+@pytest.mark.parametrize(
+    "make",
+    [
+        no_transfers,
+        lambda: computed_on("simulated"),
+        lambda: record_transfers(operations=True),
+    ],
+)
 def test_a_guard_that_is_interrupted_at_its_beginning_guards_nothing(
-    make: Callable[[], guards.Guard],
+    make: Callable[[], guards.Guard | TransferLog],
 ) -> None:
     guard = make()
     with points_of() as points:

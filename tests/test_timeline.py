@@ -7,21 +7,23 @@ import linecache
 import numpy as np
 import pytest
 
-from syncblob import Blob, record_transfers, simulated
+from syncblob import Blob, Device, record_transfers
+from syncblob import simulated as simulated_device
 from syncblob._source_lines import SourceLine
 from syncblob._timeline import draw
+from syncblob.transfer_log import Operation
 from syncblob.transfers import Transfer
 
 matplotlib = pytest.importorskip("matplotlib", reason="plots need matplotlib")
 matplotlib.use("Agg")
 from matplotlib.figure import Figure  # noqa: E402  # optional
 
-BLUE, VERMILION = "#0072b2", "#d55e00"
+BLUE, VERMILION, GREEN, GREY = "#0072b2", "#d55e00", "#009e73", "#808080"
 
 
 def transfer(direction: str, start: float, seconds: float = 1e-5, **rest) -> Transfer:
     line = SourceLine("/home/user/prog.py", rest.pop("lineno", 1))
-    rest = {"nbytes": 4000, "reason": "gpu_data", "device": simulated(0), **rest}
+    rest = {"nbytes": 4000, "reason": "gpu_data", "device": simulated_device(0), **rest}
     return Transfer(direction, seconds=seconds, line=line, start=start, **rest)
 
 
@@ -30,8 +32,8 @@ def drawn():
     """Return a function that draws transfers as a log does, in axes without a window."""
     made = []
 
-    def drawn(*transfers):
-        axes = draw(transfers, None)
+    def drawn(*transfers, operations=()):
+        axes = draw(transfers, None, operations)
         made.append(axes.figure)
         axes.figure.canvas.draw()
         return axes
@@ -156,6 +158,81 @@ def test_the_unit_of_time_suits_the_extent(drawn, seconds, unit, width):
     axes = drawn(transfer("upload", 3.0, seconds))
     assert axes.get_xlabel() == f"time ({unit})"
     assert bars(axes, BLUE)[:, 2] == pytest.approx([width])
+
+
+def operation(start: float, seconds: float, lineno: int = 1, name: str = "multiply") -> Operation:
+    line = SourceLine("/home/user/prog.py", lineno)
+    return Operation(name, Device("simulated"), line, start, seconds)
+
+
+def test_operations_have_a_lane_on_top(drawn):
+    axes = drawn(
+        transfer("upload", 1.0, 0.5),
+        operations=[operation(0.0, 0.25), operation(2.0, 0.25), operation(3.0, 0.5, 2, "add")],
+    )
+    lane = bars(axes, GREEN)
+    assert lane[:, [0, 2]] == pytest.approx(np.array([[0, 0.25], [2, 0.25], [3, 0.5]]))
+    assert lane[:, 1].min() >= bars(axes, BLUE)[:, 1].max()
+    assert labels(axes) == [
+        "prog.py:1\nmultiply on simulated:0: 2 calls, 500 ms",
+        "prog.py:2\nadd on simulated:0: 1 call, 500 ms",
+        "prog.py:1\n1 transfer, 3.9 KiB",
+        "no downloads",
+    ]
+    assert axes.get_legend().get_texts()[0].get_text() == "operations, 1 s"
+    only = drawn(operations=[operation(0.0, 0.25)])
+    assert labels(only)[1:] == ["no uploads", "no downloads"]
+
+
+def test_an_asynchronous_upload_is_pale_until_it_arrived(drawn):
+    axes = drawn(
+        transfer("upload", 0.0, 0.01, asynchronous=True, arrived=0.75),
+        transfer("upload", 0.5, 0.01, asynchronous=True, lineno=2),
+        transfer("upload", 1.0, 0.25, lineno=3),
+    )
+    plain, pale = (lane for lane in axes.collections if "uploads" in lane.get_label())
+    assert (pale.get_alpha(), plain.get_alpha()) == (0.4, None)
+    widths = [path.get_extents().width for path in pale.get_paths()]
+    # When the second arrived is unknown.
+    assert widths == pytest.approx([0.75, 0.01])
+    assert pale.get_label() == "asynchronous uploads, 7.8 KiB"
+
+
+def test_what_runs_at_once_with_an_asynchronous_upload_is_marked(drawn):
+    pushes = [
+        transfer("upload", 1.0, 0.01, asynchronous=True, arrived=3.0),
+        transfer("upload", 8.0, 0.01, asynchronous=True, arrived=9.0),
+    ]
+    axes = drawn(
+        *pushes,
+        transfer("download", 2.5, 1.0),
+        operations=[operation(0.0, 1.5), operation(1.25, 0.5), operation(5.0, 2.0)],
+    )
+    bands = bars(axes, GREY)
+    assert bands[:, [0, 2]] == pytest.approx(np.array([[1, 0.75], [2.5, 0.5]]))
+    assert bands[:, 3] == pytest.approx([len(labels(axes))] * 2)
+    assert axes.get_legend().get_texts()[-1].get_text() == "overlap, 1.25 s"
+    alone = drawn(*pushes, operations=[operation(0.0, 0.5)])
+    assert len(bars(alone, GREY)) == 0
+
+
+def test_the_log_gives_its_operations(simulated):
+    simulated.delay = 0.02
+    blob = Blob(3, device="simulated")
+    blob.mutable_cpu_data()
+    with record_transfers(operations=True) as log:
+        blob.prefetch()
+        total = blob.on("cpu") * 2
+        blob.gpu_data()
+    axes = log.plot(Figure().subplots())
+    assert "multiply on cpu: 1 call" in labels(axes)[0]
+    assert bars(axes, BLUE)[0, 2] >= 20
+    assert [text.get_text().partition(",")[0] for text in axes.get_legend().get_texts()] == [
+        "operations",
+        "asynchronous uploads",
+        "overlap",
+    ]
+    assert total is not None
 
 
 def test_an_empty_log_is_drawn(drawn):

@@ -7,6 +7,7 @@ import logging
 import operator
 import statistics
 import threading
+import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +17,13 @@ import pytest
 import syncblob
 from syncblob import Blob, TransferGuardError, no_transfers, record_transfers
 from syncblob import simulated as simulated_backend
+from syncblob.devices import HOST
+from syncblob.devices.base import Push
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from syncblob.devices import SimulatedBackend
 
 
 def at_gpu() -> Blob:
@@ -321,6 +326,140 @@ def test_a_push_is_marked_asynchronous() -> None:
     assert log[0].asynchronous
     assert log[0].reason == "async_gpu_push"
     blob.gpu_data()
+
+
+def test_of_a_push_the_log_tells_when_it_arrived(simulated: SimulatedBackend) -> None:
+    simulated.delay = 0.05
+    blob = Blob(3, device="simulated")
+    blob.mutable_cpu_data()[...] = 1
+    with record_transfers() as log, record_transfers() as other:
+        blob.prefetch()
+        blob.cpu_data()
+    assert (log[0].asynchronous, log[0].arrived) == (True, None)
+    blob.gpu_data()
+    blob.mutable_cpu_data()[...] = 2
+    with log:
+        blob.gpu_data()
+    first, second = log
+    assert first.arrived is not None
+    assert first.arrived - first.start >= 0.05 > first.seconds
+    assert other[0] == first
+    assert second.arrived is None, "it was not asynchronous"
+    arrived = [entry["arrived"] for entry in log.to_dict()["transfers"]]
+    assert arrived == [first.arrived, None]
+
+
+def test_a_device_need_not_tell_when_a_push_arrived(
+    simulated: SimulatedBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blob = Blob(3, device="simulated")
+    blob.mutable_cpu_data()[...] = 1
+    push = type(simulated.push(np.ones(1, "u1"), np.ones(1, "u1"), None))
+    monkeypatch.setattr(push, "arrival", Push.arrival)
+    with record_transfers() as log:
+        blob.async_gpu_push()
+        blob.gpu_data()
+    assert log[0].arrived is None
+
+
+def test_an_upload_that_fails_later_arrives_too(simulated: SimulatedBackend) -> None:
+    blob = Blob(3, device="simulated")
+    blob.mutable_cpu_data()[...] = 1
+    with record_transfers() as log, simulated.failing(transfer=1):
+        blob.async_gpu_push()
+        with pytest.raises(RuntimeError, match="injected"):
+            blob.gpu_data()
+    assert log[0].arrived is not None
+
+
+# --- operations ----------------------------------------------------------------------------------
+
+
+def assigned(blob: Blob) -> None:
+    blob[0] = 3
+
+
+def added(blob: Blob) -> None:
+    blob += 1
+
+
+OPERATIONS: dict[str, tuple[Callable[[Blob], object], str]] = {
+    "operator": (lambda blob: blob + blob, "add"),
+    "with a number": (lambda blob: blob * 2, "multiply"),
+    "with an array": (lambda blob: blob - np.ones((2, 3), "f4"), "subtract"),
+    "unary": (lambda blob: -blob, "negative"),
+    "in place": (added, "add"),
+    "ufunc": (np.sin, "sin"),
+    "out": (lambda blob: np.multiply(blob, 2, out=blob), "multiply"),
+    "function": (lambda blob: np.concatenate([blob, blob]), "concatenate"),
+    "namespace": (syncblob.sum, "sum"),
+    "creation": (lambda blob: syncblob.zeros(3, device=blob.device), "zeros"),
+    "assignment": (assigned, "setitem"),
+    "index": (lambda blob: blob[syncblob.asarray([1], device=blob.device)], "getitem"),
+    "astype": (lambda blob: blob.astype("f8"), "astype"),
+    "caffe": (lambda blob: blob.scale_data(2), "scale"),
+}
+
+
+@pytest.mark.parametrize("device", ["cpu", "simulated:0"])
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_an_operation_is_recorded_with_device_line_and_time(name: str, device: str) -> None:
+    operation, recorded = OPERATIONS[name]
+    blob = Blob((2, 3), device=device)
+    # A memory in use, and a result of a computation.
+    blob[...] = 1
+    for target in (blob, blob + 1):
+        start = time.perf_counter()
+        with record_transfers(operations=True) as log:
+            operation(target)
+        end = time.perf_counter()
+        (found,) = [one for one in log.operations if one.name == recorded]
+        assert found.device == device
+        assert found.line.filename == __file__
+        assert start <= found.start <= found.start + found.seconds <= end
+        assert log.to_dict()["operations"][-1]["device"] == device
+    with record_transfers() as log:
+        operation(blob)
+    assert log.operations == [] == log.to_dict()["operations"]
+
+
+def test_an_operation_of_torch_is_recorded() -> None:
+    torch = pytest.importorskip("torch", reason="torch is one of the consumers")
+    blob = at_gpu()
+    with record_transfers(operations=True) as log:
+        torch.nn.functional.relu(blob)
+    (found,) = log.operations
+    assert (found.name, found.device) == ("relu", "cpu")
+    assert found.line.text == "torch.nn.functional.relu(blob)"
+
+
+def test_what_fails_and_what_runs_outside_is_no_operation() -> None:
+    blob = at_gpu()
+    with record_transfers(operations=True) as log:
+        with pytest.raises(ValueError, match="shape"):
+            blob + syncblob.ones(5, device="simulated")
+        log_of_inner = record_transfers(operations=True)
+        with log_of_inner:
+            thread = threading.Thread(target=lambda: blob * 2)
+            thread.start()
+            thread.join()
+    blob - 1
+    assert [one.name for one in log.operations] == ["ones", "multiply"]
+    assert [one.name for one in log_of_inner.operations] == ["multiply"]
+    assert HOST.direct
+
+
+def test_operations_give_the_same_results_and_transfers_while_they_are_recorded() -> None:
+    found = []
+    for operations in (False, True):
+        blob = at_gpu()
+        with record_transfers(operations=operations) as log:
+            total = (blob * 2 + np.ones((2, 3), "f4")).sum()
+            blob += total
+            blob.cpu_data()
+            blob[0] = blob[1] * blob.on("cpu")[0]
+            found.append((blob.tolist(), log.uploads, log.downloads, log.avoided))
+    assert found[0] == found[1]
 
 
 def test_a_summary_tells_named_memories_apart() -> None:

@@ -42,7 +42,7 @@ from syncblob.errors import (
 from syncblob.guards import computed_on, max_transfers, no_transfers
 from syncblob.memory import Head, SyncedMemory
 from syncblob.memory.verify import verified_const
-from syncblob.transfer_log import PingPong, TransferLog, record_transfers
+from syncblob.transfer_log import Operation, PingPong, TransferLog, record_transfers
 from syncblob.transfers import Transfer
 
 if TYPE_CHECKING:
@@ -86,6 +86,7 @@ __all__ = [
     "ModelFileError",
     "NetShapes",
     "NoDeviceError",
+    "Operation",
     "PingPong",
     "SolverState",
     "SourceLine",

@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from syncblob._forks import Lock
 from syncblob._formatting import counted
+from syncblob._log_drawing import document
+from syncblob._source_lines import user_line
 from syncblob._timeline import draw
+from syncblob.devices import allow_direct_calls, forbid_direct_calls
+from syncblob.devices.watching import unwatch, watch
 from syncblob.transfers import Transfer, close_log, open_log
 
 if TYPE_CHECKING:
@@ -15,8 +19,10 @@ if TYPE_CHECKING:
     from typing import Self
 
     from syncblob._source_lines import SourceLine
+    from syncblob.devices import Device
+    from syncblob.devices.base import Moment
 
-__all__ = ["PingPong", "TransferLog", "record_transfers"]
+__all__ = ["Operation", "PingPong", "TransferLog", "record_transfers"]
 
 # Fewer alternations are ordinary: one transfer there, and one back.
 _ALTERNATIONS = 4
@@ -50,6 +56,42 @@ class PingPong(NamedTuple):
         )
 
 
+class LineTotal(NamedTuple):
+    """The transfers of one line of code, for one reason, of one Blob, in one direction."""
+
+    direction: str
+    reason: str
+    line: SourceLine
+    name: str
+    count: int
+    nbytes: int
+    because: str
+
+
+class Operation(NamedTuple):
+    """One operation on Blobs: a call of a function of NumPy, CuPy or PyTorch.
+
+    Attributes
+    ----------
+    name
+        The function.
+    device
+        The device that computed.
+    line
+        The line of the user's code.
+    start
+        The start time, in seconds of `time.perf_counter`.
+    seconds
+        The duration. On a CUDA device, of the work of the current stream, not of the call.
+    """
+
+    name: str
+    device: Device
+    line: SourceLine
+    start: float
+    seconds: float
+
+
 class TransferLog:
     """A sequence of the transfers made while it was open, in order; a context manager.
 
@@ -58,12 +100,16 @@ class TransferLog:
     Attributes
     ----------
     avoided, avoided_bytes
-        The transfers that code with a copy at every change of side would have made in addition:
-        accesses on one side, after one on the other, that found the newest contents already there.
+        The transfers that were not needed: uses of one side after a use of the other that found the
+        newest contents already there. A program that copies at each change of side makes them too.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, operations: bool = False) -> None:
         self._transfers: list[Transfer] = []
+        # By the indices of asynchronous transfers that have not arrived yet.
+        self._arrivals: dict[int, Moment] = {}
+        self._operations: list[tuple[str, Device, SourceLine, Moment, Moment]] = []
+        self._watches = operations
         self.avoided: int = 0
         self.avoided_bytes: int = 0
         self._open = False
@@ -74,17 +120,33 @@ class TransferLog:
         if self._open:
             raise RuntimeError("this log is recording already; create another one")
         self._open = True
-        open_log(self)
+        try:
+            if self._watches:
+                # Operations call `Home.compute` then.
+                forbid_direct_calls(self)
+                watch(self._add_operation)
+            open_log(self)
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_exception: object) -> None:
         """Stop recording."""
         self._open = False
         close_log(self)
+        unwatch(self._add_operation)
+        allow_direct_calls(self)
 
-    def add(self, transfer: Transfer) -> None:
-        """Record a transfer."""
-        self._transfers.append(transfer)
+    def add(self, transfer: Transfer, arrival: Moment | None = None) -> None:
+        """Record a transfer, and a function that tells when an asynchronous one arrived."""
+        with self._lock.held:
+            if arrival is not None:
+                self._arrivals[len(self._transfers)] = arrival
+            self._transfers.append(transfer)
+
+    def _add_operation(self, device: Device, name: str, start: Moment, end: Moment) -> None:
+        self._operations.append((name, device, user_line(), start, end))
 
     def add_avoided(self, nbytes: int) -> None:
         """Record an access that needed no transfer, after one on the other side."""
@@ -98,11 +160,31 @@ class TransferLog:
 
     def __iter__(self) -> Iterator[Transfer]:
         """Iterate over the transfers so far."""
+        self._note_arrivals()
         return iter(tuple(self._transfers))
 
     def __getitem__(self, index: int) -> Transfer:
         """Return one transfer."""
+        self._note_arrivals()
         return self._transfers[index]
+
+    def _note_arrivals(self) -> None:
+        """Note when asynchronous transfers have arrived."""
+        for index, arrival in list(self._arrivals.items()):
+            arrived = arrival()
+            if arrived is not None:
+                self._transfers[index] = self._transfers[index]._replace(arrived=arrived)
+                self._arrivals.pop(index, None)
+
+    @property
+    def operations(self) -> list[Operation]:
+        """The operations that have run, if the log records them; see `record_transfers`."""
+        times = ((*noted[:3], noted[3](), noted[4]()) for noted in self._operations)
+        return [
+            Operation(name, device, line, start, end - start)
+            for name, device, line, start, end in times
+            if start is not None and end is not None
+        ]
 
     @property
     def uploads(self) -> int:
@@ -157,13 +239,28 @@ class TransferLog:
 
     def summary(self) -> str:
         """Return a text with the totals, the lines that moved most, and the ping-pongs."""
-        totals = (
+        parts = [self._totals()]
+        for total in self._by_line():
+            named = f" of {total.name}" if total.name else ""
+            parts.append(
+                f"  {total.count} x {total.direction}, {total.nbytes} bytes{named}, for "
+                f"{total.reason} at {total.line.described()}"
+            )
+            if total.because:
+                parts.append(f"    again at each access, because of {total.because}")
+        parts += [f"  ping-pong: {found}" for found in self.ping_pongs()]
+        return "\n".join(parts)
+
+    def _totals(self) -> str:
+        return (
             f"{counted(self.uploads, 'upload')} of {self.uploaded_bytes} bytes, "
             f"{counted(self.downloads, 'download')} of {self.downloaded_bytes} bytes, "
             f"{self.seconds * 1e3:.3f} ms; "
             f"{counted(self.avoided, 'transfer')} of {self.avoided_bytes} bytes avoided"
         )
-        parts = [totals]
+
+    def _by_line(self) -> list[LineTotal]:
+        """Return the totals of each line of code, those that moved most first."""
         counts: Counter[tuple[str, str, SourceLine, str]] = Counter()
         moved: Counter[tuple[str, str, SourceLine, str]] = Counter()
         because: dict[tuple[str, str, SourceLine, str], str] = {}
@@ -172,17 +269,10 @@ class TransferLog:
             counts[key] += 1
             moved[key] += transfer.nbytes
             because[key] = because.get(key) or transfer.because
-        for key, total in moved.most_common():
-            direction, reason, line, name = key
-            named = f" of {name}" if name else ""
-            parts.append(
-                f"  {counts[key]} x {direction}, {total} bytes{named}, for {reason} at "
-                f"{line.described()}"
-            )
-            if because[key]:
-                parts.append(f"    again at each access, because of {because[key]}")
-        parts += [f"  ping-pong: {found}" for found in self.ping_pongs()]
-        return "\n".join(parts)
+        return [
+            LineTotal(*key, counts[key], nbytes, because[key])
+            for key, nbytes in moved.most_common()
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the log as dictionaries, lists, strings and numbers, for JSON."""
@@ -207,6 +297,7 @@ class TransferLog:
                     "lineno": transfer.line.lineno,
                     "text": transfer.line.text,
                     "asynchronous": transfer.asynchronous,
+                    "arrived": transfer.arrived,
                     "because": transfer.because,
                     "offset": transfer.offset,
                     "name": transfer.name,
@@ -222,6 +313,18 @@ class TransferLog:
                 }
                 for found in self.ping_pongs()
             ],
+            "operations": [
+                {
+                    "name": operation.name,
+                    "device": str(operation.device),
+                    "filename": operation.line.filename,
+                    "lineno": operation.line.lineno,
+                    "text": operation.line.text,
+                    "start": operation.start,
+                    "seconds": operation.seconds,
+                }
+                for operation in self.operations
+            ],
         }
 
     def plot(self, axes: Any = None) -> Any:
@@ -230,6 +333,10 @@ class TransferLog:
         Each line of code has a row in its lane, labelled also with the name of the Blob. The length
         of a bar is the duration of the transfer, with a visible minimum; its height is proportional
         to the bytes. In a lane with many lines, those that moved least share one row.
+
+        A pale bar is an asynchronous upload, from the call that started it until it arrived. If the
+        log records operations, they have a lane on top. A grey band marks the time in which an
+        asynchronous upload and an operation or another transfer ran at once.
 
         Needs matplotlib: ``pip install 'syncblob[plot]'``.
 
@@ -242,7 +349,11 @@ class TransferLog:
         -------
         matplotlib.axes.Axes
         """
-        return draw(list(self), axes)
+        return draw(list(self), axes, self.operations)
+
+    def _repr_html_(self) -> str:
+        """Return the contents of `summary` for a notebook, with a bar for each line of code."""
+        return document(self._totals(), self._by_line(), self.ping_pongs())
 
     def __repr__(self) -> str:
         """Return the totals."""
@@ -252,8 +363,14 @@ class TransferLog:
         )
 
 
-def record_transfers() -> TransferLog:
+def record_transfers(*, operations: bool = False) -> TransferLog:
     """Record every transfer made inside a ``with`` block.
+
+    Parameters
+    ----------
+    operations
+        Also record the operations on Blobs, for `TransferLog.operations` and `TransferLog.plot`.
+        Each then takes some microseconds longer.
 
     Returns
     -------
@@ -275,7 +392,7 @@ def record_transfers() -> TransferLog:
     >>> log.avoided
     1
     """
-    return TransferLog()
+    return TransferLog(operations=operations)
 
 
 def _lines(first: Transfer, second: Transfer) -> tuple[SourceLine, SourceLine]:

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from syncblob.devices.base import Accelerator, Device, Push
+    from syncblob.devices.base import Accelerator, Device, Moment, Push
 
     class Recorder(Protocol):
         """The interface of an open log."""
 
-        def add(self, transfer: Transfer) -> None:
-            """Record a transfer."""
+        def add(self, transfer: Transfer, arrival: Moment | None) -> None:
+            """Record a transfer, and a function that tells when an asynchronous one arrived."""
 
         def add_avoided(self, nbytes: int) -> None:
             """Record an access that found the newest contents already there."""
@@ -81,6 +81,9 @@ class Transfer(NamedTuple):
         The first byte copied, from the start of the memory.
     name
         The name of the memory; empty without one.
+    arrived
+        The time when an asynchronous upload had arrived, as `start`. None for others, while it
+        runs, and if its device cannot tell.
     """
 
     direction: str
@@ -95,6 +98,7 @@ class Transfer(NamedTuple):
     because: str = ""
     offset: int = 0
     name: str = ""
+    arrived: float | None = None
 
     def __str__(self) -> str:
         """Describe the transfer in one line."""
@@ -239,6 +243,7 @@ def _observe(  # noqa: PLR0913  # the fields of a Transfer
         offset,
         copying.name,
     )
+    arrival = result.arrival if asynchronous else None
     for log in _open_logs:
-        log.add(transfer)
+        log.add(transfer, arrival)
     return result

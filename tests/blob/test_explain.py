@@ -7,6 +7,7 @@ import io
 import json
 import sys
 import warnings
+from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
@@ -473,6 +474,42 @@ def test_the_summary_adds_up_by_line() -> None:
     assert first.startswith("2 uploads of 48 bytes, 0 downloads of 0 bytes, ")
     assert second.startswith(f"  2 x upload, 48 bytes, for gpu_data at {__file__}:")
     assert log.seconds == pytest.approx(sum(transfer.seconds for transfer in log))
+
+
+def test_a_log_is_drawn_for_a_notebook() -> None:
+    blobs = [Blob(100 * (10 - i), device="simulated", name=f"<{i}>") for i in range(10)]
+    for blob in blobs:
+        blob.mutable_cpu_data()[...] = 1
+    alias = np.from_dlpack(blobs[0].cpu)
+    with record_transfers() as log:
+        for blob in blobs:
+            for _ in range(3):
+                blob.gpu_data()
+                if blob is not blobs[0]:
+                    blob.mutable_gpu_data()
+                    blob.mutable_cpu_data()
+    root = ET.fromstring(log._repr_html_())  # noqa: S314  # our own
+    text = "".join(root.itertext())
+    assert text.startswith("TransferLog 30 uploads of ")
+    # The bar of the line that moved most has the full width.
+    styles = [each.attrib["style"] for each in root.iter("div") if "height:8px" in str(each.attrib)]
+    assert "width:100%;background:#0072B2" in styles[0]
+    assert len(styles) == len(log._by_line())
+    assert "width:90%;background:#D55E00" in "".join(styles)
+    assert "3 uploads, 11.7 KiB of <0>, for gpu_data" in text
+    assert f"at {__file__}:" in text
+    assert "again at each access, because of a DLPack alias of the host side, created at " in text
+    folded = root.find("details")
+    assert folded is not None
+    assert len(folded.findall("div")) == len(styles) - 8
+    assert folded.findtext("summary") == f"{len(styles) - 8} other lines"
+    assert text.count("ping-pong") == len(log.ping_pongs()) == 1
+    for element in root.iter():
+        assert not {"id", "class"} & set(element.attrib)
+        assert not element.attrib.get("style", "").startswith("color:")
+    assert alias is not None
+    empty = ET.fromstring(record_transfers()._repr_html_())  # noqa: S314  # our own
+    assert "0 uploads" in "".join(empty.itertext())
 
 
 def test_a_log_becomes_json() -> None:

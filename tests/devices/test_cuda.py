@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import os
 import re
+import time
 import types
 import weakref
 from contextlib import suppress
@@ -21,7 +22,7 @@ from cuda_model import CUDARuntimeError
 from cupy_model import launch
 
 import syncblob
-from syncblob import Blob, Head
+from syncblob import Blob, Head, record_transfers
 from syncblob._layout import Layout
 from syncblob.devices import Side, accelerator, cuda, current_accelerator
 from syncblob.interop import cuda_arrays as interop
@@ -336,6 +337,53 @@ def test_a_push_is_after_the_work_on_the_current_stream(backend):
     push = backend.push(host, buffer, None)
     push.wait()
     assert (seen, buffer.tolist()) == ([[0] * 3], [5] * 3)
+
+
+def test_when_a_push_arrived_is_known_afterwards(machine, backend):
+    host, buffer = backend.allocate_host(3), backend.allocate(3)
+    gone = weakref.ref(buffer)
+    before = time.perf_counter()
+    push = backend.push(host, buffer, None)
+    arrival = push.arrival
+    if not machine.eager:
+        assert arrival() is None
+    push.wait()
+    assert before <= arrival() <= time.perf_counter()
+    with side_stream() as stream:
+        stream.begin_capture()
+        assert arrival() is None
+        stream.end_capture()
+    del push, buffer
+    assert gone() is None
+
+
+def test_a_log_times_the_work_of_the_stream_and_not_the_calls(cupy, machine):
+    blob = Blob(3, device="cuda:0")
+    with record_transfers(operations=True) as log:
+        blob.overwrite_cpu_data()
+        blob.async_gpu_push()
+        blob.gpu_data()
+        made = syncblob.zeros(3, device="cuda:0")
+    called = time.perf_counter()
+    if not machine.eager:
+        assert log.operations == []
+        time.sleep(0.01)
+    cupy.cuda.get_current_stream().synchronize()
+    (operation,) = log.operations
+    assert (operation.name, operation.device) == ("zeros", "cuda:0")
+    assert (operation.start > called) != machine.eager
+    assert operation.seconds >= 0
+    assert log[0].arrived is not None
+    assert made.tolist() == [0] * 3
+
+
+def test_operations_of_a_capture_are_timed_by_their_calls(backend):
+    with record_transfers(operations=True) as log, side_stream() as stream:
+        stream.begin_capture()
+        backend.compute(launch, add_one, backend.allocate(3))
+        stream.end_capture()
+    (operation,) = log.operations
+    assert (operation.name, operation.seconds < 1) == ("launch", True)
 
 
 def test_what_follows_on_the_current_stream_is_after_a_push(machine, backend):

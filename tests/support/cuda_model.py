@@ -21,6 +21,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import threading
+import time
 import weakref
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -100,12 +101,14 @@ _lock = threading.RLock()
 class Work:
     """A queued operation, and the work that must run before it."""
 
-    __slots__ = ("after", "done", "run")
+    __slots__ = ("after", "at", "done", "run")
 
     def __init__(self, run: Callable[[], object] | None, after: list[Work]) -> None:
         self.run = run
         self.after = after
         self.done = False
+        # When it had run, in seconds.
+        self.at = 0.0
 
     def finish(self) -> None:
         """Run it, after the work that it waits for and no other."""
@@ -122,6 +125,7 @@ class Work:
                     run, work.run, work.after, work.done = work.run, None, [], True
                     if run is not None:
                         run()
+                    work.at = time.perf_counter()
 
 
 class Capture:
@@ -532,6 +536,13 @@ class Machine:
         self.fail("eventSynchronize")
         if work is not None:
             work.finish()
+
+    def eventElapsedTime(self, start: int, end: int) -> float:
+        works = [self._recorded(event) for event in (start, end)]
+        if any(work is None or not work.done for work in works):
+            raise CUDARuntimeError(INVALID_HANDLE)
+        first, last = (work.at for work in works if work is not None)
+        return (last - first) * 1e3
 
     # --- graphs ---
 

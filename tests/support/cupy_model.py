@@ -98,7 +98,7 @@ def pointerGetAttributes(ptr: int) -> PointerAttributes:
 _RUNTIME = """getDeviceCount getDevice setDevice deviceSynchronize memcpy memcpyAsync memsetAsync
     memGetInfo streamCreateWithPriority streamDestroy streamGetFlags streamSynchronize streamQuery
     streamWaitEvent streamBeginCapture streamEndCapture streamIsCapturing eventCreateWithFlags
-    eventDestroy eventRecord eventQuery eventSynchronize""".split()
+    eventDestroy eventElapsedTime eventRecord eventQuery eventSynchronize""".split()
 
 
 def _of_machine(name: str) -> Callable[..., Any]:
@@ -204,6 +204,10 @@ class Event:
 
     def synchronize(self) -> None:
         self._machine.eventSynchronize(self.ptr)
+
+
+def get_elapsed_time(start_event: Event, end_event: Event) -> float:
+    return _machine.eventElapsedTime(start_event.ptr, end_event.ptr)
 
 
 class Graph:
@@ -962,7 +966,7 @@ def from_dlpack(array: Any, *, device: Any = None, copy: bool | None = None) -> 
 CUDA_NAMES = """Device Event ExternalStream Graph ManagedMemory Memory MemoryAsync BaseMemory
     MemoryPointer MemoryPool PinnedMemory PinnedMemoryPointer PinnedMemoryPool Stream
     UnownedMemory alloc alloc_pinned_memory get_allocator
-    get_current_stream malloc_async malloc_managed runtime set_allocator""".split()
+    get_current_stream get_elapsed_time malloc_async malloc_managed runtime set_allocator""".split()
 CUPY_NAMES = """asarray empty from_dlpack full get_default_memory_pool
     get_default_pinned_memory_pool may_share_memory ndarray zeros""".split()
 

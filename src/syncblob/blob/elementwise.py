@@ -6,6 +6,7 @@ The operators of Blob, the functions of the array API and NumPy's ufuncs on Blob
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from numbers import Number
 from typing import TYPE_CHECKING, Any
 
@@ -137,7 +138,8 @@ def _binary(kernel: Callable[..., Any], x1: Any, x2: Any, operator: bool) -> Any
                 require_device_of(kernel.__name__, like)
             array, home = like._on_device(kernel.__name__)
             if home is HOST:
-                result = kernel(array, other) if like is x1 else kernel(other, array)
+                run = kernel if home.direct else partial(home.compute, kernel)
+                result = run(array, other) if like is x1 else run(other, array)
                 return like._fresh(home.as_array(result), home)
         if not isinstance(other, BlobCore) and type(other) not in SCALARS:
             if getattr(other, "requires_grad", False) is True:
@@ -152,7 +154,7 @@ def _binary(kernel: Callable[..., Any], x1: Any, x2: Any, operator: bool) -> Any
         # `gather` keeps None, and NumPy would compute an array of objects.
         raise refusal(kernel.__name__, None)
     (array1, array2), home, (x1, x2) = gather(kernel.__name__, x1, x2)
-    result = kernel(array1, array2) if home.native else home.compute(kernel, array1, array2)
+    result = kernel(array1, array2) if home.direct else home.compute(kernel, array1, array2)
     like = x1 if isinstance(x1, BlobCore) else x2
     return like._fresh(home.as_array(result), home)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import sys
+import time
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +13,16 @@ from syncblob._layout import Layout
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
+    from typing import TypeAlias
 
     import numpy as np
     from numpy.typing import NDArray
     from torch import device as torch_device
 
+
+    # Returns when something happened, in seconds of `time.perf_counter`; None if it has not yet, or
+    # if that is unknown.
+    Moment: TypeAlias = Callable[[], float | None]
 
 __all__ = [
     "CPU",
@@ -234,6 +240,14 @@ class Home(ABC):
     def dlpack_device(self) -> tuple[int, int]:
         """The DLPack device type and id of arrays of this home."""
 
+    def moment(self) -> Moment:
+        """Return a function that tells when all work that was started so far has run.
+
+        Backends whose work has run when a call returns need not override this.
+        """
+        now = time.perf_counter()
+        return lambda: now
+
     def dlpack_device_of(self, buffer: Any) -> tuple[int, int]:
         """Return the DLPack device type and id of one buffer."""
         del buffer
@@ -259,6 +273,18 @@ class Push(ABC):
         override this.
         """
         return True
+
+    @property
+    def arrival(self) -> Moment:
+        """A function that tells when the upload had arrived. It keeps no buffer alive.
+
+        Backends that cannot tell need not override this.
+        """
+        return _unknown
+
+
+def _unknown() -> None:
+    """Return None: it is unknown when that happened."""
 
 
 class Accelerator(Home):

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import ctypes
 import sys
+import time
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +22,7 @@ import numpy as np
 from syncblob._forks import notify
 from syncblob._formatting import extend, human_bytes
 from syncblob._source_lines import user_line
+from syncblob.devices import watching
 from syncblob.devices.base import DLPACK_CUDA, Accelerator, Device, Push
 from syncblob.devices.host import HOST
 from syncblob.errors import DeviceMismatchError, NoDeviceError
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from syncblob._layout import Layout
+    from syncblob.devices.base import Moment
 
 __all__ = ["CudaBackend", "current_index", "device_count"]
 
@@ -120,6 +123,8 @@ class CudaBackend(Accelerator):
         """Call the function with this device as CuPy's current one."""
         with self._context:
             try:
+                if watching.watchers:
+                    return watching.run(self, function, args, keywords)
                 return function(*args, **keywords)
             except MemoryError as error:
                 extend(error, self._shortage())
@@ -142,7 +147,11 @@ class CudaBackend(Accelerator):
         with self._context:
             if zeroed:
                 self._refuse_capture("setting memory to zero")
-            buffer = self.compute(self._cupy.empty, nbytes, dtype=np.uint8)
+            try:
+                buffer = self._cupy.empty(nbytes, dtype=np.uint8)
+            except MemoryError as error:
+                extend(error, self._shortage())
+                raise
             if zeroed:
                 self._zero_now(buffer)
         return buffer
@@ -296,6 +305,29 @@ class CudaBackend(Accelerator):
                 self._finish(target)
                 raise
         return _CudaPush(self, event)
+
+    def moment(self) -> Moment:
+        """Return a function that tells when the current stream had run the work queued so far."""
+        with self._context:
+            stream = self._cupy.cuda.get_current_stream()
+            if self._is_capturing(stream):
+                # The event would become part of the graph.
+                return super().moment()
+            return partial(self.time_of, stream.record())
+
+    def time_of(self, event: Any) -> float | None:
+        """Return when an event happened, in seconds of `time.perf_counter`; None if unknown.
+
+        CUDA tells only the time between two events, so this waits for another one.
+        """
+        cuda = self._cupy.cuda
+        with suppress(NoDeviceError, cuda.runtime.CUDARuntimeError), self._context:
+            stream = cuda.get_current_stream()
+            if not self._is_capturing(stream) and event.done:
+                now = stream.record()
+                now.synchronize()
+                return time.perf_counter() - cuda.get_elapsed_time(event, now) / 1e3
+        return None
 
     def synchronize(self) -> None:
         """Block until all streams of this device are idle."""
@@ -519,6 +551,11 @@ class _CudaPush(Push):
     def wait(self) -> None:
         self._event.synchronize()
         self._backend.let_go(self._event)
+
+    @property
+    def arrival(self) -> Moment:
+        """A function that tells when the upload had arrived."""
+        return partial(self._backend.time_of, self._event)
 
     @property
     def over(self) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob._forks import Lock
+from syncblob.devices import watching
 from syncblob.devices.base import CPU, DLPACK_CPU, Home
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ class NumpyHome(Home):
 
     def compute(self, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
         """Call the function."""
+        if watching.watchers:
+            return watching.run(self, function, args, keywords)
         return function(*args, **keywords)
 
     def as_array(self, result: Any) -> NDArray[Any]:

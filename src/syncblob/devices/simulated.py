@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from syncblob.devices.base import Moment
+
 __all__ = ["POISON", "SimulatedBackend", "SimulatedStream"]
 
 # All bits set: NaN in every floating-point type, -1 or the largest value in integers.
@@ -239,6 +241,8 @@ class _Work:
     def __init__(self, function: Callable[[], None]) -> None:
         self._function: Callable[[], None] | None = function
         self._error: BaseException | None = None
+        # Gets the time when it has run.
+        self.ended: list[float] = []
         self._running = _thread.allocate_lock()
         self._running.acquire()
 
@@ -250,6 +254,7 @@ class _Work:
         except BaseException as error:  # noqa: BLE001  # raised in `wait`
             self._error = error
         finally:
+            self.ended.append(time.perf_counter())
             self._function = None
             self._running.release()
             # The error's traceback refers to this frame. A name here for the object that holds the
@@ -284,6 +289,12 @@ class _SimulatedPush(Push):
         self._process = os.getpid()
         self._upload = upload
         self._work: _Work | None = stream.submit(upload)
+        self._ended = self._work.ended
+
+    @property
+    def arrival(self) -> Moment:
+        ended = self._ended
+        return lambda: ended[0] if ended else None
 
     def order(self) -> bool:
         self.wait()

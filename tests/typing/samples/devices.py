@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, assert_type
 
 import syncblob
-from syncblob import Blob, Device, PingPong, SourceLine, Transfer, TransferLog
+from syncblob import Blob, Device, Operation, PingPong, SourceLine, Transfer, TransferLog
 
 assert_type(syncblob.devices(), tuple[Device, ...])
 assert_type(syncblob.default_device(), Device)
@@ -30,6 +30,8 @@ for transfer in log:
 assert_type(log.avoided, int)
 assert_type(log.seconds, float)
 assert_type(log.ping_pongs(), list[PingPong])
+assert_type(log.operations, list[Operation])
+assert_type(log[0].arrived, float | None)
 assert_type(log.summary(), str)
 
 with syncblob.no_transfers(), syncblob.max_transfers(count=1), syncblob.verified_const():

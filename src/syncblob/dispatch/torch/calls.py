@@ -13,7 +13,7 @@ from syncblob.blob.compute import forgets_newest
 from syncblob.blob.core import BlobCore
 from syncblob.blob.forks import writes
 from syncblob.blob.operands import bind
-from syncblob.devices import HOST
+from syncblob.devices import HOST, watching
 from syncblob.devices.base import Accelerator
 from syncblob.dispatch.torch import tensors as over
 from syncblob.dispatch.torch.devices import device_of_tensors, order_after
@@ -85,8 +85,10 @@ def call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str,
     followed = _is_followed(tensors)
     copying = is_recorded() or (followed and not _hooks_reach_all())
     running = _Call(plan, device, home, values, copying=copying)
+    beginning = None
     try:
         running.lend(values)
+        beginning = watching.begun(home) if plan.computes else None
         if followed and not copying:
             with saved_tensors_hooks(_saving_copies(running.ranges()), _unsaved):
                 result = _compute(function, values, names)
@@ -105,6 +107,7 @@ def call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str,
         if isinstance(home, Accelerator):
             # Also after a failure, because work queued before it still runs.
             order_after(home)
+        watching.ended(home, plan.name, beginning)
 
 
 def _call_directly(

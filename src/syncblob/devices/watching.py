@@ -1,0 +1,63 @@
+"""When computations begin and end, for logs that record operations."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from syncblob._forks import Lock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from syncblob.devices.base import Device, Home, Moment
+
+    # Gets the device, the name of the operation, its beginning and its end.
+    Watcher = Callable[[Device, str, Moment, Moment], None]
+
+__all__ = ["begun", "ended", "run", "unwatch", "watch"]
+
+# Replaced as a whole, so that readers need no lock.
+watchers: tuple[Watcher, ...] = ()
+_lock = Lock()
+
+
+def watch(watcher: Watcher) -> None:
+    """Call a function after each computation, until `unwatch`."""
+    global watchers  # noqa: PLW0603  # see above
+    with _lock.held:
+        watchers = (*watchers, watcher)
+
+
+def unwatch(watcher: Watcher) -> None:
+    """Undo `watch`. A no-op for a function that is not called."""
+    global watchers  # noqa: PLW0603  # see above
+    with _lock.held:
+        watchers = tuple(other for other in watchers if other != watcher)
+
+
+def begun(home: Home) -> Moment | None:
+    """Return the present moment of a home; None if nothing watches."""
+    return home.moment() if watchers else None
+
+
+def ended(home: Home, name: str, beginning: Moment | None) -> None:
+    """Tell the watchers of a computation, unless it began when nothing watched."""
+    if beginning is not None:
+        end = home.moment()
+        for watcher in watchers:
+            watcher(home.device, name, beginning, end)
+
+
+def run(
+    home: Home, function: Callable[..., Any], args: tuple[Any, ...], keywords: Mapping[str, Any]
+) -> Any:
+    """Call a function with arrays of a home, and tell the watchers."""
+    beginning = begun(home)
+    result = function(*args, **keywords)
+    while isinstance(function, partial):
+        function = function.func
+    name = getattr(function, "__name__", type(function).__name__)
+    # `SyncedMemory.write` calls a function by way of a deque.
+    ended(home, "write" if name == "deque" else name.lstrip("_"), beginning)
+    return result

@@ -51,7 +51,7 @@ def _row(line: LineTotal, most: int) -> str:
         # At least a pixel, so that each line has a visible bar.
         f"<div style='height:8px;min-width:1px;width:{100 * line.nbytes / most:.4g}%;"
         f"background:{COLOURS[line.direction]}'></div>"
-        f"<b>{counted(line.count, line.direction)}</b>, {human_bytes(line.nbytes)}"
+        f"<b>{counted(line.transfers, line.direction)}</b>, {human_bytes(line.nbytes)}"
         f"{_escaped(named)}, for {_escaped(line.reason)}"
         f"<br/><small>at {_escaped(line.line.described())}{because}</small></div>"
     )

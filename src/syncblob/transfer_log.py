@@ -63,7 +63,7 @@ class LineTotal(NamedTuple):
     reason: str
     line: SourceLine
     name: str
-    count: int
+    transfers: int
     nbytes: int
     because: str
 
@@ -243,7 +243,7 @@ class TransferLog:
         for total in self._by_line():
             named = f" of {total.name}" if total.name else ""
             parts.append(
-                f"  {total.count} x {total.direction}, {total.nbytes} bytes{named}, for "
+                f"  {total.transfers} x {total.direction}, {total.nbytes} bytes{named}, for "
                 f"{total.reason} at {total.line.described()}"
             )
             if total.because:

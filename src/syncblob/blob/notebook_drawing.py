@@ -170,7 +170,8 @@ def _memory(memory: MemorySeen) -> Iterator[str]:
         strips = [_lane(home, memory.nbytes), _strip(home.lent, memory.nbytes, "alias")]
         pictures = "".join(strips if home.side is Side.ACCELERATOR else reversed(strips))
         # The text has the number of bytes.
-        size = f" ({human_bytes(home.allocated)})" if (home.allocated or 0) >= _LARGE else ""
+        allocated = home.allocated or 0
+        size = f" ({human_bytes(allocated)})" if allocated >= _LARGE else ""
         fact = _fact(home.side.name.lower(), f"{home.contents}{size}")
         yield f"<div style='{_BOX}'>{fact}{pictures if memory.nbytes else ''}</div>"
     start, stop = memory.view

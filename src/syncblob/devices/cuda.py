@@ -326,7 +326,8 @@ class CudaBackend(Accelerator):
             if not self._is_capturing(stream) and event.done:
                 now = stream.record()
                 now.synchronize()
-                return time.perf_counter() - cuda.get_elapsed_time(event, now) / 1e3
+                elapsed: float = cuda.get_elapsed_time(event, now)
+                return time.perf_counter() - elapsed / 1e3
         return None
 
     def synchronize(self) -> None:

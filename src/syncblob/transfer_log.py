@@ -108,7 +108,8 @@ class TransferLog:
         self._transfers: list[Transfer] = []
         # By the indices of asynchronous transfers that have not arrived yet.
         self._arrivals: dict[int, Moment] = {}
-        self._operations: list[tuple[str, Device, SourceLine, Moment, Moment]] = []
+        # Each without its times, and what tells its beginning and its end, until they are known.
+        self._operations: list[tuple[Operation, tuple[Moment, Moment] | None]] = []
         self._watches = operations
         self.avoided: int = 0
         self.avoided_bytes: int = 0
@@ -146,7 +147,7 @@ class TransferLog:
             self._transfers.append(transfer)
 
     def _add_operation(self, device: Device, name: str, start: Moment, end: Moment) -> None:
-        self._operations.append((name, device, user_line(), start, end))
+        self._operations.append((Operation(name, device, user_line(), 0, 0), (start, end)))
 
     def add_avoided(self, nbytes: int) -> None:
         """Record an access that needed no transfer, after one on the other side."""
@@ -179,12 +180,16 @@ class TransferLog:
     @property
     def operations(self) -> list[Operation]:
         """The operations that have run, if the log records them; see `record_transfers`."""
-        times = ((*noted[:3], noted[3](), noted[4]()) for noted in self._operations)
-        return [
-            Operation(name, device, line, start, end - start)
-            for name, device, line, start, end in times
-            if start is not None and end is not None
-        ]
+        known = []
+        for index, (operation, moments) in enumerate(self._operations):
+            if moments is not None:
+                # The end first, because a CUDA device may have to look at its clock for it.
+                end, start = moments[1](), moments[0]()
+                if start is None or end is None:
+                    continue
+                self._operations[index] = operation._replace(start=start, seconds=end - start), None
+            known.append(self._operations[index][0])
+        return known
 
     @property
     def uploads(self) -> int:

@@ -108,6 +108,8 @@ class CudaBackend(Accelerator):
         self._cupy = cupy
         self._context = cupy.cuda.Device(index)
         self._push_stream: Any = None
+        # An event, and when it happened; see `time_of`.
+        self._later: tuple[Any, float] | None = None
         # The events of unfinished pushes, with their buffers, which the allocators may otherwise
         # reuse as soon as they are freed. A finalizer could not keep them alive, because in cyclic
         # garbage CuPy's event may be destroyed before it runs.
@@ -318,16 +320,21 @@ class CudaBackend(Accelerator):
     def time_of(self, event: Any) -> float | None:
         """Return when an event happened, in seconds of `time.perf_counter`; None if unknown.
 
-        CUDA tells only the time between two events, so this waits for another one.
+        CUDA tells only the time between two events. So this waits for a later one, and uses it for
+        other events, too: the times between them are exact.
         """
         cuda = self._cupy.cuda
         with suppress(NoDeviceError, cuda.runtime.CUDARuntimeError), self._context:
             stream = cuda.get_current_stream()
-            if not self._is_capturing(stream) and event.done:
+            if self._is_capturing(stream) or not event.done:
+                return None
+            later = self._later
+            if later is None or cuda.get_elapsed_time(event, later[0]) < 0:
                 now = stream.record()
                 now.synchronize()
-                elapsed: float = cuda.get_elapsed_time(event, now)
-                return time.perf_counter() - elapsed / 1e3
+                later = self._later = now, time.perf_counter()
+            elapsed: float = cuda.get_elapsed_time(event, later[0])
+            return later[1] - elapsed / 1e3
         return None
 
     def synchronize(self) -> None:

@@ -1,0 +1,54 @@
+"""What CUDA's clock tells a log, and CuPy's pool an error."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from syncblob import Blob, record_transfers
+
+pytestmark = pytest.mark.gpu
+
+# The clocks of the host and of the device are compared through an event.
+SECONDS = 1e-3
+
+
+def test_operations_and_uploads_have_the_times_of_the_device(cupy):
+    blob = Blob(1 << 24, device="cuda:0")
+    blob.overwrite_cpu_data()[...] = 1
+    (Blob(3, device="cuda:0") * 2).sum().item()  # compiles the kernels
+    start = time.perf_counter()
+    with record_transfers(operations=True) as log:
+        blob.async_gpu_push()
+        total = (blob * 2).sum().item()
+    end = time.perf_counter()
+    cupy.cuda.Device(0).synchronize()
+    assert total == 2 << 24
+    pushed = log[0]
+    assert pushed.asynchronous
+    assert start - SECONDS <= pushed.start < pushed.arrived <= end + SECONDS
+    multiply, add = log.operations[:2]
+    assert (multiply.name, add.name) == ("multiply", "sum")
+    assert pushed.start <= multiply.start + SECONDS
+    assert 0 < multiply.seconds < end - start
+    assert multiply.start + multiply.seconds <= add.start + SECONDS
+    assert add.start + add.seconds <= end + SECONDS
+
+
+def test_a_full_device_says_what_is_used(cupy):
+    pool = cupy.get_default_memory_pool()
+    blob = Blob(1 << 22, device="cuda:0", name="weights")
+    blob.overwrite_cpu_data()[...] = 1
+    pool.free_all_blocks()
+    pool.set_limit(size=pool.total_bytes() + 1)
+    try:
+        with pytest.raises(cupy.cuda.memory.OutOfMemoryError) as caught:
+            blob.gpu_data()
+    finally:
+        pool.set_limit(size=0)
+    text = str(caught.value)
+    assert "Out of memory allocating" in text
+    assert "of cuda:0 are free, and CuPy keeps " in text
+    assert "gpu_data needs 16.0 MiB on cuda:0 for Blob 'weights'" in text
+    assert (blob.gpu_data() == 1).all()

@@ -248,6 +248,16 @@ def main():
         ) as cluster,
         Client(cluster) as client,
     ):
+        # As in docs/distributed.md.
+        def start(dask_worker):
+            dask_worker.transfers = syncblob.record_transfers()
+            dask_worker.transfers.__enter__()
+
+        def collect(dask_worker):
+            dask_worker.transfers.__exit__()
+            return dask_worker.transfers.to_dict()
+
+        client.run(start)
         chunked = da.from_array(blob, chunks=(10, 15), name=False)
         product = (chunked.T @ chunked).map_blocks(lambda x: x + 1).sum(axis=0)
         result = product.compute()
@@ -256,6 +266,11 @@ def main():
         np.testing.assert_allclose(
             np.asarray(result), (array.T @ array + 1).sum(axis=0), rtol=1e-4
         )
+        logs = client.run(collect)
+        assert len(logs) == 2, logs
+        reasons = {one["reason"] for log in logs.values() for one in log["transfers"]}
+        # A chunk that has arrived is on the host, and is computed on the device.
+        assert reasons & {"matmul", "tensordot", "transpose", "add", "sum"}, reasons
         future = client.scatter(blob)
         kind, total = client.submit(lambda x: (type(x).__name__, float(x.sum())), future).result()
         assert kind == "Blob", kind

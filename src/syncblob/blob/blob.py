@@ -346,7 +346,8 @@ class Blob(Operators, NdarrayMethods):
     def explain(self) -> Explanation:
         """Return the state: head, device, what each side holds, aliases, last transitions.
 
-        Transfers nothing.
+        Stale aliases are called stale, and arrays that have become read-only are named, with the
+        lines that made them so. Transfers nothing.
 
         Returns
         -------

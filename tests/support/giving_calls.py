@@ -127,6 +127,48 @@ def _(x):
     return csr_array(MASK) + x
 
 
+def _tridiagonal(kind):
+    from scipy import sparse
+
+    ones = np.ones(8)
+    matrix = sparse.diags_array([-ones[1:], 3 * ones, -ones[1:]], offsets=[-1, 0, 1])
+    return matrix.asformat(kind)
+
+
+@giving("scipy", "csr_array @ b", NUMBERS, "b")
+def _(x):
+    return _tridiagonal("csr") @ x
+
+
+@giving("scipy", "sparse.linalg.spsolve(A, b), cg(A, b)", NUMBERS.astype("f8"), "b")
+def _(x):
+    from scipy.sparse import linalg
+
+    matrix = _tridiagonal("csc")
+    return [linalg.spsolve(matrix, x), linalg.cg(matrix, x, rtol=1e-10)[0]]
+
+
+@giving("scipy", "sparse.linalg.splu(A).solve(b)", NUMBERS.astype("f8"))
+def _(x):
+    from scipy.sparse import linalg
+
+    return linalg.splu(_tridiagonal("csc")).solve(x)
+
+
+@giving("scipy", "sparse.linalg.cg(b, x)", np.eye(8) * 2)
+def _(x):
+    from scipy.sparse import linalg
+
+    return linalg.cg(x, NUMBERS.astype("f8"))[0]
+
+
+@giving("scipy", "sparse.diags_array(b)", NUMBERS)
+def _(x):
+    from scipy import sparse
+
+    return sparse.diags_array(x).toarray()
+
+
 @giving("scipy", "ndimage.gaussian_filter(x, 1, output=b)", 0 * GRAY, "np.asarray(b.cpu)")
 def _(x):
     from scipy import ndimage
@@ -272,6 +314,36 @@ def _(x):
     import pandas as pd
 
     return pd.DataFrame(TABLE) + x
+
+
+@giving("pandas", "series[b], a mask", NUMBERS > 3)
+def _(x):
+    import pandas as pd
+
+    return pd.Series(NUMBERS)[x]
+
+
+@giving("pandas", "frame.loc[b, 'x'] = value, a mask", NUMBERS > 3)
+def _(x):
+    import pandas as pd
+
+    frame = pd.DataFrame({"x": NUMBERS})
+    frame.loc[x, "x"] = 0
+    return frame
+
+
+@giving("pandas", "frame.groupby(b)", NUMBERS // 3)
+def _(x):
+    import pandas as pd
+
+    return pd.DataFrame({"x": NUMBERS}).groupby(x).sum()
+
+
+@giving("pandas", "series.where(b, 0)", NUMBERS > 3, "b")
+def _(x):
+    import pandas as pd
+
+    return pd.Series(NUMBERS).where(x, 0)
 
 
 @giving("polars", "pl.DataFrame({'x': b})", NUMBERS, "b")

@@ -93,13 +93,15 @@ class Guard:
 
     def __exit__(self, *_exception: object) -> None:
         """End the block. Other blocks of this context continue, whichever ends first."""
-        frame = _with_frame()
         with self._lock.held:
             blocks = [*reversed(self._blocks)]
-        # A generator or a fixture may end in another context than it began, one in which this guard
-        # has other blocks: only its frame is the same. An ExitStack may leave it in another frame.
-        block = next((block for block in blocks if block.frame == frame), None)
-        block = block or self._innermost() or next(iter(blocks), None)
+        block = blocks[0] if blocks else None
+        if len(blocks) > 1:
+            # A generator or a fixture may end in another context than it began, one in which this
+            # guard has other blocks: only its frame is the same. An ExitStack may leave it in
+            # another frame.
+            frame = _with_frame()
+            block = next((one for one in blocks if one.frame == frame), self._innermost() or block)
         if block is not None:
             self._end(block)
 

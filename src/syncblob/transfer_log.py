@@ -136,8 +136,9 @@ class TransferLog:
         """Stop recording."""
         self._open = False
         close_log(self)
-        unwatch(self._add_operation)
-        allow_direct_calls(self)
+        if self._watches:
+            unwatch(self._add_operation)
+            allow_direct_calls(self)
 
     def add(self, transfer: Transfer, arrival: Moment | None = None) -> None:
         """Record a transfer, and a function that tells when an asynchronous one arrived."""

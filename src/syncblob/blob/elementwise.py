@@ -134,11 +134,12 @@ def _binary(kernel: Callable[..., Any], x1: Any, x2: Any, operator: bool) -> Any
         like = x1 if isinstance(x1, BlobCore) else x2
         other = x2 if like is x1 else x1
         if type(other) is np.ndarray and is_supported(other.dtype):
+            run = kernel
             if not HOST.direct:
                 require_device_of(kernel.__name__, like)
+                run = partial(HOST.compute, kernel)
             array, home = like._on_device(kernel.__name__)
             if home is HOST:
-                run = kernel if home.direct else partial(home.compute, kernel)
                 result = run(array, other) if like is x1 else run(other, array)
                 return like._fresh(home.as_array(result), home)
         if not isinstance(other, BlobCore) and type(other) not in SCALARS:

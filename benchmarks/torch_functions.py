@@ -27,7 +27,7 @@ __all__ = ["FUNCTIONS", "measure"]
 
 SHAPE = (8, 8)
 # The extra cost above the call with tensors, in calls of np.add(a, a).
-MEDIAN, WORST = Goal(14.0, "value"), Goal(28.0, "value")
+MEDIAN, WORST = Goal(14.0, "value"), Goal(25.0, "value")
 
 FUNCTIONS: dict[str, Call] = {
     "torch.relu(m)": lambda t, _, o: t.relu(o["m"]),
@@ -45,6 +45,9 @@ FUNCTIONS: dict[str, Call] = {
     "torch.argmax(m, 1)": lambda t, _, o: t.argmax(o["m"], 1),
     "torch.sum(m)": lambda t, _, o: t.sum(o["m"]),
     "torch.mean(m, 0)": lambda t, _, o: t.mean(o["m"], 0),
+    "torch.reshape(m, (4, 16))": lambda t, _, o: t.reshape(o["m"], (4, 16)),
+    "torch.transpose(m, 0, 1)": lambda t, _, o: t.transpose(o["m"], 0, 1),
+    "torch.flatten(m)": lambda t, _, o: t.flatten(o["m"]),
     "F.linear(m, m, v)": lambda _, f, o: f.linear(o["m"], o["m"], o["v"]),
     "F.conv2d(x, w)": lambda _, f, o: f.conv2d(o["x"], o["w"]),
     "F.max_pool2d(x, 2)": lambda _, f, o: f.max_pool2d(o["x"], 2),

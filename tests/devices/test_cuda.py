@@ -1401,6 +1401,7 @@ WITHOUT_CUDA = [
     pytest.param(lambda torch, blob: torch.add(blob, blob), id="a function"),
     pytest.param(lambda torch, blob: torch.add(blob, 1, out=blob), id="out"),
     pytest.param(lambda torch, blob: torch.relu_(blob), id="in place"),
+    pytest.param(lambda torch, blob: torch.flatten(blob), id="a view"),
 ]
 
 
@@ -1410,6 +1411,7 @@ def test_a_torch_without_cuda_is_an_error_before_anything_moves(use):
     if torch.cuda.is_available():
         pytest.skip("this PyTorch has CUDA")
     blob = blob_in(CPU)
+    blob.cpu_data()  # keeps arrays of the host
     with (
         syncblob.no_transfers(),
         pytest.raises(syncblob.NoDeviceError, match=r"PyTorch cannot use cuda:0: .* blob.on"),

@@ -14,6 +14,7 @@ from made_blobs import blob_in, values
 
 import syncblob
 from syncblob import Blob, DeviceGuardError, Head, StaleAliasWarning, record_transfers
+from syncblob.devices import Side
 
 torch = pytest.importorskip("torch")
 F = torch.nn.functional
@@ -187,6 +188,47 @@ def test_a_result_over_a_kept_tensor_is_a_tracked_alias_and_no_longer_kept(head,
         assert not blob.memory.aliased
         warm(blob)
         assert not blob.memory.aliased
+
+
+VIEWS = {
+    "reshape": lambda b: torch.reshape(b, (3, 2)),
+    "by name": lambda b: torch.reshape(input=b, shape=(3, 2)),
+    "flatten": torch.flatten,
+    "a tuple": lambda b: torch.split(b, 1)[0],
+    "itself": torch.real,
+}
+
+
+@pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
+def test_a_view_is_an_alias_and_leaves_the_kept_tensor_to_other_functions(view):
+    blob = blob_in(CPU)
+    warm(blob)
+    first = kept(blob)
+    for count in (1, 2):
+        result = view(blob)
+        assert kept(blob) is first
+        (lease,) = blob.memory.loans(0).leases
+        assert lease.described(Side.HOST).startswith("a tensor alias")
+        assert __file__ in lease.described(Side.HOST)
+        result.add_(1)
+        assert torch.clone(blob)[0].tolist() == (values()[0] + count).tolist()
+        del result
+        assert not blob.memory.aliased
+
+
+def test_a_view_that_is_a_copy_and_one_that_fails_leave_everything_as_it_was():
+    blob = blob_in(CPU)
+    for part in (blob, blob.T):
+        warm(part)
+        history = blob.memory.history
+        with pytest.raises(RuntimeError, match="shape"):
+            torch.reshape(part, (4, 2))
+        assert blob.memory.history == history
+        assert not blob.memory.aliased
+    flat = torch.reshape(blob.T, (6,))
+    assert not blob.memory.aliased
+    flat.zero_()
+    assert blob.tolist() == values().tolist()
 
 
 @pytest.mark.parametrize("call", ALIASING.values(), ids=ALIASING)

@@ -10,7 +10,7 @@ import torch.utils._python_dispatch as _modes
 from torch.autograd.graph import saved_tensors_hooks
 
 from syncblob.blob.compute import forgets_newest
-from syncblob.blob.core import BlobCore
+from syncblob.blob.core import HOST_DATA, BlobCore
 from syncblob.blob.forks import writes
 from syncblob.blob.operands import bind
 from syncblob.devices import HOST, watching
@@ -18,7 +18,7 @@ from syncblob.devices.base import Accelerator
 from syncblob.dispatch.torch import tensors as over
 from syncblob.dispatch.torch.devices import device_of_tensors, order_after
 from syncblob.dispatch.torch.plans import plan_call
-from syncblob.dispatch.torch.tensors import Loan, host_loan
+from syncblob.dispatch.torch.tensors import Loan, host_alias, host_loan
 from syncblob.dispatch.torch.tracing import is_recorded, untraced
 from syncblob.dispatch.walk import NESTED, instances, replaced
 from syncblob.guards import require_device
@@ -134,6 +134,14 @@ def _call_directly(
             if learned and not torch.is_inference_mode_enabled():
                 return _call_followed(plan, function, values, names)
     operands = list(values)
+    if plan.views:
+        # A loan would become an alias, and the next call would need a new one.
+        (place,) = plan.blobs
+        x = operands[place]
+        alias = host_alias(x, x._held, HOST_DATA) if x._home.native else None
+        if alias is not None:
+            operands[place] = alias
+            return _compute(function, operands, names)
     lent = _lend(plan, operands, host_loan)
     if lent is None:
         return NotImplemented

@@ -117,6 +117,8 @@ class Plan:
     """Whether a Blob may lend its kept tensor: torch's own functions store no argument."""
     direct: bool
     """Whether the function only reads, and can use kept tensors."""
+    views: bool
+    """Whether it is such a function, with one Blob and no tensor, and may return a view."""
     decisive: tuple[int, ...]
     """The arguments whose contents, and not only types, determine the plan."""
 
@@ -206,6 +208,7 @@ def _made(function: Callable[..., Any], names: tuple[str, ...], *pattern: _Patte
         shape_only = tuple(i for i in blobs if not like or i == arguments.first)
     tensors, nested_tensors = arguments.of(torch.Tensor), arguments.holding(torch.Tensor)
     places = (*blobs, *nested_blobs, *tensors, *nested_tensors, *written)
+    direct = rule.keeps and not written and not shape_only
     return Plan(
         name,
         shape_only,
@@ -219,7 +222,8 @@ def _made(function: Callable[..., Any], names: tuple[str, ...], *pattern: _Patte
         bool(tensors or nested_tensors),
         max(places, default=0) < len(pattern) - len(names),
         rule.keeps,
-        rule.keeps and not written and not shape_only,
+        direct,
+        direct and rule.views and places == blobs and len(blobs) == 1,
         tuple(arguments.decisive),
     )
 
@@ -326,6 +330,8 @@ class _Rule(NamedTuple):
     """The keywords of outputs, which are overwritten completely."""
     keeps: bool
     """Whether the function is torch's own."""
+    views: bool
+    """Whether a schema declares that results may share the memory of an argument."""
 
 
 @lru_cache(maxsize=4096)
@@ -363,7 +369,12 @@ def _rule(function: Callable[..., Any]) -> _Rule:
     # A third-party operator may store its arguments, or write them undeclared.
     own = f"{module}.".startswith(("torch.", "."))
     keeps = own and all(schema.name.startswith("aten::") for schema in schemas)
-    return _Rule(parameters, frozenset(places), frozenset(names), frozenset(outs), keeps)
+    views = any(
+        result.alias_info is not None and not result.alias_info.is_write
+        for schema in schemas
+        for result in schema.returns
+    )
+    return _Rule(parameters, frozenset(places), frozenset(names), frozenset(outs), keeps, views)
 
 
 def _is_written(argument: Any) -> bool:

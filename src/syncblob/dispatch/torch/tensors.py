@@ -7,7 +7,8 @@ A tensor that a torch function only reads is a *loan*: it takes the const path, 
 references it after the function has returned. The Blob keeps it for the next function, with its
 other kept arrays (`BlobCore._kept`), and it is valid as long as these. Each call is checked
 afterwards. If the function has written the loan, or a result shares its storage, the Blob drops the
-loan, and it becomes an alias.
+loan, and it becomes an alias. A function that is known to return views gets an alias at once, if
+that changes nothing.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ __all__ = [
     "alias_over",
     "apart",
     "empty",
+    "host_alias",
     "host_loan",
     "is_of_storage",
     "lies_in",
@@ -117,22 +119,31 @@ def alias_over(
     noted
         The place of the user's code, if the caller knows it.
     """
-    kept = blob._kept[place]
-    if kept is not None and blob._home is HOST:
-        layout: Any = blob._placed
-        shortcut, _, _, exported, _ = kept
-        if (
-            exported is not None
-            and shortcut.writable
-            and shortcut.buffer is memory.buffer(Side.HOST)
-        ):
-            array = exported.view()
-            memory.record_lease(0, array, _KIND, layout.start, layout.stop, noted)
-            if shortcut.writable:
-                return _of_capsule(array.__dlpack__())
-    tensor, _ = tensor_over_memory(memory, blob._layout, blob._side, MUTABLE, reason)
-    blob._keep(place, memory)
+    tensor = host_alias(blob, memory, place, noted) if blob._home is HOST else None
+    if tensor is None:
+        tensor, _ = tensor_over_memory(memory, blob._layout, blob._side, MUTABLE, reason)
+        blob._keep(place, memory)
     return tensor
+
+
+def host_alias(
+    blob: BlobCore, memory: Any, place: int, noted: NotedPlace | None = None
+) -> torch.Tensor | None:
+    """Return an alias of data or diff on the host, if its access changes and copies nothing.
+
+    Parameters are those of `alias_over`. Returns None in other cases, and for a const Blob and
+    negative strides.
+    """
+    kept = blob._kept[place]
+    if kept is None:
+        return None
+    layout: Any = blob._placed
+    shortcut, _, _, exported, _ = kept
+    if exported is None or not shortcut.writable or shortcut.buffer is not memory.buffer(Side.HOST):
+        return None
+    array = exported.view()
+    memory.record_lease(0, array, _KIND, layout.start, layout.stop, noted)
+    return _of_capsule(array.__dlpack__()) if shortcut.writable else None
 
 
 # --- loans ----------------------------------------------------------------------------------------

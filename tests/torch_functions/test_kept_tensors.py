@@ -128,6 +128,43 @@ def test_reading_on_the_host_ends_no_borrow_of_it_and_a_transfer_is_recorded():
         torch.clone(blob)
 
 
+PARTS = {
+    "all of it": lambda blob: blob,
+    "a part": lambda blob: blob[1:],
+    "a column": lambda b: b.T[1],
+}
+
+
+@pytest.mark.parametrize("part", PARTS.values(), ids=PARTS)
+@pytest.mark.parametrize("aliased", [False, True])
+def test_a_kept_tensor_is_used_again_after_a_download(simulated, part, aliased):
+    blob = blob_in(GPU)
+    alias = np.from_dlpack(blob) if aliased else None
+    read = part(blob)
+    warm(read)
+    first = kept(read)
+    for count in (1, 2):
+        blob.mutable_gpu_data()[...] = values() * count
+        simulated.reset_counts()
+        expected = (np.array(part(values())) * count).tolist()
+        assert torch.clone(read).tolist() == expected
+        assert kept(read) is first
+        assert torch.clone(read).tolist() == expected
+        # With an alias, the device may have been written since.
+        assert simulated.downloads == 1 + aliased
+    del alias
+
+
+def test_a_kept_tensor_over_another_buffer_is_not_used_again():
+    blob = blob_in(CPU)[:, :2]
+    warm(blob)
+    first = kept(blob)
+    blob.base.set_cpu_data(np.full((2, 3), 8, np.float32))
+    blob.base.mutable_gpu_data()[...] = 9
+    assert torch.clone(blob).tolist() == [[9, 9], [9, 9]]
+    assert kept(blob) is not first
+
+
 def test_views_and_blobs_of_another_dtype_keep_tensors_of_their_own():
     blob, real = blob_in(CPU), blob_in(CPU, "complex64")
     row, parts = blob[1], real.real

@@ -119,6 +119,55 @@ def test_what_the_host_has_is_not_moved_though_the_rest_is_elsewhere(simulated):
     assert blob.head is SPLIT
 
 
+@pytest.mark.parametrize("head", [CPU, GPU, SYNCED, SPLIT])
+def test_the_memory_gathers_no_number_that_an_array_of_the_blob_has(monkeypatch, head):
+    part = blob_in(head)[1:]
+
+    def gather(*_args):
+        pytest.fail("the memory was asked")
+
+    monkeypatch.setattr(syncblob.SyncedMemory, "gather", gather)
+    for _ in range(2):
+        assert float(part[0, 1]) == part[0, 1].item() == part.item(1) == 4
+        assert str(part[0, 1]) == "4.0"
+    # Its number does not ask for a shortcut of its own.
+    number = part[0, 1]
+    assert number._shortcut is part._shortcut
+    assert number._shortcut.readable
+
+
+RESULTS = {
+    "float": (float, "__float__"),
+    "int": (int, "__int__"),
+    "bool": (lambda total: 15 * bool(total), "__bool__"),
+    "item": (lambda total: total.item(), "item"),
+    "str": (lambda total: float(str(total)), "str"),
+}
+
+
+@pytest.mark.parametrize(("read", "reason"), RESULTS.values(), ids=RESULTS)
+@pytest.mark.parametrize("head", [CPU, GPU])
+def test_the_number_of_a_result_is_read_without_a_memory_and_counted(simulated, head, read, reason):
+    total = blob_in(head).sum()
+    simulated.reset_counts()
+    assert read(total) == 15
+    assert moved(simulated) == (0, 4 if head is GPU else 0)
+    with syncblob.max_transfers(bytes=4) as guard:
+        assert read(total) == 15
+    assert guard.nbytes == (4 if head is GPU else 0)
+    if reason != "str":
+        assert total._held is None
+    if head is GPU:
+        with syncblob.no_transfers(), pytest.raises(syncblob.TransferGuardError, match=reason):
+            total.item() if reason == "str" else read(total)
+        with syncblob.record_transfers() as log:
+            read(total)
+        assert [(transfer.nbytes, transfer.reason) for transfer in log] == [(4, reason)]
+        with simulated.failing(transfer=1), pytest.raises(RuntimeError, match="injected"):
+            read(total)
+        assert read(total) == 15
+
+
 def test_of_a_large_blob_one_element_moves(simulated):
     blob = Blob((1000, 1000), device="simulated")
     blob[...] = 3

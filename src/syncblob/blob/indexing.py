@@ -49,7 +49,12 @@ def get_item(blob: AnyBlob, key: Any) -> AnyBlob:
         full = _completed(key)
     # The first condition is the usual case of the second.
     if (blob._array is not None and blob._held is not None) or blob._has_array():
-        return blob._view_of_array(blob._array[full])
+        array = blob._array[full]
+        if not (blob._shortcut.readable or array.shape) and blob._memory.spans.uniform is None:
+            # A number is read next. In a split memory it would ask for its own few bytes each time.
+            blob._make_readable()
+            array = blob._array[full]
+        return blob._view_of_array(array)
     return blob._view(blob._layout.derive(lambda a: a[full]))
 
 

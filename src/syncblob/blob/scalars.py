@@ -8,33 +8,40 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob.devices import HOST, Side
+from syncblob.memory import Head
+from syncblob.transfers import Copying, download, recording
 
 if TYPE_CHECKING:
     from types import FrameType
 
+    from numpy.typing import NDArray
+
     from syncblob.blob.core import BlobCore
 
-__all__ = ["index", "item", "scalar", "truth"]
+__all__ = ["element", "index", "item", "scalar", "truth"]
 
 # Alternatives to a conversion to one number.
 _FOR_MANY = {"bool": "any() or all()", "a rounded number": "round()"}
 
+# The buffer of arrays that are only indexed.
+_ZERO = bytes(1)
+
 
 def item(blob: BlobCore, indices: tuple[Any, ...]) -> Any:
     """Return one element as a Python scalar; see `Blob.item`."""
-    layout = blob._layout
-    if blob._memory.newest(Side.HOST, layout) is not None:
+    if blob._home is HOST and blob._shortcut.readable:
+        return blob._array.item(*indices)
+    if blob._held is not None and blob._memory.newest(Side.HOST, blob._layout) is not None:
         # A const access on the host causes no transfer.
         return blob._read_host("item").item(*indices)
-    shape = layout.shape
+    shape = blob.shape
     # NumPy checks the indices.
-    np.broadcast_to(np.uint8(0), shape).item(*indices)
+    np.ndarray(shape, np.uint8, _ZERO, 0, (0,) * len(shape)).item(*indices)
     if len(indices) == 1 and isinstance(indices[0], tuple):
         (indices,) = indices
     if len(indices) == 1 and len(shape) != 1:
-        indices = np.unravel_index(int(indices[0]) % layout.size, shape)
-    key: Any = (*(tuple(map(int, indices)) or (0,) * len(shape)), ...)
-    return blob._values(layout.derive(lambda a: a[key]), "item").item()
+        indices = np.unravel_index(int(indices[0]) % blob.size, shape)
+    return element(blob, "item", tuple(map(int, indices)) or (0,) * len(shape)).item()
 
 
 def scalar(blob: BlobCore, kind: str, reason: str = "") -> Any:
@@ -53,9 +60,38 @@ def scalar(blob: BlobCore, kind: str, reason: str = "") -> Any:
         raise TypeError(
             f"only a 0-d Blob converts to {kind}, this one has shape {blob.shape}; use .{instead}"
         )
-    if blob._home is HOST and blob._make_readable():
+    if blob._home is HOST and blob._shortcut.readable:
         return blob._array.item()
-    return blob._values(blob._layout, reason or f"__{kind}__").item()
+    return element(blob, reason or f"__{kind}__").item()
+
+
+def element(blob: BlobCore, reason: str, index: tuple[int, ...] = ()) -> NDArray[Any]:
+    """Return one element on the host, as a 0-d array. Transfers only that, and changes no state.
+
+    Parameters
+    ----------
+    blob
+        The Blob.
+    reason
+        The operation, for the journal.
+    index
+        A valid index for each axis.
+    """
+    key: Any = (*index, ...)
+    if blob._make_readable():
+        array, home, held = blob._array[key], blob._home, blob._held
+        if home is HOST or (home.native and held is not None and held.spans.uniform == Head.SYNCED):
+            # The host has the same number, and NumPy reads it where it is.
+            return array
+        if blob._shortcut.writable and not recording():
+            # The host lacks it, and no log asks for its place in the memory.
+            accelerator: Any = home
+            copied = np.empty(array.nbytes, np.uint8)
+            name = "" if held is None else held.name
+            download(Copying(accelerator, reason, 0, name), home.wrap(array), copied)
+            return copied.view(array.dtype).reshape(())
+    layout = blob._layout
+    return blob._values(layout.derive(lambda a: a[key]) if index else layout, reason)
 
 
 def truth(blob: BlobCore) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from syncblob.blob.scalars import element
 from syncblob.devices import Side
 from syncblob.errors import TransferGuardError
 
@@ -36,21 +37,17 @@ def described(blob: BlobCore) -> str:
 
 def values_of(blob: BlobCore) -> str:
     """Return the values as text, or the reason why they are not shown; see `Blob.__str__`."""
-    memory, layout = blob._memory, blob._layout
 
     def read(key: tuple[slice, ...]) -> NDArray[Any]:
-        return blob._values(_block(layout, key), "str")
+        if not key:
+            return element(blob, "str")
+        return blob._values(_block(blob._layout, key), "str")
 
-    accelerator = memory.accelerator
-    if (
-        accelerator is not None
-        and layout.size
-        and not memory.holds_newest(Side.HOST, layout.start, layout.stop)
-        and accelerator.capturing
-    ):
+    accelerator = blob._memory.accelerator
+    if accelerator is not None and accelerator.capturing and _is_missing_on_host(blob):
         return _without_values(blob, f"{accelerator.device} is capturing a graph")
     try:
-        return text_of(layout.shape, layout.dtype, read)
+        return text_of(blob.shape, blob.dtype, read)
     except TransferGuardError as error:
         return _without_values(blob, error.allowed)
 
@@ -75,6 +72,12 @@ def _block(layout: Layout, key: tuple[slice, ...]) -> Layout:
     # The Ellipsis makes it a view even for 0-d.
     index: Any = (*key, ...)
     return layout.derive(lambda array: array[index])
+
+
+def _is_missing_on_host(blob: BlobCore) -> bool:
+    layout = blob._layout
+    held = blob._memory.holds_newest(Side.HOST, layout.start, layout.stop)
+    return bool(layout.size) and not held
 
 
 def _without_values(blob: BlobCore, reason: str) -> str:

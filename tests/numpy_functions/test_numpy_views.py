@@ -222,6 +222,48 @@ def test_shapes_and_views_of_what_was_never_touched_touch_nothing():
     assert blob.head is NONE
 
 
+LIKE = {
+    "zeros": np.zeros_like,
+    "ones, dtype": lambda x: np.ones_like(x, "int16"),
+    "full": lambda x: np.full_like(x, 3, order="F"),
+    "shape": lambda x: np.zeros_like(x, shape=(4, 1)),
+    "by name": lambda x: np.ones_like(a=x),
+    "a Blob as value": lambda x: np.full_like(x, x.sum() if x.ndim else x),
+    "dtype that Blobs lack": lambda x: np.zeros_like(x, "datetime64[s]"),
+}
+
+
+@pytest.mark.parametrize("function", LIKE.values(), ids=LIKE)
+@pytest.mark.parametrize("head", Head)
+def test_results_like_a_blob_are_laid_out_as_numpys(head, function):
+    parts = {
+        "all": lambda x: x,
+        "transposed": lambda x: x.T,
+        "backwards": lambda x: x[::-1],
+        "with gaps": lambda x: x[:, ::2],
+        "number": lambda x: x[1, 1, ...],
+    }
+    for part in parts.values():
+        blob, array = part(blob_in(head)), part(values() if head else values() * 0)
+        for _ in range(2):
+            result, expected = function(blob), function(array)
+            assert (result.shape, result.strides) == (expected.shape, expected.strides)
+            assert result.dtype == expected.dtype
+            assert result.tolist() == expected.tolist()
+            # The second time, the Blob has an array, which may be out of date.
+            blob + 0
+            blob.mutable_cpu_data()
+
+
+def test_a_shape_is_asked_of_a_result_without_a_memory():
+    result = Blob((2, 3)) + 1
+    assert np.zeros_like(result).shape == np.shape(result) == (2, 3)
+    assert np.zeros_like(result).sum() == 0
+    assert result._held is None
+    with syncblob.computed_on("simulated"), pytest.raises(syncblob.DeviceGuardError, match="zeros"):
+        np.zeros_like(result)
+
+
 @pytest.mark.parametrize("device", DEVICES)
 def test_an_array_among_the_results_is_not_taken_away_from_its_owner(device):
     array = np.zeros((2, 3), "f4")

@@ -122,7 +122,9 @@ def _made(function: Callable[..., Any], args: Args, kwargs: Named) -> Plan:
     elif function in tables.SHARING:
         kind = _Sharing
     elif function in tables.EMPTY_LIKE:
-        kind = _EmptyLike
+        return _EmptyLike(
+            function, plain=all(_is_leaf(type(x)) for x in (*args[1:], *kwargs.values()))
+        )
     elif function is np.piecewise:
         kind = _Piecewise
     elif function is np.imag:
@@ -449,13 +451,22 @@ class _Imag(_OneBlob):
 class _EmptyLike(Plan):
     """The first argument gives only the shape, dtype and device."""
 
-    __slots__ = ()
+    __slots__ = ("plain",)
+
+    def __init__(self, function: Callable[..., Any], *, plain: bool) -> None:
+        super().__init__(function)
+        # Whether the others are plain values, so that no operand is read.
+        self.plain: bool = plain
 
     def run(self, like: Any, args: Args, kwargs: Named) -> Any:
-        if not like._home.native:
+        home, function = like._home, self.function
+        if not home.native:
             return super().run(like, args, kwargs)
-        function = self.function
-        require_device_of(function.__name__, like)
+        if not home.direct:
+            require_device_of(function.__name__, like)
+        if self.plain:
+            result = self.native(shape_only(args[0]), *args[1:], **kwargs)
+            return self._of_array(result, like, home, ())
         model = shape_only(like)
         return call(
             lambda *rest, **named: function(model, *rest, **named),
@@ -463,7 +474,7 @@ class _EmptyLike(Plan):
             {name: x for name, x in kwargs.items() if name not in {"a", "prototype"}},
             like,
             name=function.__name__,
-            home=like._home,
+            home=home,
         )
 
 

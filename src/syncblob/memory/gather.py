@@ -59,6 +59,11 @@ def gather(  # noqa: PLR0913, PLR0917  # a memory's parts, and what is wanted of
     except MemoryError as error:
         buffers.explain_shortage(error, side, dense.nbytes, reason, dense)
         raise
+    if layout.contiguous and spans.alike(layout.start, layout.stop) == 1 << side.other:
+        # The usual case, such as one number: a single copy.
+        contents = buffers.sides[side.other][layout.start : layout.stop]
+        _transfer(buffers, side, contents, target, layout, reason)
+        return home.view(target, dense, writable=True)
     for offset, part in _parts(layout, spans, 0):
         place = target[offset : offset + part.nbytes]
         held = spans.common(part.start, part.stop)

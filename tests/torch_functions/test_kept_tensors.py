@@ -7,6 +7,7 @@ import os
 import threading
 import warnings
 import weakref
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -236,13 +237,15 @@ VIEWS = {
 }
 
 
+@pytest.mark.parametrize("guard", [nullcontext, lambda: syncblob.computed_on("cpu")])
 @pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
-def test_a_view_is_an_alias_and_leaves_the_kept_tensor_to_other_functions(view):
+def test_a_view_is_an_alias_and_leaves_the_kept_tensor_to_other_functions(view, guard):
     blob = blob_in(CPU)
     warm(blob)
     first = kept(blob)
     for count in (1, 2):
-        result = view(blob)
+        with guard():
+            result = view(blob)
         assert kept(blob) is first
         (lease,) = blob.memory.loans(0).leases
         assert lease.described(Side.HOST).startswith("a tensor alias")

@@ -74,7 +74,8 @@ def call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str,
     if names and plan.positional:
         # Many functions of torch.nn.functional pass all their options on by name.
         function, values, names = partial(function, **kwargs), [*args], ()
-    if plan.direct and HOST.direct and not _modes._is_in_torch_dispatch_mode:
+    direct = plan.direct and not _modes._is_in_torch_dispatch_mode
+    if direct and HOST.direct:
         result = _call_directly(plan, function, values, names)
         if result is not NotImplemented:
             return result
@@ -82,6 +83,11 @@ def call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str,
     device, home = device_of_tensors(tensors, [x.device for x in plan.blobs_in(values)])
     if plan.computes:
         require_device(home.device, plan.name, _ADVICE)
+    if direct and home is HOST and not (HOST.direct or verifying()):
+        # A guard has been asked.
+        result = _call_directly(plan, function, values, names)
+        if result is not NotImplemented:
+            return result
     followed = _is_followed(tensors)
     copying = is_recorded() or (followed and not _hooks_reach_all())
     running = _Call(plan, device, home, values, copying=copying)

@@ -39,6 +39,7 @@ from syncblob import (
     use_device,
     verified_const,
 )
+from syncblob.blob import compute, elementwise
 from syncblob.devices import (
     HOST,
     SimulatedBackend,
@@ -1101,6 +1102,33 @@ def test_operations_ask_no_guard_where_none_is_open() -> None:
         assert not backend.direct
     assert HOST.direct
     assert backend.direct
+
+
+SHORT_WAYS: dict[str, Callable[[Any], Any]] = {
+    "operator": lambda blob: blob + blob,
+    "with a number": lambda blob: blob * 2,
+    "ufunc": lambda blob: np.maximum(blob, blob),
+    "function of the namespace": lambda blob: xp.concat([blob, blob]),
+}
+
+
+@pytest.mark.parametrize("call", SHORT_WAYS.values(), ids=SHORT_WAYS)
+@pytest.mark.parametrize("device", ["cpu", "simulated:0"])
+def test_what_a_guard_permits_is_computed_in_as_few_steps_as_without_one(
+    monkeypatch: pytest.MonkeyPatch, device: str, call: Callable[[Any], Any]
+) -> None:
+    def gather(*_operands: Any) -> Any:
+        pytest.fail("the operands were brought to one device")
+
+    for module in (compute, elementwise):
+        monkeypatch.setattr(module, "gather", gather)
+    blob = xp.ones(3, device=device)
+    with computed_on(device):
+        result = call(blob)
+    assert result.tolist() == call(blob).tolist()
+    assert result.device == device
+    with computed_on("simulated:1"), pytest.raises(DeviceGuardError, match=device):
+        call(blob)
 
 
 @pytest.mark.parametrize(

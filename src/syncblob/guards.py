@@ -20,13 +20,21 @@ import numpy as np
 from syncblob._forks import Lock
 from syncblob._formatting import counted
 from syncblob._source_lines import user_line
-from syncblob.devices import Device, allow_direct_calls, forbid_direct_calls, home_accelerator
+from syncblob.devices import (
+    Device,
+    allow_direct_calls,
+    forbid_direct_calls,
+    home_accelerator,
+    watching,
+)
 from syncblob.errors import DeviceGuardError, TransferGuardError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import CodeType
     from typing import Self
+
+    from syncblob.devices.base import Home
 
 __all__ = [
     "DeviceGuard",
@@ -35,6 +43,7 @@ __all__ = [
     "computed_on",
     "count_transfer",
     "max_transfers",
+    "may_compute_directly",
     "no_transfers",
     "require_device",
     "uncount_transfer",
@@ -451,3 +460,20 @@ def require_device(device: Device, name: str, advice: str = "") -> None:
                 f"{user_line().described()}; "
                 + (advice or f'make its Blobs with device="{wanted}", or use .on("{wanted}")')
             )
+
+
+def may_compute_directly(home: Home, name: str) -> bool:
+    """Return whether NumPy may compute with arrays of a home, once the guards have permitted it.
+
+    Hot callers check ``home.direct`` themselves to save the call.
+
+    Raises
+    ------
+    DeviceGuardError
+        As `require_device` does.
+    """
+    if not home.native or watching.watchers:
+        # Logs of operations time what `Home.compute` calls.
+        return False
+    require_device(home.device, name)
+    return True

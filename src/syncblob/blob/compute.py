@@ -17,6 +17,7 @@ from syncblob.blob.core import BlobCore
 from syncblob.blob.forks import writes
 from syncblob.blob.operands import SCALARS, as_blob, gather
 from syncblob.devices import HOST, Side
+from syncblob.guards import may_compute_directly
 from syncblob.interop.adopt import can_adopt
 
 if TYPE_CHECKING:
@@ -65,7 +66,9 @@ def apply(function: str | Callable[..., Any], *operands: Any, **keywords: Any) -
         If a guard forbids that device.
     """
     arrays, like = _kept_arrays(operands)
-    if like is not None and like._home.direct:
+    if like is not None and (
+        like._home.direct or may_compute_directly(like._home, _name_of(function))
+    ):
         home = like._home
         if isinstance(function, str):
             result = _of_numpy(function)(*arrays, **keywords)
@@ -79,8 +82,7 @@ def apply(function: str | Callable[..., Any], *operands: Any, **keywords: Any) -
             else:
                 return like._fresh(result, home)
     else:
-        name = function if isinstance(function, str) else function.__name__.lstrip("_")
-        arrays, home, operands = gather(name, *operands)
+        arrays, home, operands = gather(_name_of(function), *operands)
         if isinstance(function, str):
             result = home.compute(attrgetter(function)(home.namespace), *arrays, **keywords)
         else:
@@ -89,6 +91,10 @@ def apply(function: str | Callable[..., Any], *operands: Any, **keywords: Any) -
     if isinstance(result, (tuple, list)):
         return tuple([wrap(array, home, *blobs) for array in result])
     return wrap(result, home, *blobs)
+
+
+def _name_of(function: str | Callable[..., Any]) -> str:
+    return function if isinstance(function, str) else function.__name__.lstrip("_")
 
 
 def _kept_arrays(operands: Sequence[Any]) -> tuple[list[Any], BlobCore | None]:

@@ -25,7 +25,7 @@ from syncblob.blob.operands import (
     require_device_of,
 )
 from syncblob.devices import HOST
-from syncblob.guards import require_device
+from syncblob.guards import may_compute_directly, require_device
 from syncblob.interop.foreign import is_ndarray_like
 
 if TYPE_CHECKING:
@@ -104,7 +104,11 @@ def binary(  # noqa: C901  # cases are inlined, and arguments positional, to sav
             x1 = as_blob(kernel.__name__, x1)
         else:
             home = x1._home
-            if readable and home is x2._home and home.direct:
+            if (
+                readable
+                and home is x2._home
+                and (home.direct or may_compute_directly(home, kernel.__name__))
+            ):
                 result = kernel(x1._array, x2._array)
                 if type(result) is not np.ndarray:
                     result = home.as_array(result)
@@ -120,7 +124,7 @@ def binary(  # noqa: C901  # cases are inlined, and arguments positional, to sav
                 x1 = as_blob(kernel.__name__, x1)
         else:
             home = x1._home
-            if readable and home.direct:
+            if readable and (home.direct or may_compute_directly(home, kernel.__name__)):
                 result = kernel(x1._array, x2)
                 if type(result) is not np.ndarray:
                     result = home.as_array(result)

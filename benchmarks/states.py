@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 __all__ = ["STATES", "State", "calls", "measure"]
 
 ROWS, COLUMNS = 8, 8
+# The rows of a memory whose parts are in different states: a small one is copied as a whole.
+MANY = 1024
 SIMULATED = "simulated:0"
 # The devices of the Blobs, and the names of their own and their other sides.
 DEVICES = {"cpu": ("cpu", "gpu"), SIMULATED: ("gpu", "cpu")}
@@ -234,10 +236,10 @@ STATES = (
     State("view of SYNCED", _synced, view=True),
     State("view of own side newest", _own, view=True),
     State("view of other side newest", _other, view=True),
-    State("split, rows on own side", _split, rows=2 * ROWS, view=True),
+    State("split, rows on own side", _split, rows=MANY, view=True),
     State("alias", _alias),
-    State("alias of other rows", _alias_of_other_rows, rows=2 * ROWS, view=True),
-    State("other side: alias of other rows", _other_alias_of_other_rows, rows=2 * ROWS, view=True),
+    State("alias of other rows", _alias_of_other_rows, rows=MANY, view=True),
+    State("other side: alias of other rows", _other_alias_of_other_rows, rows=MANY, view=True),
     State("borrow kept", _borrow),
     State("exposed", _exposed),
     State(
@@ -251,7 +253,7 @@ STATES = (
     State("computed_on", _own, during=computed_on),
     State("after a push", _pushed),
     State("of a source", _own, _of_source),
-    State("of a source, in part", _first_rows, _of_source, rows=2 * ROWS, view=True),
+    State("of a source, in part", _first_rows, _of_source, rows=MANY, view=True),
 )
 
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import device as torch_device
 
-
     # Returns when something happened, in seconds of `time.perf_counter`; None if it has not yet, or
     # if that is unknown.
     Moment: TypeAlias = Callable[[], float | None]

@@ -394,10 +394,14 @@ class BlobCore:
         shortcut = self._shortcut
         if shortcut.writable:
             return True
-        memory, layout = self._memory, self._layout
-        return memory.claim(shortcut, self._side, *memory.range_of(layout), reason) and (
-            shortcut.writable or self._attach(memory, layout)
+        memory = self._memory
+        return self._claim(memory, shortcut, self._side, reason) and (
+            shortcut.writable or self._attach(memory, self._layout)
         )
+
+    def _claim(self, memory: SyncedMemory, shortcut: Shortcut, side: Side, reason: str) -> bool:
+        """Make a side the only holder of this Blob's range; see `SyncedMemory.claim`."""
+        return memory.claim(shortcut, side, *memory.range_of(self._layout), reason)
 
     def _attach(self, memory: SyncedMemory, layout: Layout) -> bool:
         """Get the shortcut, and make an array over its buffer. Return whether it may be read."""
@@ -414,9 +418,12 @@ class BlobCore:
         """Return data as an array to read on this Blob's device, and the home of the array."""
         if self._shortcut.readable:
             return self._array, self._home
-        layout, memory = self._layout, self._memory
-        if not self._attach(memory, layout):
-            buffer = memory.read(self._side, layout, reason)
+        layout, memory, side = self._layout, self._memory, self._side
+        if memory.newest(side, layout) is None or not self._attach(memory, layout):
+            buffer = memory.read(side, layout, reason)
+            shortcut = self._shortcut
+            if shortcut.readable and shortcut.buffer is buffer:
+                return self._array, self._home
             if not self._attach(memory, layout) and self._shortcut.buffer is not buffer:
                 # Another thread has replaced the buffer meanwhile.
                 return self._home.view(buffer, layout, writable=False), self._home
@@ -597,8 +604,9 @@ class BlobCore:
                 if shortcut.readable:
                     return kept[1].view()
                 if memory.read(side, self._layout, reason) is shortcut.buffer:
-                    # Asks for the shortcut again.
-                    self._keep(place, memory)
+                    if not shortcut.readable:
+                        # Asks for the shortcut again.
+                        self._keep(place, memory)
                     return kept[1].view()
         array = memory.array(side, CONST, self._layout, reason)
         self._keep(place, memory)
@@ -612,7 +620,10 @@ class BlobCore:
         kept = self._kept[place]
         if kept is not None and kept[2] is not None:
             shortcut = kept[0]
-            if shortcut.writable and shortcut.buffer is memory.buffer(side):
+            if shortcut.buffer is memory.buffer(side) and (
+                shortcut.writable
+                or (shortcut.readable and self._claim(memory, shortcut, side, reason))
+            ):
                 array = kept[2].view()
                 memory.record_borrow(side, array)
                 if shortcut.writable:
@@ -620,7 +631,8 @@ class BlobCore:
             template = shortcut.buffer, kept[2]
         self._require_writable(reason)
         array = memory.lend(side, access, self._layout, reason, template)
-        self._keep(place, memory)
+        if template is None or not kept[0].writable:  # type: ignore[index]  # the template is of it
+            self._keep(place, memory)
         return array
 
     def _keep(self, place: int, memory: SyncedMemory) -> None:

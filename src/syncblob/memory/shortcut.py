@@ -10,7 +10,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from syncblob.devices import Side
+
 __all__ = ["FRESH", "NO_SHORTCUT", "NO_SHORTCUTS", "Shortcut", "Shortcuts"]
+
+_HOST, _ACCELERATOR = (1 << side for side in Side)
 
 # Programs that use more parts of a memory than this between two changes of state ask again.
 _MOST_PARTS = 64
@@ -91,6 +95,21 @@ class Shortcuts:
         """Let go of a side's buffer, because the side gets another one."""
         self.sides[side] = None
 
+    def renew(self, epoch: object, holders: int) -> None:
+        """Set the shortcuts of the sides, which hold everything; not if revoked since an epoch.
+
+        Only if nothing but the holders decides: no upload is under way, nothing is watched, no log
+        is open, and no alias of another side may write.
+        """
+        host, accelerator = self.sides
+        # No signal handler can run from here on: nothing is called.
+        if self.epoch is epoch:
+            if host is not None:
+                host.readable, host.writable = holders & _HOST != 0, holders == _HOST
+            if accelerator is not None:
+                accelerator.readable = holders & _ACCELERATOR != 0
+                accelerator.writable = holders == _ACCELERATOR
+
     def revoke(self) -> None:
         """Clear all shortcuts."""
         self.epoch = object()
@@ -110,6 +129,9 @@ class _NoShortcuts(Shortcuts):
 
     def forget(self, side: int) -> None:
         """No-op: there is no buffer to let go of."""
+
+    def renew(self, epoch: object, holders: int) -> None:
+        """No-op: there is nothing to set."""
 
     def revoke(self) -> None:
         """No-op: there is nothing to clear."""

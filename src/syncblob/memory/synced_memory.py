@@ -650,12 +650,20 @@ class SyncedMemory:
 
     def read(self, side: Side, layout: Layout, reason: str) -> Any:
         """Prepare one side for a const access, as `array` does, and return the side's buffer."""
-        if not recording():
-            # This changes no state, so it needs no lock.
-            buffer = self.newest(side, layout)
+        # As `newest`, without the call. This changes no state, so it needs no lock.
+        spans = self._spans
+        held = spans.uniform
+        if held is None:
+            held = spans.common(*self.range_of(layout))
+        if held & (1 << side):
+            waits = self._watch is not None or (side and self._uploads) or recording()
+            buffer = None if waits else self._buffers.sides[side]
             if buffer is not None:
                 return buffer
         with self._lock:
+            buffer = self._buffers.sides[side]
+            if layout.whole and self._again(side, CONST, layout, reason, buffer):
+                return buffer
             return self._acquire(side, CONST, layout, reason)
 
     def write(
@@ -1094,9 +1102,11 @@ class SyncedMemory:
         announced: Collection[Lease],
     ) -> Any:
         while True:
-            buffer = self._acquire(side, access, layout, reason, announced)
+            buffer, known = template or (None, None)
+            if not (layout.whole and self._again(side, access, layout, reason, buffer)):
+                buffer = self._acquire(side, access, layout, reason, announced)
             if template is not None and template[0] is buffer:
-                array = template[1].view()
+                array = known.view()
             else:
                 array = self._buffers.home(side).view(buffer, layout, writable=True)
             # Only NumPy arrays have a write permission to revoke.
@@ -1320,6 +1330,7 @@ class SyncedMemory:
                 or there.borrows.live
                 or self._uploads
                 or self._watch is not None
+                or buffer is None
                 or buffers.sides[side] is not buffer
                 or recording()
             ):
@@ -1333,11 +1344,14 @@ class SyncedMemory:
             else:
                 after = _BOTH
             self._revoke_shortcuts()
+            epoch = self._shortcuts.epoch
             if not held & mine and access is not OVERWRITE and nbytes:
                 copied = buffers.bring_all(side, buffer, nbytes, reason)
             elif side and buffers.accelerator is not None and buffers.accelerator.asynchronous:
                 buffers.use(buffers.accelerator, buffer, 0, nbytes)
             self._spans = Spans.whole(nbytes, after)
+            # As `_usable` would find in this case. The next access need not ask then.
+            self._shortcuts.renew(epoch, after)
         finally:
             self._moving = False
         # The user called an accessor of a Blob, and two more frames lie between that and this one.

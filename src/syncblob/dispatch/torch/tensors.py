@@ -244,8 +244,9 @@ def host_loan(x: BlobCore, reason: str) -> Loan | None:
             layout: Any = x._placed
             current = held.buffer(Side.HOST) is shortcut.buffer
             if current and held.read(Side.HOST, layout, reason) is shortcut.buffer:
-                # Asks for the shortcut again.
-                x._keep(HOST_DATA, held)
+                if not shortcut.readable:
+                    # Asks for the shortcut again.
+                    x._keep(HOST_DATA, held)
                 return loan
     return _new_host_loan(x, reason)
 

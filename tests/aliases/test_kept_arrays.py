@@ -392,12 +392,13 @@ def test_borrows_that_came_in_the_middle_are_not_forgotten() -> None:
     borrows = Borrows()
     before, since = np.zeros(COUNT), np.zeros(COUNT)
     borrows.add(before)
-    borrows.revoke([])
+    revoked: list[Any] = []
+    borrows.revoke(revoked)
     borrows.add(since)
-    borrows.forget()
+    borrows.forget(revoked)
     assert len(borrows) == 1
-    borrows.revoke([])
-    borrows.forget()
+    borrows.revoke(revoked)
+    borrows.forget(revoked)
     assert not since.flags.writeable
     assert len(borrows) == 0
 

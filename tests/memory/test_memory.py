@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+import ctypes
+import operator
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+import torch
 
 from syncblob import (
     DeviceMismatchError,
     Head,
     NoDeviceError,
+    StaleAliasWarning,
     SyncedMemory,
     record_transfers,
     simulated,
     use_device,
 )
+from syncblob._layout import Layout
 from syncblob.devices import POISON, Side, cuda
+from syncblob.memory import Access
+from syncblob.memory.leases import NUMPY
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from syncblob.devices import SimulatedBackend
@@ -224,12 +233,86 @@ def test_adoption_ends_the_borrows_of_the_buffer_that_is_replaced() -> None:
     assert not borrow.flags.writeable
 
 
-def test_a_slice_taken_before_keeps_its_permission() -> None:
-    """This is the documented limitation: NumPy does not report slices."""
+def elements_of(array: NDArray[Any], **settings: Any) -> Any:
+    return np.nditer(array, op_flags=[["readwrite"]], **settings)
+
+
+def pointer(array: NDArray[Any]) -> Any:
+    return array.ctypes.data_as(ctypes.POINTER(ctypes.c_uint8))
+
+
+# What was made from an array and writes into it, with the write. It checks the permission once.
+PARTS: dict[str, tuple[Callable[[NDArray[Any]], Any], Callable[[Any], object]]] = {
+    "a slice": (lambda array: array[:3], lambda part: part.fill(9)),
+    "a view": (lambda array: array.view(), lambda part: part.fill(9)),
+    "a masked array": (np.ma.asarray, lambda part: part.data.fill(9)),
+    "nditer": (elements_of, lambda part: next(part).fill(9)),
+    "an element of nditer": (lambda array: next(elements_of(array)), lambda part: part.fill(9)),
+    "nditer by index": (elements_of, lambda part: operator.setitem(part, 0, 9)),
+    "nditer in chunks": (
+        lambda array: elements_of(array, flags=["external_loop"]),
+        lambda part: next(part).fill(9),
+    ),
+    "nested_iters": (
+        lambda array: np.nested_iters(array[:, None], [[0], [1]], op_flags=[["readwrite"]])[1],
+        lambda part: next(part).fill(9),
+    ),
+    "memoryview": (memoryview, lambda part: operator.setitem(part, 0, 9)),
+    "data": (lambda array: array.data, lambda part: operator.setitem(part, 0, 9)),
+    "a ctypes pointer": (pointer, lambda part: operator.setitem(part, 0, 9)),
+    "a ctypes array": (np.ctypeslib.as_ctypes, lambda part: operator.setitem(part, 0, 9)),
+    "torch.from_numpy": (torch.from_numpy, lambda part: part.fill_(9)),
+    "torch.from_dlpack": (torch.from_dlpack, lambda part: part.fill_(9)),
+    "np.from_dlpack": (np.from_dlpack, lambda part: part.fill(9)),
+}
+
+
+@pytest.mark.parametrize(("make", "write"), PARTS.values(), ids=PARTS)
+def test_what_was_made_of_a_borrow_before_writes_after_it_has_ended(make, write) -> None:
+    """This is the documented limitation: NumPy does not report what is made of an array."""
     memory = at_cpu()
-    part = memory.mutable_cpu_data()[:3]
+    part = make(memory.mutable_cpu_data())
+    memory.mutable_gpu_data()
+    write(part)
+    assert memory.buffer(Side.HOST)[0] == 9
+    assert memory.cpu_data()[0] == 7
+
+
+@pytest.mark.parametrize(("make", "write"), PARTS.values(), ids=PARTS)
+def test_no_write_is_missed_through_what_was_made_of_an_alias(make, write) -> None:
+    """This is the documented way round it."""
+    memory = at_cpu()
+    part = make(memory.export(Side.HOST, Access.MUTABLE, Layout.raw(NBYTES), "test", NUMPY))
     memory.gpu_data()
-    assert part.flags.writeable
+    write(part)
+    assert memory.gpu_data()[0] == 9
+    with pytest.warns(StaleAliasWarning):
+        memory.mutable_gpu_data()
+
+
+@pytest.mark.parametrize("make", [lambda array: array, lambda array: array.flat, np.asarray])
+def test_what_asks_a_borrow_at_each_write_raises_after_it_has_ended(make) -> None:
+    memory = at_cpu()
+    part = make(memory.mutable_cpu_data())
+    memory.mutable_gpu_data()
+    with pytest.raises(ValueError, match="read-only"):
+        part[0] = 9
+    with pytest.raises(ValueError, match="read-only"):
+        part[:] = 9
+
+
+def test_a_function_that_is_writing_into_a_borrow_writes_after_it_has_ended() -> None:
+    """This is the documented limitation: NumPy checks its `out` when it begins."""
+    memory = at_cpu()
+    borrow = memory.mutable_cpu_data()
+
+    def end(value: int) -> int:
+        memory.mutable_gpu_data()
+        return value
+
+    np.frompyfunc(end, 1, 1)(np.full(NBYTES, 9), out=borrow, casting="unsafe")
+    assert memory.buffer(Side.HOST)[0] == 9
+    assert memory.cpu_data()[0] == 7
 
 
 def test_many_borrows_are_all_ended_and_dead_ones_forgotten() -> None:
@@ -240,6 +323,17 @@ def test_many_borrows_are_all_ended_and_dead_ones_forgotten() -> None:
     kept = [memory.mutable_cpu_data() for _ in range(100)]
     memory.gpu_data()
     assert not any(borrow.flags.writeable for borrow in kept)
+
+
+def test_borrows_of_bytes_that_come_into_use_again_are_ended_and_forgotten() -> None:
+    memory = at_cpu()
+    borrow = memory.lend(Side.HOST, Access.MUTABLE, Layout.raw(2, NBYTES - 2), "test")
+    memory.fit(4)
+    memory.lend(Side.ACCELERATOR, Access.CONST, Layout.raw(1, 3), "test")
+    assert borrow.flags.writeable
+    memory.fit(NBYTES)
+    assert not borrow.flags.writeable
+    assert len(memory.loans(Side.HOST).borrows) == 0
 
 
 # --- adoption ------------------------------------------------------------------------------------

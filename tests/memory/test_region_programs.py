@@ -29,6 +29,7 @@ from region_model import BOTH, CPU, GPU, NOBODY, OTHER, Loan, Memory, Plan, reac
 
 import syncblob
 from syncblob import Blob, Head, StaleAliasWarning, record_transfers
+from syncblob.memory import living
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -1062,9 +1063,12 @@ def some(numbers: range, device: type[Simulated | Cuda]) -> range:
 
 @tiers.programs(200, 5000, variable="SYNCBLOB_REGION_PROGRAMS")
 def test_no_program_sees_old_values_moves_too_much_or_loses_a_write_unannounced(
-    numbers: range, program_device: type[Simulated | Cuda]
+    numbers: range, program_device: type[Simulated | Cuda], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     consumer.cache_clear()
+    # A program keeps few arrays. Search them as if there were many.
+    monkeypatch.setattr(living, "_FEW", 1)
+    monkeypatch.setattr(living, "_COMPARISONS", 4)
     run_programs(lambda number: Program(number, program_device()), some(numbers, program_device))
 
 

@@ -12,6 +12,7 @@ from syncblob import Head, SyncedMemory, record_transfers
 from syncblob._layout import Layout
 from syncblob.devices import Side
 from syncblob.memory import Access, span_limit
+from syncblob.memory.spans import Spans
 
 # They count the bytes of parts of small memories.
 pytestmark = pytest.mark.usefixtures("exact_parts")
@@ -120,18 +121,21 @@ def test_what_joins_spans_is_what_moves_least(holders):
         for place in (MAX_SPANS + 20, MAX_SPANS + 40, MAX_SPANS + 60):
             use(memory, ACCELERATOR, CONST, place, place + 1)
             assert len(memory.spans.holders) <= MAX_SPANS
-    assert log.nbytes <= 3 * 3
+    assert all(transfer.nbytes == 1 for transfer in log)
+    assert log.nbytes <= 3 + MAX_SPANS // 4
     assert memory.gpu_data().tolist() == counting().tolist()
 
 
-def test_a_map_is_joined_up_to_the_limit_and_no_further():
+def test_a_map_that_is_too_long_is_joined_until_a_quarter_is_free_and_no_further():
     memory = made("both")
-    for place in range(1, MAX_SPANS + 1, 2):
+    for place in range(1, MAX_SPANS, 2):
+        assert len(memory.spans.holders) == place
         use(memory, HOST, MUTABLE, place, place + 1)
-    # Both sides held the first span. Now only the host holds it, like its neighbour.
-    assert len(memory.spans.holders) == MAX_SPANS
-    assert memory.spans.common(0, 2) == 1 << HOST
-    assert memory.spans.common(2, 3) == 1 << HOST | 1 << ACCELERATOR
+    # Both sides held the first spans. Now only the host holds them, like their neighbours.
+    assert len(memory.spans.holders) == MAX_SPANS - MAX_SPANS // 4
+    first = memory.spans.ends[0]
+    assert memory.spans.common(0, first) == 1 << HOST
+    assert memory.spans.common(first, first + 1) == 1 << HOST | 1 << ACCELERATOR
     with record_transfers() as log:
         use(memory, ACCELERATOR, MUTABLE, 1, 2)
     assert len(memory.spans.holders) <= MAX_SPANS
@@ -258,7 +262,50 @@ def test_an_upload_that_makes_a_map_too_long_brings_nothing_from_a_source():
     assert len(memory.spans.holders) == MAX_SPANS - 1
     with record_transfers() as log:
         memory.async_gpu_push(start=4, stop=5)
-    assert [(transfer.offset, transfer.nbytes) for transfer in log] == [(4, 1)]
+    assert [(transfer.offset, transfer.nbytes) for transfer in log] == [(0, 4), (4, 1), (5, 5)]
     expected = counting()[: memory.nbytes]
     expected[:10] = expected[11::2] = NEW
     assert memory.gpu_data().tolist() == memory.cpu_data().tolist() == expected.tolist()
+
+
+def test_a_map_that_was_longer_gets_no_longer_than_others_after_it_was_short():
+    memory = made("host")
+    borrows = [use(memory, HOST, MUTABLE, place - 1, place) for place in places("forwards")]
+    for place in places("forwards"):
+        use(memory, ACCELERATOR, MUTABLE, place, place + 1)
+    assert len(memory.spans.holders) == NBYTES > MAX_SPANS
+    borrows.clear()
+    memory.mutable_cpu_data()
+    for place in places("forwards"):
+        use(memory, ACCELERATOR, MUTABLE, place, place + 1)
+        assert len(memory.spans.holders) <= MAX_SPANS
+
+
+def test_a_map_is_not_walked_over_for_each_of_many_accesses_that_can_join_nothing(monkeypatch):
+    memory = made("host")
+    borrows = [use(memory, HOST, MUTABLE, place - 1, place) for place in places("forwards")]
+    walks = []
+    walk = span_limit._joins
+
+    def counted(runs, *args, **kwargs):
+        walks.append(len(runs))
+        return walk(runs, *args, **kwargs)
+
+    monkeypatch.setattr(span_limit, "_joins", counted)
+    for place in places("forwards"):
+        use(memory, ACCELERATOR, MUTABLE, place, place + 1)
+    assert walks == [MAX_SPANS + 1, (MAX_SPANS + 1) * 4 // 3 + 1]
+    del borrows
+
+
+@pytest.mark.parametrize(("spans", "arrays", "limit"), [
+    (96, 0, MAX_SPANS),
+    (96, 400, 96 + 33),
+    (96, 100_000, 96 + 100_000 // 12),
+    (300, 0, 400),
+    (300, 1500, 300 + 1500 // 12),
+])  # fmt: skip
+def test_how_long_a_map_gets_before_the_next_walk(spans, arrays, limit):
+    map_ = Spans(tuple(range(1, spans + 1)), tuple([1, 2] * (spans // 2)))
+    assert span_limit.next_limit(map_, arrays) == limit
+    assert not span_limit.exceeds_limit(map_, limit)

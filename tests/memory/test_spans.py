@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from syncblob import Head
 from syncblob.devices import Side
-from syncblob.memory.span_limit import MAX_SPANS, _cheapest_join
+from syncblob.memory import span_limit
+from syncblob.memory.span_limit import MAX_SPANS, joined
 from syncblob.memory.spans import Run, Spans
 from syncblob.memory.state import Access, head_over, plan_access
 
@@ -407,10 +408,6 @@ def test_a_map_has_at_most_a_thousand_spans():
     assert MAX_SPANS == 1024
 
 
-def cheapest(spans, side, start, stop, writers=()):
-    return _cheapest_join(spans, side, start, stop, Spans.covering(spans.nbytes, writers))
-
-
 @EXAMPLES
 @given(st.integers(0, 40), st.lists(st.tuples(st.integers(0, 45), st.integers(0, 45)), max_size=6))
 def test_a_map_of_what_ranges_cover(nbytes, covered):
@@ -449,45 +446,93 @@ def joins(spans, side, start, stop, writers):
     return found
 
 
+def shortened(spans, side, start, stop, writers=(), *, to, source=True):  # noqa: PLR0913  # as joined
+    """Return what `joined` does if it is to leave a number of spans."""
+    kept = Spans.covering(spans.nbytes, writers)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(span_limit, "MAX_SPANS", -(-4 * to // 3))
+        return joined(spans, side, start, stop, kept, source=source)
+
+
 @tiers.drawn(long_maps(), short=150, long=800)
 def test_what_joins_spans_is_the_cheapest(drawn):
-    spans = drawn[0]
-    found, possible = cheapest(*drawn), joins(*drawn)
-    if not possible:
-        assert found is None
+    spans, possible = drawn[0], joins(*drawn)
+    pieces, after = shortened(*drawn, to=len(spans.holders) - 1)
+    if not possible or len(spans.holders) == 1:
+        assert (pieces, after) == ([], spans)
         return
-    run, holders = found
-    assert (run, holders) in [join[2:] for join in possible]
-    costs = run.nbytes if holders & ~run.holders else 0
-    assert (costs, run.nbytes) == min(join[:2] for join in possible)
-    after = spans.replaced([run._replace(holders=holders)])
+    costs, nbytes = min(join[:2] for join in possible)
+    candidates = [join for join in possible if join[:2] == (costs, nbytes)]
+    assert (pieces, after) in [
+        ([run] if costs else [], spans.replaced([run._replace(holders=holders)]))
+        for _, _, run, holders in candidates
+    ]
     assert len(after.holders) < len(spans.holders)
+
+
+@tiers.drawn(long_maps(), short=150, long=800)
+def test_a_map_is_joined_as_far_as_it_can_be(drawn):
+    spans, side, start, stop, writers = drawn
+    pieces, after = shortened(*drawn, to=1)
+    require_canonical(after)
+    assert len(after.holders) == 1 or not joins(after, *drawn[1:])
+    brought = {byte for piece in pieces for byte in range(*piece[:2])}
+    changes = enumerate(zip(listing_of(spans), listing_of(after), strict=True))
+    for byte, (held, holds) in changes:
+        if start <= byte < stop or may_write([Writer(*pair) for pair in writers], byte):
+            assert held == holds
+        assert holds or not held, "somebody still holds it"
+        gained = holds & ~held
+        assert not gained or (gained == 1 << side and byte in brought)
+
+
+@tiers.drawn(long_maps(), short=150, long=800)
+def test_nothing_is_read_from_a_source_that_may_not_be(drawn):
+    spans = drawn[0]
+    pieces, after = shortened(*drawn, to=1, source=False)
+    assert all(piece.holders for piece in pieces)
+    for held, holds in zip(listing_of(spans), listing_of(after), strict=True):
+        assert held or not holds
 
 
 def test_what_both_sides_hold_is_left_to_one_of_them_before_anything_moves():
     spans = Spans((10, 20, 24, 30), (HOST, BOTH, DEVICE, HOST))
     for side in (*Side, None):
-        assert cheapest(spans, side, 30, 30) == (Run(10, 20, BOTH), HOST)
+        assert shortened(spans, side, 30, 30, to=3) == ([], spans.put(10, 20, HOST))
     # Beside the range of the access, but not in it.
-    assert cheapest(spans, None, 20, 24) == (Run(10, 20, BOTH), HOST)
-    assert cheapest(spans, None, 12, 13) is None
-    assert cheapest(spans, Side.HOST, 12, 13) == (Run(20, 24, DEVICE), HOST)
-    assert cheapest(spans, Side.ACCELERATOR, 12, 13) == (Run(24, 30, HOST), DEVICE)
+    assert shortened(spans, None, 20, 24, to=3) == ([], spans.put(10, 20, HOST))
+    assert shortened(spans, None, 12, 13, to=3) == ([], spans)
+    device, host = Run(20, 24, DEVICE), Run(24, 30, HOST)
+    assert shortened(spans, Side.HOST, 12, 13, to=3) == ([device], spans.put(20, 24, HOST))
+    assert shortened(spans, Side.ACCELERATOR, 12, 13, to=3) == ([host], spans.put(24, 30, DEVICE))
 
 
 def test_what_nobody_holds_is_brought_and_never_left_to_nobody():
     spans = Spans((10, 20, 24), (HOST, NOBODY, DEVICE))
-    assert cheapest(spans, None, 0, 0) is None
-    assert cheapest(spans, Side.HOST, 0, 0) == (Run(10, 20, NOBODY), HOST)
-    assert cheapest(spans, Side.ACCELERATOR, 24, 24) == (Run(10, 20, NOBODY), DEVICE)
-    assert cheapest(Spans.whole(20, BOTH), Side.HOST, 0, 0) is None
+    piece = Run(10, 20, NOBODY)
+    assert shortened(spans, None, 0, 0, to=2) == ([], spans)
+    assert shortened(spans, Side.HOST, 0, 0, to=2) == ([piece], spans.put(10, 20, HOST))
+    assert shortened(spans, Side.ACCELERATOR, 24, 24, to=2) == ([piece], spans.put(10, 20, DEVICE))
+    assert shortened(spans, Side.HOST, 0, 0, to=2, source=False) == ([], spans)
 
 
 def test_nothing_is_brought_where_somebody_may_write():
     spans = Spans((10, 20, 24, 30), (HOST, DEVICE, HOST, DEVICE))
-    assert cheapest(spans, Side.HOST, 0, 10) == (Run(24, 30, DEVICE), HOST)
-    assert cheapest(spans, Side.HOST, 0, 10, [(29, 30)]) == (Run(10, 20, DEVICE), HOST)
-    assert cheapest(spans, Side.HOST, 0, 10, [(19, 25)]) is None
+    near, far = Run(10, 20, DEVICE), Run(24, 30, DEVICE)
+    assert shortened(spans, Side.HOST, 0, 10, to=3) == ([far], spans.put(24, 30, HOST))
+    held = [(29, 30)]
+    assert shortened(spans, Side.HOST, 0, 10, held, to=3) == ([near], spans.put(10, 20, HOST))
+    assert shortened(spans, Side.HOST, 0, 10, [(19, 25)], to=3) == ([], spans)
+
+
+def test_spans_are_joined_from_the_cheapest_on_until_there_are_few_enough():
+    """One walk joins many spans, but no two neighbours."""
+    lengths = [5, 4, 9, 3, 9, 2, 9, 1, 9]
+    ends = [sum(lengths[: index + 1]) for index in range(len(lengths))]
+    spans = Spans(tuple(ends), tuple([HOST, DEVICE] * 4 + [HOST]))
+    pieces, after = shortened(spans, Side.HOST, 0, 0, to=4)
+    assert [piece.nbytes for piece in pieces] == [1, 2, 3]
+    assert after.ends == (5, 9, ends[-1])
 
 
 def test_the_last_of_several_runs_is_joined_to_the_span_after_it():

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from syncblob._source_lines import Place, user_instruction
+from syncblob.memory.living import LivingArrays, Reference
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from typing import ClassVar
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -52,36 +52,37 @@ NUMPY = "NumPy"
 _REMEMBERED = 8
 
 
-class _Reference(weakref.ref[Any]):
-    """A weak reference that is only equal to itself: arrays compare element by element."""
+class Borrow(Reference):
+    """A weak reference to a writable NumPy borrow.
+
+    Its range is one of addresses. It is computed when it is first asked for, because borrows are
+    made more often than revoked.
+    """
 
     __slots__ = ()
 
-    __hash__: ClassVar[Callable[[Any], int]] = object.__hash__
-    __eq__: ClassVar[Callable[[Any, object], bool]] = object.__eq__
+    def __getattr__(self, name: str) -> int:
+        """Set `start` and `stop`. A borrow of no elements is over nothing, and so is a dead one."""
+        if name not in Reference.__slots__:
+            raise AttributeError(f"expected start or stop, got {name}")
+        array = self()
+        self.start, self.stop = (
+            np.lib.array_utils.byte_bounds(array) if array is not None and array.size else (0, 0)
+        )
+        return self.start if name == "start" else self.stop
 
 
-class Borrows:
-    """The writable NumPy borrows of one side of one memory.
+class Borrows(LivingArrays[Borrow]):
+    """The writable NumPy borrows of one side of one memory."""
 
-    A borrow may be added without the memory's lock; everything else needs it.
-
-    Attributes
-    ----------
-    live
-        Weak references to them. Entries vanish at any time, on any thread, so never iterate over
-        the set itself.
-    """
-
-    __slots__ = ("_discard", "live")
-
-    def __init__(self) -> None:
-        self.live: set[_Reference] = set()
-        self._discard: Callable[[_Reference], None] = self.live.discard
+    __slots__ = ()
 
     def add(self, array: NDArray[Any]) -> None:
         """Remember a writable array."""
-        self.live.add(_Reference(array, self._discard))
+        borrow = Borrow(array, self.discard)
+        self.live.add(borrow)
+        if self.index is not None:
+            self.file(borrow)
 
     def revoke(
         self,
@@ -98,8 +99,7 @@ class Borrows:
             Receives the arrays that had it; see `restore`.
         buffer
             The buffer that the borrows lie over, to revoke only those that overlap a range; None
-            for all of them. Their ranges are computed here and not stored with each borrow,
-            because borrows are made more often than revoked.
+            for all of them.
         start, stop
             The range.
         """
@@ -112,37 +112,33 @@ class Borrows:
 
     def reaching(self, buffer: NDArray[np.uint8], start: int, stop: int) -> list[NDArray[Any]]:
         """Return the borrows over a buffer that overlap a range."""
-        return [array for array, low, high in self._placed(buffer) if low < stop and start < high]
+        if not self.live:
+            return []
+        origin = _address(buffer)
+        found = self.overlapping(origin + start, origin + stop)
+        return [array for borrow in found if (array := borrow()) is not None]
 
     def ranges(self, buffer: NDArray[np.uint8] | None) -> list[tuple[int, int]]:
         """Return the ranges of the borrows over a buffer."""
-        return [placed[1:] for placed in self._placed(buffer)]
-
-    def _placed(self, buffer: NDArray[np.uint8] | None) -> Iterator[tuple[NDArray[Any], int, int]]:
-        """Yield the borrows over a buffer, with the start and the end of each in it."""
         if not self.live or buffer is None:
-            return
-        origin = buffer.__array_interface__["data"][0]
-        for borrow in list(self.live):
-            array = borrow()
-            if array is not None and array.size:
-                low, high = np.lib.array_utils.byte_bounds(array)
-                yield array, low - origin, high - origin
+            return []
+        origin = _address(buffer)
+        ranges = [(borrow.start - origin, borrow.stop - origin) for borrow in list(self.live)]
+        return [(start, stop) for start, stop in ranges if start < stop]
 
-    def forget(self) -> list[NDArray[Any]]:
-        """Forget the revoked borrows, and return them. Borrows made since stay."""
-        revoked = []
-        for borrow in list(self.live):
-            array = borrow()
-            if array is None or not array.flags.writeable:
-                self.live.discard(borrow)
-            if array is not None and not array.flags.writeable:
-                revoked.append(array)
-        return revoked
+    def forget(self, revoked: list[NDArray[Any]]) -> list[NDArray[Any]]:
+        """Forget the borrows among arrays that were revoked, and return these."""
+        ended = []
+        for array in revoked:
+            for borrow in weakref.getweakrefs(array):
+                if isinstance(borrow, Borrow):
+                    self.discard(borrow)
+                    ended.append(array)
+        return ended
 
-    def __len__(self) -> int:
-        """Count the borrows that are alive."""
-        return len(self.live)
+
+def _address(buffer: NDArray[np.uint8]) -> int:
+    return int(buffer.__array_interface__["data"][0])
 
 
 def _revoke(array: NDArray[Any] | None, revoked: list[NDArray[Any]]) -> None:
@@ -158,15 +154,13 @@ def restore(revoked: list[NDArray[Any]]) -> None:
         array.flags.writeable = True
 
 
-class Lease(_Reference):
+class Lease(Reference):
     """A writable alias: a weak reference to the object that dies with its last use.
 
     Attributes
     ----------
     kind
         The protocol that it was made through, as named in the warning.
-    start, stop
-        Its range.
     noted
         The fields of `place`.
     ended
@@ -174,11 +168,9 @@ class Lease(_Reference):
         aliases never become stale.
     """
 
-    __slots__ = ("ended", "kind", "noted", "start", "stop")
+    __slots__ = ("ended", "kind", "noted")
 
     kind: str
-    start: int
-    stop: int
     noted: NotedPlace
     ended: Noted
 
@@ -243,8 +235,10 @@ class Loans:
     ----------
     borrows
         The borrows.
+    aliases
+        The writable aliases that are alive.
     leases
-        The writable aliases that are alive. Entries vanish at any time.
+        The set of them. Entries vanish at any time.
     exposures
         The ranges that aliases of unknown lifetime may write into.
     exporter
@@ -255,15 +249,15 @@ class Loans:
         see `ended_borrows`.
     """
 
-    __slots__ = ("_discard", "borrows", "ended", "exporter", "exposures", "leases")
+    __slots__ = ("aliases", "borrows", "ended", "exporter", "exposures", "leases")
 
     def __init__(self) -> None:
         self.borrows: Borrows = Borrows()
-        self.leases: set[Lease] = set()
-        self._discard: Callable[[Lease], None] = self.leases.discard
+        self.aliases: LivingArrays[Lease] = LivingArrays()
+        self.leases: set[Lease] = self.aliases.live
         self.exposures: tuple[Exposure, ...] = ()
         self.exporter: tuple[Any, Any] = (None, None)
-        self.ended: tuple[tuple[_Reference, tuple[Noted, ...]], ...] = ()
+        self.ended: tuple[tuple[weakref.ref[Any], tuple[Noted, ...]], ...] = ()
 
     @property
     def may_be_written(self) -> bool:
@@ -280,7 +274,7 @@ class Loans:
 
     def leases_in(self, start: int, stop: int) -> list[Lease]:
         """Return the leases that overlap a range."""
-        return [lease for lease in list(self.leases) if lease.start < stop and start < lease.stop]
+        return self.aliases.overlapping(start, stop) if self.leases else []
 
     def exposures_in(self, start: int, stop: int) -> list[Exposure]:
         """Return the exposures that overlap a range."""
@@ -307,14 +301,15 @@ class Loans:
         noted
             The place of the user's code, if the caller knows it.
         """
-        # The callback runs on any thread, at any moment, even inside this package. So it is a
-        # single method of a set, written in C, and does nothing but record that the alias is gone.
-        lease = Lease(target, self._discard)
+        aliases = self.aliases
+        lease = Lease(target, aliases.discard)
         lease.noted = user_instruction(3) if noted is None else noted
         lease.kind = kind
         lease.start = start
         lease.stop = stop
         self.leases.add(lease)
+        if aliases.index is not None:
+            aliases.file(lease)
 
     def without_exposures(
         self, start: int, stop: int, *, shared: bool = False
@@ -349,7 +344,7 @@ class Loans:
             if lease.kind is NUMPY and lease.start < lease.stop:
                 _revoke(lease(), revoked)
 
-    def note_end(self, history: Sequence[Noted], side: Side) -> None:
+    def note_end(self, history: Sequence[Noted], side: Side, revoked: list[NDArray[Any]]) -> None:
         """Forget the revoked borrows, and note for `explain` what ended them, and stale aliases.
 
         Parameters
@@ -358,12 +353,14 @@ class Loans:
             The memory's history. Its last entry is an access of the other side.
         side
             This side.
+        revoked
+            The arrays of any side that the access has revoked.
         """
-        borrows = self.borrows.forget()
+        borrows = self.borrows.forget(revoked)
         if borrows:
             # A copy, and no search in it, because only `explain` needs more.
             known = (*history,)
-            ended = [(_Reference(array), known) for array in borrows[-_REMEMBERED:]]
+            ended = [(weakref.ref(array), known) for array in borrows[-_REMEMBERED:]]
             self.ended = (*self.ended, *ended)[-_REMEMBERED:]
         if self.leases:
             _, before, after, *_, start, stop = history[-1]
@@ -395,6 +392,7 @@ class Loans:
         """Forget all aliases, because the side gets another buffer."""
         self.leases.clear()
         self.ended = ()
+        self.aliases.index = None
         self.exposures = ()
         self.exporter = (None, None)
 

@@ -1,32 +1,71 @@
-"""The limit of spans: an access that would leave too many parts with different heads joins some."""
+"""The limit of spans: an access that would leave too many parts with different heads joins some.
+
+A walk over the whole map finds the cheapest. So it joins more spans than the access needs, and the
+next walk comes only when the map has grown by as many: an access takes no longer in a long map.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from syncblob.memory.spans import Run, Spans
-
 if TYPE_CHECKING:
     from syncblob.devices.base import Side
+    from syncblob.memory.spans import Run, Spans
 
-__all__ = ["MAX_SPANS", "exceeds_limit", "joined"]
+__all__ = ["MAX_SPANS", "exceeds_limit", "joined", "lowered", "next_limit"]
 
 MAX_SPANS = 1024
 """An access that would leave more spans than this joins others, and copies as that requires.
 
-A map may get longer if there is a living array over each of its spans.
+It leaves three quarters of them. A map may get longer if there are many living arrays.
 """
 
 
-def exceeds_limit(spans: Spans) -> bool:
-    """Return whether a map has more than `MAX_SPANS` spans."""
-    return len(spans.holders) > MAX_SPANS
+def exceeds_limit(spans: Spans, limit: int) -> bool:
+    """Return whether a map is too long.
+
+    Parameters
+    ----------
+    spans
+        The map.
+    limit
+        The result of `next_limit` for the memory; 0 if its spans were never joined.
+    """
+    return len(spans.holders) > (limit or MAX_SPANS)
+
+
+def next_limit(spans: Spans, arrays: int) -> int:
+    """Return the number of spans above which the map of a memory is too long.
+
+    It is `MAX_SPANS`, unless the walk that has joined its spans was a long one: many spans were
+    left, or many arrays are alive. The longer it was, the longer the map may get before the next.
+
+    Parameters
+    ----------
+    spans
+        The map that `joined` has returned.
+    arrays
+        The number of living arrays.
+    """
+    count = len(spans.holders)
+    # To look at a span takes about as long as to sort four arrays.
+    return max(MAX_SPANS, count + max(count, arrays // 4) // 3)
+
+
+def lowered(limit: int, spans: Spans) -> int:
+    """Return the limit for a memory whose map may have become shorter since `next_limit`."""
+    return min(limit, MAX_SPANS) if len(spans.holders) <= _joined_count() else limit
+
+
+def _joined_count() -> int:
+    """Return the number of spans to leave."""
+    return MAX_SPANS * 3 // 4
 
 
 def joined(  # noqa: PLR0913  # an access, and what must stay
     spans: Spans, side: Side | None, start: int, stop: int, kept: Spans, *, source: bool
 ) -> tuple[list[Run], Spans]:
-    """Join spans of a map until it has at most `MAX_SPANS`, or no more can be joined.
+    """Join spans of a map until a quarter of `MAX_SPANS` is free, or no more can be joined.
 
     Parameters
     ----------
@@ -50,57 +89,61 @@ def joined(  # noqa: PLR0913  # an access, and what must stay
         The map afterwards.
     """
     pieces: list[Run] = []
-    while exceeds_limit(spans):
-        found = _cheapest_join(spans, side, start, stop, kept)
-        # A join that copies nothing would have been found before one that reads a source.
-        if found is None or not (found[0].holders or source):
+    while (surplus := len(spans.holders) - _joined_count()) > 0:
+        runs = [*spans.runs(0, spans.nbytes)]
+        joins = _joins(runs, 0 if side is None else 1 << side, start, stop, kept, source=source)
+        if not joins:
             break
-        run, holders = found
-        if holders & ~run.holders:
-            pieces.append(run)
-        spans = spans.put(run.start, run.stop, holders)
+        # The cheapest first. A join depends on the neighbours, so they stay until the next walk.
+        settled: set[int] = set()
+        for _, _, index, holders in sorted(joins):
+            if surplus <= 0:
+                break
+            if index in settled:
+                continue
+            settled.update((index - 1, index, index + 1))
+            run = runs[index]
+            if holders & ~run.holders:
+                pieces.append(run)
+            around = runs[max(index - 1, 0) : index + 2]
+            surplus -= sum(beside.holders == holders for beside in around)
+            runs[index] = run._replace(holders=holders)
+        spans = spans.replaced(runs)
     return pieces, spans
 
 
-def _cheapest_join(
-    spans: Spans,
-    side: Side | None,
-    start: int,
-    stop: int,
-    kept: Spans,
-) -> tuple[Run, int] | None:
-    """Find the span of a long map whose join with a neighbour copies the fewest bytes.
+def _joins(  # noqa: PLR0913  # an access, and what must stay
+    runs: list[Run], holder: int, start: int, stop: int, kept: Spans, *, source: bool
+) -> list[tuple[int, int, int, int]]:
+    """Find the spans of a map that can be joined to a neighbour.
 
     A span that both sides hold may be left to one of them, which moves nothing. Other spans have
-    to be copied to a side.
+    to be copied to the side of the access.
 
-    The parameters are those of `joined`.
+    Parameters
+    ----------
+    runs
+        The spans of the map.
+    holder
+        The side of the access, as a bit mask; 0 if nothing may move.
+    start, stop, kept, source
+        As for `joined`.
 
     Returns
     -------
-    run : Run
-        The span.
-    holders : int
-        Its holders afterwards, which are those of the neighbour. If the side of the access is
-        among them and did not hold the span before, the span must be copied to it.
+    list of tuple of int
+        For each join, the number of bytes to copy, the length of the span, its index, and its
+        holders afterwards, which are those of the neighbour.
     """
-    holder = 0 if side is None else 1 << side
-    ends, held = spans.ends, spans.holders
-    best: tuple[int, int, int, int] | None = None
-    for index, holders in enumerate(held):
-        low, high = ends[index - 1] if index else 0, ends[index]
-        if low < stop and start < high:
+    joins: list[tuple[int, int, int, int]] = []
+    for index, run in enumerate(runs):
+        if (run.start < stop and start < run.stop) or kept.any(run.start, run.stop):
             continue
-        for beside in held[max(index - 1, 0) : index + 2 : 2] if index else held[1:2]:
-            if not beside or beside & ~(holders | holder):
+        for beside in runs[max(index - 1, 0) : index + 2 : 2] if index else runs[1:2]:
+            holders = beside.holders
+            if not holders or holders & ~(run.holders | holder):
                 continue
-            costs = high - low if beside & ~holders else 0
-            rank = costs, high - low, index, beside
-            if best is not None and best < rank:
-                continue
-            if not kept.any(low, high):
-                best = rank
-    if best is None:
-        return None
-    _, nbytes, index, beside = best
-    return Run(ends[index] - nbytes, ends[index], held[index]), beside
+            copies = holders & ~run.holders
+            if run.holders or source or not copies:
+                joins.append((run.nbytes if copies else 0, run.nbytes, index, holders))
+    return joins

@@ -29,7 +29,6 @@ always accessed as a whole is Caffe's machine, transition for transition and cop
 from __future__ import annotations
 
 import enum
-from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from syncblob._source_lines import Place
@@ -37,7 +36,7 @@ from syncblob.devices import Side
 from syncblob.memory.spans import Run, Spans
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterator, Sequence
     from types import CodeType
 
     from syncblob.memory.leases import Exposure, Lease
@@ -198,48 +197,38 @@ def plan_access(  # noqa: PLR0913  # an access, and who else may write
     pieces = spans.lacking(start, stop, holder)
     if access is MUTABLE:
         return Plan(pieces, [Run(start, stop, holder)])
+    written = (_reached(spans.nbytes, here), _reached(spans.nbytes, there)) if here or there else ()
     runs: list[Run] = []
     for run in spans.runs(start, stop):
         if run.holders & holder:
             runs.append(run)
         elif not run.holders:
             runs.append(run._replace(holders=holder))
+        elif written:
+            runs += _after_copy(run, holder, *written)
         else:
-            runs += _after_copy(run, holder, here, there)
+            runs.append(run._replace(holders=_BOTH))
     return Plan(pieces, runs)
 
 
-def _after_copy(
-    run: Run,
-    holder: int,
-    here: Sequence[Lease | Exposure],
-    there: Sequence[Lease | Exposure],
-) -> Iterable[Run]:
-    """Return the holders of a run after a const access has copied it from the other side."""
-    if not here and not there:
-        return [run._replace(holders=_BOTH)]
-    cuts = {run.start, run.stop}
-    for writer in (*here, *there):
-        cuts.update(place for place in (writer.start, writer.stop) if run.start < place < run.stop)
-    edges = sorted(cuts)
-    return [
-        Run(start, stop, _holders_after_copy(start, stop, run.holders, holder, here, there))
-        for start, stop in pairwise(edges)
-    ]
+def _reached(nbytes: int, writers: Sequence[Lease | Exposure]) -> Spans:
+    """Return a map with 1 for the bytes that a lease or an exposure may write into."""
+    if not writers:
+        return Spans.whole(nbytes, 0)
+    return Spans.covering(nbytes, [(writer.start, writer.stop) for writer in writers])
 
 
-def _holders_after_copy(  # noqa: PLR0913, PLR0917  # a part, and who else may write
-    start: int,
-    stop: int,
-    holders: int,
-    holder: int,
-    here: Sequence[Lease | Exposure],
-    there: Sequence[Lease | Exposure],
-) -> int:
-    if any(writer.start < stop and start < writer.stop for writer in there):
-        # Its later writes must be copied again.
-        return holders
-    if any(writer.start < stop and start < writer.stop for writer in here):
-        # Its later writes on this side make the other side's copy stale.
-        return holder
-    return _BOTH
+def _after_copy(run: Run, holder: int, here: Spans, there: Spans) -> Iterator[Run]:
+    """Yield the holders of a run after a const access has copied it from the other side.
+
+    The maps are those of `_reached`. Only their spans in the run are read, so that an access takes
+    no longer than it takes to sort the writers.
+    """
+    for part in there.runs(run.start, run.stop):
+        if part.holders:
+            # Later writes on the other side must be copied again.
+            yield Run(part.start, part.stop, run.holders)
+            continue
+        for rest in here.runs(part.start, part.stop):
+            # Later writes on this side make the other side's copy stale.
+            yield Run(rest.start, rest.stop, holder if rest.holders else _BOTH)

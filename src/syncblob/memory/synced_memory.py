@@ -33,7 +33,7 @@ from syncblob.memory.gather import gather
 from syncblob.memory.leases import NO_LOANS, Exposure, Loans, restore
 from syncblob.memory.shortcut import NO_SHORTCUT, NO_SHORTCUTS, Shortcut, Shortcuts
 from syncblob.memory.sources import Source
-from syncblob.memory.span_limit import exceeds_limit, joined
+from syncblob.memory.span_limit import exceeds_limit, joined, lowered, next_limit
 from syncblob.memory.spans import Run, Spans
 from syncblob.memory.stale_aliases import Unannounced, announcing, require_announced
 from syncblob.memory.state import (
@@ -110,13 +110,13 @@ class SyncedMemory:
         "_device_home",
         "_follows_logs",
         "_history",
-        "_joined",
         "_last_used",
         "_loans",
         "_lock",
         "_moving",
         "_shortcuts",
         "_source",
+        "_span_limit",
         "_spans",
         "_uploads",
         "_watch",
@@ -163,8 +163,8 @@ class SyncedMemory:
         # True while bytes are moving or the state is about to change. An access that interrupts
         # this, on the same thread, is refused.
         self._moving = False
-        # Whether spans of a map that was too long were ever joined.
-        self._joined = False
+        # The number of spans above which some are joined; 0 if that has never happened.
+        self._span_limit = 0
         self._shortcuts: Shortcuts = NO_SHORTCUTS
         # Whether opened logs revoke the shortcuts.
         self._follows_logs = False
@@ -563,7 +563,7 @@ class SyncedMemory:
                 nbytes = before.nbytes
                 others = self._loans[1 - side]
                 if (
-                    (before.uniform is None and exceeds_limit(before))
+                    (before.uniform is None and exceeds_limit(before, self._span_limit))
                     or others.leases
                     or others.exposures
                     or self._uploads
@@ -709,7 +709,7 @@ class SyncedMemory:
         stay its own, unless spans were ever joined: then this side gets the whole range.
         """
         with self._lock:
-            before = self._take(side, start, stop, everything=self._joined)
+            before = self._take(side, start, stop, everything=self._span_limit > 0)
             if self._spans is not before:
                 self._note(reason, before, start, stop)
 
@@ -977,6 +977,8 @@ class SyncedMemory:
                 if self._source is not None:
                     self._source.limit = min(self._source.limit, nbytes)
                 self._spans = after
+                for loans in self._loans:
+                    loans.borrows.forget(revoked)
             except BaseException:
                 if self._spans is not after:
                     restore(revoked)
@@ -1494,7 +1496,7 @@ class SyncedMemory:
             if copied or after != before:
                 history = self._note(reason, before, start, stop, copied)
                 if revoked or (writes and others.leases):
-                    others.note_end(history, side.other)
+                    others.note_end(history, side.other, revoked)
         except BaseException:
             if written and after is not None:
                 # An interrupt came right after the write. The parts that this side held before
@@ -1561,10 +1563,10 @@ class SyncedMemory:
         self, spans: Spans, side: Side | None, start: int, stop: int, *, source: bool = True
     ) -> tuple[list[Run], Spans]:
         """Shorten the map that an access would leave, if it is too long; see `joined`."""
-        if not exceeds_limit(spans):
+        if not exceeds_limit(spans, self._span_limit):
+            if self._span_limit:
+                self._span_limit = lowered(self._span_limit, spans)
             return [], spans
-        # Another thread may be working on a span that is about to lose holders.
-        self._joined = True
         ranges = [upload[:2] for upload in self._uploads]
         for loans, buffer in zip(self._loans, self._buffers.sides, strict=True):
             ranges += loans.ranges(buffer)
@@ -1572,7 +1574,10 @@ class SyncedMemory:
             # A download would end borrows of the accelerator, and those are not tracked.
             side = None
         kept = Spans.covering(spans.nbytes, ranges)
-        return joined(spans, side, start, stop, kept, source=source)
+        pieces, spans = joined(spans, side, start, stop, kept, source=source)
+        # Before the map changes: another thread may be working on a span that loses holders.
+        self._span_limit = next_limit(spans, len(ranges))
+        return pieces, spans
 
     def _revoke(
         self,
@@ -1679,7 +1684,7 @@ class SyncedMemory:
                 if loans.exposures:
                     loans.exposures = loans.without_exposures(0, capacity)
                 if loans is not NO_LOANS:
-                    loans.note_end(history, adopted)
+                    loans.note_end(history, adopted, revoked)
         except BaseException:
             if sides[side] is not buffer:
                 restore(revoked)
@@ -1723,7 +1728,7 @@ class SyncedMemory:
             self._spans = after
             history = self._note(reason, before, start, stop, "upload")
             if revoked:
-                host.note_end(history, Side.HOST)
+                host.note_end(history, Side.HOST, revoked)
         except BaseException as error:
             if isinstance(error, MemoryError):
                 buffers.explain_shortage(error, Side.ACCELERATOR, self.nbytes, reason)

@@ -1,0 +1,262 @@
+"""Living arrays: which of them overlap a range, whoever adds or drops some meanwhile."""
+
+from __future__ import annotations
+
+import gc
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from syncblob.memory import living
+from syncblob.memory.leases import Borrows, Loans
+from syncblob.memory.living import LivingArrays, Reference
+
+FEW = living._FEW
+NBYTES = 1 << 12
+
+
+class Target:
+    """Something that can be referred to."""
+
+
+@pytest.fixture(autouse=True)
+def _no_comparisons(monkeypatch):
+    """Make an index at once."""
+    monkeypatch.setattr(living, "_COMPARISONS", 0)
+
+
+class Kept:
+    """Living arrays, and a list of them to compare with."""
+
+    def __init__(self):
+        self.living = LivingArrays()
+        self.targets = {}
+
+    def add(self, start, stop):
+        target = Target()
+        reference = Reference(target, self.living.discard)
+        reference.start, reference.stop = start, stop
+        self.targets[reference] = target
+        self.living.live.add(reference)
+        self.living.file(reference)
+        return reference
+
+    def drop(self, reference):
+        del self.targets[reference]
+
+    def found(self, start, stop):
+        found = self.living.overlapping(start, stop)
+        assert len(set(found)) == len(found)
+        return set(found)
+
+    def expected(self, start, stop):
+        return {each for each in self.targets if each.start < stop and start < each.stop}
+
+
+ranges = st.tuples(st.integers(0, NBYTES), st.integers(0, 200) | st.integers(0, NBYTES)).map(
+    lambda pair: (pair[0], sum(pair))
+)
+steps = st.lists(
+    st.tuples(st.just("add"), st.lists(ranges, max_size=2 * FEW))
+    | st.tuples(st.just("drop"), st.floats(0, 1))
+    | st.tuples(st.just("search"), ranges),
+    max_size=12,
+)
+
+
+@settings(max_examples=100)
+@given(steps)
+def test_what_is_found_is_what_overlaps(steps):
+    kept = Kept()
+    for step, given_ in steps:
+        if step == "add":
+            for start, stop in given_:
+                kept.add(start, stop)
+        elif step == "drop":
+            for reference in list(kept.targets)[: int(given_ * len(kept.targets))]:
+                kept.drop(reference)
+        else:
+            assert kept.found(*given_) == kept.expected(*given_)
+    assert len(kept.living) == len(kept.targets)
+    for place in range(0, NBYTES, 511):
+        for stop in (place, place + 1, place + 700):
+            assert kept.found(place, stop) == kept.expected(place, stop)
+
+
+@pytest.mark.parametrize("count", [FEW, FEW + 1, 40 * FEW])
+def test_only_what_is_near_a_range_is_compared(count):
+    kept = Kept()
+    for place in range(count):
+        kept.add(8 * place, 8 * place + 8)
+    kept.found(0, 8 * count)
+    near = kept.living.index and kept.living.index.near(80, 88)
+    if count <= FEW:
+        assert near is None, "an index would take longer"
+    else:
+        assert kept.expected(80, 88) < set(near)
+        assert len(near) <= 4
+
+
+def test_many_are_compared_one_by_one_before_an_index_pays(monkeypatch):
+    monkeypatch.setattr(living, "_COMPARISONS", 3)
+    kept = Kept()
+    for place in range(2 * FEW):
+        kept.add(place, place + 1)
+    for _ in range(3):
+        assert kept.found(2, 5) == kept.expected(2, 5)
+        assert kept.living.index is None
+    assert kept.found(2, 5) == kept.expected(2, 5)
+    assert kept.living.index is not None
+
+
+def test_a_long_range_with_few_arrays_in_it_is_found_without_a_walk_over_the_range():
+    kept = Kept()
+    for place in range(2 * FEW):
+        kept.add(place << 24, (place << 24) + 1)
+    assert kept.found(1 << 23, 1 << 29) == kept.expected(1 << 23, 1 << 29)
+
+
+def test_the_dead_are_not_found():
+    kept = Kept()
+    references = [kept.add(place, place + 1) for place in range(4 * FEW)]
+    kept.found(0, 1)
+    index = kept.living.index
+    for reference in references[:FEW]:
+        kept.drop(reference)
+    assert kept.found(0, NBYTES) == set(references[FEW:])
+    assert kept.living.index is index
+
+
+def test_dead_references_do_not_pile_up():
+    kept = Kept()
+    lasting = [kept.add(place, place + 1) for place in range(2 * FEW)]
+    kept.found(0, 1)
+    for _ in range(100 * FEW):
+        kept.drop(kept.add(0, 8))
+        index = kept.living.index
+        assert index is None or index.count + len(index.fresh) <= 2 * (2 * FEW + 1) + FEW + 1
+    assert kept.found(0, 1) == {lasting[0]}
+    for reference in lasting[FEW:]:
+        kept.drop(reference)
+    del lasting, reference
+    gc.collect()
+    assert kept.found(0, NBYTES) == set(kept.targets)
+
+
+def test_an_index_of_the_dead_is_replaced():
+    kept = Kept()
+    for place in range(10 * FEW):
+        kept.add(place, place + 1)
+    kept.found(0, 1)
+    before = kept.living.index
+    for reference in list(kept.targets)[2 * FEW :]:
+        kept.drop(reference)
+    assert kept.found(0, NBYTES) == set(kept.targets)
+    assert kept.living.index is not before
+    assert kept.living.index.count == 2 * FEW
+
+
+@pytest.mark.parametrize("what", ["add", "search"])
+def test_who_comes_while_an_index_is_filled_misses_nothing(what):
+    kept, done = Kept(), []
+
+    class Live(set):
+        def __iter__(self):
+            each = list(super().__iter__())
+            if not done:
+                done.append(True)
+                if what == "add":
+                    kept.add(0, 1)
+                else:
+                    assert kept.found(0, 1) == kept.expected(0, 1)
+            return iter(each)
+
+    for place in range(2 * FEW):
+        kept.add(place, place + 1)
+    kept.living.live = Live(kept.living.live)
+    kept.found(0, 1)
+    assert done
+    assert kept.found(0, 1) == kept.expected(0, 1)
+
+
+def test_a_search_in_the_middle_of_a_search_finds_everything():
+    kept = Kept()
+    for place in range(2 * FEW):
+        kept.add(place, place + 1)
+    found = []
+
+    class Searching(Reference):
+        """Its range is asked for in the middle of a search."""
+
+        def __getattr__(self, name):
+            self.start, self.stop = 3, 5
+            found.append(kept.found(3, 5))
+            return {"start": 3, "stop": 5}[name]
+
+    target = Target()
+    reference = Searching(target, kept.living.discard)
+    kept.targets[reference] = target
+    kept.living.live.add(reference)
+    assert kept.found(4, 5) == {reference, *kept.expected(4, 5)}
+    assert found == [kept.expected(3, 5)]
+
+
+def test_threads_add_while_others_search():
+    """Who has added a reference finds it, and nobody else's search fails."""
+    loans = Loans()
+    lock = threading.Lock()
+    failures = []
+
+    def use(number):
+        kept = []
+        for step in range(150):
+            array = np.zeros(1, np.uint8)
+            kept.append(array)
+            place = 1000 * number + step
+            loans.lease(array, "DLPack", place, place + 1)
+            with lock:
+                found = loans.leases_in(place, place + 1)
+            if [lease() for lease in found] != [array]:
+                failures.append(place)
+            if step % 3 == 0:
+                del kept[: len(kept) // 2]
+            del array, found
+
+    threads = [threading.Thread(target=use, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert not loans.leases
+
+
+def is_set(borrow):
+    try:
+        Reference.start.__get__(borrow)
+    except AttributeError:
+        return False
+    return True
+
+
+def test_the_range_of_a_borrow_is_computed_once():
+    buffer, borrows = np.zeros(4 * FEW, np.uint8), Borrows()
+    arrays = [buffer[place : place + 2] for place in range(2 * FEW)]
+    for array in arrays:
+        borrows.add(array)
+    assert not any(is_set(borrow) for borrow in borrows.live)
+    found = borrows.reaching(buffer, 10, 11)
+    assert {array.ctypes.data - buffer.ctypes.data for array in found} == {9, 10}
+    assert all(is_set(borrow) for borrow in borrows.live)
+    assert sorted(borrows.ranges(buffer)) == [(place, place + 2) for place in range(2 * FEW)]
+
+
+def test_a_borrow_has_no_other_attributes():
+    borrows, array = Borrows(), np.zeros(2)
+    borrows.add(array)
+    (borrow,) = borrows.live
+    with pytest.raises(AttributeError, match="got length"):
+        borrow.length  # noqa: B018  # what it raises

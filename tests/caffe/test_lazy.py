@@ -13,6 +13,9 @@ from syncblob.caffe._pb.caffe_pb2 import BlobProto, BlobShape, LayerParameter, N
 from syncblob.devices import use_device
 from syncblob.memory import Head
 
+# They count the bytes that are read for parts of small Blobs.
+pytestmark = pytest.mark.usefixtures("exact_parts")
+
 ROWS, COLUMNS = 40, 25
 COUNT = ROWS * COLUMNS
 VALUES = np.arange(COUNT, dtype=np.float32)

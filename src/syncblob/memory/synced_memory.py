@@ -1104,11 +1104,11 @@ class SyncedMemory:
         announced: Collection[Lease],
     ) -> Any:
         while True:
-            buffer, known = template or (None, None)
+            buffer = None if template is None else template[0]
             if not (layout.whole and self._again(side, access, layout, reason, buffer)):
                 buffer = self._acquire(side, access, layout, reason, announced)
             if template is not None and template[0] is buffer:
-                array = known.view()
+                array = template[1].view()
             else:
                 array = self._buffers.home(side).view(buffer, layout, writable=True)
             # Only NumPy arrays have a write permission to revoke.

@@ -59,6 +59,16 @@ class Doubled(np.lib.mixins.NDArrayOperatorsMixin):
         return self.array.shape
 
 
+class Raising(Doubled):
+    """Raises where others return NotImplemented, like `sparse.COO` in ``matmul``."""
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
+        answer = super().__array_ufunc__(ufunc, method, *inputs, **kwargs)
+        if answer is NotImplemented:
+            raise TypeError("Unsupported types.")
+        return answer
+
+
 class Unkept(Doubled):
     """Its reflected operator is wrong, as in pint, but ndarrays only call the ufunc."""
 
@@ -140,6 +150,16 @@ def test_what_asks_for_dtypes_alone_moves_nothing():
     with no_transfers():
         result = np.result_type(blob, np.ma.masked_array(A, MASK))
     assert result == A.dtype
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_who_raises_for_a_blob_gets_a_const_array(device):
+    blob = blob_of(A, device)
+    for call in (np.hypot, operator.mul, operator.matmul):
+        actual, expected = (
+            call(x, Raising(A.T if call is operator.matmul else A)) for x in (blob, A)
+        )
+        assert actual.tolist() == expected.tolist()
 
 
 def test_a_guard_forbids_the_download():

@@ -90,9 +90,15 @@ def _is_stranger(kind: type, protocol: str) -> bool:
 def _answer(
     protocol: str, strangers: Iterable[Any], request: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> Any:
-    """Call the protocols from left to right, as NumPy does; NotImplemented if all decline."""
+    """Call the protocols from left to right, as NumPy does; NotImplemented if all decline.
+
+    Some decline types that they do not know with a TypeError.
+    """
     for x in strangers:
-        answer = getattr(type(x), protocol)(x, *request, **kwargs)
+        try:
+            answer = getattr(type(x), protocol)(x, *request, **kwargs)
+        except TypeError:
+            continue
         if answer is not NotImplemented:
             return answer
     return NotImplemented

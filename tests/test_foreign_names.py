@@ -56,6 +56,7 @@ MISSING = [
     ("Blob", "data_ptr", r"ctypes\.data.*to_torch\(\)\.data_ptr\(\)"),
     ("Blob", "numel", r"blob\.size"),
     ("Blob", "unsqueeze", "expand_dims"),
+    ("Blob", "_blk_dtypes", "np.asarray.*mask"),
     *(("Blob", name, "astype") for name in ("bfloat16", "double", "float", "half", "long")),
     *(("Blob", name, "as_p.*diff") for name in ("backward", "grad", "requires_grad", "zero_grad")),
 ]

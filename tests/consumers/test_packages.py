@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import gc
+import operator
+import os
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -77,6 +81,84 @@ def test_jax_converts_where_it_asks():
     assert kept.tolist() == array.tolist()  # JAX's arrays never change
     with pytest.raises(ValueError, match=r"jax\.numpy\.array"):
         numpy.sin(blob)
+
+
+def test_jax_takes_blobs_everywhere_after_an_import():
+    pytest.importorskip("jax")
+    # In another process, because a pytree cannot be unregistered.
+    program = """if True:
+        import jax, numpy as np, syncblob.interop.jax
+        from syncblob import Head
+        from made_blobs import blob_in, values
+        for call in (
+            jax.numpy.sin,
+            jax.jit(lambda x: x @ x.T),
+            jax.grad(lambda x: (x**2).sum()),
+            jax.vmap(jax.numpy.sum),
+            lambda x: jax.numpy.where(x > 2, x, 0),
+        ):
+            blob, array = blob_in(Head.HEAD_AT_GPU), values()
+            actual, expected = call(blob), call(array)
+            assert type(actual) is type(expected)
+            np.testing.assert_array_equal(actual, expected)
+            assert np.array_equal(blob.gpu_data(), array)
+        kept = jax.jit(lambda x: x)(blob)
+        blob[...] = 0
+        assert kept.tolist() == array.tolist()  # JAX's arrays never change
+    """
+    paths = os.pathsep.join(filter(None, sys.path))
+    subprocess.run(
+        [sys.executable, "-c", program], env=os.environ | {"PYTHONPATH": paths}, check=True
+    )
+
+
+@pytest.mark.parametrize("shape", [(5,), (2, 3), (2, 3, 4)])
+def test_polars_gets_what_its_constructors_make_of_an_ndarray(shape):
+    pl = pytest.importorskip("polars")
+    pytest.importorskip("pyarrow")
+    from polars.testing import assert_frame_equal, assert_series_equal
+
+    blob, array = blob_in(Head.HEAD_AT_GPU, shape=shape), values(shape=shape)
+    for call in (
+        lambda x: pl.Series("name", x, dtype=pl.Float64 if x.ndim == 1 else None),
+        lambda x: pl.Series(x, strict=False),
+        lambda x: pl.DataFrame({"a": x})["a"],
+        pl.DataFrame,
+        lambda x: pl.DataFrame(x, schema=["p", "q", "r"][: x.shape[1] if x.ndim > 1 else 1]),
+    ):
+        try:
+            expected = call(array)
+        except Exception as error:  # noqa: BLE001  # of Polars, for an array of these axes
+            with pytest.raises(type(error)):
+                call(blob)
+        else:
+            same = assert_series_equal if isinstance(expected, pl.Series) else assert_frame_equal
+            same(call(blob), expected)
+    kept = pl.Series("name", blob_in(Head.HEAD_AT_GPU, shape=(5,)))
+    assert kept.to_list() == values(shape=(5,)).tolist()
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape"),
+    [
+        ("DataFrame", (2, 3)),
+        ("DataFrame", (3,)),
+        ("DataFrame", ()),
+        ("Series", (3,)),
+        ("Series", ()),
+    ],
+)
+def test_pandas_operators_take_blobs_on_both_sides(kind, shape):
+    pd = pytest.importorskip("pandas")
+    other = getattr(pd, kind)((values() + 1) if kind == "DataFrame" else [1.0, 4.0, 2.0])
+    blob, array = blob_in(Head.HEAD_AT_GPU, shape=shape), values(shape=shape)
+    for compute in (operator.add, operator.truediv, operator.pow, operator.eq, operator.lt):
+        for actual, expected in (
+            (compute(other, blob), compute(other, array)),
+            (compute(blob, other), compute(array, other)),
+        ):
+            assert type(actual) is type(other)
+            assert actual.equals(expected)
 
 
 def test_pandas_writes_on_its_own_and_comes_back():

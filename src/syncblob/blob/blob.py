@@ -1502,12 +1502,13 @@ class Blob(Operators, NdarrayMethods):
     def __arrow_c_array__(self) -> Callable[..., tuple[Any, Any]]:
         """The function that Polars and others call for Arrow capsules, made by ``pa.array``.
 
-        Reading the attribute transfers nothing.
+        Reading the attribute transfers nothing. Polars gets what its constructors make of an
+        ndarray: a copy, with the given name and dtype.
 
         Raises
         ------
         AttributeError
-            If there is not exactly one axis, or PyArrow is missing.
+            If there is not exactly one axis, except for Polars, or PyArrow is missing.
         """
         protocols.require_arrow(self)
         return partial(protocols.arrow_capsules, self)
@@ -1527,6 +1528,21 @@ class Blob(Operators, NdarrayMethods):
         if not self._home.native:
             raise AttributeError("__jax_array__ would copy by way of the host")
         return partial(protocols.jax_array, self)
+
+    @property
+    def __pandas_priority__(self) -> int:
+        """More than that of a DataFrame, whose operators then give way to those of a Blob.
+
+        These call the DataFrame again with a const array. It would refuse a Blob of two axes.
+
+        Raises
+        ------
+        AttributeError
+            If there are not two axes: DataFrames and Series take those Blobs.
+        """
+        if self.ndim != 2:  # noqa: PLR2004  # rows and columns
+            raise AttributeError("__pandas_priority__ is for a Blob of two axes")
+        return 5000
 
     def _sympy_(self) -> Any:
         """Convert to a SymPy Array, or a 0-d Blob to a SymPy number. Reads on the host."""
@@ -1625,6 +1641,7 @@ class Blob(Operators, NdarrayMethods):
         bfloat16, double, float, half, long = map(
             Missing, ["blob.astype(dtype) converts; dtypes are named as NumPy's"] * 5
         )
+        _blk_dtypes = Missing("pandas takes np.asarray(blob) as a mask of a DataFrame")
         backward, grad, requires_grad, zero_grad = map(
             Missing, ["blob.as_parameter() has a gradient, which is blob.diff"] * 4
         )

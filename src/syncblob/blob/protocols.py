@@ -14,7 +14,7 @@ from syncblob.interop import cuda, dlpack
 from syncblob.memory import CONST, MUTABLE
 
 if TYPE_CHECKING:
-    from types import ModuleType
+    from types import FrameType, ModuleType
 
     from syncblob.blob.core import BlobCore
 
@@ -92,14 +92,33 @@ def arrow_array(blob: BlobCore, kind: Any) -> Any:
 
 
 def require_arrow(blob: BlobCore) -> None:
-    """Raise AttributeError if a Blob has no Arrow capsules."""
-    if blob.ndim != 1 or find_spec("pyarrow") is None:
+    """Raise AttributeError if the caller of the property gets no Arrow capsules of a Blob."""
+    if find_spec("pyarrow") is None or (blob.ndim != 1 and not _is_polars(sys._getframe(2))):
         raise AttributeError("__arrow_c_array__ is for a Blob of one axis, and needs pyarrow")
 
 
 def arrow_capsules(blob: BlobCore, requested_schema: Any = None) -> tuple[Any, Any]:
     """Return the Arrow capsules of a Blob; see `Blob.__arrow_c_array__`."""
-    return arrow_array(blob, None).__arrow_c_array__(requested_schema)
+    caller = sys._getframe(1)
+    if not _is_polars(caller):
+        return arrow_array(blob, None).__arrow_c_array__(requested_schema)
+    import polars as pl
+    import pyarrow as pa
+
+    # Polars' constructors do not apply their other arguments to an object with Arrow capsules.
+    given = caller.f_locals
+    if "values" in given:
+        options = {name: given[name] for name in ("dtype", "strict", "nan_to_null")}
+        series = pl.Series(given["name"], np.asarray(blob), **options)
+    else:
+        series = pl.DataFrame(np.asarray(blob)).to_struct()
+    array = series.to_arrow()
+    _, capsule = array.__arrow_c_array__()
+    return pa.field(series.name, array.type).__arrow_c_schema__(), capsule
+
+
+def _is_polars(caller: FrameType) -> bool:
+    return caller.f_globals.get("__name__", "").startswith("polars.")
 
 
 def jax_array(blob: BlobCore) -> Any:

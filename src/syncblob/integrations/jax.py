@@ -1,0 +1,27 @@
+"""JAX's functions with Blobs.
+
+JAX calls ``__jax_array__`` in few functions, and refuses arguments of compiled functions that have
+it. A pytree is accepted everywhere. So a Blob is one, whose leaf is an array of JAX's with its
+contents: a copy, because JAX's arrays are immutable. The function gets the leaf itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jax import numpy, tree_util
+
+from syncblob.blob import Blob
+
+__all__: list[str] = []
+
+
+def _flatten(blob: Blob) -> tuple[tuple[Any], None]:
+    return (numpy.array(blob),), None
+
+
+def _unflatten(_: None, leaves: tuple[Any]) -> Any:
+    return leaves[0]
+
+
+tree_util.register_pytree_node(Blob, _flatten, _unflatten)

@@ -161,6 +161,26 @@ def test_pandas_operators_take_blobs_on_both_sides(kind, shape):
             assert actual.equals(expected)
 
 
+def test_scipys_iterative_solvers_take_a_dense_matrix_that_stays_on_its_device():
+    linalg = pytest.importorskip("scipy.sparse.linalg")
+    matrix = np.array([[4.0, 1.0, 0.0], [1.0, 3.0, 1.0], [0.0, 1.0, 5.0]])
+    blob, vector = Blob((3, 3), "float64", device="simulated:0", name="matrix"), np.ones(3)
+    blob.overwrite_gpu_data()[...] = matrix
+    with syncblob.record_transfers() as log:
+        for solve in (
+            lambda a: linalg.cg(a, vector)[0],
+            lambda a: linalg.gmres(a, vector)[0],
+            lambda a: linalg.eigsh(a, 1, v0=vector)[0],
+            lambda a: linalg.svds(a[:2], 1, v0=np.ones(2))[1],
+            lambda a: linalg.aslinearoperator(a).rmatmat(matrix),
+        ):
+            np.testing.assert_allclose(solve(blob), solve(matrix))
+    assert log
+    assert all(transfer.name != "matrix" for transfer in log)
+    turned = matrix * (1 + 2j)
+    np.testing.assert_allclose(Blob.asarray(turned).rmatvec(vector), turned.conj().T @ vector)
+
+
 def test_pandas_writes_on_its_own_and_comes_back():
     pd = pytest.importorskip("pandas")
     blob = blob_in(Head.SYNCED)

@@ -1544,6 +1544,18 @@ class Blob(Operators, NdarrayMethods):
             raise AttributeError("__pandas_priority__ is for a Blob of two axes")
         return 5000
 
+    def matvec(self, x: Any) -> NDArray[Any]:
+        """Return the product of this matrix and a vector or a column as a new ndarray.
+
+        Computed on this Blob's device. SciPy's iterative solvers take a matrix that has this
+        method, and write into its results.
+        """
+        return np.array(self @ x)
+
+    def rmatvec(self, x: Any) -> NDArray[Any]:
+        """Return the product of the conjugate transpose and a vector or a column; see `matvec`."""
+        return np.array(self.mT.conj() @ x)
+
     def _sympy_(self) -> Any:
         """Convert to a SymPy Array, or a 0-d Blob to a SymPy number. Reads on the host."""
         return protocols.sympy_value(self)

@@ -258,15 +258,27 @@ def test_sympy_gets_numbers():
         x * blob
 
 
-def test_vtk_writes_through_const_arrays_and_is_found_where_it_has_no_right():
-    numpy_support = pytest.importorskip("vtkmodules.util.numpy_support")
+def vtk_writes(array):
+    """Set the first row to 9."""
+    pytest.importorskip("vtkmodules.util.numpy_support").numpy_to_vtk(array).SetTuple3(0, 9, 9, 9)
+
+
+def rasterio_writes(array):
+    """Set the first row to 9."""
+    row = [[(0, 0), (3, 0), (3, 1), (0, 1)]]
+    features = pytest.importorskip("rasterio.features")
+    features.rasterize([({"type": "Polygon", "coordinates": row}, 9)], out=array)
+
+
+@pytest.mark.parametrize("write", [vtk_writes, rasterio_writes])
+def test_writes_through_const_arrays_are_found_where_they_have_no_right(write):
     adopted = values()
     for own in (True, False):
         blob = syncblob.asarray(adopted, copy=own).on("simulated")
         _ = blob.gpu_data()
         with syncblob.verified_const(), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            numpy_support.numpy_to_vtk(np.asarray(blob)).SetTuple3(0, 9, 9, 9)
+            write(np.asarray(blob))
             first = blob.gpu_data()[0].tolist()
         assert [w.category.__name__ for w in caught] == ["ConstWriteWarning"] * own
         # If other libraries may write the memory, the device gets the newest contents.

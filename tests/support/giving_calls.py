@@ -5,6 +5,7 @@ Each takes one Blob. All other arguments are ndarrays.
 
 from __future__ import annotations
 
+import io
 import random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -190,6 +191,20 @@ def _(x):
     ndimage.distance_transform_edt(MASK, distances=x)
 
 
+@giving("scipy", "ndimage.binary_dilation(x, output=b)", ~MASK, "np.asarray(b.cpu)")
+def _(x):
+    from scipy import ndimage
+
+    ndimage.binary_dilation(MASK, output=x)
+
+
+@giving("scipy", "linalg.blas.daxpy(x, b)", NUMBERS.astype("f8"), "np.asarray(b.cpu)")
+def _(x):
+    from scipy.linalg import blas
+
+    return blas.daxpy(np.ones(8), x)
+
+
 @giving("sklearn", "LinearRegression().fit(b, y)", TABLE, "b")
 def _(x):
     from sklearn.linear_model import LinearRegression
@@ -202,6 +217,20 @@ def _(x):
     from sklearn.preprocessing import StandardScaler
 
     return StandardScaler(copy=False).fit_transform(x)
+
+
+@giving("sklearn", "MinMaxScaler(copy=False).fit_transform(b)", TABLE, "np.asarray(b.cpu)")
+def _(x):
+    from sklearn.preprocessing import MinMaxScaler
+
+    return MinMaxScaler(copy=False).fit_transform(x)
+
+
+@giving("sklearn", "PCA(copy=False).fit(b)", TABLE[:8], "np.asarray(b.cpu)")
+def _(x):
+    from sklearn.decomposition import PCA
+
+    return PCA(copy=False).fit(x).components_
 
 
 @giving("astropy", "u.m * b", GRAY, "b")
@@ -225,6 +254,24 @@ def _(x):
     return np.dot(GRAY * units.km, x).value
 
 
+@giving("astropy", "fits.PrimaryHDU(b).writeto(file)", GRAY, "b")
+def _(x):
+    from astropy.io import fits
+
+    file = io.BytesIO()
+    fits.PrimaryHDU(x).writeto(file)
+    return fits.getdata(io.BytesIO(file.getvalue()))
+
+
+@giving("astropy", "fits.writeto(file, b)", GRAY)
+def _(x):
+    from astropy.io import fits
+
+    file = io.BytesIO()
+    fits.writeto(file, x)
+    return fits.getdata(io.BytesIO(file.getvalue()))
+
+
 @giving("sparse", "COO + b", GRAY, "b")
 def _(x):
     import sparse
@@ -237,6 +284,14 @@ def _(x):
     import sparse
 
     return sparse.COO.from_numpy(GRAY * MASK) @ x
+
+
+@giving("sparse", "sparse.where(mask, COO, b)", np.array(0, "f4"))
+def _(x):
+    import sparse
+
+    coo = sparse.COO.from_numpy(GRAY * MASK)
+    return isinstance(sparse.where(coo > 0.6, coo, x), sparse.COO)
 
 
 @giving("pint", "b @ quantity", GRAY, "b")
@@ -302,6 +357,13 @@ def _(x):
     return pd.DataFrame({"x": NUMBERS})[x]
 
 
+@giving("pandas", "series.iloc[b]", NUMBERS > 3)
+def _(x):
+    import pandas as pd
+
+    return pd.Series(NUMBERS).iloc[x]
+
+
 @giving("pandas", "pd.unique(b)", NUMBERS)
 def _(x):
     import pandas as pd
@@ -309,7 +371,7 @@ def _(x):
     return pd.unique(x)
 
 
-@giving("pandas", "frame + b", TABLE)
+@giving("pandas", "frame + b", TABLE, "b")
 def _(x):
     import pandas as pd
 
@@ -346,6 +408,15 @@ def _(x):
     return pd.Series(NUMBERS).where(x, 0)
 
 
+@giving("pandas", "frame += b", TABLE)
+def _(x):
+    import pandas as pd
+
+    frame = pd.DataFrame(TABLE)
+    frame += x
+    return frame
+
+
 @giving("polars", "pl.DataFrame({'x': b})", NUMBERS, "b")
 def _(x):
     import polars as pl
@@ -353,7 +424,29 @@ def _(x):
     return pl.DataFrame({"x": x}).to_numpy()
 
 
-@giving("polars", "pl.DataFrame(b)", TABLE)
+@giving("polars", "pl.Series('x', b, dtype=…)", NUMBERS, "b")
+def _(x):
+    import polars as pl
+
+    series = pl.Series("x", x, dtype=pl.Float64)
+    return [series.name, *map(str, [series.dtype, *series])]
+
+
+@giving("polars", "pl.Series([b, b])", NUMBERS)
+def _(x):
+    import polars as pl
+
+    return [str(pl.Series([x, x]).dtype)]
+
+
+@giving("polars", "pl.DataFrame([b, b])", NUMBERS)
+def _(x):
+    import polars as pl
+
+    return [str(kind) for kind in pl.DataFrame([x, x]).dtypes]
+
+
+@giving("polars", "pl.DataFrame(b)", TABLE, "b")
 def _(x):
     import polars as pl
 
@@ -407,6 +500,13 @@ def _(x):
     return morphology.remove_small_objects(x, max_size=3)
 
 
+@giving("skimage", "morphology.remove_small_holes(b)", MASK)
+def _(x):
+    from skimage import morphology
+
+    return morphology.remove_small_holes(x, max_size=3)
+
+
 @giving("skimage", "morphology.skeletonize(b)", MASK, "np.array(b)")
 def _(x):
     from skimage import morphology
@@ -419,6 +519,13 @@ def _(x):
     from skimage import segmentation
 
     return segmentation.watershed(x, 2)
+
+
+@giving("imageio", "iio.imwrite('x.gif', [b, b])", IMAGE)
+def _(x):
+    import imageio.v3 as iio
+
+    return list(iio.imwrite("<bytes>", [x, x], extension=".gif"))
 
 
 @giving("cv2", "cv2.GaussianBlur(b, …)", IMAGE)
@@ -449,6 +556,13 @@ def _(x):
     return np.abs(librosa.stft(x, n_fft=256))
 
 
+@giving("soxr", "soxr.resample(b, …), float64", AUDIO.astype("f8"))
+def _(x):
+    import soxr
+
+    return soxr.resample(x, 8000, 4000)
+
+
 @giving("pyvista", "pv.PolyData(b)", TABLE, "np.array(b)")
 def _(x):
     import pyvista as pv
@@ -470,6 +584,49 @@ def _(x):
     from vtkmodules.util.numpy_support import numpy_to_vtk
 
     numpy_to_vtk(x).SetTuple3(0, 9, 9, 9)
+
+
+# --- maps and graphs -----------------------------------------------------------------------------
+
+
+_SHAPES = [({"type": "Polygon", "coordinates": [[(1, 1), (9, 1), (9, 9), (1, 1)]]}, 7)]
+
+
+@giving("rasterio", "features.rasterize(shapes, out=b)", 0 * GRAY, "np.asarray(b.cpu)")
+def _(x):
+    from rasterio import features
+
+    features.rasterize(_SHAPES, out=x)
+
+
+@giving("rasterio", "warp.reproject(x, b)", 0 * GRAY, "np.asarray(b.cpu)")
+def _(x):
+    from rasterio import transform, warp
+
+    place = transform.from_origin(0, 16, 1, 1)
+    places = {f"{side}_transform": place for side in ("src", "dst")}
+    warp.reproject(GRAY, x, **places, src_crs="EPSG:4326", dst_crs="EPSG:4326")
+
+
+@giving("rasterio", "fill.fillnodata(b, mask)", GRAY, "np.asarray(b.cpu)")
+def _(x):
+    from rasterio import fill
+
+    return fill.fillnodata(x, mask=MASK)
+
+
+@giving("networkx", "graph.has_node(b[0])", np.array([1, 2]))
+def _(x):
+    import networkx as nx
+
+    return nx.path_graph(3).has_node(x[0])
+
+
+@giving("networkx", "nx.Graph(b)", (NUMBERS[:, None] > NUMBERS).astype("f4"))
+def _(x):
+    import networkx as nx
+
+    return nx.Graph(x).number_of_edges()
 
 
 # --- models --------------------------------------------------------------------------------------
@@ -526,6 +683,20 @@ def _(x):
     return model.fit(x, LABELS).predict(TABLE)
 
 
+@giving("gymnasium", "spaces.Discrete(5).contains(b)", np.array(2))
+def _(x):
+    from gymnasium import spaces
+
+    return spaces.Discrete(5).contains(x)
+
+
+@giving("gymnasium", "spaces.MultiDiscrete(…).contains(b)", np.array([1, 2]))
+def _(x):
+    from gymnasium import spaces
+
+    return spaces.MultiDiscrete([3, 3]).contains(x)
+
+
 # --- files ---------------------------------------------------------------------------------------
 
 
@@ -546,3 +717,13 @@ def _(x):
     dataset = _dataset()
     dataset.write_direct(x)
     return dataset[()]
+
+
+@giving("tables", "array[b], a mask", np.array([True, False]))
+def _(x):
+    import tables
+
+    with tables.open_file(
+        "in memory", "w", driver="H5FD_CORE", driver_core_backing_store=0
+    ) as file:
+        return file.create_array("/", "x", obj=NUMBERS[:2])[x]

@@ -72,7 +72,8 @@ def _outcome(call: Giving, give: str) -> str:
 
 def _equal(result, expected) -> bool:
     actual, wanted = np.asarray(result), np.asarray(expected)
-    return actual.shape == wanted.shape and bool((actual == wanted).all())
+    same = (actual.shape, actual.dtype) == (wanted.shape, wanted.dtype)
+    return same and bool((actual == wanted).all())
 
 
 if __name__ == "__main__":

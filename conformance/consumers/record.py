@@ -7,12 +7,15 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-__all__ = ["PATH", "RANKS", "Change", "Record", "compare", "load", "save"]
+__all__ = ["GOOD", "PATH", "RANKS", "Change", "Record", "compare", "kind_of", "load", "save"]
 
 PATH = Path(__file__).with_name("record.json")
 
-# Kinds of outcomes, from worst to best.
-RANKS = ("wrong value", "error", "other out", "Blob out, on cpu", "Blob out")
+# Kinds of outcomes, from worst to best. Those that are good have the results of ndarrays.
+GOOD = ("other out", "Blob out, on cpu", "Blob out", "same")
+RANKS = ("not with ndarrays", "crash", "lost", "wrong value", "unclear error", "refused", *GOOD)
+# What the record leaves out.
+_USUAL = ("Blob out", "same")
 
 
 def kind_of(outcome: str) -> str:
@@ -22,41 +25,67 @@ def kind_of(outcome: str) -> str:
 
 @dataclass
 class Record:
-    """Outcomes by package, call and device, with the versions of the packages."""
+    """Outcomes by library, call and device.
+
+    Attributes
+    ----------
+    versions
+        The versions of the libraries.
+    calls
+        The numbers of their calls.
+    outcomes
+        All outcomes of a run. A record has only those that are not as usual.
+    """
 
     versions: dict[str, str] = field(default_factory=dict)
+    calls: dict[str, int] = field(default_factory=dict)
     outcomes: dict[str, dict[str, dict[str, str]]] = field(default_factory=dict)
 
-    def add(self, package: str, call: str, device: str, outcome: str) -> None:
+    def add(self, library: str, call: str, device: str, outcome: str) -> None:
         """Add the outcome of a call."""
-        self.outcomes.setdefault(package, {}).setdefault(call, {})[device] = outcome
+        calls = self.outcomes.setdefault(library, {})
+        calls.setdefault(call, {})[device] = outcome
+        self.calls[library] = len(calls)
 
     def updated(self, newer: Record) -> Record:
-        """Return this record, with packages replaced by those of a newer one."""
-        return Record(self.versions | newer.versions, self.outcomes | newer.outcomes)
+        """Return this record, with libraries replaced by those of a newer one."""
+        outcomes = {
+            library: {call: found for call, found in calls.items() if _unusual(found)}
+            for library, calls in newer.outcomes.items()
+        }
+        return Record(
+            self.versions | newer.versions, self.calls | newer.calls, self.outcomes | outcomes
+        )
 
     def table(self) -> str:
-        """Return all outcomes as text, one per line."""
+        """Return the outcomes that are not as usual as text, one per line."""
         lines = []
-        for package, calls in sorted(self.outcomes.items()):
-            lines.append(f"\n{package} {self.versions[package]}")
-            for call, by_device in sorted(calls.items()):
-                same = _together(by_device)
-                if isinstance(same, str):
-                    lines.append(f"  {call:<58} {same}")
+        for library, calls in sorted(self.outcomes.items()):
+            lines.append(f"\n{library} {self.versions[library]}")
+            for call, by_device in calls.items():
+                found = _together(by_device)
+                if isinstance(found, str):
+                    lines += [f"  {call:<70} {found}"] * (found not in _USUAL)
                 else:
-                    lines += [f"  {call:<58} {key}: {same[key]}" for key in same]
+                    lines += [f"  {call:<70} {key}: {found[key]}" for key in found]
         return "\n".join(lines)
 
-    def totals(self) -> str:
-        """Return the counts of outcomes as text, one line for each package and device."""
-        lines = [""]
-        for package, calls in sorted(self.outcomes.items()):
-            devices = sorted({device for by_device in calls.values() for device in by_device})
-            for device in devices:
-                kinds = Counter(kind_of(by_device[device]) for by_device in calls.values())
-                counts = ", ".join(f"{kinds[kind]} {kind}" for kind in RANKS[::-1] if kinds[kind])
-                lines.append(f"{package}, {device}: {len(calls)} calls: {counts}")
+    def kinds(self, device: str) -> dict[str, Counter[str]]:
+        """Return the counts of the kinds of outcomes of each library on a device."""
+        return {
+            library: Counter(kind_of(x[device]) for x in calls.values() if _was_tried(x, device))
+            for library, calls in sorted(self.outcomes.items())
+        }
+
+    def totals(self, device: str) -> str:
+        """Return the counts of outcomes as text, one line for each library, and the share."""
+        by_library = self.kinds(device)
+        total: Counter[str] = sum(by_library.values(), Counter())
+        lines = ["", device]
+        for library, kinds in [*by_library.items(), ("all", total)]:
+            counts = ", ".join(f"{kinds[kind]} {kind}" for kind in RANKS[::-1] if kinds[kind])
+            share = sum(kinds[kind] for kind in GOOD) / (kinds.total() or 1)
+            lines.append(f"  {library:<32} {kinds.total():5} calls {share:7.1%}: {counts}")
         return "\n".join(lines)
 
 
@@ -75,31 +104,46 @@ class Change:
 
 
 def compare(recorded: Record, found: Record) -> list[Change]:
-    """Return the differences in the packages that were tried.
+    """Return the differences in the libraries that were tried.
 
-    A call got worse if its kind of outcome did, or if it is no longer made. A wrong value always
-    counts as worse, whatever is recorded.
+    A call got worse if its kind of outcome did. What is not recorded was as usual. A library got
+    worse if it has fewer calls.
     """
     changes = []
-    for package, calls in found.outcomes.items():
-        before = recorded.outcomes.get(package, {})
-        for call in sorted(before.keys() | calls.keys()):
+    for library, calls in found.outcomes.items():
+        where = f"{library} {found.versions[library]}"
+        before = recorded.outcomes.get(library, {})
+        for call, by_device in calls.items():
             devices: dict[tuple[str, str], list[str]] = {}
-            for device in sorted(before.get(call, {}).keys() | calls.get(call, {}).keys()):
-                was = before.get(call, {}).get(device, "not recorded")
-                now = calls.get(call, {}).get(device, "not tried")
+            for device, outcome in sorted(by_device.items()):
+                if not _was_tried(by_device, device):
+                    continue
+                was = before.get(call, {}).get(device, "same")
+                was, now = ("as usual" if x in _USUAL else x for x in (was, outcome))
                 devices.setdefault((was, now), []).append(device)
             for (was, now), names in devices.items():
-                worse = _rank(now) == 0 or _rank(now) < _rank(was)
-                if was != now or worse:
-                    where = f"{package} {found.versions[package]} {call}, {' and '.join(names)}"
-                    changes.append(Change(where, was, now, worse))
+                if was != now:
+                    worse = _rank(now) < _rank(was)
+                    changes.append(
+                        Change(f"{where} {call}, {' and '.join(names)}", was, now, worse)
+                    )
+        were = recorded.calls.get(library, 0)
+        if len(calls) < were:
+            changes.append(Change(where, f"{were} calls", f"{len(calls)} calls", worse=True))
     return changes
 
 
 def _rank(outcome: str) -> int:
     kind = kind_of(outcome)
-    return RANKS.index(kind) if kind in RANKS else -1
+    return RANKS.index(kind) if kind in RANKS else len(RANKS)
+
+
+def _was_tried(by_device: dict[str, str], device: str) -> bool:
+    return kind_of(by_device.get(device, "not tried")) != "not tried"
+
+
+def _unusual(by_device: dict[str, str]) -> bool:
+    return any(outcome not in _USUAL for outcome in by_device.values())
 
 
 def _together(by_device: dict[str, str]) -> str | dict[str, str]:
@@ -113,29 +157,28 @@ def load(path: Path = PATH) -> Record:
     if not path.exists():
         return Record()
     content = json.loads(path.read_text(encoding="utf-8"))
-    found = Record(versions=content["versions"])
-    for package, calls in content["outcomes"].items():
-        for call, outcome in calls.items():
-            for device in content["devices"]:
-                text = outcome[device] if isinstance(outcome, dict) else outcome
-                found.add(package, call, device, text)
+    found = Record(content["versions"], content["calls"])
+    for library, calls in content["outcomes"].items():
+        found.outcomes[library] = {
+            call: outcome
+            if isinstance(outcome, dict)
+            else dict.fromkeys(content["devices"], outcome)
+            for call, outcome in calls.items()
+        }
     return found
 
 
 def save(found: Record, path: Path = PATH) -> None:
     """Write the record, sorted, with a single outcome if it is the same on all devices."""
     outcomes = {
-        package: {call: _together(by_device) for call, by_device in calls.items()}
-        for package, calls in found.outcomes.items()
+        library: {call: _together(by_device) for call, by_device in calls.items()}
+        for library, calls in found.outcomes.items()
     }
-    devices = sorted(
-        {
-            device
-            for calls in found.outcomes.values()
-            for by_device in calls.values()
-            for device in by_device
-        }
-    )
-    content = {"devices": devices, "outcomes": outcomes, "versions": found.versions}
-    text = json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False)
+    content = {
+        "devices": ["cpu", "simulated"],
+        "versions": found.versions,
+        "calls": found.calls,
+        "outcomes": outcomes,
+    }
+    text = json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False)
     path.write_text(text + "\n", encoding="utf-8")

@@ -1,33 +1,43 @@
-"""Makes the calls of a table, once with ndarrays and once with Blobs on a device."""
+"""Makes the calls of a table, once with ndarrays and once with Blobs on a device.
+
+``python -m conformance.consumers.running TABLE FILE [LIBRARY ...]`` appends the outcomes to a file.
+It leaves out the calls that the file has: one without an outcome ended the process.
+"""
 
 from __future__ import annotations
 
+import json
+import random
 import re
+import sys
+import tempfile
 import warnings
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import syncblob
+from conformance.consumers import table as tables
+from syncblob import Blob, Head
+from syncblob.devices import Side
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
-    from conformance.consumers.calls import Call
+    from conformance.consumers.table import Call, Library
 
-__all__ = ["BLOB", "BLOB_ON_CPU", "ERROR", "OTHER", "WRONG", "Outcome", "run"]
+__all__ = ["DEVICES", "Outcome", "blob_with_rubbish", "outcome_of"]
 
-# From best to worst.
-BLOB = "Blob out"
-BLOB_ON_CPU = "Blob out, on cpu"
-OTHER = "other out"
-ERROR = "error"
-WRONG = "wrong value"
+DEVICES = ("cpu", "simulated")
 
 _TOLERANCES = {"f2": 1e-2, "f4": 1e-4, "c8": 1e-4}
 _TOLERANCE = 1e-8
 _LONGEST_DETAIL = 120
+# What else is compared of results that are no arrays.
+_ATTRIBUTES = ("dtype", "dtypes", "name", "names", "columns", "unit", "units", "mode", "schema")
+_ARRAYS = (np.ndarray, np.generic, Blob)
 
 
 @dataclass(frozen=True)
@@ -37,7 +47,7 @@ class Outcome:
     Attributes
     ----------
     kind
-        One of the constants of this module. "on cpu": the inputs were Blobs on another device.
+        One of `record.RANKS`. "on cpu": the inputs were Blobs on another device.
     detail
         The types of the results, the first line of the error, or the difference; may be empty.
     """
@@ -50,64 +60,76 @@ class Outcome:
         return f"{self.kind}: {self.detail}" if self.detail else self.kind
 
 
-def run(calls: Iterable[Call], device: str) -> Iterator[tuple[str, Outcome]]:
-    """Make each call with a device as the default, and yield its name and outcome.
+class _Plain:
+    """The arrays of a table, as ndarrays: ``ND.IMAGE`` for ``IMAGE``."""
 
-    Raises
-    ------
-    Exception
-        If a call fails with ndarrays. The table is wrong then.
-    """
-    with warnings.catch_warnings(), syncblob.use_device(device):
-        warnings.simplefilter("ignore")
-        # Turn a write that would make an alias stale into an error.
-        warnings.simplefilter("error", syncblob.StaleAliasWarning)
-        for entry in calls:
-            yield entry.name, _try(entry, device)
+    def __init__(self, names: dict[str, Any]) -> None:
+        self._names = names
+
+    def __getattr__(self, name: str) -> np.ndarray:
+        array: np.ndarray = self._names[name]
+        return array.copy()
 
 
-def _try(entry: Call, device: str) -> Outcome:
-    expected = entry.function(*_copied(entry.inputs), **_copied(entry.keywords))
+def outcome_of(call: Call, library: Library, device: str) -> Outcome:
+    """Make a call with ndarrays, and with Blobs on a device that is the default."""
+    arrays = {name: array.copy() for name, array in call.arrays.items()}
     try:
-        inputs = _as_blobs(entry.inputs, device)
-        keywords = _as_blobs(entry.keywords, device)
-        result = entry.function(*inputs, **keywords)
-        leaves = list(_leaves(result))
-        difference = _difference(leaves, list(_leaves(expected)))
+        expected = list(_leaves(_made(call, library, arrays)))
+    except ImportError as error:  # of another package
+        return Outcome("not tried", _first_line(error))
+    except Exception as error:  # noqa: BLE001  # the table is wrong
+        return Outcome("not with ndarrays", f"{type(error).__name__}: {_first_line(error)}")
+    blobs = {name: blob_with_rubbish(array, device) for name, array in call.arrays.items()}
+    try:
+        leaves = list(_leaves(_made(call, library, blobs)))
+        difference = _difference(leaves, expected)
     except Exception as error:  # noqa: BLE001  # any error is an outcome
-        return Outcome(ERROR, f"{type(error).__name__}: {_first_line(error)}")
+        kind = "refused" if _is_clear(error) else "unclear error"
+        return Outcome(kind, f"{type(error).__name__}: {_first_line(error)}")
+    for name, blob in blobs.items():
+        outcome = _written(name, blob, call.arrays[name], arrays[name])
+        if outcome is not None:
+            return outcome
     if difference:
-        return Outcome(WRONG, difference)
-    blobs = [leaf for leaf in leaves if isinstance(leaf, syncblob.Blob)]
-    if len(blobs) < len(leaves):
-        types = {type(leaf).__name__ for leaf in leaves}
-        return Outcome(OTHER, ", ".join(sorted(types)))
-    if any(blob.device != syncblob.Device(device) for blob in blobs):
-        return Outcome(BLOB_ON_CPU)
-    return Outcome(BLOB)
+        return Outcome("wrong value", difference)
+    return _types(leaves, device) if library.names.get("EXPECTS_BLOBS") else Outcome("same")
 
 
-# --- inputs ---------------------------------------------------------------------------------------
+def _types(leaves: list[Any], device: str) -> Outcome:
+    """Return the outcome of a call that ought to give Blobs, by the types of its results."""
+    found = [leaf for leaf in leaves if isinstance(leaf, Blob)]
+    if len(found) < len(leaves):
+        return Outcome("other out", ", ".join(sorted({type(leaf).__name__ for leaf in leaves})))
+    if any(blob.device != syncblob.Device(device) for blob in found):
+        return Outcome("Blob out, on cpu")
+    return Outcome("Blob out")
 
 
-def _copied(value: Any) -> Any:
-    """Copy the arrays in an argument, because some functions write to them."""
-    return _mapped(value, np.copy)
+def _made(call: Call, library: Library, arrays: dict[str, Any]) -> Any:
+    random.seed(0)
+    np.random.seed(0)  # noqa: NPY002  # libraries use it
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(0)
+    with tempfile.TemporaryDirectory() as folder:
+        names = {**library.names, **arrays, "ND": _Plain(library.names), "TMP": Path(folder)}
+        result = eval(call.code, names)  # noqa: S307  # the table is ours
+        return list(result) if hasattr(result, "__next__") else result
 
 
-def _as_blobs(value: Any, device: str) -> Any:
-    """Replace the arrays in an argument by Blobs on a device."""
-    return _mapped(value, lambda array: syncblob.asarray(array, device=device, copy=True))
-
-
-def _mapped(value: Any, function: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return function(value)
-    if isinstance(value, (list, tuple)):
-        return type(value)(_mapped(item, function) for item in value)
-    if isinstance(value, dict):
-        return {key: _mapped(item, function) for key, item in value.items()}
-    return value
+def blob_with_rubbish(array: np.ndarray, device: str) -> Blob:
+    """Make a Blob whose newest contents are on its device, and whose other side holds rubbish."""
+    blob = Blob(array.shape, array.dtype, device="simulated")
+    if array.dtype == bool:
+        rubbish = ~array
+    else:
+        inverted = ~np.frombuffer(array.tobytes(), np.uint8)
+        rubbish = inverted.view(array.dtype).reshape(array.shape)
+    sides = [blob.overwrite_gpu_data, blob.overwrite_cpu_data]
+    other, own = sides if device == "cpu" else reversed(sides)
+    other()[...] = rubbish
+    own()[...] = array
+    return blob.on(device)
 
 
 # --- results --------------------------------------------------------------------------------------
@@ -119,8 +141,9 @@ def _leaves(result: Any) -> Iterator[Any]:
         for item in result:
             yield from _leaves(item)
     elif isinstance(result, dict):
-        for key in sorted(result):
-            yield from _leaves(result[key])
+        for key, value in result.items():
+            yield key
+            yield from _leaves(value)
     elif hasattr(result, "data_vars"):  # a Dataset of xarray
         for name in sorted(result.data_vars):
             yield result[name].data
@@ -135,23 +158,123 @@ def _difference(leaves: list[Any], expected: list[Any]) -> str:
     if len(leaves) != len(expected):
         return f"{len(leaves)} results where ndarrays give {len(expected)}"
     for leaf, model in zip(leaves, expected, strict=True):
-        if model is None or isinstance(model, str):
-            if leaf != model:
-                return f"{leaf!r} where ndarrays give {model!r}"
+        if model is None or isinstance(model, (str, bytes, type, np.dtype)):
+            if type(leaf) is not type(model) or leaf != model:
+                return f"{leaf!r:.40} where ndarrays give {model!r:.40}"
             continue
-        array, reference = np.asarray(leaf), np.asarray(model)
-        if array.shape != reference.shape:
-            return f"shape {array.shape} where ndarrays give {reference.shape}"
-        is_array = isinstance(leaf, syncblob.Blob) and isinstance(model, (np.ndarray, np.generic))
-        if is_array and array.dtype != reference.dtype:
-            return f"dtype {array.dtype} where ndarrays give {reference.dtype}"
-        tolerance = _TOLERANCES.get(reference.dtype.str[1:], _TOLERANCE)
-        if not np.allclose(array, reference, rtol=tolerance, atol=tolerance, equal_nan=True):
-            return f"differs by up to {np.max(np.abs(array - reference)):.2g}"
+        difference = _of_other_type(leaf, model) or _of_values(leaf, model)
+        if difference:
+            return difference
     return ""
+
+
+def _of_other_type(leaf: Any, model: Any) -> str:
+    """Compare types, dtypes, names and units."""
+    numbers = (bool, int, float, complex)
+    if type(model) is np.ndarray or isinstance(model, np.generic):
+        differs = isinstance(leaf, _ARRAYS) and leaf.dtype != model.dtype
+        if not differs and isinstance(leaf, (*_ARRAYS, *numbers)):
+            return ""
+        return (
+            f"dtype {leaf.dtype} where ndarrays give {model.dtype}"
+            if differs
+            else _other(leaf, model)
+        )
+    if type(leaf) is type(model):
+        return _of_attributes(leaf, model)
+    number = isinstance(model, numbers) and isinstance(leaf, (Blob, np.generic))
+    array = isinstance(leaf, Blob) and hasattr(model, "__dlpack__")  # of another library
+    return "" if number or array else _other(leaf, model)
+
+
+def _other(leaf: Any, model: Any) -> str:
+    return f"{type(leaf).__name__} where ndarrays give {type(model).__name__}"
+
+
+def _of_attributes(leaf: Any, model: Any) -> str:
+    for name in _ATTRIBUTES:
+        one, other = (getattr(x, name, None) for x in (leaf, model))
+        texts = [_plain(x) or "None" for x in (one, other)]  # a Blob's name may be empty
+        if not callable(other) and texts[0] != texts[1]:
+            return f"{name} {one!s:.40} where ndarrays give {other!s:.40}"
+    return ""
+
+
+def _of_values(leaf: Any, model: Any) -> str:
+    array, reference = _values(leaf), _values(model)
+    if array.shape != reference.shape:
+        return f"shape {array.shape} where ndarrays give {reference.shape}"
+    if reference.dtype.kind not in "biufc":
+        one, other = (_plain(x.tolist()) for x in (array, reference))
+        return "" if one == other else f"{one:.40} where ndarrays give {other:.40}"
+    tolerance = _TOLERANCES.get(reference.dtype.str[1:], _TOLERANCE)
+    if not np.allclose(array, reference, rtol=tolerance, atol=tolerance, equal_nan=True):
+        return f"differs by up to {np.max(np.abs(array - 1.0 * reference)):.2g}"
+    return ""
+
+
+def _plain(x: Any) -> str:
+    """Return a text without addresses."""
+    return re.sub(r" at 0x\w+", "", str(x))
+
+
+def _values(leaf: Any) -> np.ndarray:
+    for name in ("toarray", "todense"):  # sparse arrays
+        leaf = getattr(leaf, name)() if hasattr(leaf, name) else leaf
+    return np.asarray(leaf)
+
+
+def _written(name: str, blob: Blob, before: np.ndarray, after: np.ndarray) -> Outcome | None:
+    """Compare what an input holds with the ndarray, after the call; None if it is the same.
+
+    Both sides are compared if both are up to date: a consumer may have written through a read-only
+    array.
+    """
+    sides = [np.array(blob)]
+    if blob.head is Head.SYNCED:
+        sides = [blob.memory.buffer(side).view(blob.dtype).reshape(blob.shape) for side in Side]
+    if all(side.tobytes() == after.tobytes() for side in sides):
+        return None
+    if before.tobytes() == after.tobytes():
+        return Outcome("wrong value", f"{name} changed")
+    if any(side.tobytes() == before.tobytes() for side in sides):
+        return Outcome("lost", name)
+    difference = _difference([sides[0]], [after])
+    return Outcome("wrong value", f"{name}: {difference}") if difference else None
+
+
+def _is_clear(error: Exception) -> bool:
+    """Return whether a message names the Blob, or says what is expected in its place."""
+    message = str(error)
+    if re.search(r"object has no attribute '\w+'[.]?$", message):
+        return False
+    return bool(re.search(r"\bBlob\b|ndarray|asarray|[Nn]um[Pp]y array", message))
 
 
 def _first_line(error: Exception) -> str:
     """Return the beginning of a message, without parts that differ between runs."""
     line = str(error).strip().partition("\n")[0]
-    return re.sub(r"0x[0-9a-fA-F]+", "0x…", line)[:_LONGEST_DETAIL]
+    return re.sub(r"0x[0-9a-fA-F]+|/tmp/\S+", "…", line)[:_LONGEST_DETAIL]  # no file
+
+
+def run(table: str, path: Path, wanted: list[str]) -> None:
+    """Append the outcomes of a table to a file, one JSON list per line."""
+    tried = {tuple(json.loads(line)[:3]) for line in path.read_text("utf-8").splitlines()}
+    with path.open("a", encoding="utf-8") as file, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        # Turn a write that would make an alias stale into an error.
+        warnings.simplefilter("error", syncblob.StaleAliasWarning)
+        for library in tables.load(table, wanted):
+            for device in DEVICES:
+                with syncblob.use_device(device):
+                    for call in library.calls:
+                        key = (library.name, call.name, device)
+                        if key in tried:
+                            continue
+                        print(json.dumps([*key, library.version]), file=file, flush=True)
+                        outcome = str(outcome_of(call, library, device))
+                        print(json.dumps([*key, library.version, outcome]), file=file, flush=True)
+
+
+if __name__ == "__main__":
+    run(sys.argv[1], Path(sys.argv[2]), sys.argv[3:])

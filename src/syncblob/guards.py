@@ -59,7 +59,7 @@ class _Block:
     __slots__ = ("count", "frame", "nbytes", "over")
 
     def __init__(self, frame: tuple[int, CodeType] | None = None) -> None:
-        self.frame = frame
+        self.frame: tuple[int, CodeType] | None = frame
         self.count: int = 0
         self.nbytes: int = 0
         # A task started in the block has a copy of the context, and may outlive the block.

@@ -61,6 +61,9 @@ class Borrow(Reference):
 
     __slots__ = ()
 
+    start: int
+    stop: int
+
     def __getattr__(self, name: str) -> int:
         """Set `start` and `stop`. A borrow of no elements is over nothing, and so is a dead one."""
         if name not in Reference.__slots__:

@@ -68,7 +68,7 @@ class LivingArrays(Generic[R]):
         self.live: set[R] = set()
         self.discard: Callable[[R], None] = self.live.discard
         self.index: _Index[R] | None = None
-        self._comparisons = 0
+        self._comparisons: int = 0
 
     def __len__(self) -> int:
         """Count those that are alive."""
@@ -125,9 +125,9 @@ class _Index(Generic[R]):
     __slots__ = ("count", "filled", "fresh", "levels")
 
     def __init__(self) -> None:
-        self.filled = False
+        self.filled: bool = False
         self.fresh: set[R] = set()
-        self.count = 0
+        self.count: int = 0
         self.levels: dict[int, dict[int, set[R]]] = {}
 
     def outgrown(self, living: int) -> bool:

@@ -277,13 +277,13 @@ def test_a_side_that_holds_a_range_becomes_its_only_holder(side, start, stop):
     synced(memory, side)
     shortcut = memory.shortcut(side, WHOLE)
     known = memory.history
-    assert memory.claim(shortcut, side, start, stop, "use")
+    assert memory.claim(shortcut.buffer, side, start, stop, "use")
     assert memory.head_over(start, stop) is Head(1 << side)
     assert memory.shortcut(side, Layout.raw(stop - start, start)).writable
     assert memory.head_over(stop, NBYTES) is (Head(1 << side) if stop == NBYTES else Head.SYNCED)
     last = memory.history[-1]
     assert (last.reason, last.copied, last.start, last.stop) == ("use", "", start, stop)
-    assert memory.claim(memory.shortcut(side, Layout.raw(2, 2)), side, 2, 4, "use again")
+    assert memory.claim(memory.buffer(side), side, 2, 4, "use again")
     assert len(memory.history) == len(known) + 1
 
 
@@ -302,8 +302,7 @@ def test_where_more_has_to_be_done_nothing_is_claimed(happens, simulated):
     memory = used(Side.HOST)
     kept = happens(memory)
     before = memory.spans, memory.history
-    shortcut = memory.shortcut(Side.HOST, WHOLE)
-    assert not memory.claim(shortcut, Side.HOST, 0, NBYTES, "use")
+    assert not memory.claim(memory.buffer(Side.HOST), Side.HOST, 0, NBYTES, "use")
     assert (memory.spans, memory.history) == before
     del kept
 
@@ -456,3 +455,18 @@ def test_an_access_again_is_noted_with_its_reason():
     for access in ("mutable_cpu_data", "mutable_gpu_data") * 2:
         getattr(memory, access)()
         assert memory.history[-1].reason == access
+
+
+@pytest.mark.parametrize("device", ["cpu", "simulated"])
+def test_a_number_written_beside_an_alias_of_the_other_side_warns_first(device):
+    """The alias is stale already, and tracked still."""
+    blob = synced_blob(NBYTES, device)
+    there, here = (blob.gpu, blob.cpu) if device == "cpu" else (blob.cpu, blob.gpu)
+    alias = np.asarray(there)
+    with pytest.warns(syncblob.StaleAliasWarning):
+        np.asarray(here)[...] = 2
+    for _ in range(2):
+        with pytest.warns(syncblob.StaleAliasWarning):
+            blob[1] = 3
+    assert blob.tolist() == [2, 3] + [2] * (NBYTES - 2)
+    del alias

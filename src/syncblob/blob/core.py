@@ -381,6 +381,11 @@ class BlobCore:
         """
         return self._shortcut.readable or self._attach(self._memory, self._layout)
 
+    def _is_shared(self) -> bool:
+        """Return whether the other side holds the newest contents of any of the bytes, too."""
+        memory = self._memory
+        return memory.spans.any(*memory.range_of(self._layout)) != 1 << self._side
+
     def _make_writable(self, reason: str) -> bool:
         """Prepare a write through the array, if nothing has to be moved or warned of for that.
 
@@ -395,13 +400,13 @@ class BlobCore:
         if shortcut.writable:
             return True
         memory = self._memory
-        return self._claim(memory, shortcut, self._side, reason) and (
+        return self._claim(memory, shortcut.buffer, self._side, reason) and (
             shortcut.writable or self._attach(memory, self._layout)
         )
 
-    def _claim(self, memory: SyncedMemory, shortcut: Shortcut, side: Side, reason: str) -> bool:
+    def _claim(self, memory: SyncedMemory, buffer: Any, side: Side, reason: str) -> bool:
         """Make a side the only holder of this Blob's range; see `SyncedMemory.claim`."""
-        return memory.claim(shortcut, side, *memory.range_of(self._layout), reason)
+        return memory.claim(buffer, side, *memory.range_of(self._layout), reason)
 
     def _attach(self, memory: SyncedMemory, layout: Layout) -> bool:
         """Get the shortcut, and make an array over its buffer. Return whether it may be read."""
@@ -622,7 +627,7 @@ class BlobCore:
             shortcut = kept[0]
             if shortcut.buffer is memory.buffer(side) and (
                 shortcut.writable
-                or (shortcut.readable and self._claim(memory, shortcut, side, reason))
+                or (shortcut.readable and self._claim(memory, shortcut.buffer, side, reason))
             ):
                 array = kept[2].view()
                 memory.record_borrow(side, array)

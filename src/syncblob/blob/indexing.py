@@ -64,15 +64,13 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:
     if blob._readonly:
         blob._require_writable("assignment")
     full = _full_index(key)
-    if (
-        full is not None
-        and type(value) in _NUMBERS
-        and (blob._shortcut.writable or blob._make_readable())
-    ):
+    if full is not None and type(value) in _NUMBERS:
         home = blob._home
         if not home.direct:
             require_device(home.device, "__setitem__")
-        if blob._shortcut.writable:
+        if blob._shortcut.writable or (
+            not blob._is_shared() and blob._make_writable("__setitem__")
+        ):
             if home.direct:
                 blob._array[full] = value
             else:
@@ -113,12 +111,14 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:
 
 
 def _set_claimed(blob: BlobCore, full: Any, value: Any) -> bool:
-    """Write a number into some elements of a Blob whose side holds the newest of all of them.
+    """Write a number into some elements of a Blob if its side holds the newest of all of them.
 
     They become that side's alone, and the others keep their heads. Returns whether they were
     written; if not, nothing has changed.
     """
-    memory, shortcut, side = blob._held, blob._shortcut, blob._side
+    if blob._array is None:
+        return False
+    memory, buffer, side = blob._held, blob._shortcut.buffer, blob._side
     # NumPy checks the index before the range is computed.
     target = blob._array[full]
     reach = blob._layout.reach(full)
@@ -126,7 +126,7 @@ def _set_claimed(blob: BlobCore, full: Any, value: Any) -> bool:
         return False
     # A number that NumPy does not take changes no state.
     np.empty((), target.dtype)[()] = value
-    if not memory.claim(shortcut, side, *reach, "__setitem__"):
+    if not memory.claim(buffer, side, *reach, "__setitem__"):
         return False
     blob._home.compute(operator.setitem, target, ..., value)
     if memory.spans.any(*reach) != 1 << side:

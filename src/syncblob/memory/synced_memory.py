@@ -534,7 +534,7 @@ class SyncedMemory:
         others = self._loans[1 - side]
         return True, alone and not self._uploads and not others.may_write_in(start, stop)
 
-    def claim(self, shortcut: Shortcut, side: Side, start: int, stop: int, reason: str) -> bool:
+    def claim(self, buffer: Any, side: Side, start: int, stop: int, reason: str) -> bool:
         """Make a side that holds all of a range its only holder, if nothing else has to be done.
 
         This is the first write after both sides were read. Nothing is copied or waited for, and
@@ -542,8 +542,8 @@ class SyncedMemory:
 
         Parameters
         ----------
-        shortcut
-            That of the side, or of a part of it with the range. It must be readable.
+        buffer
+            The buffer that the caller will write into.
         side, start, stop, reason
             The write.
 
@@ -554,7 +554,7 @@ class SyncedMemory:
         """
         mine = 1 << side
         with self._lock:
-            if self._moving or not shortcut.readable:
+            if self._moving or self._watch is not None:
                 return False
             try:
                 # From here on, not even a finaliser can change anything.
@@ -563,21 +563,27 @@ class SyncedMemory:
                 nbytes = before.nbytes
                 others = self._loans[1 - side]
                 if (
-                    (before.uniform is None and exceeds_limit(before, self._span_limit))
-                    or others.leases
+                    others.leases
                     or others.exposures
                     or self._uploads
                     or start == stop
+                    or self._buffers.sides[side] is not buffer
+                    or not before.common(start, stop) & mine
+                    or (before.uniform is None and exceeds_limit(before, self._span_limit))
                 ):
                     return False
+                if recording():
+                    self._note_use(side, start, stop)
                 if before.any(start, stop) == mine:
                     return True
                 whole = not start and stop == nbytes
                 after = Spans.whole(nbytes, mine) if whole else before.put(start, stop, mine)
                 self._shortcuts.revoke()
+                epoch = self._shortcuts.epoch
                 self._spans = after
-                if whole and shortcut is self._shortcuts.sides[side]:
-                    shortcut.readable = shortcut.writable = True
+                if whole and not recording():
+                    # As `_usable` would find in this case.
+                    self._shortcuts.renew(epoch, mine)
             finally:
                 self._moving = False
             self._note(reason, before, start, stop)

@@ -116,7 +116,7 @@ def _set_claimed(blob: BlobCore, full: Any, value: Any) -> bool:
     They become that side's alone, and the others keep their heads. Returns whether they were
     written; if not, nothing has changed.
     """
-    if blob._array is None:
+    if blob._array is None and not blob._make_readable():
         return False
     memory, buffer, side = blob._held, blob._shortcut.buffer, blob._side
     # NumPy checks the index before the range is computed.

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+import region_model
 import region_processes
 import tiers
 from program_devices import Cuda, Lent, Simulated, run_programs
@@ -29,7 +30,8 @@ from region_model import BOTH, CPU, GPU, NOBODY, OTHER, Loan, Memory, Plan, reac
 
 import syncblob
 from syncblob import Blob, Head, StaleAliasWarning, record_transfers
-from syncblob.memory import living
+from syncblob.memory import living, synced_memory
+from syncblob.memory.state import SMALL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -125,8 +127,10 @@ class Part:
         """The elements that an access covers: all in use in the memory, unless this is a view."""
         return np.arange(len(self.memory.holders)) if self.base else self.cells
 
-    def plan(self, side: str, intent: str) -> Plan:
-        return self.memory.plan(side, intent, self.cells, all_in_use=self.base)
+    def plan(self, side: str, intent: str, *, asynchronous: bool = False) -> Plan:
+        return self.memory.plan(
+            side, intent, self.cells, all_in_use=self.base, asynchronous=asynchronous
+        )
 
     @property
     def gaps(self) -> bool:
@@ -375,7 +379,7 @@ class Program:
             elements += range(entry.offset // ITEMSIZE, (entry.offset + entry.nbytes) // ITEMSIZE)
         assert sorted(elements) == sorted(plan.copied), f"{direction} of {sorted(elements)}"
         if not plan.filled:
-            assert len(log) == runs(plan.stale), f"{len(log)} copies of {plan.stale}"
+            assert len(log) == runs(plan.copied), f"{len(log)} copies of {plan.copied}"
 
     def check_asked(
         self, memory: Memory, side: str, filled: list[int], before: tuple[int, int]
@@ -892,7 +896,7 @@ class Program:
             with pytest.raises(RuntimeError, match="HEAD_AT_CPU"):
                 part.blob.async_gpu_push()
             return
-        plan = part.plan(GPU, "const")
+        plan = part.plan(GPU, "const", asynchronous=True)
         if plan.filled or plan.zeroed:
             self.trace.pop()
             return
@@ -916,7 +920,7 @@ class Program:
 
     def prefetch(self) -> None:
         part = self.part(empty=False)
-        plan = part.plan(part.device, "const")
+        plan = part.plan(part.device, "const", asynchronous=part.device == GPU)
         if plan.filled or plan.zeroed:
             # No side holds some of these, so they cannot be copied. What happens then is not
             # specified.
@@ -1061,10 +1065,17 @@ def some(numbers: range, device: type[Simulated | Cuda]) -> range:
     return numbers if device is Simulated else numbers[::4]
 
 
+@pytest.mark.parametrize("small", [False, True], ids=["exact", "small"])
 @tiers.programs(200, 5000, variable="SYNCBLOB_REGION_PROGRAMS")
 def test_no_program_sees_old_values_moves_too_much_or_loses_a_write_unannounced(
-    numbers: range, program_device: type[Simulated | Cuda], monkeypatch: pytest.MonkeyPatch
+    numbers: range,
+    program_device: type[Simulated | Cuda],
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    small: bool,
 ) -> None:
+    monkeypatch.setattr(synced_memory, "SMALL", SMALL if small else 0)
+    monkeypatch.setattr(region_model, "SMALL", small)
     consumer.cache_clear()
     # A program keeps few arrays. Search them as if there were many.
     monkeypatch.setattr(living, "_FEW", 1)

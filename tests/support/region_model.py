@@ -24,6 +24,8 @@ CPU, GPU = "cpu", "gpu"
 OTHER = {CPU: GPU, GPU: CPU}
 NOBODY: frozenset[str] = frozenset()
 BOTH = frozenset({CPU, GPU})
+# Whether an access that copies a part brings everything, as in small memories.
+SMALL = False
 HEADS = {
     NOBODY: "SPLIT",
     frozenset({CPU}): "HEAD_AT_CPU",
@@ -87,6 +89,8 @@ class Plan:
     ----------
     stale
         The elements that are copied from the other side.
+    rest
+        More elements that are copied from the other side, and keep their holders.
     filled, zeroed
         The elements that come from the source, and the zeros that no side held before.
     after
@@ -103,6 +107,7 @@ class Plan:
     stale: list[int] = field(default_factory=list)
     filled: list[int] = field(default_factory=list)
     zeroed: list[int] = field(default_factory=list)
+    rest: list[int] = field(default_factory=list)
     after: dict[int, frozenset[str]] = field(default_factory=dict)
     left: list[Loan] = field(default_factory=list)
     revoked: list[Loan] = field(default_factory=list)
@@ -110,7 +115,7 @@ class Plan:
     @property
     def copied(self) -> list[int]:
         """The elements that are copied between the sides. The source counts as the host."""
-        return self.stale + (self.filled if self.side == GPU else [])
+        return self.stale + self.rest + (self.filled if self.side == GPU else [])
 
 
 class Memory:
@@ -171,7 +176,15 @@ class Memory:
             return self.holders[element]
         return frozenset({side}) if self.sticky(side, element) else BOTH
 
-    def plan(self, side: str, intent: str, cells: Cells, *, all_in_use: bool = False) -> Plan:
+    def plan(
+        self,
+        side: str,
+        intent: str,
+        cells: Cells,
+        *,
+        all_in_use: bool = False,
+        asynchronous: bool = False,
+    ) -> Plan:
         """Return the effects of an access. Changes nothing.
 
         Parameters
@@ -181,6 +194,8 @@ class Memory:
         all_in_use
             Whether it is a whole Blob, as in Caffe: its accesses are for all elements in use, even
             if another Blob or a view has more elements in use.
+        asynchronous
+            Whether it is an asynchronous upload, which is for the part alone.
         """
         plan = Plan(side, intent, range(self.used) if all_in_use else reach(cells))
         hull, here = plan.hull, frozenset({side})
@@ -194,6 +209,8 @@ class Memory:
         plan.after = dict.fromkeys([*plan.zeroed, *plan.filled], here)
         if intent != "overwrite" or cells.size < len(hull):
             plan.stale = [e for e in hull if self.holders[e] and side not in self.holders[e]]
+        if SMALL and not asynchronous and (plan.stale or plan.filled):
+            self.bring_rest(plan)
         if intent == "const":
             plan.after |= {element: self.joined(element, side) for element in plan.stale}
             plan.revoked = [
@@ -209,6 +226,17 @@ class Memory:
             loan for loan in self.borrows if loan.side != side and overlap(loan.hull, hull)
         ]
         return plan
+
+    def bring_rest(self, plan: Plan) -> None:
+        """Let an access bring the elements outside of its hull, without changing their holders."""
+        for element, holders in enumerate(self.holders):
+            if element not in plan.hull:
+                if holders and plan.side not in holders:
+                    plan.rest.append(element)
+                elif not holders:
+                    known = element < (self.source or 0)
+                    (plan.filled if known else plan.zeroed).append(element)
+                    plan.after[element] = frozenset({plan.side})
 
     def commit(self, plan: Plan) -> None:
         """Apply a plan."""

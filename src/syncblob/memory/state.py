@@ -82,8 +82,9 @@ _BOTH = int(Head.SYNCED)
 SMALL = 1 << 14
 """An access that has to copy a part of a memory of at most so many bytes copies all of it.
 
-That takes hardly longer: ``python -m benchmarks regions`` compares the two. And consumers that are
-given a view, and reach the rest of its base, find the newest contents there.
+That takes hardly longer: ``python -m benchmarks regions`` compares the two. Consumers that are
+given a view, and reach the rest of its base, find the newest contents there. The heads of the rest
+stay.
 """
 
 

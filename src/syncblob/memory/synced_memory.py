@@ -1482,6 +1482,7 @@ class SyncedMemory:
             buffer = self._buffers.get(side, accelerator, zeroed=zeroed)
             copied = ""
             if pieces:
+                pieces, after = self._with_rest(side, pieces, after, start, stop)
                 copied = self._bring(side, access, buffer, pieces, accelerator, reason)
             if side is Side.ACCELERATOR and accelerator is not None:
                 self._buffers.accelerator = accelerator
@@ -1514,9 +1515,31 @@ class SyncedMemory:
         finally:
             self._moving = False
         if self._watch is not None:
-            for low, high in ranges:
+            for low, high in (*ranges, *(piece[:2] for piece in pieces)):
                 self._watch.renew(side, low, high)
         return buffer
+
+    def _with_rest(
+        self, side: Side, pieces: list[Run], after: Spans, start: int, stop: int
+    ) -> tuple[list[Run], Spans]:
+        """Let all else that a side lacks of a small memory come along with pieces of a range.
+
+        Returns
+        -------
+        list
+            The pieces to bring.
+        Spans
+            The new map. What comes from the other side keeps its holders, because other code may
+            be writing it there. What comes from the source is held by this side.
+        """
+        before, holder = self._spans, 1 << side
+        nbytes = before.nbytes
+        if nbytes > SMALL or stop - start == nbytes:
+            return pieces, after
+        for run in (*before.runs(0, start), *before.runs(stop, nbytes)):
+            if not run.holders:
+                after = after.put(run.start, run.stop, holder)
+        return before.lacking(0, nbytes, holder), after
 
     def _planned(
         self, side: Side, access: Access, start: int, stop: int
@@ -1551,17 +1574,6 @@ class SyncedMemory:
             )
             after = before.replaced(plan.runs if start < stop else [])
             pieces = plan.pieces
-        if (
-            pieces
-            and nbytes <= SMALL
-            and stop - start < nbytes
-            and not (there.borrows.live or there.may_be_written)
-        ):
-            # Everything comes along, except where other code may be writing.
-            writers = here.writers(0, nbytes) if here.may_be_written else ()
-            plan = plan_access(before, side, CONST, 0, nbytes, here=writers)
-            after = before.replaced(plan.runs)
-            return plan.pieces, after.put(start, stop, holder) if writes else after, (start, stop)
         more, after = self._shortened(after, side, start, stop)
         return sorted([*pieces, *more]) if more else pieces, after, (start, stop)
 

@@ -148,12 +148,12 @@ def test_numbers_are_whole_on_a_narrow_terminal(terminal, write_model, columns):
         ("conv4-1_of_a_long_name", "Convolution", [np.array([-1.1, 1.23e-5], "f4")]),
         ("bn", "BatchNorm", [np.full(3, -0.00939, "f4")]),
     )
-    flags = ["--stats", "--hist", "--check"]
+    flags = ["--stats", "--check"]
     done = terminal("inspect", path, *flags, columns=columns, NO_COLOR="1")
     assert done.status == 0
     assert max(map(len, done.out.splitlines())) <= columns
     words = done.out.split()
-    for number, times in (("-1.1", 2), ("1.23e-05", 2), ("-0.00939", 4)):
+    for number, times in (("-1.1", 1), ("1.23e-05", 1), ("-0.00939", 2)):
         assert words.count(number) >= times, number
     assert "conv4-1" in done.out
 

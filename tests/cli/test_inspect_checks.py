@@ -1,9 +1,8 @@
-"""``syncblob inspect --check``, ``--hist`` and ``--plot``, and files of other formats."""
+"""``syncblob inspect --check``, and files of other formats."""
 
 from __future__ import annotations
 
 import json
-import sys
 
 import numpy as np
 import pytest
@@ -12,11 +11,7 @@ from comparable_models import need_library_of
 import syncblob
 from syncblob import Blob
 from syncblob.caffe._pb.caffe_pb2 import SolverState
-from syncblob.cli._histogram import BINS, Histogram, bars, histogram_of
-from syncblob.cli._plots import tile_filters
 from syncblob.convert import convert
-
-_PNG = b"\x89PNG\r\n\x1a\n"
 
 
 def _filters(*dead, axis=0, shape=(4, 3, 2, 2), tiny=0.0):
@@ -212,148 +207,6 @@ def test_real_files_without_trouble(run, real_files, name):
     assert done.status == 0
     assert "No trouble found" in done.out
     assert json.loads(run("inspect", real_files / name, "--check", "--json").out)["troubles"] == []
-
-
-# --- histograms ----------------------------------------------------------------------------------
-
-
-def test_histograms_are_a_table_of_their_own(run, write_model):
-    values = np.repeat(np.arange(BINS), np.arange(BINS)[::-1]).astype("f4")
-    path = write_model(("x", "", [values, np.array([2.0, 2.0]), np.array([np.nan])]))
-    lines = run("inspect", path, "--hist").out.splitlines()
-    start = lines.index("Histograms") + 1
-    assert lines[start : start + 5] == [
-        "layer  blob  from  values                            to",
-        "-------------------------------------------------------",
-        "x         0     0  @@@@####****+++ +====----::::...  30",
-        "x         1     2  @                                  2",
-        "x         2     -  -                                  -",
-    ]
-
-
-@pytest.mark.parametrize(
-    "values", [[0, 1], [-1e308, 1e308], [5e-324, 1e-323], [3, 3], [np.nan, 7, np.inf]]
-)
-def test_all_finite_values_are_counted(values):
-    finite = [value for value in values if np.isfinite(value)]
-    found = histogram_of(Blob.asarray(np.array(values, "f8")))
-    assert (found.start, found.stop) == (min(finite), max(finite))
-    assert sum(found.counts) == len(finite)
-    assert len(found.counts) == BINS
-
-
-def test_a_histogram_of_nothing():
-    assert histogram_of(Blob((0,))) is None
-    assert histogram_of(Blob.asarray(np.array([np.nan]))) is None
-
-
-def test_a_histogram_is_numpys():
-    values = np.random.default_rng(0).normal(size=100_000)
-    found = histogram_of(Blob.asarray(values))
-    counts, edges = np.histogram(values, BINS)
-    assert (found.start, found.stop) == (edges[0], edges[-1])
-    assert np.abs(np.array(found.counts) - counts).sum() <= 2
-
-
-def test_bars():
-    histogram = Histogram(0.0, 1.0, (0, 1, 500, 1000))
-    assert bars(histogram, plain=True) == " .=@"
-    assert bars(histogram, plain=False) == " ▁▄█"
-
-
-@pytest.mark.parametrize("columns", [80, 120])
-def test_bars_of_a_terminal(terminal, write_model, columns):
-    long = "inception_resnet_v2_block_unit_bottleneck_residual_branch2a_3x3_reduce/conv"
-    path = write_model((long, "Convolution", [_filters(1)]))
-    done = terminal("inspect", path, "--hist", "--check", columns=columns)
-    assert done.status == 1
-    assert "█" in done.out
-    done = terminal("inspect", path, "--hist", "--check", columns=columns, NO_COLOR="1")
-    assert max(map(len, done.out.splitlines())) <= columns
-    assert done.out.isascii()
-
-
-def test_json_has_the_counts(inspect_json, write_model):
-    found = inspect_json(write_model(("x", "", [[0.0, 1.0], [np.nan]])), "--hist")
-    histograms = [blob["histogram"] for blob in found["layers"][0]["blobs"]]
-    assert histograms == [{"start": 0, "stop": 1, "counts": [1] + [0] * (BINS - 2) + [1]}, None]
-
-
-# --- pictures ------------------------------------------------------------------------------------
-
-
-def test_pictures(run, write_model, tmp_path):
-    pytest.importorskip("matplotlib")
-    path = write_model(
-        ("conv/1", "Convolution", [_filters(), np.full(4, np.nan, "f4")]),
-        ("ip$1", "InnerProduct", [np.ones((1, 1, 2, 3), "f4"), np.zeros(0, "f4")]),
-    )
-    directory = tmp_path / "new" / "pictures"
-    done = run("inspect", path, "--plot", directory)
-    assert done.status == 0
-    assert done.out.endswith(f"4 pictures written to {directory}\n")
-    assert sorted(file.name for file in directory.iterdir()) == [
-        "1_conv_1_0_filters.png",
-        "1_conv_1_0_histogram.png",
-        "2_conv_1_1_histogram.png",
-        "3_ip_1_0_histogram.png",
-    ]
-    for file in directory.iterdir():
-        assert file.read_bytes().startswith(_PNG)
-
-
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("inputs", [1, 3])
-def test_pictures_of_the_largest_values(run, write_model, tmp_path, inputs):
-    pytest.importorskip("matplotlib")
-    largest = np.full((2, inputs, 2, 2), np.finfo("f8").max)
-    both = largest * np.array([1, -1]).reshape(2, 1, 1, 1)
-    path = write_model(("a", "Convolution", [largest]), ("b", "Convolution", [both]))
-    done = run("inspect", path, "--plot", tmp_path / "pictures")
-    assert (done.status, done.err) == (0, "")
-    assert len([*(tmp_path / "pictures").iterdir()]) == 4
-
-
-def test_a_picture_of_a_mean(run, tmp_path):
-    pytest.importorskip("matplotlib")
-    path = tmp_path / "mean.binaryproto"
-    syncblob.write_blob(np.ones((1, 3, 4, 4), "f4"), path)
-    assert run("inspect", path, "--plot", tmp_path / "p").status == 0
-    assert sorted(file.name for file in (tmp_path / "p").iterdir()) == [
-        "1_filters.png",
-        "1_histogram.png",
-    ]
-
-
-def test_tiles_of_filters_over_colours():
-    weights = np.arange(5 * 3 * 2 * 2, dtype="f4").reshape(5, 3, 2, 2)
-    tiles, legend = tile_filters(weights)
-    # Three columns and two rows, with gaps between them.
-    assert tiles.shape == (5, 8, 3)
-    assert legend.startswith("5 of 5 filters")
-    np.testing.assert_array_equal(tiles[0:2, 3:5], weights[1, ::-1].transpose(1, 2, 0))
-    np.testing.assert_array_equal(tiles[3:5, 0:2], weights[3, ::-1].transpose(1, 2, 0))
-    assert np.isnan(tiles[:, 2]).all()
-    assert np.isnan(tiles[3:, 6:]).all()
-
-
-def test_tiles_of_other_filters():
-    weights = np.random.default_rng(0).normal(size=(70, 2, 3, 1))
-    weights[0, 0, 0, 0] = np.inf
-    tiles, legend = tile_filters(weights)
-    assert tiles.shape == (64 * 4 - 1, 2 * 2 - 1)
-    assert "outputs, 64 of 70" in legend
-    assert np.isnan(tiles[0, 0])
-    np.testing.assert_array_equal(tiles[4:7, 2], weights[1, 1, :, 0])
-
-
-def test_without_matplotlib_it_says_what_to_install(run, small_model, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    done = run("inspect", small_model, "--plot", tmp_path / "p")
-    assert done.status == 2
-    assert "pip install 'syncblob[plot]'" in done.err
-    assert not (tmp_path / "p").exists()
-    assert done.err.count("\n") == 1
 
 
 # --- files of other formats ----------------------------------------------------------------------

@@ -81,7 +81,7 @@ def test_a_net_without_shapes(run, inspect_json, definition):
     ("arguments", "words"),
     [
         (["--stats"], "--stats: for weights, which a definition lacks"),
-        (["--check", "--hist"], "--hist, --check: for weights"),
+        (["--check", "--stats"], "--stats, --check: for weights"),
         (["--shape", "date=1"], "'data' (HDF5Data): the shape"),
         (["--phase", "TEST", "--shape", "date=1"], "no blob 'date' in the net"),
         (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from syncblob.cli._histogram import histogram_of
 from syncblob.cli._layer_settings import settings_as_json
 from syncblob.cli._stats import stats_of
 
@@ -20,7 +19,6 @@ class Wishes(NamedTuple):
     """What to show in addition to the list of layers."""
 
     stats: bool
-    hist: bool
     settings: bool
 
 
@@ -68,7 +66,4 @@ def _blob_as_json(blob: Blob, wishes: Wishes) -> dict[str, Any]:
     }
     if wishes.stats:
         described["stats"] = stats_of(blob)._asdict()
-    if wishes.hist:
-        histogram = histogram_of(blob)
-        described["histogram"] = None if histogram is None else histogram._asdict()
     return described

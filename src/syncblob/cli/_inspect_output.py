@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from syncblob._formatting import human_bytes
 from syncblob.cli._console import Column, counted, printable
-from syncblob.cli._histogram import bars, histogram_of
 from syncblob.cli._layer_settings import settings_in_words
 from syncblob.cli._stats import stats_of
 from syncblob.convert import Weights
@@ -33,7 +32,7 @@ def show(output: Output, contents: Contents, wishes: Wishes, checked: Checked | 
     """Show the contents of a file, and the problems found."""
     facts = _facts_of_file(contents)
     if contents.lone is not None:
-        facts += _facts_of_lone_blob(contents.lone, wishes, plain=output.plain)
+        facts += _facts_of_lone_blob(contents.lone, wishes)
     output.facts(facts)
     if contents.layers:
         _show_layers(output, contents)
@@ -43,11 +42,8 @@ def show(output: Output, contents: Contents, wishes: Wishes, checked: Checked | 
         count = counted(len(contents.unreadable), "tensor")
         first = printable(next(iter(contents.unreadable.values())))
         output.line((f"Not shown: the layers of {count} that cannot be read: {first}.", "dim"))
-    if contents.lone is None and contents.blobs:
-        if wishes.stats:
-            _show_stats(output, contents)
-        if wishes.hist:
-            _show_histograms(output, contents)
+    if wishes.stats and contents.lone is None and contents.blobs:
+        _show_stats(output, contents)
     if checked is not None:
         _show_troubles(output, checked)
     if contents.lone is None and not contents.no_shapes and (contents.layers or contents.is_net):
@@ -176,33 +172,6 @@ def _show_stats(output: Output, contents: Contents) -> None:
     output.table(columns, rows)
 
 
-def _show_histograms(output: Output, contents: Contents) -> None:
-    rows: list[list[Cell]] = []
-    for layer in contents.layers:
-        for index, blob in enumerate(layer.blobs):
-            repeated = index > 0 and output.terminal
-            row: list[Cell] = ["" if repeated else printable(layer.name), str(index)]
-            rows.append(row + _histogram(blob, plain=output.plain))
-    columns = (
-        Column("layer", folds=True),
-        Column("blob", right=True),
-        Column("from", right=True),
-        Column("values"),
-        Column("to", right=True),
-    )
-    output.heading("Histograms")
-    output.table(columns, rows)
-
-
-def _histogram(blob: Blob, *, plain: bool) -> list[Cell]:
-    """Return the cells of a histogram: the smallest value, the bars and the largest value."""
-    histogram = histogram_of(blob)
-    if histogram is None:
-        return ["-", ("-", "dim"), "-"]
-    drawn = (bars(histogram, plain=plain), "cyan")
-    return [f"{histogram.start:.3g}", drawn, f"{histogram.stop:.3g}"]
-
-
 def _show_troubles(output: Output, checked: Checked) -> None:
     output.heading("Checks")
     if checked.troubles:
@@ -245,7 +214,7 @@ def _show_table_of_troubles(output: Output, checked: Checked) -> None:
     output.table(columns, rows)
 
 
-def _facts_of_lone_blob(blob: Blob, wishes: Wishes, *, plain: bool) -> list[tuple[str, str]]:
+def _facts_of_lone_blob(blob: Blob, wishes: Wishes) -> list[tuple[str, str]]:
     facts = [
         ("shape", str(blob.shape)),
         ("dtype", blob.dtype.name),
@@ -255,9 +224,6 @@ def _facts_of_lone_blob(blob: Blob, wishes: Wishes, *, plain: bool) -> list[tupl
         found = stats_of(blob)
         facts += zip(_STATS, _numbers(found), strict=True)
         facts.append(("non-finite", f"{found.non_finite:,}"))
-    if wishes.hist and (histogram := histogram_of(blob)) is not None:
-        drawn = bars(histogram, plain=plain)
-        facts.append(("histogram", f"{histogram.start:.3g} [{drawn}] {histogram.stop:.3g}"))
     return facts
 
 

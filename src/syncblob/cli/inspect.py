@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from syncblob._optional import import_optional
 from syncblob.cli import _inspect_output
 from syncblob.cli._checks import check
-from syncblob.cli._console import Output, counted, print_json, printable
+from syncblob.cli._console import Output, print_json, printable
 from syncblob.cli._contents import is_definition, open_contents, open_definition
 from syncblob.cli._inspect_json import Wishes, as_json
 from syncblob.cli._layer_settings import definition_of, unknown_fields
-from syncblob.cli._plots import pictures, save
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
@@ -59,9 +56,7 @@ It lists layers that it cannot check without their type.
 A blob is {shape, dtype, parameters, bytes}. With --stats it also has
   stats              min, mean, max, std of its finite values (null if there
                      are none) and non_finite, the number of NaN and infinities
-with --hist
-  histogram          start, stop and counts of its finite values (or null)
-and with --check the object has
+With --check the object has
   troubles           each with layer, blob (its number), kind, affected, total,
                      where; empty if there are none
   unchecked          names of layers without a type, or with BatchNorm blobs in
@@ -83,15 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="read the weights, and show minimum, mean, maximum and standard deviation",
     )
     parser.add_argument(
-        "--hist", action="store_true", help="show how the values of each blob are distributed"
-    )
-    parser.add_argument(
         "--check", action="store_true", help="look for trouble; exit with 1 if there is some"
-    )
-    parser.add_argument(
-        "--plot",
-        metavar="DIR",
-        help="write pictures of filters and histograms to a directory, as PNG files",
     )
     parser.add_argument(
         "--settings",
@@ -134,24 +121,18 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.prototxt:
         return _print_definition(arguments, contents)
     output = None if arguments.json else Output()
-    if arguments.plot is not None:
-        import_optional("matplotlib", "plot")
     if arguments.settings:
         contents.as_model()  # raises if there are none, before anything is printed
     if arguments.check:
         contents.require_readable()
         if not contents.blobs:
             raise ModelFileError("--check: expected blobs to check, got none", path=arguments.file)
-    wishes = Wishes(arguments.stats, arguments.hist, arguments.settings)
+    wishes = Wishes(arguments.stats, arguments.settings)
     checked = check(contents) if arguments.check else None
-    plotted = 0 if arguments.plot is None else _plot(contents, Path(arguments.plot))
     if output is None:
         print_json(as_json(contents, wishes, checked))
     else:
         _inspect_output.show(output, contents, wishes, checked)
-        if arguments.plot is not None:
-            output.line()
-            output.line(f"{counted(plotted, 'picture')} written to {printable(arguments.plot)}")
     return 1 if checked is not None and checked.troubles else 0
 
 
@@ -177,11 +158,7 @@ def _opened(arguments: argparse.Namespace) -> Contents:
         if path.lower().endswith(".prototxt") or arguments.phase or shapes:
             raise
         return open_contents(path, arguments.key)  # its error names the actual format
-    _refuse(
-        arguments,
-        ("stats", "hist", "check", "plot", "key"),
-        "for weights, which a definition lacks",
-    )
+    _refuse(arguments, ("stats", "check", "key"), "for weights, which a definition lacks")
     return contents
 
 
@@ -192,7 +169,7 @@ def _refuse(arguments: argparse.Namespace, names: tuple[str, ...], why: str) -> 
 
 
 def _print_definition(arguments: argparse.Namespace, contents: Contents) -> int:
-    others = ("json", "stats", "hist", "check", "plot", "settings")
+    others = ("json", "stats", "check", "settings")
     given = [f"--{name}" for name in others if getattr(arguments, name)]
     if given:
         arguments.parser.error(f"--prototxt prints nothing else; leave out {', '.join(given)}")
@@ -210,12 +187,3 @@ def _print_definition(arguments: argparse.Namespace, contents: Contents) -> int:
         note = f"left out are fields that Caffe does not have, and text no names for, in {places}"
         print(f"syncblob: note: {printable(note, sys.stderr)}", file=sys.stderr)  # noqa: T201  # the output
     return 0
-
-
-def _plot(contents: Contents, directory: Path) -> int:
-    """Write the pictures, and return their number."""
-    directory.mkdir(parents=True, exist_ok=True)
-    wanted = list(pictures(contents.places))
-    for picture in wanted:
-        save(picture, directory)
-    return len(wanted)

@@ -63,19 +63,6 @@ def _status(arguments, variables, monkeypatch):
 
 
 @pytest.fixture
-def tour_json(run):
-    """Run a tour and return its report from JSON."""
-
-    def tour_json(*arguments, status=0):
-        done = run("tour", *arguments, "--json")
-        assert done.err == ""
-        assert done.status == status
-        return json.loads(done.out, parse_constant=pytest.fail)
-
-    return tour_json
-
-
-@pytest.fixture
 def inspect_json(run):
     """Inspect a file and return the output from JSON."""
 
@@ -184,4 +171,4 @@ def small_model(write_model):
 @pytest.fixture
 def no_cuda(monkeypatch):
     """Run the tour on the simulated device, even if there is a GPU."""
-    monkeypatch.setattr(tour, "_why_no_cuda", lambda: "this is a test")
+    monkeypatch.setattr(tour, "_find_device", lambda: ("simulated:0", "this is a test"))

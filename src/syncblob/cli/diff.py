@@ -143,9 +143,9 @@ def _show(output: Output, compared: Sequence[Compared]) -> None:
         columns = (
             Column("layer", folds=True),
             Column("blob", right=True),
-            Column("status", spare=1),
-            Column("shape", folds=True, spare=2),
-            Column("values", right=True, spare=3),
+            Column("status"),
+            Column("shape", folds=True),
+            Column("values", right=True),
             Column("max", right=True),
             Column("relative", right=True),
         )

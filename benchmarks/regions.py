@@ -17,6 +17,7 @@ from benchmarks.machine import cuda_device
 from benchmarks.rows import Goal, Measured, Row
 from benchmarks.transfers import copy_async, pinned_array
 from syncblob import Blob, record_transfers
+from syncblob.memory.state import SMALL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,8 +52,32 @@ def measure(timer: Timer) -> Measured:
             ways["the bytes needed, by hand, page-locked"] = PageLocked(shape, device)
             ways["managed memory"] = Managed(shape)
         rows += _compared(timer, make(shape), ways)
+    rows.append(_small(timer, device or "simulated:0"))
     notes = [] if device else ["there is no CUDA device: copies of the simulated device are timed"]
     return Measured(rows, notes)
+
+
+def _small(timer: Timer, device: str) -> Row:
+    """Compare reads of a part of a small memory, which bring everything, with those of a larger."""
+    calls = {}
+    for name, nbytes in (("small", SMALL), ("larger", SMALL + 1)):
+        blob = Blob(nbytes, "uint8", device=device)
+        blob.mutable_gpu_data()
+        part = blob[:64]
+
+        def read(blob: Blob = blob, part: Blob = part) -> None:
+            blob.mutable_gpu_data()
+            part.cpu_data()
+
+        calls[name] = read
+    seconds = timer.medians(calls)
+    return Row(
+        "a part of 64 bytes, written on the device and read on the host: time",
+        f"a Blob of {SMALL} bytes, all of it",
+        seconds["small"],
+        "a larger one, the part",
+        seconds["larger"],
+    )
 
 
 def _compared(timer: Timer, program: Program, ways: dict[str, Way]) -> list[Row]:

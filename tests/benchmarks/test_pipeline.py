@@ -21,6 +21,9 @@ from benchmarks.pipeline.runners import (
     run_on_host,
 )
 
+# The brief pipelines have small memories.
+pytestmark = pytest.mark.usefixtures("exact_parts")
+
 SMALL = brief_pipelines()
 by_name = pytest.mark.parametrize("pipeline", SMALL, ids=lambda pipeline: pipeline.name)
 

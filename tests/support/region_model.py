@@ -228,12 +228,19 @@ class Memory:
         return plan
 
     def bring_rest(self, plan: Plan) -> None:
-        """Let an access bring the elements outside of its hull, without changing their holders."""
-        for element, holders in enumerate(self.holders):
-            if element not in plan.hull:
-                if holders and plan.side not in holders:
+        """Let an access bring the elements beside its hull that are where those at its ends are."""
+        for end, beside in (
+            (plan.hull.start, range(plan.hull.start - 1, -1, -1)),
+            (plan.hull.stop - 1, range(plan.hull.stop, self.used)),
+        ):
+            if plan.side in self.holders[end]:
+                continue
+            for element in beside:
+                if self.holders[element] != self.holders[end]:
+                    break
+                if self.holders[element]:
                     plan.rest.append(element)
-                elif not holders:
+                else:
                     known = element < (self.source or 0)
                     (plan.filled if known else plan.zeroed).append(element)
                     plan.after[element] = frozenset({plan.side})

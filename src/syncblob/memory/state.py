@@ -80,11 +80,10 @@ class Head(enum.IntEnum):
 _BOTH = int(Head.SYNCED)
 
 SMALL = 1 << 14
-"""An access that has to copy a part of a memory of at most so many bytes copies all of it.
+"""Of a memory of at most so many bytes, what lies beside a part comes along when it is copied.
 
 That takes hardly longer: ``python -m benchmarks regions`` compares the two. Consumers that are
-given a view, and reach the rest of its base, find the newest contents there. The heads of the rest
-stay.
+given a view, and reach the rest of its base, find the newest contents there.
 """
 
 

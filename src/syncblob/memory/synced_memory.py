@@ -1522,7 +1522,9 @@ class SyncedMemory:
     def _with_rest(
         self, side: Side, pieces: list[Run], after: Spans, start: int, stop: int
     ) -> tuple[list[Run], Spans]:
-        """Let all else that a side lacks of a small memory come along with pieces of a range.
+        """Let bytes of a small memory come along with pieces of a range, in the same copies.
+
+        These are the bytes before and behind the range that are where those at its ends are.
 
         Returns
         -------
@@ -1532,14 +1534,19 @@ class SyncedMemory:
             The new map. What comes from the other side keeps its holders, because other code may
             be writing it there. What comes from the source is held by this side.
         """
-        before, holder = self._spans, 1 << side
-        nbytes = before.nbytes
-        if nbytes > SMALL or stop - start == nbytes:
+        before = self._spans
+        if before.nbytes > SMALL or stop - start == before.nbytes:
             return pieces, after
-        for run in (*before.runs(0, start), *before.runs(stop, nbytes)):
-            if not run.holders:
-                after = after.put(run.start, run.stop, holder)
-        return before.lacking(0, nbytes, holder), after
+        first, last = pieces[0], pieces[-1]
+        low = before.span_of(first.start).start if first.start == start else first.start
+        high = before.span_of(last.stop - 1).stop if last.stop == stop else last.stop
+        pieces = [*pieces]
+        pieces[0] = first._replace(start=low)
+        pieces[-1] = pieces[-1]._replace(stop=high)
+        for piece, outside in ((first, (low, start)), (last, (stop, high))):
+            if not piece.holders and outside[0] < outside[1]:
+                after = after.put(*outside, 1 << side)
+        return pieces, after
 
     def _planned(
         self, side: Side, access: Access, start: int, stop: int

@@ -127,10 +127,8 @@ class Part:
         """The elements that an access covers: all in use in the memory, unless this is a view."""
         return np.arange(len(self.memory.holders)) if self.base else self.cells
 
-    def plan(self, side: str, intent: str, *, asynchronous: bool = False) -> Plan:
-        return self.memory.plan(
-            side, intent, self.cells, all_in_use=self.base, asynchronous=asynchronous
-        )
+    def plan(self, side: str, intent: str) -> Plan:
+        return self.memory.plan(side, intent, self.cells, all_in_use=self.base)
 
     @property
     def gaps(self) -> bool:
@@ -896,7 +894,7 @@ class Program:
             with pytest.raises(RuntimeError, match="HEAD_AT_CPU"):
                 part.blob.async_gpu_push()
             return
-        plan = part.plan(GPU, "const", asynchronous=True)
+        plan = part.plan(GPU, "const")
         if plan.filled or plan.zeroed:
             self.trace.pop()
             return
@@ -920,7 +918,7 @@ class Program:
 
     def prefetch(self) -> None:
         part = self.part(empty=False)
-        plan = part.plan(part.device, "const", asynchronous=part.device == GPU)
+        plan = part.plan(part.device, "const")
         if plan.filled or plan.zeroed:
             # No side holds some of these, so they cannot be copied. What happens then is not
             # specified.

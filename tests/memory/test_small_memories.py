@@ -30,15 +30,30 @@ def newest_on(side, nbytes=64):
 
 
 @pytest.mark.parametrize("access", [CONST, MUTABLE])
-@pytest.mark.parametrize("side", Side)
-def test_an_access_of_a_part_that_has_to_copy_brings_everything_in_one_copy(side, access):
-    memory = newest_on(side.other)
+def test_an_access_of_a_part_on_the_host_that_has_to_copy_brings_everything_in_one_copy(access):
+    memory = newest_on(Side.ACCELERATOR)
     with record_transfers() as log:
-        memory.array(side, access, PART, "use")
+        memory.array(Side.HOST, access, PART, "use")
     assert [(transfer.offset, transfer.nbytes) for transfer in log] == [(0, 64)]
-    assert memory.buffer(side).tolist() == [*range(64)]
-    assert memory.head_over(24, 64) is Head(1 << side.other)
-    assert memory.head_over(16, 24) is (Head.SYNCED if access is CONST else Head(1 << side))
+    assert memory.buffer(Side.HOST).tolist() == [*range(64)]
+    assert memory.head_over(24, 64) is Head.HEAD_AT_GPU
+    assert memory.head_over(16, 24) is (Head.SYNCED if access is CONST else Head.HEAD_AT_CPU)
+
+
+def test_bytes_that_the_host_holds_end_what_comes_along():
+    memory = newest_on(Side.ACCELERATOR)
+    memory.array(Side.HOST, MUTABLE, Layout.raw(8, 32), "use")
+    memory.buffer(Side.HOST)[:] = 0
+    with record_transfers() as log:
+        memory.array(Side.HOST, CONST, PART, "use")
+    assert [(transfer.offset, transfer.nbytes) for transfer in log] == [(0, 32)]
+
+
+def test_an_upload_of_a_part_is_of_the_part():
+    memory = newest_on(Side.HOST)
+    with record_transfers() as log:
+        memory.array(Side.ACCELERATOR, CONST, PART, "use")
+    assert log.nbytes == PART.nbytes
 
 
 @pytest.mark.parametrize("side", Side)
@@ -53,9 +68,9 @@ def test_where_nothing_has_to_be_copied_nothing_is(side):
 
 @pytest.mark.parametrize("nbytes", [SMALL, SMALL + 1])
 def test_only_a_small_memory_is_brought_whole(nbytes):
-    memory = newest_on(Side.HOST, nbytes)
+    memory = newest_on(Side.ACCELERATOR, nbytes)
     with record_transfers() as log:
-        memory.array(Side.ACCELERATOR, CONST, PART, "use")
+        memory.array(Side.HOST, CONST, PART, "use")
     assert log.nbytes == (nbytes if nbytes <= SMALL else PART.nbytes)
 
 

@@ -24,7 +24,7 @@ CPU, GPU = "cpu", "gpu"
 OTHER = {CPU: GPU, GPU: CPU}
 NOBODY: frozenset[str] = frozenset()
 BOTH = frozenset({CPU, GPU})
-# Whether an access that copies a part brings everything, as in small memories.
+# Whether what lies beside a part comes to the host with it, as in small memories.
 SMALL = False
 HEADS = {
     NOBODY: "SPLIT",
@@ -176,15 +176,7 @@ class Memory:
             return self.holders[element]
         return frozenset({side}) if self.sticky(side, element) else BOTH
 
-    def plan(
-        self,
-        side: str,
-        intent: str,
-        cells: Cells,
-        *,
-        all_in_use: bool = False,
-        asynchronous: bool = False,
-    ) -> Plan:
+    def plan(self, side: str, intent: str, cells: Cells, *, all_in_use: bool = False) -> Plan:
         """Return the effects of an access. Changes nothing.
 
         Parameters
@@ -194,8 +186,6 @@ class Memory:
         all_in_use
             Whether it is a whole Blob, as in Caffe: its accesses are for all elements in use, even
             if another Blob or a view has more elements in use.
-        asynchronous
-            Whether it is an asynchronous upload, which is for the part alone.
         """
         plan = Plan(side, intent, range(self.used) if all_in_use else reach(cells))
         hull, here = plan.hull, frozenset({side})
@@ -209,7 +199,7 @@ class Memory:
         plan.after = dict.fromkeys([*plan.zeroed, *plan.filled], here)
         if intent != "overwrite" or cells.size < len(hull):
             plan.stale = [e for e in hull if self.holders[e] and side not in self.holders[e]]
-        if SMALL and not asynchronous and (plan.stale or plan.filled):
+        if SMALL and side == CPU and (plan.stale or plan.filled):
             self.bring_rest(plan)
         if intent == "const":
             plan.after |= {element: self.joined(element, side) for element in plan.stale}

@@ -1482,7 +1482,8 @@ class SyncedMemory:
             buffer = self._buffers.get(side, accelerator, zeroed=zeroed)
             copied = ""
             if pieces:
-                pieces, after = self._with_rest(side, pieces, after, start, stop)
+                if side is Side.HOST and before.nbytes <= SMALL and stop - start < before.nbytes:
+                    pieces, after = self._with_rest(pieces, after, start, stop)
                 copied = self._bring(side, access, buffer, pieces, accelerator, reason)
             if side is Side.ACCELERATOR and accelerator is not None:
                 self._buffers.accelerator = accelerator
@@ -1520,9 +1521,9 @@ class SyncedMemory:
         return buffer
 
     def _with_rest(
-        self, side: Side, pieces: list[Run], after: Spans, start: int, stop: int
+        self, pieces: list[Run], after: Spans, start: int, stop: int
     ) -> tuple[list[Run], Spans]:
-        """Let bytes of a small memory come along with pieces of a range, in the same copies.
+        """Let bytes come to the host along with pieces of a range, in the same copies.
 
         These are the bytes before and behind the range that are where those at its ends are.
 
@@ -1532,11 +1533,9 @@ class SyncedMemory:
             The pieces to bring.
         Spans
             The new map. What comes from the other side keeps its holders, because other code may
-            be writing it there. What comes from the source is held by this side.
+            be writing it there. What comes from the source is held by the host.
         """
         before = self._spans
-        if before.nbytes > SMALL or stop - start == before.nbytes:
-            return pieces, after
         first, last = pieces[0], pieces[-1]
         low = before.span_of(first.start).start if first.start == start else first.start
         high = before.span_of(last.stop - 1).stop if last.stop == stop else last.stop
@@ -1545,7 +1544,7 @@ class SyncedMemory:
         pieces[-1] = pieces[-1]._replace(stop=high)
         for piece, outside in ((first, (low, start)), (last, (stop, high))):
             if not piece.holders and outside[0] < outside[1]:
-                after = after.put(*outside, 1 << side)
+                after = after.put(*outside, _HOST)
         return pieces, after
 
     def _planned(

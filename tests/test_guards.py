@@ -85,7 +85,6 @@ def test_the_error_says_what_is_allowed_and_survives_a_pickle() -> None:
     assert str(again).startswith("at most 8 bytes allowed here, and gpu_data needs an upload of 16")
 
 
-@pytest.mark.usefixtures("exact_parts")
 def test_the_error_names_the_blob() -> None:
     blob = at_cpu()
     blob.name = "weights"

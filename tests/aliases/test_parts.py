@@ -26,9 +26,6 @@ try:
 except ImportError:
     torch = None
 
-# They count the bytes of parts of small memories.
-pytestmark = pytest.mark.usefixtures("exact_parts")
-
 SHAPE = (4, 6)
 ROW = 6 * 4
 OTHER = {"cpu": "gpu", "gpu": "cpu"}

@@ -30,9 +30,6 @@ try:
 except ImportError:
     torch = None
 
-# They count the bytes of parts of small memories.
-pytestmark = pytest.mark.usefixtures("exact_parts")
-
 STEPS = 18
 CPU, GPU = "cpu", "gpu"
 OTHER = {CPU: GPU, GPU: CPU}

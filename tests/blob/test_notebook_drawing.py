@@ -14,9 +14,6 @@ from syncblob import Blob, SyncedMemory, record_transfers
 from syncblob._layout import Layout
 from syncblob.devices import Side
 
-# They count the bytes of parts of small memories.
-pytestmark = pytest.mark.usefixtures("exact_parts")
-
 
 def parsed(blob: Blob) -> ET.Element:
     return ET.fromstring(blob._repr_html_())  # noqa: S314  # our own

@@ -146,7 +146,6 @@ def test_the_next_batch_is_pushed_while_this_one_computes(simulated):
     assert np.concatenate([r.cpu_data() for r in results]).tolist() == (expected * 2).tolist()
 
 
-@pytest.mark.usefixtures("exact_parts")
 def test_of_a_source_what_is_needed_is_there_when_it_returns(simulated):
     contents = values().reshape(-1).view(np.uint8)
     blob = Blob.from_source((2, 3), "float32", lambda: contents, device="simulated")

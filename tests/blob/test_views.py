@@ -197,7 +197,6 @@ def test_an_assignment_to_a_part_keeps_the_rest_where_it_is(simulated):
     assert (simulated.uploads, simulated.downloads, simulated.downloaded_bytes) == (0, 1, 8)
 
 
-@pytest.mark.usefixtures("exact_parts")
 def test_an_assignment_to_a_part_with_gaps_brings_what_lies_in_them(simulated):
     blob = blob_of(numbers(6), "simulated")
     blob.set_cpu_data(numbers(6) + 10)

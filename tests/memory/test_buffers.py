@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
     from syncblob.devices import SimulatedBackend
 
-# They count the bytes of parts of small memories.
-pytestmark = pytest.mark.usefixtures("exact_parts")
-
 NBYTES = 64
 VALUES = list(range(NBYTES))
 HEADS = {Side.HOST: Head.HEAD_AT_CPU, Side.ACCELERATOR: Head.HEAD_AT_GPU}

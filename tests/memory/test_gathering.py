@@ -12,9 +12,6 @@ from syncblob._layout import Layout
 from syncblob.devices import Side
 from syncblob.memory import Access
 
-# They count the bytes of parts of small memories.
-pytestmark = pytest.mark.usefixtures("exact_parts")
-
 NBYTES = 64
 VALUES = list(range(100, 100 + NBYTES))
 HOST, ACCELERATOR = Side

@@ -24,9 +24,6 @@ from syncblob._layout import Layout
 from syncblob.devices import Side
 from syncblob.memory import Access
 
-# They count the bytes of parts of small memories.
-pytestmark = pytest.mark.usefixtures("exact_parts")
-
 NBYTES = 8
 WHOLE = Layout.dense(np.empty(NBYTES, np.uint8))
 READS = {Side.HOST: "cpu_data", Side.ACCELERATOR: "gpu_data"}

@@ -112,7 +112,6 @@ def test_an_out_that_is_a_part_keeps_the_rest_where_it_is(simulated):
     assert (simulated.uploads, simulated.downloaded_bytes) == (0, 12)
 
 
-@pytest.mark.usefixtures("exact_parts")
 def test_an_out_with_gaps_is_brought_with_what_lies_in_them(simulated):
     out = blob_in(CPU)
     column = on("simulated:0", values()[:, 0])

@@ -26,7 +26,7 @@ PACKAGES = (
 
 def cuda_device() -> str | None:
     """Return the name of the CUDA device to measure; None if there is none."""
-    return "cuda:0" if "cuda:0" in syncblob.devices() else None
+    return "cuda:0" if "cuda:0" in syncblob.available_devices() else None
 
 
 def kind_of_machine() -> str:

@@ -86,7 +86,7 @@ def recognised(samples: Blob, labels: Blob, mixture: Mixture) -> float:
 
 def device() -> syncblob.Device:
     """Return a GPU, or the simulated device if there is none."""
-    gpus = [found for found in syncblob.devices() if found.type == "cuda"]
+    gpus = [found for found in syncblob.available_devices() if found.type == "cuda"]
     return gpus[0] if gpus else syncblob.Device("simulated")
 
 

@@ -88,7 +88,7 @@ def draw(samples: Blob, clusters: Clusters, path: str) -> None:
 
 def device() -> syncblob.Device:
     """Return a GPU, or the simulated device if there is none."""
-    gpus = [found for found in syncblob.devices() if found.type == "cuda"]
+    gpus = [found for found in syncblob.available_devices() if found.type == "cuda"]
     return gpus[0] if gpus else syncblob.Device("simulated")
 
 

@@ -137,7 +137,7 @@ def recognised(net: Net, test: Data) -> float:
 
 def device() -> Device:
     """Return a GPU, or the simulated device if there is none."""
-    gpus = [found for found in syncblob.devices() if found.type == "cuda"]
+    gpus = [found for found in syncblob.available_devices() if found.type == "cuda"]
     return gpus[0] if gpus else syncblob.Device("simulated")
 
 

@@ -164,7 +164,7 @@ def _syncblob() -> dict[str, Any]:
     return {
         "version": syncblob.__version__,
         "file": syncblob.__file__,
-        "devices": [str(device) for device in syncblob.devices()],
+        "devices": [str(device) for device in syncblob.available_devices()],
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import pkgutil
 import subprocess
 import sys
 from importlib.metadata import version
@@ -24,8 +25,8 @@ FIXED = {
     "SyncedMemory",
     "TransferGuardError",
     "asarray",
+    "available_devices",
     "default_device",
-    "devices",
     "from_dlpack",
     "open_model",
     "read_blob",
@@ -67,6 +68,20 @@ def test_nothing_else_is_public_but_submodules() -> None:
         inspect.ismodule(getattr(syncblob, name))
         for name in others - {"TYPE_CHECKING", "annotations", "warnings"}
     ), others
+
+
+def test_no_name_hides_a_module() -> None:
+    for name, package in list(sys.modules.items()):
+        if name.partition(".")[0] == "syncblob" and hasattr(package, "__path__"):
+            for module in pkgutil.iter_modules(package.__path__):
+                here = vars(package).get(module.name)
+                assert here is None or inspect.ismodule(here), f"{name}.{module.name}"
+
+
+def test_a_documented_module_can_be_used_by_its_name() -> None:
+    import syncblob.devices
+
+    assert callable(syncblob.devices.register)
 
 
 @pytest.mark.parametrize("name", BLOB)

@@ -23,8 +23,8 @@ from syncblob.blob import Blob
 from syncblob.blob.proto_hook import register_messages as _register_messages
 from syncblob.devices import (
     Device,
+    available_devices,
     default_device,
-    devices,
     set_default_device,
     simulated,
     use_device,
@@ -115,6 +115,7 @@ __all__ = [
     "atan",
     "atan2",
     "atanh",
+    "available_devices",
     "bitwise_and",
     "bitwise_invert",
     "bitwise_left_shift",
@@ -140,7 +141,6 @@ __all__ = [
     "cumulative_prod",
     "cumulative_sum",
     "default_device",
-    "devices",
     "diff",
     "divide",
     "e",

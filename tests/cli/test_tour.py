@@ -149,7 +149,7 @@ def test_the_simulated_device_is_named_with_the_reason(run):
 
 
 def test_why_there_is_no_cuda():
-    if any(device.type == "cuda" for device in syncblob.devices()):
+    if any(device.type == "cuda" for device in syncblob.available_devices()):
         pytest.skip("there is a CUDA device")
     device, why = tour._find_device()
     with pytest.raises(syncblob.NoDeviceError) as error:

@@ -82,7 +82,7 @@ def host_bytes(*numbers):
 
 def test_the_devices_are_cupys():
     assert cuda.device_count() == 2
-    assert [str(device) for device in syncblob.devices() if device.type == "cuda"] == [
+    assert [str(device) for device in syncblob.available_devices() if device.type == "cuda"] == [
         "cuda:0",
         "cuda:1",
     ]

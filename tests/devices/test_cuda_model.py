@@ -159,13 +159,13 @@ def test_what_the_model_lacks_is_an_error(cupy):
 
 def test_it_leaves_no_trace():
     before = {name: module for name, module in sys.modules.items() if "cupy" in name}
-    count, devices = cuda.device_count(), syncblob.devices()
+    count, devices = cuda.device_count(), syncblob.available_devices()
     with cupy_model.installed(Machine(3)):
         assert cuda.device_count() == 3
         syncblob.Blob(3, device="cuda:2").gpu_data()
-        assert "cuda:2" in syncblob.devices()
+        assert "cuda:2" in syncblob.available_devices()
     assert cuda.device_count() == count
-    assert syncblob.devices() == devices
+    assert syncblob.available_devices() == devices
     assert {name: module for name, module in sys.modules.items() if "cupy" in name} == before
     if not count:
         with pytest.raises(syncblob.NoDeviceError):

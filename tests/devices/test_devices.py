@@ -182,7 +182,7 @@ def test_a_blob_keeps_the_default_device_of_its_birth() -> None:
 
 def test_devices_lists_the_host_first_and_what_was_named() -> None:
     Blob(3, device="simulated:2")
-    listed = syncblob.devices()
+    listed = syncblob.available_devices()
     assert listed[0] == "cpu"
     assert {"simulated:0", "simulated:2"} <= set(map(str, listed))
     assert isinstance(listed, tuple)
@@ -334,7 +334,7 @@ def test_a_registered_kind_is_a_device_like_the_others() -> None:
         with syncblob.no_transfers():
             assert (blob + blob).device == "shelf:2"
         assert (blob + 1).tolist() == [2, 2, 2]
-        assert syncblob.devices()[-1] == accelerator("shelf:2").device
+        assert syncblob.available_devices()[-1] == accelerator("shelf:2").device
         assert blob.to_device("simulated").to_device("shelf").tolist() == [1, 1, 1]
         assert pickle.loads(pickle.dumps(blob)).device == "shelf:2"
     finally:
@@ -343,7 +343,7 @@ def test_a_registered_kind_is_a_device_like_the_others() -> None:
         assert (blob + blob).device == syncblob.zeros_like(blob).device == "shelf:2"
         assert blob.copy().to_device(blob.device).device == Blob(3).device == "shelf:2"
     assert blob.sum().tolist() == 3
-    assert "shelf:2" not in syncblob.devices()
+    assert "shelf:2" not in syncblob.available_devices()
     with pytest.raises(NoDeviceError, match="not registered any more"):
         accelerator(unused)
     for refused in (Device, unregister):
@@ -371,4 +371,4 @@ def test_names_that_are_taken_or_no_names_are_refused(kind: str) -> None:
         register(kind, Shelf)
     with pytest.raises(ValueError, match="expected a registered kind"):
         unregister(kind)
-    assert syncblob.devices()[0] == CPU
+    assert syncblob.available_devices()[0] == CPU

@@ -50,7 +50,7 @@ class Info:
 
     def devices(self) -> tuple[Device, ...]:
         """Return the available devices."""
-        return _devices.devices()
+        return _devices.available_devices()
 
     def dtypes(
         self, *, device: Device | str | None = None, kind: str | tuple[str, ...] | None = None

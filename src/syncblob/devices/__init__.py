@@ -6,9 +6,9 @@ from syncblob.devices.base import CPU, Accelerator, Device, Side
 from syncblob.devices.host import HOST, allow_direct_calls, forbid_direct_calls
 from syncblob.devices.selection import (
     accelerator,
+    available_devices,
     current_accelerator,
     default_device,
-    devices,
     home_accelerator,
     home_of,
     register,
@@ -17,7 +17,7 @@ from syncblob.devices.selection import (
     unregister,
     use_device,
 )
-from syncblob.devices.simulated import POISON, SimulatedBackend, SimulatedStream
+from syncblob.devices.simulation import POISON, SimulatedBackend, SimulatedStream
 
 __all__ = [
     "CPU",
@@ -30,9 +30,9 @@ __all__ = [
     "SimulatedStream",
     "accelerator",
     "allow_direct_calls",
+    "available_devices",
     "current_accelerator",
     "default_device",
-    "devices",
     "forbid_direct_calls",
     "home_accelerator",
     "home_of",

@@ -10,7 +10,7 @@ from syncblob._forks import Lock
 from syncblob.devices import cuda
 from syncblob.devices.base import CPU, Accelerator, Device, Home, kinds
 from syncblob.devices.host import HOST
-from syncblob.devices.simulated import SimulatedBackend
+from syncblob.devices.simulation import SimulatedBackend
 from syncblob.errors import NoDeviceError
 
 if TYPE_CHECKING:
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "accelerator",
+    "available_devices",
     "current_accelerator",
     "default_device",
-    "devices",
     "home_accelerator",
     "home_of",
     "register",
@@ -258,7 +258,7 @@ def use_device(device: Device | str) -> Iterator[Device]:
             block.over = True
 
 
-def devices() -> tuple[Device, ...]:
+def available_devices() -> tuple[Device, ...]:
     """Return the host, the available CUDA devices, and the simulated devices.
 
     Includes ``simulated:0``, and the other simulated devices and devices of registered kinds that

@@ -7,7 +7,7 @@ from typing import Any, assert_type
 import syncblob
 from syncblob import Blob, Device, Operation, PingPong, SourceLine, Transfer, TransferLog
 
-assert_type(syncblob.devices(), tuple[Device, ...])
+assert_type(syncblob.available_devices(), tuple[Device, ...])
 assert_type(syncblob.default_device(), Device)
 assert_type(Device("simulated:1").index, int)
 assert_type(syncblob.set_default_device("cpu"), None)

@@ -45,7 +45,7 @@ MAKERS: dict[str, Callable[[Blob], Any]] = {
     "torch.from_dlpack of a side": lambda blob: torch.from_dlpack(blob.cpu),
     "torch.as_tensor": torch.as_tensor,
     "torch.from_numpy": lambda blob: torch.from_numpy(np.asarray(blob.cpu)),
-    "overwrite": lambda blob: torch.from_dlpack(blob.overwrite),
+    "overwrite": lambda blob: torch.from_dlpack(blob.cpu.overwrite),
     "capsule": capsule,
     "old capsule": lambda blob: blob.__dlpack__(),
     "slice": lambda blob: np.asarray(blob.cpu)[1:, ::2],
@@ -238,7 +238,7 @@ def test_a_part_with_gaps_is_brought_up_to_date_before_it_is_overwritten() -> No
 def test_a_const_view_lends_no_side_to_write() -> None:
     const = made().const
     assert not np.asarray(const.cpu).flags.writeable
-    for view in (const, const.cpu, made().cpu.const):
+    for view in (const.cpu, const.gpu, made().cpu.const):
         with pytest.raises(ValueError, match="const"):
             _ = view.overwrite
 

@@ -749,7 +749,7 @@ class Program:
         how = self.random.choice(list(CONSUMERS))
         overwrite = self.chance(0.2)
         lender, text = getattr(part.blob, side), f"{part.name}.{side}"
-        if "dlpack" in how and self.chance(0.3):
+        if "dlpack" in how and not overwrite and self.chance(0.3):
             # The side of the device, which need not be named.
             side, lender, text = part.device, part.blob, part.name
         if overwrite:

@@ -732,19 +732,6 @@ class Blob(Operators, NdarrayMethods):
         """
         return views.side_view(self, Side.ACCELERATOR)
 
-    @property
-    def overwrite(self) -> SideView:
-        """The side of `device`, for another library to overwrite every element, without a transfer.
-
-        ``torch.mm(a, b, out=torch.from_dlpack(blob.overwrite))``.
-
-        Raises
-        ------
-        ValueError
-            If this is a const view.
-        """
-        return views.side_view(self, self._side).overwrite
-
     def assume_unaliased(self) -> None:
         """Promise that other code no longer writes this Blob's part of its memories.
 

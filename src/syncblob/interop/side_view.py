@@ -1,4 +1,4 @@
-"""One side of a memory, lent by name: ``blob.cpu``, ``blob.gpu`` and ``blob.overwrite``."""
+"""One side of a memory, lent by name: ``blob.cpu`` and ``blob.gpu``."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class SideView:
             If this view is const.
         """
         if self._access is CONST:
-            raise ValueError("this view is const; take overwrite of the Blob itself")
+            raise ValueError("this view is const; take it of the Blob itself: blob.gpu.overwrite")
         return SideView(self._what, self._side, OVERWRITE)
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:

@@ -228,7 +228,7 @@ MODULES = [
         for name in (
             "ReLU ReLU6 ELU SELU CELU GELU Sigmoid Tanh Softplus Softsign Hardtanh Hardswish "
             "LeakyReLU "
-            "LogSigmoid Mish SiLU Softshrink Tanhshrink PReLU GLU Dropout Flatten"
+            "LogSigmoid Mish SiLU Softshrink Tanhshrink PReLU GLU Dropout"
         ).split()
     ),
     (nn.Softmax(dim=1), (M,)),
@@ -243,16 +243,12 @@ MODULES = [
     (nn.AvgPool2d(2), (IMAGE,)),
     (nn.AdaptiveAvgPool2d(2), (IMAGE,)),
     (nn.LPPool2d(2, 2), (IMAGE,)),
-    (nn.BatchNorm1d(4), (M,)),
-    (nn.BatchNorm2d(4), (IMAGE,)),
     (nn.LayerNorm(4), (M,)),
     (nn.GroupNorm(2, 4), (IMAGE,)),
     (nn.RMSNorm(4), (M,)),
     (nn.LocalResponseNorm(2), (IMAGE,)),
     (nn.ReflectionPad2d(1), (IMAGE,)),
     (nn.ZeroPad2d(1), (IMAGE,)),
-    (nn.CircularPad2d(1), (IMAGE,)),
-    (nn.Unflatten(1, (2, 2)), (M,)),
     (nn.PixelShuffle(2), (IMAGE,)),
     (nn.Upsample(scale_factor=2), (IMAGE,)),
     (nn.Unfold(2), (IMAGE,)),
@@ -263,11 +259,16 @@ MODULES = [
     (nn.NLLLoss(), (DISTRIBUTION, CLASSES)),
     (nn.BCEWithLogitsLoss(), (S, Q)),
     (nn.TripletMarginLoss(), (S, Q, S + 1)),
-    (nn.Sequential(nn.Flatten(), nn.Linear(144, 3), nn.ReLU()), (IMAGE,)),
+    (nn.Sequential(nn.Conv2d(4, 2, 3), nn.BatchNorm2d(2), nn.Flatten()), (IMAGE,)),
 ]
 
 # Modules that need attributes that only tensors have.
 DEMANDING_MODULES = [
+    (nn.Flatten(), (IMAGE,)),
+    (nn.Unflatten(1, (2, 2)), (M,)),
+    (nn.BatchNorm1d(4), (M,)),
+    (nn.BatchNorm2d(4), (IMAGE,)),
+    (nn.CircularPad2d(1), (IMAGE,)),
     (nn.InstanceNorm2d(4), (IMAGE,)),
     (nn.RNN(6, 5), (X,)),
     (nn.LSTM(6, 5), (X,)),

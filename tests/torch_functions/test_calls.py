@@ -563,19 +563,6 @@ def test_to_torch_knows_every_dtype_and_shape(dtype):
         assert (tuple(tensor.shape), tensor.dtype) == (shape, getattr(torch, dtype))
 
 
-# --- methods that modules call -------------------------------------------------------------------
-
-
-def test_flatten_is_numpys_and_torchs():
-    blob = blob_in(CPU, shape=(2, 3, 4))
-    assert type(blob.flatten()) is type(blob.flatten("F")) is Blob
-    for flat in (blob.flatten(1), blob.flatten(1, 2), blob.flatten(1, -1)):
-        assert type(flat) is torch.Tensor
-        assert flat.tolist() == values(shape=(2, 12)).tolist()
-    assert blob.dim() == 3
-    assert blob.unflatten(2, (2, 2)).shape == (2, 3, 2, 2)
-
-
 # --- CUDA ----------------------------------------------------------------------------------------
 
 

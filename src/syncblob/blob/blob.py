@@ -8,7 +8,7 @@ that every module asks for are in `core`.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import numpy as np
 
@@ -823,30 +823,9 @@ class Blob(Operators, NdarrayMethods):
         """Return the elements along one axis; a view if possible."""
         return self.reshape(-1) if order == "C" else self._call(np.ravel, order=order)
 
-    @overload
-    def flatten(self, order: Literal["C", "F", "A", "K"] = "C") -> Self: ...
-
-    @overload
-    def flatten(self, order: int, end_dim: int | None = None) -> Tensor: ...
-
-    def flatten(self, order: Any = "C", end_dim: int | None = None) -> Any:
-        """Return a copy of the elements along one axis; or call ``torch.flatten``.
-
-        Parameters
-        ----------
-        order
-            ``"C"``, ``"F"``, ``"A"`` or ``"K"``, as in NumPy; or the first axis to flatten,
-            as in torch, which returns a tensor.
-        end_dim
-            The last axis to flatten.
-        """
-        if not isinstance(order, str) or end_dim is not None:
-            return views.flatten(self, order, -1 if end_dim is None else end_dim)
+    def flatten(self, order: Literal["C", "F", "A", "K"] = "C") -> Self:
+        """Return a copy of the elements along one axis."""
         return self.reshape(-1, copy=True) if order == "C" else self.ravel(order).copy()
-
-    def unflatten(self, dim: int, sizes: Any) -> Tensor:
-        """Call ``torch.unflatten``, as its module does: one axis becomes several."""
-        return views.unflatten(self, dim, sizes)
 
     @property
     def flat(self) -> Self:
@@ -1621,10 +1600,6 @@ class Blob(Operators, NdarrayMethods):
             If this is a const Blob, or a stride is negative, which torch does not support.
         """
         return _torch.parameter_over(self)
-
-    def dim(self) -> int:
-        """Return the number of axes, under torch's name, which some of its modules call."""
-        return self.ndim
 
     # --- attributes that Blobs lack --------------------------------------------------------------
 

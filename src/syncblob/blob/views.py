@@ -17,7 +17,6 @@ from syncblob.memory import CONST, MUTABLE
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
-    from torch import Tensor
 
     from syncblob.blob.core import AnyBlob
     from syncblob.devices import Device, Side
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 __all__ = [
     "assume_unaliased",
     "flat",
-    "flatten",
     "matrix_transpose",
     "on_device",
     "refresh",
@@ -35,7 +33,6 @@ __all__ = [
     "shape_from",
     "side_view",
     "transpose",
-    "unflatten",
     "view_as",
     "view_of_diff",
 ]
@@ -188,22 +185,6 @@ def flat(blob: AnyBlob) -> AnyBlob:
     if elements._memory is blob._memory:
         return elements
     return elements._view(elements._layout, readonly=True)
-
-
-def flatten(blob: BlobCore, start_dim: Any, end_dim: int) -> Tensor:
-    """Return a tensor for PyTorch's modules; see `Blob.flatten`."""
-    import torch  # only torch's modules call it
-
-    x: Any = blob
-    return torch.flatten(x, start_dim, end_dim)
-
-
-def unflatten(blob: BlobCore, dim: int, sizes: Any) -> Tensor:
-    """Return a tensor for PyTorch's modules; see `Blob.unflatten`."""
-    import torch  # only torch's modules call it
-
-    x: Any = blob
-    return torch.unflatten(x, dim, sizes)
 
 
 def _completed_shape(blob: BlobCore, shape: Any) -> tuple[int, ...]:

@@ -31,11 +31,12 @@ _DTYPES = frozenset(
 def accept_blobs_in_modules() -> RemovableHandle:
     """Make every ``torch.nn.Module`` of this process accept Blobs.
 
-    Most modules do not need this, because they pass their inputs to functions. Recurrent layers,
-    attention and InstanceNorm use attributes that only tensors have. After this call, each Blob
-    among the positional arguments of a module, also within tuples and lists, is replaced by a
-    tensor over it: a tracked alias, on the mutable path, on the Blob's device. A const Blob, or one
-    with negative strides, is replaced by a copy.
+    Most modules do not need this, because they pass their inputs to functions. Others use
+    attributes that only tensors have: ``Flatten``, normalisations of batches and instances,
+    circular padding, recurrent layers and attention. After this call, each Blob among the
+    positional arguments of a module, also within tuples and lists, is replaced by a tensor over it:
+    a tracked alias, on the mutable path, on the Blob's device. A const Blob, or one with negative
+    strides, is replaced by a copy.
 
     Returns
     -------

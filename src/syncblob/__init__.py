@@ -306,36 +306,11 @@ _OF_NUMPY = frozenset(
     {"cross", "cumprod", "cumsum", "diag", "gradient", "lib", "median", "quantile"}
 )
 
-# Replacements for names of the module caffe, and of NumPy and CuPy.
-_SOLVER = (
-    "read_solver_prototxt reads the settings; 'Running nets' in the documentation trains a net"
+# pycaffe's class, which users of Caffe look for first.
+_NET = (
+    "; open_model(path) opens a model, ModelFile.from_net makes one of a definition; "
+    "'Running nets' in the documentation runs it"
 )
-_MESSAGES = (
-    "read_prototxt reads a definition; syncblob.caffe has NetParameter, LayerParameter and "
-    "SolverParameter, and Blob.from_proto takes a BlobProto"
-)
-_IN_PLACE_OF = {
-    "Classifier": "'Running nets' in the documentation runs a net",
-    "Detector": "'Running nets' in the documentation runs a net",
-    "Net": "open_model(path) opens a model, ModelFile.from_net makes one of a definition; "
-    "'Running nets' in the documentation runs it",
-    "NetSpec": _MESSAGES,
-    "SGDSolver": _SOLVER,
-    "Solver": _SOLVER,
-    "TEST": 'use "TEST": ModelFile.from_net(net, phase="TEST")',
-    "TRAIN": 'use "TRAIN": ModelFile.from_net(net, phase="TRAIN")',
-    "get_solver": _SOLVER,
-    "io": "'Running nets' in the documentation has what caffe.io.Transformer does",
-    "array": "syncblob.asarray(x, copy=True) is a copy",
-    "asnumpy": "np.array(blob) is a copy on the host, np.asarray(blob) is to be read at once",
-    "get_array_module": "NumPy's functions take Blobs and run on their device",
-    "layers": _MESSAGES,
-    "params": _MESSAGES,
-    "proto": _MESSAGES,
-    "set_device": 'use syncblob.set_default_device("cuda:N")',
-    "set_mode_cpu": 'use syncblob.set_default_device("cpu")',
-    "set_mode_gpu": 'use syncblob.set_default_device("cuda")',
-}
 
 
 if not TYPE_CHECKING:  # type checkers would accept every misspelt name
@@ -352,7 +327,7 @@ if not TYPE_CHECKING:  # type checkers would accept every misspelt name
             from importlib.metadata import version  # slow to import
 
             return version("syncblob")
-        advice = f"; {_IN_PLACE_OF[name]}" if name in _IN_PLACE_OF else ""
+        advice = _NET if name == "Net" else ""
         if isinstance(vars(np).get(name), (np.ufunc, type(np.isclose))):
             advice = f", nor has the array API standard; numpy.{name} takes Blobs"
         raise AttributeError(f"module 'syncblob' has no attribute {name!r}{advice}")

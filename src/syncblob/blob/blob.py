@@ -1608,31 +1608,10 @@ class Blob(Operators, NdarrayMethods):
         return [name for name in super().__dir__() if type(vars(Blob).get(name)) is not Missing]
 
     if not TYPE_CHECKING:  # hidden from type checkers, which report them as unknown
-        bfloat16, double, float, half, long = map(
-            Missing, ["blob.astype(dtype) converts; dtypes are named as NumPy's"] * 5
-        )
         _blk_dtypes = Missing("pandas takes np.asarray(blob) as a mask of a DataFrame")
-        backward, grad, requires_grad, zero_grad = map(
-            Missing, ["blob.as_parameter() has a gradient, which is blob.diff"] * 4
-        )
-        clone = Missing("blob.copy() is a copy")
         cuda = Missing('blob.to_device("cuda") is a copy there')
-        data_ptr = Missing(
-            "np.asarray(blob).ctypes.data is the address on the host, "
-            "blob.to_torch().data_ptr() that on the Blob's device"
-        )
-        detach = Missing(
-            "PyTorch's functions take Blobs, blob.to_torch() is a tensor over one, and "
-            "blob.as_parameter() is what nn.Parameter(blob) would be"
-        )
-        get = Missing(
-            "np.asarray(blob) reads it on the host, cupy.asarray(blob.gpu) is CuPy's array over it"
-        )
         numpy = Missing("np.asarray(blob) reads it on the host, np.asarray(blob.cpu) may write")
-        numel = Missing("blob.size is the number of elements")
-        permute = Missing("blob.transpose(*axes) is that view; torch.permute(blob, axes) a tensor")
         to = Missing("blob.to_device(device) copies to a device, blob.astype(dtype) converts")
-        unsqueeze = Missing("syncblob.expand_dims(blob, axis) is that view")
 
 
 BlobCore._class_of_results = Blob

@@ -1,4 +1,4 @@
-"""Attributes of tensors and CuPy arrays that Blobs lack, with advice on what to use instead."""
+"""Attributes of tensors that Blobs lack, with advice on what to use instead."""
 
 from __future__ import annotations
 

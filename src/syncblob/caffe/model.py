@@ -53,23 +53,12 @@ __all__ = ["ModelFile", "open_model", "plan_model", "save_model"]
 _NO_NAME = length_field(NET_NAME, b"")
 
 _RUN = "use PyTorch's functions for its layers: see 'Running nets' in the documentation"
-# Replacements for the attributes of pycaffe's Net.
+# Replacements for attributes of pycaffe's Net.
 _IN_PLACE_OF = {
-    "_layer_names": "use list(model)",
-    "backward": _RUN,
-    "bottom_names": "model[name].bottoms has those of a layer",
     "blobs": f"model[name].blobs has the weights of a layer, model.infer_shapes().blobs the shapes "
     f"of the results. For the results, {_RUN}",
-    "copy_from": "use model.copy_trained_layers_from(path)",
     "forward": _RUN,
-    "inputs": "model[name].bottoms has those of a layer",
-    "layer_dict": "the model is one: use model[name]",
-    "outputs": "model[name].tops has those of a layer",
-    "reshape": "model.infer_shapes({input: shape}) has the shapes of the results for another input",
     "save": "use syncblob.save_model(model, path)",
-    "save_hdf5": "use syncblob.save_model(model, path), with a path that ends in .h5",
-    "share_with": "other[name] = model[name] shares the Blobs of a layer",
-    "top_names": "model[name].tops has those of a layer",
 }
 
 

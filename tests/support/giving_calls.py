@@ -156,7 +156,7 @@ def _(x):
     return linalg.splu(_tridiagonal("csc")).solve(x)
 
 
-@giving("scipy", "sparse.linalg.cg(b, x)", np.eye(8) * 2)
+@giving("scipy", "sparse.linalg.cg(b, x)", np.eye(8) * 2, "b")
 def _(x):
     from scipy.sparse import linalg
 

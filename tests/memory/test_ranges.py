@@ -6,6 +6,7 @@ both.
 
 from __future__ import annotations
 
+import threading
 from contextlib import closing
 
 import numpy as np
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from program_devices import Simulated
 
 import syncblob
-from syncblob import Head, SyncedMemory, record_transfers
+from syncblob import Blob, Head, SyncedMemory, record_transfers
 from syncblob._dtypes import UINT8
 from syncblob._layout import Layout
 from syncblob.devices import POISON, Side
@@ -378,6 +379,33 @@ def test_what_fit_has_changed_can_be_undone():
     memory.refit(fitted)
     assert drawn(memory) == "HHHHGGGG"
     assert contents(memory) == VALUES.tolist()
+
+
+def test_undoing_a_resize_that_fails_overwrites_no_change_of_another_thread(monkeypatch):
+    blob = Blob(UNIT, "uint8", device="simulated")
+    blob.resize(2 * UNIT)
+    blob.mutable_cpu_data()[...] = 1
+    blob.resize(UNIT)
+    refit, fit = SyncedMemory.refit, SyncedMemory.fit
+    threads = []
+
+    def fail(memory, nbytes):
+        fit(memory, nbytes)
+        raise RuntimeError("injected")
+
+    def interrupted(memory, fitted):
+        threads.append(threading.Thread(target=lambda: blob[...].mutable_gpu_data().fill(7)))
+        threads[0].start()
+        threads[0].join(0.2)
+        refit(memory, fitted)
+
+    monkeypatch.setattr(SyncedMemory, "fit", fail)
+    monkeypatch.setattr(SyncedMemory, "refit", interrupted)
+    with pytest.raises(RuntimeError, match="injected"):
+        blob.resize(2 * UNIT)
+    threads[0].join()
+    assert blob.shape == (UNIT,)
+    assert blob.cpu_data().tolist() == [7] * UNIT
 
 
 def test_what_was_found_before_fit_was_undone_is_not_believed_afterwards():

@@ -5,6 +5,7 @@ A failure or an interrupt leaves either all of the change or none of it.
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from syncblob._layout import Layout
@@ -119,7 +120,9 @@ def assign(  # noqa: PLR0913  # contents, their place, and the reason
                 raise
 
 
-def _refit(blob: BlobCore, layout: Layout, finish: Callable[[], None]) -> None:
+def _refit(  # noqa: C901  # a change, in the order of its steps
+    blob: BlobCore, layout: Layout, finish: Callable[[], None]
+) -> None:
     """Apply a layout within the capacity, and fit both memories to it unless others use them.
 
     `finish` replaces the old layout. If it fails, nothing has changed.
@@ -141,18 +144,21 @@ def _refit(blob: BlobCore, layout: Layout, finish: Callable[[], None]) -> None:
         fitting.append(blob._diff)
 
     def refit() -> None:
-        before = [memory.fitted() for memory in fitting]
-        try:
-            # Under the lock, so that a forked child knows that the change is incomplete.
-            with blob._memory.lock:
+        # Under the locks, also for undoing it, so that no other thread changes anything in between,
+        # and that a forked child knows that the change is incomplete.
+        with ExitStack() as locks:
+            for memory in (blob._memory, *fitting):
+                locks.enter_context(memory.lock)
+            before = [memory.fitted() for memory in fitting]
+            try:
                 for memory in fitting:
                     memory.fit(nbytes)
                 finish()
-        except BaseException:
-            if blob._placed is not layout:
-                for memory, fitted in zip(fitting, before, strict=True):
-                    memory.refit(fitted)
-            raise
+            except BaseException:
+                if blob._placed is not layout:
+                    for memory, fitted in zip(fitting, before, strict=True):
+                        memory.refit(fitted)
+                raise
         if outgrown:
             blob._diff = None
 

@@ -611,7 +611,6 @@ class SyncedMemory:
         access: Access,
         layout: Layout,
         reason: str,
-        template: tuple[Any, Any] | None = None,
     ) -> Any:
         """Prepare one side for an access and return an array over it. Copies as the table says.
 
@@ -628,9 +627,6 @@ class SyncedMemory:
             The array to return. The range of its elements is the range of the access.
         reason
             The name of the access, for the journal.
-        template
-            A buffer, and the array over it that this method would make. If the side still has that
-            buffer, a view of the array is returned, which is faster.
 
         Returns
         -------
@@ -648,11 +644,9 @@ class SyncedMemory:
             return self._buffers.home(side).view(buffer, layout, writable=False)
         try:
             with self._lock:
-                return self._array(side, access, layout, reason, template, ())
+                return self._array(side, access, layout, reason, ())
         except Unannounced as found:
-            return announcing(
-                self, found.stale, reason, self._array, side, access, layout, reason, template
-            )
+            return announcing(self, found.stale, reason, self._array, side, access, layout, reason)
 
     def read(self, side: Side, layout: Layout, reason: str) -> Any:
         """Prepare one side for a const access, as `array` does, and return the side's buffer."""
@@ -727,9 +721,18 @@ class SyncedMemory:
         reason: str,
         template: tuple[Any, Any] | None = None,
     ) -> Any:
-        """Return an array as `array` does, as a borrow: its write permission can be revoked."""
+        """Return an array as `array` does, as a borrow: its write permission can be revoked.
+
+        Parameters
+        ----------
+        side, access, layout, reason
+            As for `array`.
+        template
+            A buffer, and the writable array over it that this method would make. If the side still
+            has that buffer, a view of the array is returned, which is faster.
+        """
         if access is CONST:
-            return self.array(side, access, layout, reason, template)
+            return self.array(side, access, layout, reason)
         try:
             with self._lock:
                 return self._borrow(side, access, layout, reason, template, ())
@@ -1004,7 +1007,7 @@ class SyncedMemory:
         return self._spans, 0 if self._source is None else self._source.limit
 
     def refit(self, fitted: tuple[Spans, int]) -> None:
-        """Undo `fit`."""
+        """Undo `fit`. The caller has held the lock since `fitted`."""
         self._revoke_shortcuts()
         self._spans = fitted[0]
         if self._source is not None:
@@ -1086,18 +1089,15 @@ class SyncedMemory:
     def _lend_accelerator(self, access: Access, reason: str) -> Any:
         return self.lend(Side.ACCELERATOR, access, Layout.raw(self.used_nbytes), reason)
 
-    def _array(  # noqa: PLR0913, PLR0917  # an access
+    def _array(
         self,
         side: Side,
         access: Access,
         layout: Layout,
         reason: str,
-        template: tuple[Any, Any] | None,
         announced: Collection[Lease],
     ) -> Any:
         buffer = self._acquire(side, access, layout, reason, announced)
-        if template is not None and template[0] is buffer:
-            return template[1].view()
         return self._buffers.home(side).view(buffer, layout, writable=access is not CONST)
 
     def _borrow(  # noqa: PLR0913, PLR0917  # an access

@@ -1402,9 +1402,16 @@ class Blob(Operators, NdarrayMethods):
             # The usual case, inlined because another call would take noticeable time, also for
             # finding the user's line on the stack.
             shortcut, _, _, exported, _ = kept
-            if exported is not None and shortcut.writable:
-                held: Any = self._held
-                layout: Any = self._placed
+            held: Any = self._held
+            layout: Any = self._placed
+            if exported is not None and (
+                shortcut.writable
+                or (
+                    shortcut.readable
+                    and self._claim(held, shortcut.buffer, Side.HOST, "__dlpack__")
+                    and shortcut.writable
+                )
+            ):
                 array = exported.view()
                 noted = user_instruction(2)
                 held.record_lease(0, array, "DLPack", layout.start, layout.stop, noted)

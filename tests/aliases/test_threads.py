@@ -124,8 +124,8 @@ def test_aliases_come_and_go_while_others_read_and_write() -> None:  # noqa: C90
     gc.collect()
     for side in Side:
         assert not blob.memory.loans(side).leases
-    # The rest belongs to the test, and to the ended borrows that `explain` remembers: eight for each
-    # side, with the history at that time. A leak would keep something for each of thousands of aliases.
+    # The rest belongs to the test, and to the ended borrows that `explain` remembers: eight for
+    # each side, with the history at that time. A leak would keep something for each of thousands.
     assert written > 1000
     assert len(gc.get_objects()) - objects < 500
     assert sys.getallocatedblocks() - allocated < 5000

@@ -342,6 +342,15 @@ def test_an_operator_that_raises_leaves_what_both_sides_hold(device):
     assert blob.tolist() == [1] * NBYTES
 
 
+@pytest.mark.parametrize("device", ["cpu", "simulated"])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_a_number_that_does_not_fit_leaves_what_both_sides_hold(device, dtype):
+    blob = synced_blob(NBYTES, device, dtype)
+    with np.errstate(all="raise"), pytest.raises((OverflowError, FloatingPointError)):
+        blob += 10**400
+    assert blob.head is Head.SYNCED
+
+
 KEYS = [3, -1, (2, -3), slice(1, 3), (slice(None, None, -2), 1), (..., 2), (slice(0), 1), (None, 1)]
 
 

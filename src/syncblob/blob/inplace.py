@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 __all__ = ["inplace"]
 
+# All integers up to this are exact in every floating-point dtype of Blobs, except bfloat16.
+_EXACT = 2048
+
 
 @writes("x1")
 def inplace(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:  # noqa: C901, PLR0912  # each case is inlined, because calls take time
@@ -107,6 +110,9 @@ def _claims(kernel: Callable[..., Any], x1: Any, x2: Any) -> bool:
         # A guard may forbid it.
         return False
     if type(x2) in SCALARS:
+        if not abs(x2) <= _EXACT:
+            # Its conversion may raise.
+            return False
         known = _keeps_dtype(kernel, x1._array.dtype, type(x2))  # type: ignore[arg-type]  # hashable
     elif type(x2) is type(x1) and x2._shortcut.readable and x1._home is x2._home:
         array2 = x2._array

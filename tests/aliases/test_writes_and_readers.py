@@ -6,10 +6,12 @@ the lines that a write executes; the tests try each line.
 
 from __future__ import annotations
 
+import dis
 import itertools
 import operator
 import sys
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +24,7 @@ from syncblob import Blob
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import FrameType
+    from types import CodeType, FrameType
 
 SIZE = 4
 PACKAGE = str(Path(syncblob.__file__).parent)
@@ -146,6 +148,149 @@ def test_a_write_of_one_part_in_the_middle_of_that_of_another_loses_neither(
         came = interrupted(lambda: PARTS[name](row, here), line, write_below)  # noqa: B023  # likewise
         expected = [[5] * SIZE, [7 if done else 1] * SIZE]
         assert blob.cpu_data().tolist() == blob.gpu_data().tolist() == expected, line
+        if not came:
+            break
+    assert line
+
+
+@cache
+def instructions(code: CodeType) -> dict[int, str]:
+    return {each.offset: each.opname for each in dis.get_instructions(code)}
+
+
+def interrupted_after_a_call(
+    work: Callable[[], object], before: int, reader: Callable[[], object]
+) -> bool:
+    """Do as `interrupted`, but only where CPython may run a signal handler or another thread."""
+    places = itertools.count()
+    last: dict[FrameType, str] = {}
+    came = False
+
+    def trace(frame: FrameType, event: str, _argument: object) -> Any:
+        nonlocal came
+        if came or not frame.f_code.co_filename.startswith(PACKAGE):
+            return None
+        frame.f_trace_opcodes = True
+        name = instructions(frame.f_code)[frame.f_lasti] if event == "opcode" else "CACHE"
+        if name in {"CACHE", "PRECALL"}:
+            return trace
+        previous = last.get(frame, "")
+        last[frame] = name
+        follows = previous.startswith("CALL") or previous in {"RESUME", "JUMP_BACKWARD"}
+        if follows and next(places) == before:
+            came = True
+            sys.settrace(outside)
+            with suppress(RuntimeError):
+                reader()
+            return None
+        return trace
+
+    outside = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(outside)
+    return came
+
+
+def divided() -> tuple[Blob, list[Blob]]:
+    """Make a Blob whose sides hold different rows, and views of rows that the host holds."""
+    blob = Blob((4, SIZE), "float64", device="cpu")
+    blob.memory.bind(syncblob.simulated(0))
+    blob.gpu_data()
+    blob.mutable_cpu_data()[...] = 1
+    blob[3].mutable_gpu_data()[...] = 2
+    return blob, [blob[0], blob[0], blob[1]]
+
+
+def assert_current(blob: Blob, views: list[Blob], line: int) -> None:
+    """Write on each side through other Blobs, and read the views each time."""
+    for value, name in enumerate(["mutable_gpu_data", "mutable_cpu_data"] * 2, 10):
+        for row in (0, 1):
+            getattr(blob[row], name)()[...] = value
+        assert all((view + 0).tolist() == [value] * SIZE for view in views), (line, name)
+    for value, name in enumerate(["mutable_gpu_data", "mutable_cpu_data"] * 2, 20):
+        blob.gpu_data()
+        blob.cpu_data()
+        getattr(blob, name)()[...] = value
+        assert all((view + 0).tolist() == [value] * SIZE for view in (*views, blob[1])), line
+
+
+def end() -> None:
+    raise KeyboardInterrupt
+
+
+MEANWHILE: dict[str, Callable[[Blob], object]] = {
+    "use": lambda view: view + 1,
+    "write": lambda view: view.__setitem__(1, 9),
+    "log": lambda _view: syncblob.record_transfers().__enter__().__exit__(None, None, None),
+    "interrupt": lambda _view: end(),
+}
+
+
+@pytest.mark.parametrize("meanwhile", MEANWHILE)
+@pytest.mark.parametrize(
+    "use",
+    [lambda view: view + 1, lambda view: operator.iadd(view, 1), lambda view: view.cpu_data()],
+)
+def test_arrays_used_in_the_middle_of_a_use_are_not_taken_for_current_later(
+    use: Callable[[Blob], object], meanwhile: str
+) -> None:
+    for line in itertools.count():
+        blob, views = divided()
+        if meanwhile == "interrupt":
+            views[1] + 1
+
+        def work(view: Blob = views[0]) -> None:
+            with suppress(KeyboardInterrupt):
+                use(view)
+
+        came = interrupted_after_a_call(work, line, lambda: MEANWHILE[meanwhile](views[1]))  # noqa: B023  # likewise
+        assert_current(blob, views, line)
+        if not came:
+            break
+    assert line
+
+
+@pytest.mark.parametrize("borrow", [False, True])
+def test_an_array_lent_in_the_middle_of_a_transfer_is_seen(*, borrow: bool) -> None:
+    for line in itertools.count():
+        blob = Blob(SIZE, "float64", device="cpu")
+        blob.memory.bind(syncblob.simulated(0))
+        blob.gpu_data()
+        blob.mutable_cpu_data()[...] = 1
+        np.from_dlpack(blob)
+        lent = []
+
+        def lend(blob: Blob = blob, lent: list[Any] = lent) -> None:
+            lent.append(blob.mutable_cpu_data() if borrow else np.from_dlpack(blob))
+
+        came = interrupted_after_a_call(blob.gpu_data, line, lend)
+        for array in lent:
+            if array.flags.writeable:
+                array[...] = 5
+                assert blob.gpu_data().tolist() == [5] * SIZE, line
+        if not came:
+            break
+    assert line
+
+
+def test_an_interrupted_adoption_leaves_no_old_array() -> None:
+    for line in itertools.count():
+        blob, views = divided()
+        assert_current(blob, views, line)
+
+        def adopt(blob: Blob = blob) -> None:
+            with suppress(KeyboardInterrupt):
+                blob.set_cpu_data(np.full((4, SIZE), 5.0))
+
+        came = interrupted_after_a_call(adopt, line, end)
+        expected = blob.gpu_data().tolist()
+        assert [(view + 0).tolist() for view in (blob, *views)] == [
+            expected,
+            *(expected[row] for row in (0, 0, 1)),
+        ], line
         if not came:
             break
     assert line

@@ -82,6 +82,21 @@ def test_later_writes_are_seen():
         assert not any(rest)
 
 
+def test_later_writes_are_seen_after_an_alias_is_gone():
+    for write in (False, True):
+        blob = on_device([1, 2, 3, 4])
+        alias = np.from_dlpack(blob.gpu)
+        rest = iter(blob)
+        assert next(rest) == 1
+        del alias
+        if write:
+            # On the other side first, which changes the map, and changes it back.
+            blob.mutable_cpu_data()[...] = 5
+            assert next(rest) == 5
+        blob[...] = 7
+        assert next(rest) == 7
+
+
 def test_a_resize_ends_it():
     blob = on_device([1, 2, 3, 4])
     rest = iter(blob)

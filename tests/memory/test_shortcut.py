@@ -476,3 +476,30 @@ def test_a_number_written_beside_an_alias_of_the_other_side_warns_first(device):
             blob[1] = 3
     assert blob.tolist() == [2, 3] + [2] * (NBYTES - 2)
     del alias
+
+
+def test_a_watch_of_what_had_to_be_copied_ends_the_shortcuts():
+    memory = used(Side.HOST)
+    shortcut = memory.shortcut(Side.HOST, WHOLE)
+    memory.shortcut(Side.ACCELERATOR, WHOLE)
+    assert shortcut.readable
+    with verified_const():
+        export = memory.export(Side.ACCELERATOR, CONST, WHOLE, "use", "DLPack")
+        assert not shortcut.readable
+    del export
+
+
+def test_logs_hear_of_a_memory_that_got_its_second_buffer_without_a_shortcut():
+    memory = SyncedMemory(NBYTES, device="simulated")
+    memory.cpu_data()
+    shortcut = memory.shortcut(Side.HOST, WHOLE)
+    memory.mutable_gpu_data()
+    memory.cpu_data()
+    with record_transfers():
+        assert not shortcut.readable
+    memory.shortcut(Side.HOST, WHOLE)
+    memory.mutable_gpu_data()
+    memory.cpu_data()
+    assert shortcut.readable
+    with record_transfers():
+        assert not shortcut.readable

@@ -68,16 +68,19 @@ def _elements(blob: BlobCore) -> Iterator[Any]:
     seen = None
     shortcut = NO_SHORTCUT
     for place in count():
-        if not shortcut.readable:
+        if shortcut.readable:
+            # What comes next may end with the same map.
+            seen = None
+        else:
             # While aliases may write on the other side, no shortcut can be used. Then only a change
-            # of the map causes a new read. No local name keeps the memory over a `yield`, because
-            # `resize` counts references to it.
-            spans = blob._memory.spans
-            if array is None or spans != seen:
+            # of the map, or the end of the aliases, causes a new read. No local name keeps the
+            # memory over a `yield`, because `resize` counts references to it.
+            state = blob._memory.spans, blob._memory.aliased
+            if array is None or state != seen:
                 array = blob._read_host("__iter__")
                 kept = blob._kept[HOST_DATA]
                 shortcut = NO_SHORTCUT if kept is None else kept[0]
-                seen = None if shortcut.readable else spans
+                seen = None if shortcut.readable else state
         try:
             element = array[place]
         except IndexError:

@@ -78,18 +78,34 @@ class Shortcuts:
         """Return the shortcut of a side's buffer."""
         shortcut = self.sides[side]
         if shortcut is None or shortcut.buffer is not buffer:
-            shortcut = self.sides[side] = Shortcut(buffer)
+            made = Shortcut(buffer)
+            # A signal handler or a finaliser may have made one meanwhile. None can run from here
+            # on: nothing is called. So no shortcut that may be used is ever unknown.
+            shortcut = self.sides[side]
+            if shortcut is None or shortcut.buffer is not buffer:
+                if shortcut is not None:
+                    shortcut.readable = shortcut.writable = False
+                shortcut = self.sides[side] = made
         return shortcut
 
     def of_part(self, side: int, buffer: Any, start: int, stop: int) -> Shortcut:
         """Return the shortcut of a part of a side's buffer."""
-        key = side, start, stop
-        shortcut = self.parts.get(key)
+        key, parts = (side, start, stop), self.parts
+        shortcut = parts.get(key)
         if shortcut is None or shortcut.buffer is not buffer:
-            if len(self.parts) >= _MOST_PARTS:
-                self.revoke()
-            shortcut = self.parts[key] = Shortcut(buffer)
+            made = Shortcut(buffer)
+            # As in `of_side`.
+            shortcut = parts[key] if key in parts else None  # noqa: SIM401  # `get` is a call
+            if shortcut is None or shortcut.buffer is not buffer:
+                if shortcut is not None:
+                    shortcut.readable = shortcut.writable = False
+                shortcut = parts[key] = made
         return shortcut
+
+    def limit(self) -> None:
+        """Forget the shortcuts of parts if there are too many."""
+        if len(self.parts) >= _MOST_PARTS:
+            self.revoke()
 
     def forget(self, side: int) -> None:
         """Let go of a side's buffer, because the side gets another one."""
@@ -99,7 +115,7 @@ class Shortcuts:
         """Set the shortcuts of the sides, which hold everything; not if revoked since an epoch.
 
         Only if nothing but the holders decides: no upload is under way, nothing is watched, no log
-        is open, and no alias of another side may write.
+        is open, later ones revoke, and no alias of another side may write.
         """
         host, accelerator = self.sides
         # No signal handler can run from here on: nothing is called.
@@ -116,10 +132,14 @@ class Shortcuts:
         for shortcut in self.sides:
             if shortcut is not None:
                 shortcut.readable = shortcut.writable = False
-        if self.parts:
-            parts, self.parts = self.parts, {}
-            for shortcut in parts.values():
-                shortcut.readable = shortcut.writable = False
+        parts = self.parts
+        if parts:
+            for key in list(parts):
+                # Nothing is called here, so an interrupt leaves none that is unknown and usable.
+                if key in parts:
+                    shortcut = parts[key]
+                    shortcut.readable = shortcut.writable = False
+                    del parts[key]
 
 
 class _NoShortcuts(Shortcuts):

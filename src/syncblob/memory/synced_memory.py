@@ -494,13 +494,19 @@ class SyncedMemory:
             return NO_SHORTCUT
         # Use `with`: after a plain `acquire()` an interrupt could leave the lock held.
         with self._lock:
+            if self._shortcuts is NO_SHORTCUTS:
+                made = Shortcuts()
+                # A signal handler or a finaliser may have made them meanwhile.
+                if self._shortcuts is NO_SHORTCUTS:
+                    self._shortcuts = made
             shortcuts = self._shortcuts
-            if shortcuts is NO_SHORTCUTS:
-                shortcuts = self._shortcuts = Shortcuts()
             if not self._follows_logs and self._buffers.on_both_sides:
                 # Only memories with two buffers tell logs anything.
                 follow_logs(shortcuts)
                 self._follows_logs = True
+            shortcuts.limit()
+            # Before all that it concerns is read: the shortcut may be revoked, and forgotten, then.
+            epoch = shortcuts.epoch
             buffer = self._buffers.sides[side]
             start, stop = 0, self._spans.nbytes
             if self._spans.uniform is None:
@@ -508,7 +514,6 @@ class SyncedMemory:
                 shortcut = shortcuts.of_part(side, buffer, start, stop)
             else:
                 shortcut = shortcuts.of_side(side, buffer)
-            epoch = shortcuts.epoch
             usable = self._usable(side, start, stop)
             # A signal handler or a finaliser that changed anything since has revoked the shortcuts.
             # None can run between this comparison and the assignments: nothing is called there.
@@ -581,7 +586,7 @@ class SyncedMemory:
                 self._shortcuts.revoke()
                 epoch = self._shortcuts.epoch
                 self._spans = after
-                if whole and not recording():
+                if whole and self._follows_logs and not recording():
                     # As `_usable` would find in this case.
                     self._shortcuts.renew(epoch, mine)
             finally:
@@ -1207,7 +1212,6 @@ class SyncedMemory:
     ) -> Any:
         """Make a const export that is checked."""
         with self._lock:
-            self._revoke_shortcuts()
             buffer = self._acquire(side, CONST, layout, reason)
             array, owner = self._alias(side, buffer, layout)
             if isinstance(array, np.ndarray):
@@ -1220,6 +1224,8 @@ class SyncedMemory:
                 return array
             if self._watch is None:
                 self._watch = Watch(self._lock, self._buffers.sides)
+                # The access may have renewed them.
+                self._revoke_shortcuts()
             owner = owner if target is None else target
             self._watch.add(side, owner, kind, layout.start, layout.stop)
             return array
@@ -1324,42 +1330,43 @@ class SyncedMemory:
         if self._moving:
             return False
         try:
-            # This comes first: from here on, not even a finaliser can make an alias.
+            # This comes first: from here on, not even a finaliser can ask for a shortcut.
             self._moving = True
             buffers = self._buffers
-            here, there = self._loans[side], self._loans[1 - side]
             before = self._spans
             held, nbytes = before.uniform, before.nbytes
             if (
                 not held
                 or held == mine
-                or there.leases
-                or there.exposures
-                or there.borrows.live
+                or (access is CONST and held & mine)
                 or self._uploads
                 or self._watch is not None
                 or buffer is None
                 or buffers.sides[side] is not buffer
-                or recording()
             ):
+                return False
+            self._revoke_shortcuts()
+            epoch = self._shortcuts.epoch
+            # Now that the shortcuts are revoked: until then, one may lend without the lock.
+            here, there = self._loans[side], self._loans[1 - side]
+            if there.leases or there.exposures or there.borrows.live or recording():
                 return False
             if access is not CONST:
                 if access is OVERWRITE and layout.stop != nbytes:
                     access = MUTABLE
                 after = mine
-            elif held & mine or here.leases or here.exposures:
+            elif here.leases or here.exposures:
                 return False
             else:
                 after = _BOTH
-            self._revoke_shortcuts()
-            epoch = self._shortcuts.epoch
             if not held & mine and access is not OVERWRITE and nbytes:
                 copied = buffers.bring_all(side, buffer, nbytes, reason)
             elif side and buffers.accelerator is not None and buffers.accelerator.asynchronous:
                 buffers.use(buffers.accelerator, buffer, 0, nbytes)
             self._spans = Spans.whole(nbytes, after)
-            # As `_usable` would find in this case. The next access need not ask then.
-            self._shortcuts.renew(epoch, after)
+            if self._follows_logs:
+                # As `_usable` would find in this case. The next access need not ask then.
+                self._shortcuts.renew(epoch, after)
         finally:
             self._moving = False
         # The user called an accessor of a Blob, and two more frames lie between that and this one.
@@ -1693,6 +1700,8 @@ class SyncedMemory:
             require_announced(self._loans, announced, 0, used, *Side)
             for loans in self._loans:
                 loans.revoke(revoked)
+            # Before the exchange: afterwards, an interrupt could leave it to be renewed.
+            self._shortcuts.forget(side)
             buffers, capacity = self._buffers, self._buffers.nbytes
             # The other side's buffer may be larger than the new one. The bytes in use fit in both.
             buffers.nbytes = used
@@ -1701,7 +1710,6 @@ class SyncedMemory:
             sides[side] = buffer
             self._spans = after
             self._loans[side].detach()
-            self._shortcuts.forget(side)
             self._source = None
             history = self._note("adoption", before, 0, used)
             for adopted, loans in zip(Side, self._loans, strict=True):
@@ -1721,7 +1729,6 @@ class SyncedMemory:
         self._wait_for_uploads(Side.HOST, MUTABLE, start, stop)
         buffers = self._buffers
         accelerator = buffers.accelerator or current_accelerator()
-        host = self._loans[Side.HOST]
         before = self._spans
         revoked: list[NDArray[Any]] = []
         started: list[_Upload] = []
@@ -1752,7 +1759,7 @@ class SyncedMemory:
             self._spans = after
             history = self._note(reason, before, start, stop, "upload")
             if revoked:
-                host.note_end(history, Side.HOST, revoked)
+                self._loans[Side.HOST].note_end(history, Side.HOST, revoked)
         except BaseException as error:
             if isinstance(error, MemoryError):
                 buffers.explain_shortage(error, Side.ACCELERATOR, self.nbytes, reason)

@@ -294,3 +294,35 @@ def test_an_interrupted_adoption_leaves_no_old_array() -> None:
         if not came:
             break
     assert line
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda blob: blob[0],
+        lambda blob: blob.T[:, 0],
+        lambda blob: blob.reshape(2, 2 * SIZE)[0, :SIZE],
+        lambda blob: operator.iadd(blob, 1)[0],
+        lambda blob: blob.__setitem__((3, 0), 1) or blob[0],
+        lambda blob: float(blob[0, 0]) and blob[0],
+    ],
+)
+def test_an_adoption_in_the_middle_of_a_use_leaves_views_of_the_new_array(
+    use: Callable[[Blob], Blob],
+) -> None:
+    for line in itertools.count():
+        blob, views = divided()
+        blob.mutable_cpu_data()
+
+        def adopt(blob: Blob = blob) -> None:
+            blob.set_cpu_data(np.full((4, SIZE), 5.0))
+            blob + 1
+
+        def work(blob: Blob = blob, views: list[Blob] = views) -> None:
+            views[0] = use(blob)
+
+        came = interrupted_after_a_call(work, line, adopt)
+        assert_current(blob, views, line)
+        if not came:
+            break
+    assert line

@@ -27,10 +27,10 @@ def replace_side(blob: BlobCore, side: Side, array: Any, action: str, *, diff: b
     memory = blob._memory_of(diff=diff)
     memory.replace_side(side, *buffer_of(array, side, memory.accelerator, blob._layout))
     # Views of this Blob release the replaced buffer when they are next used.
-    if diff:
-        blob._kept = NOTHING_KEPT
-    else:
-        blob._use(blob._memory)
+    blob._kept = NOTHING_KEPT
+    if not diff and blob._array is not None:
+        # Exchanges the array. Another thread may be about to use it, so it is never missing.
+        blob._make_readable()
 
 
 def element(blob: BlobCore, indices: tuple[Any, ...], action: str, *, diff: bool) -> Any:

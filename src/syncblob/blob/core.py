@@ -256,7 +256,8 @@ class BlobCore:
     def _view_of_array(self, array: Any) -> Self:
         """Make a view of this Blob from a view of its array.
 
-        The array must lie over a memory; it need not be current.
+        The array must lie over a memory; it need not be current. If this Blob has another array
+        afterwards, the view is wrong.
         """
         # Inline, as in `_fresh`.
         blob = _new(type(self))
@@ -277,7 +278,12 @@ class BlobCore:
     def _derived(self, view: Callable[[Any], Any]) -> Self:
         """Return the view that a function makes of this Blob's array. Reads no element."""
         if self._has_array():
-            return self._view_of_array(view(self._array))
+            array = self._array
+            if array is not None:
+                derived = self._view_of_array(view(array))
+                # Else another thread or a signal handler has replaced the buffer meanwhile.
+                if self._array is array:
+                    return derived
         return self._view(self._layout.derive(view))
 
     def _root(self) -> Any:
@@ -432,7 +438,9 @@ class BlobCore:
             if not self._attach(memory, layout) and self._shortcut.buffer is not buffer:
                 # Another thread has replaced the buffer meanwhile.
                 return self._home.view(buffer, layout, writable=False), self._home
-        return self._array, self._home
+        array = self._array
+        # Without an array, another thread has resized the Blob meanwhile.
+        return (array, self._home) if array is not None else self._on_device(reason)
 
     # --- attributes ------------------------------------------------------------------------------
 

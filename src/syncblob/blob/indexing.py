@@ -48,13 +48,19 @@ def get_item(blob: AnyBlob, key: Any) -> AnyBlob:
             return _selected(blob, key)
         full = _completed(key)
     # The first condition is the usual case of the second.
-    if (blob._array is not None and blob._held is not None) or blob._has_array():
-        array = blob._array[full]
-        if not (blob._shortcut.readable or array.shape) and blob._memory.spans.uniform is None:
-            # A number is read next. In a split memory it would ask for its own few bytes each time.
-            blob._make_readable()
-            array = blob._array[full]
-        return blob._view_of_array(array)
+    array = blob._array
+    if (array is not None and blob._held is not None) or blob._has_array():
+        array = blob._array
+        if array is not None:
+            view = array[full]
+            if not (blob._shortcut.readable or view.shape) and blob._memory.spans.uniform is None:
+                # A number is read next. In a split memory it would ask for its own few bytes each
+                # time.
+                blob._make_readable()
+            given = blob._view_of_array(view)
+            # Else another thread or a signal handler has replaced the buffer meanwhile.
+            if blob._array is array:
+                return given
     return blob._view(blob._layout.derive(lambda a: a[full]))
 
 
@@ -69,7 +75,7 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:
         if not home.direct:
             require_device(home.device, "__setitem__")
         if blob._shortcut.writable or (
-            not blob._is_shared() and blob._make_writable("__setitem__")
+            not blob._is_shared() and blob._make_writable("__setitem__") and blob._shortcut.writable
         ):
             if home.direct:
                 blob._array[full] = value
@@ -118,9 +124,13 @@ def _set_claimed(blob: BlobCore, full: Any, value: Any) -> bool:
     """
     if blob._array is None and not blob._make_readable():
         return False
-    memory, buffer, side = blob._held, blob._shortcut.buffer, blob._side
+    # Together, because another thread may replace both.
+    memory, array, buffer = blob._held, blob._array, blob._shortcut.buffer
+    if array is None:
+        return False
+    side = blob._side
     # NumPy checks the index before the range is computed.
-    target = blob._array[full]
+    target = array[full]
     reach = blob._layout.reach(full)
     if memory is None or reach is None:
         return False

@@ -49,10 +49,13 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:  # noqa: C901,
     if x1._readonly:
         x1._require_writable(f"in-place {kernel.__name__}")
     home = x1._home
-    if x1._shortcut.writable or (x1._shortcut.readable and _claims(kernel, x1, x2)):
+    if x1._shortcut.writable or (
+        x1._shortcut.readable and _claims(kernel, x1, x2) and x1._shortcut.writable
+    ):
+        # Before any call, because another thread may resize the Blob.
+        array1 = x1._array
         if type(x2) is type(x1):
             if x2._shortcut.readable and home is x2._home:
-                array1 = x1._array
                 array2 = x2._array
                 if home.direct and array1.dtype is array2.dtype:
                     # The usual case. Most kernels keep the common dtype.
@@ -73,7 +76,7 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:  # noqa: C901,
                     return x1
                 return _write(kernel, x1, array1, array2, home)
         elif type(x2) in SCALARS:
-            return _write(kernel, x1, x1._array, x2, home)
+            return _write(kernel, x1, array1, x2, home)
     if type(x2) not in SCALARS and not isinstance(x2, BlobCore):
         other = converted(x2, x1)
         if other is NotImplemented:

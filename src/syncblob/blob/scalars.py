@@ -78,8 +78,9 @@ def element(blob: BlobCore, reason: str, index: tuple[int, ...] = ()) -> NDArray
         A valid index for each axis.
     """
     key: Any = (*index, ...)
-    if blob._make_readable():
-        array, home, held = blob._array[key], blob._home, blob._held
+    whole = blob._array if blob._make_readable() else None
+    if whole is not None:
+        array, home, held = whole[key], blob._home, blob._held
         if home is HOST or (home.native and held is not None and held.spans.uniform == Head.SYNCED):
             # The host has the same number, and NumPy reads it where it is.
             return array

@@ -138,11 +138,16 @@ def refresh(blob: BlobCore) -> None:
 
 def reshape(blob: AnyBlob, shape: tuple[Any, ...], copy: bool | None) -> AnyBlob:
     """Return the elements in C order in another shape; see `Blob.reshape`."""
-    if not copy and blob._has_array() and blob._array.flags.c_contiguous:
+    array = blob._array if not copy and blob._has_array() else None
+    if array is not None and array.flags.c_contiguous:
         try:
-            return blob._view_of_array(blob._array.reshape(*shape))
+            view = blob._view_of_array(array.reshape(*shape))
         except (TypeError, ValueError):
             pass  # raised below, with our message
+        else:
+            # Else another thread or a signal handler has replaced the buffer meanwhile.
+            if blob._array is array:
+                return view
     wanted = _completed_shape(blob, shape_from(shape))
     if copy:
         return _reshaped_copy(blob, wanted)

@@ -301,6 +301,7 @@ def test_an_interrupted_adoption_leaves_no_old_array() -> None:
     [
         lambda blob: blob[0],
         lambda blob: blob.T[:, 0],
+        lambda blob: np.transpose(blob)[:, 0],
         lambda blob: blob.reshape(2, 2 * SIZE)[0, :SIZE],
         lambda blob: operator.iadd(blob, 1)[0],
         lambda blob: blob.__setitem__((3, 0), 1) or blob[0],

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob._dtypes import SCALAR_CLASSES, SUPPORTED
+from syncblob._layout import Layout
 from syncblob.blob.core import BlobCore
 from syncblob.blob.operands import SCALARS, require_device_of
 from syncblob.devices import HOST, Side
@@ -289,13 +290,16 @@ class Plan:
 
 
 def _view(x: Any, given: Any, array: Any, const: bool) -> Any:
-    """Make a view of a Blob from a view of its array; None if the Blob has another array now."""
+    """Make a view of a Blob from a view of its array; None if it has no array any more."""
     if not x._has_array():
         return None
     view = x._view_of_array(array)
     if x._array is not given:
-        # It had no memory yet, or another thread has replaced the buffer.
-        return None
+        # It had no memory yet, or another thread has replaced the buffer. The elements have the
+        # same places in the new one.
+        home = x._home
+        offset = x._layout.offset + home.address(array) - home.address(given)
+        return x._view(Layout.of_array(array, offset), readonly=const)
     if const:
         array.flags.writeable = False
         view._readonly = True

@@ -1529,6 +1529,10 @@ class Blob(Operators, NdarrayMethods):
         """Return the product of the conjugate transpose and a vector or a column; see `matvec`."""
         return np.array(self.mT.conj() @ x)
 
+    def _sympy_(self) -> Any:
+        """Convert to a SymPy Array, or a 0-d Blob to a SymPy number. Reads on the host."""
+        return protocols.sympy_value(self)
+
     # --- NumPy's functions; see `dispatch.numpy` -------------------------------------------------
 
     def __array_ufunc__(

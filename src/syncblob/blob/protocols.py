@@ -26,6 +26,7 @@ __all__ = [
     "jax_array",
     "namespace",
     "require_arrow",
+    "sympy_value",
 ]
 
 _API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
@@ -125,3 +126,12 @@ def jax_array(blob: BlobCore) -> Any:
     import jax.numpy
 
     return jax.numpy.array(np.asarray(blob))
+
+
+def sympy_value(blob: BlobCore) -> Any:
+    """Convert a Blob to a SymPy object; see `Blob._sympy_`."""
+    import sympy
+
+    if not blob.shape:
+        return sympy.sympify(blob._values(blob._layout, "_sympy_")[()])
+    return sympy.Array(np.asarray(blob).flat, blob.shape)

@@ -627,10 +627,16 @@ class BlobCore:
 
     def _write(self, place: int, access: Access, reason: str) -> Any:
         """Return a writable borrow of data or diff on a side."""
+        kept = self._kept[place]
+        if kept is not None and kept[2] is not None and kept[0].writable and place <= GPU_DATA:
+            # The usual case of what follows. `_held` is the memory of the shortcut.
+            array = kept[2].view()
+            self._held.record_borrow(place, array)  # type: ignore[union-attr]  # it was made
+            if kept[0].writable:
+                return array
         memory = self._diff_memory() if place > GPU_DATA else self._memory
         side = _SIDES[place & 1]
         template = None
-        kept = self._kept[place]
         if kept is not None and kept[2] is not None:
             shortcut = kept[0]
             if shortcut.buffer is memory.buffer(side) and (

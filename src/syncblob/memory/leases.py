@@ -367,7 +367,14 @@ class Loans:
             self.ended = (*self.ended, *ended)[-_REMEMBERED:]
         if self.leases:
             _, before, after, *_, start, stop = history[-1]
-            for lease in self.leases_in(start, stop):
+            leases = self.leases_in(start, stop)
+            if before.uniform is not None and after.uniform is not None:
+                # The usual case. There may be very many, so none is looked at.
+                if before.uniform & ~after.uniform & (1 << side):
+                    for lease in leases:
+                        lease.ended = history[-1]
+                return
+            for lease in leases:
                 part = max(start, lease.start), min(stop, lease.stop)
                 if before.any(*part) & ~after.common(*part) & (1 << side):
                     lease.ended = history[-1]

@@ -573,13 +573,21 @@ class SyncedMemory:
                     or self._uploads
                     or start == stop
                     or self._buffers.sides[side] is not buffer
-                    or not before.common(start, stop) & mine
-                    or (before.uniform is None and exceeds_limit(before, self._span_limit))
                 ):
+                    return False
+                uniform = before.uniform
+                if uniform is None:
+                    holds, alone = (
+                        before.common(start, stop) & mine,
+                        before.any(start, stop) == mine,
+                    )
+                else:
+                    holds, alone = uniform & mine, uniform == mine
+                if not holds or (uniform is None and exceeds_limit(before, self._span_limit)):
                     return False
                 if recording():
                     self._note_use(side, start, stop)
-                if before.any(start, stop) == mine:
+                if alone:
                     return True
                 whole = not start and stop == nbytes
                 after = Spans.whole(nbytes, mine) if whole else before.put(start, stop, mine)

@@ -324,9 +324,9 @@ def leaves_nothing(cycle, cycles):
         cycle()
     for _ in range(ROUNDS):
         objects, nbytes = grown(cycle, cycles)
-        # Caches of this and other libraries may grow once. A leak grows with each cycle, in each
-        # round.
-        if objects < cycles // 5 and nbytes < cycles * 32:
+        # Caches of this and other libraries may grow once, and the tables of sets of references
+        # change their size now and then. A leak grows with each cycle, in each round.
+        if objects < cycles // 5 and nbytes < cycles * 32 + 4096:
             return
     pytest.fail(f"{cycles} cycles leave {objects} objects and {nbytes} bytes, each time")
 

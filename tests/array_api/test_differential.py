@@ -317,7 +317,9 @@ def is_writable(x: Any) -> bool:
         # For results of broadcast_arrays, NumPy warns that the flag will change.
         warnings.simplefilter("ignore", FutureWarning)
         writable: bool = x._array.flags.writeable
-    return writable
+    # These elements share memory. NumPy still writes them; of Blobs, such views are const.
+    shared = any(not step and dim > 1 for dim, step in zip(x.shape, x._array.strides, strict=True))
+    return writable and not shared
 
 
 def is_view(x: Any, operands: list[Any]) -> bool:

@@ -406,9 +406,11 @@ class BlobCore:
         if shortcut.writable:
             return True
         memory = self._memory
-        return self._claim(memory, shortcut.buffer, self._side, reason) and (
-            shortcut.writable or self._attach(memory, self._layout)
-        )
+        if not self._claim(memory, shortcut.buffer, self._side, reason):
+            return False
+        if not shortcut.writable:
+            self._attach(memory, self._layout)
+        return self._shortcut.writable
 
     def _claim(self, memory: SyncedMemory, buffer: Any, side: Side, reason: str) -> bool:
         """Make a side the only holder of this Blob's range; see `SyncedMemory.claim`."""

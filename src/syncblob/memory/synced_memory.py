@@ -68,7 +68,6 @@ _REMEMBERED = 8
 
 _BOTH = int(Head.SYNCED)
 _HOST = 1 << Side.HOST
-_ACCELERATOR = 1 << Side.ACCELERATOR
 _NOTHING_LENT = (NO_LOANS, NO_LOANS)
 _NEITHER = (False, False)
 
@@ -525,17 +524,14 @@ class SyncedMemory:
 
     def _usable(self, side: Side, start: int, stop: int) -> tuple[bool, bool]:
         """Compute the attributes of a shortcut, under the lock: readable and writable."""
-        spans = self._spans
-        held = spans.uniform
-        mine = 1 << side
-        if held is None:
-            held = spans.common(start, stop)
+        spans, mine = self._spans, 1 << side
+        holds = spans.common(start, stop) & mine
         # Host reads do not wait for uploads.
-        if not held & mine or self._watch is not None or (side and self._uploads) or self._moving:
+        if not holds or self._watch is not None or (side and self._uploads) or self._moving:
             return _NEITHER
         if recording() and not self._is_noted(side, start, stop):
             return _NEITHER
-        alone = held == mine if spans.uniform is not None else spans.any(start, stop) == mine
+        alone = spans.any(start, stop) == mine
         others = self._loans[1 - side]
         return True, alone and not self._uploads and not others.may_write_in(start, stop)
 
@@ -907,7 +903,7 @@ class SyncedMemory:
         place = user_place() if place is None else place
         with self._lock:
             stop = self.nbytes if stop is None else stop
-            self._revoke_shortcuts()
+            self._shortcuts.revoke()
             self._take(side, start, min(stop, self.used_nbytes))
             loans = self._own_loans(side)
             loans.exposures = (
@@ -992,7 +988,7 @@ class SyncedMemory:
             after = None
             try:
                 self._moving = True
-                self._revoke_shortcuts()
+                self._shortcuts.revoke()
                 after = self._spans.resized(nbytes)
                 if nbytes > used:
                     after = self._zeroed(after, used, revoked)
@@ -1021,7 +1017,7 @@ class SyncedMemory:
 
     def refit(self, fitted: tuple[Spans, int]) -> None:
         """Undo `fit`. The caller has held the lock since `fitted`."""
-        self._revoke_shortcuts()
+        self._shortcuts.revoke()
         self._spans = fitted[0]
         if self._source is not None:
             self._source.limit = fitted[1]
@@ -1061,7 +1057,7 @@ class SyncedMemory:
             Receives the arrays that had it.
         """
         with self._lock:
-            self._revoke_shortcuts()
+            self._shortcuts.revoke()
             for loans in self._loans:
                 loans.revoke(revoked)
 
@@ -1072,7 +1068,7 @@ class SyncedMemory:
 
     def lose(self) -> None:
         """Refuse all accesses from now on: another thread held the lock during a fork."""
-        self._revoke_shortcuts()
+        self._shortcuts.revoke()
         # With a watch, every access takes the lock.
         self._watch = Watch(self._lock, self._buffers.sides)
         self._lock = LostLock()  # type: ignore[assignment]  # stands in for the lock
@@ -1233,7 +1229,7 @@ class SyncedMemory:
             if self._watch is None:
                 self._watch = Watch(self._lock, self._buffers.sides)
                 # The access may have renewed them.
-                self._revoke_shortcuts()
+                self._shortcuts.revoke()
             owner = owner if target is None else target
             self._watch.add(side, owner, kind, layout.start, layout.stop)
             return array
@@ -1353,7 +1349,7 @@ class SyncedMemory:
                 or buffers.sides[side] is not buffer
             ):
                 return False
-            self._revoke_shortcuts()
+            self._shortcuts.revoke()
             epoch = self._shortcuts.epoch
             # Now that the shortcuts are revoked: until then, one may lend without the lock.
             here, there = self._loans[side], self._loans[1 - side]
@@ -1445,7 +1441,7 @@ class SyncedMemory:
                 else:
                     after = before.replaced(_taken(before.runs(start, stop), side))
                 if after != before:
-                    self._revoke_shortcuts()
+                    self._shortcuts.revoke()
                     self._spans = self._shortened(after, None, start, stop)[1]
         finally:
             self._moving = False
@@ -1472,7 +1468,7 @@ class SyncedMemory:
         after = None
         try:
             self._moving = True
-            self._revoke_shortcuts()
+            self._shortcuts.revoke()
             # From here on, not even a finaliser can make an alias.
             others = self._loans[1 - side]
             # A signal handler may have started an upload since the caller waited.
@@ -1489,15 +1485,14 @@ class SyncedMemory:
             self._revoke(side.other, ranges, revoked, writes=writes)
             initial = before.uniform == 0 and self._source is None
             part = stop - start < before.nbytes
-            zeroed = initial and (access is not OVERWRITE or part)
-            if sides[side] is None and side is Side.HOST:
-                # The caller of an access of a part may reach further, and must not find old bytes
-                # of the heap there.
-                zeroed = zeroed or part
+            # The caller of an access of a part on the host may reach further, and must not find old
+            # bytes of the heap there.
+            new = side is Side.HOST and sides[side] is None
+            zeroed = (initial and access is not OVERWRITE) or (part and (initial or new))
             buffer = self._buffers.get(side, accelerator, zeroed=zeroed)
             copied = ""
             if pieces:
-                if side is Side.HOST and before.nbytes <= SMALL and stop - start < before.nbytes:
+                if side is Side.HOST and before.nbytes <= SMALL and part:
                     pieces, after = self._with_rest(pieces, after, start, stop)
                 copied = self._bring(side, access, buffer, pieces, accelerator, reason)
             if side is Side.ACCELERATOR and accelerator is not None:
@@ -1704,7 +1699,7 @@ class SyncedMemory:
         revoked: list[NDArray[Any]] = []
         try:
             self._moving = True
-            self._revoke_shortcuts()
+            self._shortcuts.revoke()
             require_announced(self._loans, announced, 0, used, *Side)
             for loans in self._loans:
                 loans.revoke(revoked)
@@ -1743,7 +1738,7 @@ class SyncedMemory:
         after = None
         try:
             self._moving = True
-            self._revoke_shortcuts()
+            self._shortcuts.revoke()
             # An alias of either side may write before the upload arrives, so neither is trusted.
             writers = [writer for loans in self._loans for writer in loans.writers(start, stop)]
             plan = plan_access(before, Side.ACCELERATOR, CONST, start, stop, there=writers)
@@ -1849,7 +1844,7 @@ class SyncedMemory:
     ) -> None:
         try:
             self._moving = True
-            self._revoke_shortcuts()
+            self._shortcuts.revoke()
             require_announced(self._loans, announced, 0, self.nbytes, *Side)
             if others:
                 with others[0].lock:
@@ -1859,10 +1854,6 @@ class SyncedMemory:
         finally:
             self._moving = False
 
-    def _revoke_shortcuts(self) -> None:
-        """Revoke the shortcuts before any change; see the top of this class."""
-        self._shortcuts.revoke()
-
     def _note_use(self, side: Side, start: int, stop: int) -> None:
         """Record in the open logs the bytes that a copy at each change of side would have moved.
 
@@ -1871,7 +1862,7 @@ class SyncedMemory:
         if self._is_noted(side, start, stop):
             return
         # The next use on the other side is to be recorded, too.
-        self._revoke_shortcuts()
+        self._shortcuts.revoke()
         generation = log_generation()
         spans = self._spans
         last_used = self._last_used

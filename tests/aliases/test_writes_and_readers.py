@@ -43,6 +43,16 @@ WRITES: dict[str, Callable[[Blob], Any]] = {
 }
 
 
+def run_traced(work: Callable[[], object], trace: Any) -> None:
+    """Do work with a trace function, and then restore the one before."""
+    outside = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(outside)
+
+
 def interrupted(work: Callable[[], object], before: int, reader: Callable[[], object]) -> bool:
     """Do work, and run a reader before one of the package's lines; tell whether it ran."""
     lines = itertools.count()
@@ -62,11 +72,7 @@ def interrupted(work: Callable[[], object], before: int, reader: Callable[[], ob
         return trace
 
     outside = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        work()
-    finally:
-        sys.settrace(outside)
+    run_traced(work, trace)
     return came
 
 
@@ -186,11 +192,7 @@ def interrupted_after_a_call(
         return trace
 
     outside = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        work()
-    finally:
-        sys.settrace(outside)
+    run_traced(work, trace)
     return came
 
 
